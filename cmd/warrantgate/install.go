@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// kcpTarget says which kcp, and as whom.
+type kcpTarget struct {
+	kubeconfig       string
+	context          string
+	shardKubeconfigs []string
+	shardContext     string
+}
+
+func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&t.kubeconfig, "kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar),
+		"kubeconfig of an administrator of root (default $KUBECONFIG)")
+	flags.StringVar(&t.context, "context", "", "context in that kubeconfig (default its current one)")
+	flags.StringArrayVar(&t.shardKubeconfigs, "shard-kubeconfig", nil,
+		"kubeconfig of system:masters on a shard, for the right to write Events; once for each shard")
+	flags.StringVar(&t.shardContext, "shard-context", "", "context in the shard kubeconfigs (default their current one)")
+}
+
+type installOptions struct {
+	kcpTarget
+	config string
+	url    string
+	caFile string
+	user   string
+	dryRun bool
+}
+
+func newInstallCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Register the gates with an API server",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newInstallKCPCommand())
+	return cmd
+}
+
+func newInstallKCPCommand() *cobra.Command {
+	var o installOptions
+	cmd := &cobra.Command{
+		Use:   "kcp",
+		Short: "Register the workspace gates in root of a kcp",
+		Long: `Register the workspace gates in root of a kcp, from where they hold for all workspaces: both webhook
+configurations, and the admission policy that keeps owners from being forged also while no warrantgate is running.
+
+With --shard-kubeconfig it also gives the user that serve runs as the right to write Events in every workspace of
+that shard, and nothing else. Without it everything works, but Events are off.
+
+It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered
+and no warrantgate answers, new workspaces of service accounts wait.`,
+		Example: `  warrantgate install kcp --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
+    --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	o.addFlags(flags)
+	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates that are Off are not registered")
+	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which kcp reaches serve (required)")
+	flags.StringVar(&o.caFile, "ca-file", "", "certificate authority of serve's certificate, in PEM (required)")
+	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
+	for _, required := range []string{"url", "ca-file"} {
+		if err := cmd.MarkFlagRequired(required); err != nil {
+			panic(err) // a flag that is not defined above
+		}
+	}
+	return cmd
+}
+
+func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
+	config, err := v1alpha1.Load(o.config)
+	if err != nil {
+		return err
+	}
+	if err := validateURL(o.url); err != nil {
+		return err
+	}
+	caBundle, err := readCABundle(o.caFile)
+	if err != nil {
+		return err
+	}
+	registration := workspace.Registration(o.url, caBundle, config.Workspace)
+	roles := events.KCPRoles(o.user)
+	if o.dryRun {
+		return printYAML(out, registration, roles)
+	}
+	for i := range o.shardKubeconfigs { // the rights first: serve may be waiting for them
+		if err := o.inShard(i, func(c client.Client) error {
+			return report(out, o.shardKubeconfigs[i], func() ([]install.Result, error) { return install.Apply(ctx, c, roles) })
+		}); err != nil {
+			return err
+		}
+	}
+	root, err := o.rootClient()
+	if err != nil {
+		return err
+	}
+	if err := report(out, "root", func() ([]install.Result, error) { return install.Apply(ctx, root, registration) }); err != nil {
+		return err
+	}
+	if len(o.shardKubeconfigs) == 0 {
+		_, err = fmt.Fprintf(notes, "Without --shard-kubeconfig, user %q was not given the right to write Events. Unless it has it already, "+
+			"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n", o.user)
+	}
+	return err
+}
+
+func newUninstallCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Take out what install made",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var target kcpTarget
+	uninstallKCP := &cobra.Command{
+		Use:   "kcp",
+		Short: "Take the workspace gates out of a kcp",
+		Long: `Take out of root exactly what "warrantgate install kcp" made there, and with --shard-kubeconfig the right to
+write Events. Objects of the same names that were not installed by warrantgate are left alone. Workspaces keep
+their owners.`,
+		Example: `  warrantgate uninstall kcp --kubeconfig=admin.kubeconfig --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return target.uninstall(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	target.addFlags(uninstallKCP.Flags())
+	cmd.AddCommand(uninstallKCP)
+	return cmd
+}
+
+func (t kcpTarget) uninstall(ctx context.Context, out io.Writer) error {
+	root, err := t.rootClient()
+	if err != nil {
+		return err
+	}
+	// Whatever the configuration was at install: all that it can make is looked for.
+	registration := workspace.Registration("", nil, v1alpha1.Default().Workspace)
+	if err := report(out, "root", func() ([]install.Result, error) { return install.Remove(ctx, root, registration) }); err != nil {
+		return err
+	}
+	for i := range t.shardKubeconfigs {
+		if err := t.inShard(i, func(c client.Client) error {
+			return report(out, t.shardKubeconfigs[i], func() ([]install.Result, error) {
+				return install.Remove(ctx, c, events.KCPRoles(""))
+			})
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report prints what was done, also where it ended in an error half-way.
+func report(out io.Writer, where string, do func() ([]install.Result, error)) error {
+	results, err := do()
+	for _, result := range results {
+		if _, printErr := fmt.Fprintf(out, "%s: %s %q %s\n", where, result.Kind, result.Name, result.Outcome); printErr != nil {
+			return errors.Join(err, printErr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return nil
+}
+
+func (t kcpTarget) rootClient() (client.Client, error) {
+	return clientFor(t.kubeconfig, t.context, kcp.Root)
+}
+
+// inShard works in the logical cluster of a shard whose RBAC holds in all of its workspaces.
+func (t kcpTarget) inShard(i int, do func(client.Client) error) error {
+	c, err := clientFor(t.shardKubeconfigs[i], t.shardContext, kcp.SystemAdmin)
+	if err != nil {
+		return err
+	}
+	return do(c)
+}
+
+func clientFor(kubeconfig, kubeContext string, cluster logicalcluster.Path) (client.Client, error) {
+	config, err := loadKubeconfig(kubeconfig, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	if config, err = kcp.ConfigFor(config, cluster); err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", cluster, err)
+	}
+	return c, nil
+}
+
+func loadKubeconfig(path, kubeContext string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: kubeContext}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %q: %w", path, err)
+	}
+	config.UserAgent = "warrantgate/" + version
+	return config, nil
+}
+
+func validateURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--url: %w", err)
+	case u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("--url: %q must be an https URL, such as https://warrantgate.example.com:9443", raw)
+	case (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return fmt.Errorf("--url: %q must hold a host and a port only", raw)
+	}
+	return nil
+}
+
+func readCABundle(path string) ([]byte, error) {
+	bundle, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read --ca-file: %w", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(bundle) {
+		return nil, fmt.Errorf("--ca-file: %s holds no certificate in PEM", path)
+	}
+	return bundle, nil
+}
+
+func printYAML(out io.Writer, registration, roles []client.Object) error {
+	for _, part := range []struct {
+		comment string
+		objects []client.Object
+	}{
+		{"in workspace root", registration},
+		{"in logical cluster system:admin of each shard", roles},
+	} {
+		for _, object := range part.objects {
+			prepared, err := install.Prepare(object)
+			if err != nil {
+				return err
+			}
+			document, err := yaml.Marshal(prepared.Object)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(out, "---\n# %s\n%s", part.comment, document); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+// Command warrantgate makes the identities that control planes act as right at admission, and says why when it says no.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set when the binary is built.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newCommand(os.Stdout, os.Stderr).ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "warrantgate:", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand(out, errOut io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "warrantgate",
+		Short: "The gate that makes owners of kcp workspaces work, and keeps them honest",
+		Long: `warrantgate sits at the gate of a control plane and asks of every object that names an identity: may this
+object act as the user it names?
+
+On kcp it rewrites the owner of a workspace that a service account creates (or anybody else whom kcp sees as
+foreign in it) into a warrant-backed identity, so that the workspace becomes Ready (kcp-dev/kcp#4038), and keeps
+the recorded owner from being forged.
+
+Start with: warrantgate install kcp --help`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	root.SetOut(out)
+	root.SetErr(errOut)
+	root.AddCommand(newServeCommand(), newInstallCommand(), newUninstallCommand(), newVersionCommand())
+	return root
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// serveOptions say where things are. What the gates decide is in the configuration file.
+type serveOptions struct {
+	config         string
+	kcpKubeconfig  string
+	webhookAddress string
+	metricsAddress string
+	healthAddress  string
+	certFile       string
+	keyFile        string
+	logLevel       string
+	logFormat      string
+}
+
+func newServeCommand() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the admission webhooks",
+		Long: `Serve the admission webhooks over TLS, with /healthz, /readyz and Prometheus metrics on addresses of their own.
+
+The certificate is read again when its files change. On SIGTERM, admissions under way are finished first.
+serve needs no administrator: for Events it acts as the user that "warrantgate install kcp --user" was given.`,
+		Example: `  warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kcp-kubeconfig=warrantgate.kubeconfig`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.config, "config", "", "configuration file (GateConfiguration of "+v1alpha1.APIVersion+"); without it the defaults hold")
+	flags.StringVar(&o.kcpKubeconfig, "kcp-kubeconfig", "", "kubeconfig for kcp, to write Events as; without it Events are off")
+	flags.StringVar(&o.webhookAddress, "webhook-address", ":9443", "address that the webhooks listen on, with TLS")
+	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address that /metrics listens on; 0 turns it off")
+	flags.StringVar(&o.healthAddress, "health-address", ":8081", "address that /healthz and /readyz listen on")
+	flags.StringVar(&o.certFile, "tls-cert-file", "", "certificate of the webhook server, in PEM (required)")
+	flags.StringVar(&o.keyFile, "tls-private-key-file", "", "private key of the certificate, in PEM (required)")
+	flags.StringVar(&o.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
+	flags.StringVar(&o.logFormat, "log-format", "json", "format of the log: json, text")
+	for _, required := range []string{"tls-cert-file", "tls-private-key-file"} {
+		if err := cmd.MarkFlagRequired(required); err != nil {
+			panic(err) // a flag that is not defined above
+		}
+	}
+	return cmd
+}
+
+// run serves until ctx ends or a server fails.
+func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
+	logger, err := newLogger(logs, o.logLevel, o.logFormat)
+	if err != nil {
+		return err
+	}
+	logf.SetLogger(logger)
+	klog.SetLogger(logger)
+	ctx = logf.IntoContext(ctx, logger)
+
+	config, err := v1alpha1.Load(o.config)
+	if err != nil {
+		return err
+	}
+	recorder, err := o.eventRecorder()
+	if err != nil {
+		return err
+	}
+	certificates, err := certwatcher.New(o.certFile, o.keyFile)
+	if err != nil {
+		return fmt.Errorf("read the serving certificate (--tls-cert-file, --tls-private-key-file): %w", err)
+	}
+	webhookServer, err := o.webhookServer(certificates, config, recorder)
+	if err != nil {
+		return err
+	}
+	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress}, nil, nil)
+	if err != nil {
+		return fmt.Errorf("metrics server: %w", err)
+	}
+	servers := []manager.Runnable{certificates, webhookServer, o.healthServer(webhookServer)}
+	if metricsServer != nil { // nil when it is turned off
+		servers = append(servers, metricsServer)
+	}
+	logger.Info("starting", "version", version, "webhookAddress", o.webhookAddress,
+		"ownerRewrite", config.Workspace.OwnerRewrite.Mode, "ownerIntegrity", config.Workspace.OwnerIntegrity.Mode)
+	return runAll(ctx, servers, recorder)
+}
+
+// runAll runs until a server fails or ctx ends, and then until all have ended. The recorder ends last, because the
+// admissions that a server finishes at shutdown have Events too.
+func runAll(ctx context.Context, servers []manager.Runnable, recorder manager.Runnable) error {
+	recorderCtx, stopRecorder := context.WithCancel(context.WithoutCancel(ctx))
+	recorded := make(chan error, 1)
+	go func() { recorded <- recorder.Start(recorderCtx) }()
+
+	group, ctx := errgroup.WithContext(ctx)
+	for _, server := range servers {
+		group.Go(func() error { return server.Start(ctx) })
+	}
+	err := group.Wait()
+	stopRecorder()
+	return errors.Join(err, <-recorded)
+}
+
+func (o serveOptions) eventRecorder() (*events.Recorder, error) {
+	if o.kcpKubeconfig == "" {
+		return events.NewRecorder(nil), nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kcpKubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read --kcp-kubeconfig: %w", err)
+	}
+	config.UserAgent = "warrantgate/" + version
+	writer, err := events.NewKCPWriter(config)
+	if err != nil {
+		return nil, err
+	}
+	return events.NewRecorder(writer), nil
+}
+
+func (o serveOptions) webhookServer(
+	certificates *certwatcher.CertWatcher, config v1alpha1.GateConfiguration, recorder webhooks.EventRecorder,
+) (webhook.Server, error) {
+	host, port, err := splitAddress(o.webhookAddress)
+	if err != nil {
+		return nil, fmt.Errorf("--webhook-address: %w", err)
+	}
+	server := webhook.NewServer(webhook.Options{
+		Host: host, Port: port,
+		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.MinVersion = tls.VersionTLS13
+			c.GetCertificate = certificates.GetCertificate
+		}},
+	})
+	rewrite, integrity := config.Workspace.OwnerRewrite.Mode, config.Workspace.OwnerIntegrity.Mode
+	server.Register(workspace.OwnerRewritePath,
+		webhooks.Handler(workspace.NewOwnerRewrite(config.Policy(), rewrite), rewrite, recorder))
+	server.Register(workspace.OwnerNoticePath, webhooks.Handler(workspace.NewOwnerNotice(), rewrite, recorder))
+	server.Register(workspace.OwnerIntegrityPath, webhooks.Handler(workspace.NewOwnerIntegrity(), integrity, recorder))
+	return server, nil
+}
+
+// healthServer answers /healthz as long as the process lives, and /readyz once the webhooks listen with a certificate.
+func (o serveOptions) healthServer(webhookServer webhook.Server) manager.Runnable {
+	mux := http.NewServeMux()
+	mux.Handle("/healthz", &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}})
+	mux.Handle("/readyz", &healthz.Handler{Checks: map[string]healthz.Checker{"webhooks": webhookServer.StartedChecker()}})
+	return &manager.Server{Name: "health", Server: &http.Server{
+		Addr: o.healthAddress, Handler: mux,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+	}}
+}
+
+func splitAddress(address string) (host string, port int, err error) {
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, err
+	}
+	port, err = strconv.Atoi(service)
+	if err != nil || port < 1 || port > 65535 {
+		return "", 0, fmt.Errorf("%q is not a port", service)
+	}
+	return host, port, nil
+}
+
+func newLogger(out io.Writer, level, format string) (logr.Logger, error) {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-level: %w", err)
+	}
+	options := &slog.HandlerOptions{Level: least}
+	switch format {
+	case "json":
+		return logr.FromSlogHandler(slog.NewJSONHandler(out, options)), nil
+	case "text":
+		return logr.FromSlogHandler(slog.NewTextHandler(out, options)), nil
+	default:
+		return logr.Logger{}, fmt.Errorf("--log-format: %q is neither json nor text", format)
+	}
+}

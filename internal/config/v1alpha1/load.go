@@ -1,0 +1,86 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/internal/identity"
+)
+
+// Load reads the file at path strictly, fills in defaults and validates. An empty path means the defaults. The error
+// names the file and every mistake in it.
+func Load(path string) (GateConfiguration, error) {
+	if path == "" {
+		return Default(), nil
+	}
+	raw, err := os.ReadFile(path) //nolint:gosec // the path is the operator's own flag
+	if err != nil {
+		return GateConfiguration{}, fmt.Errorf("read the configuration: %w", err)
+	}
+	config, err := Parse(raw)
+	if err != nil {
+		return GateConfiguration{}, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return config, nil
+}
+
+// Default returns the configuration that holds where no file is given.
+func Default() GateConfiguration {
+	var config GateConfiguration
+	config.APIVersion, config.Kind = APIVersion, Kind
+	setDefaults(&config)
+	return config
+}
+
+// Parse decodes, defaults and validates the content of a configuration file, in YAML or JSON. Fields that do not
+// exist or stand there twice are errors.
+func Parse(raw []byte) (GateConfiguration, error) {
+	var config GateConfiguration
+	if err := yaml.UnmarshalStrict(raw, &config); err != nil {
+		return GateConfiguration{}, err
+	}
+	setDefaults(&config)
+	if errs := validate(config); len(errs) > 0 {
+		return GateConfiguration{}, errs.ToAggregate()
+	}
+	return config, nil
+}
+
+// Policy returns the delegation policy in the terms of the domain.
+func (c GateConfiguration) Policy() identity.Policy {
+	return identity.Policy{Users: c.Delegation.KeepWarrants.Users, Groups: c.Delegation.KeepWarrants.Groups}
+}
+
+func setDefaults(config *GateConfiguration) {
+	for _, gate := range []*Gate{&config.Workspace.OwnerRewrite, &config.Workspace.OwnerIntegrity} {
+		if gate.Mode == "" {
+			gate.Mode = Enforce
+		}
+	}
+}
+
+func validate(config GateConfiguration) field.ErrorList {
+	var errs field.ErrorList
+	if config.APIVersion != APIVersion {
+		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), config.APIVersion, []string{APIVersion}))
+	}
+	if config.Kind != Kind {
+		errs = append(errs, field.NotSupported(field.NewPath("kind"), config.Kind, []string{Kind}))
+	}
+	workspace := field.NewPath("workspace")
+	errs = append(errs, validateGate(config.Workspace.OwnerRewrite, workspace.Child("ownerRewrite"))...)
+	errs = append(errs, validateGate(config.Workspace.OwnerIntegrity, workspace.Child("ownerIntegrity"))...)
+	return append(errs, config.Policy().Validate(field.NewPath("delegation", "keepWarrants"))...)
+}
+
+func validateGate(gate Gate, at *field.Path) field.ErrorList {
+	switch gate.Mode {
+	case Enforce, Warn, Off:
+		return nil
+	default:
+		return field.ErrorList{field.NotSupported(at.Child("mode"), gate.Mode, []Mode{Enforce, Warn, Off})}
+	}
+}

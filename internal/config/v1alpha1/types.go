@@ -1,0 +1,66 @@
+// Package v1alpha1 is the configuration file of warrantgate: config.warrantgate.dev/v1alpha1, GateConfiguration.
+//
+// The file says what the gates decide. Where things are (addresses, certificates, kubeconfigs) is said by flags, and
+// nothing is said by both.
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+const (
+	// APIVersion is the apiVersion of the file.
+	APIVersion = "config.warrantgate.dev/v1alpha1"
+	// Kind is the kind of the file.
+	Kind = "GateConfiguration"
+)
+
+// Mode says what becomes of a gate's verdicts.
+type Mode string
+
+const (
+	// Enforce carries verdicts out: changes are made and refusals refuse. The default.
+	Enforce Mode = "Enforce"
+	// Warn changes and refuses nothing. What would have happened is an admission warning, an Event and a metric.
+	Warn Mode = "Warn"
+	// Off judges nothing.
+	Off Mode = "Off"
+)
+
+// GateConfiguration is the whole file.
+type GateConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Delegation says which delegations may be passed on. It is one policy for all gates.
+	Delegation Delegation `json:"delegation,omitempty"`
+	// Workspace configures the gates on kcp Workspaces.
+	Workspace Workspace `json:"workspace,omitempty"`
+}
+
+// Delegation is the delegation policy.
+type Delegation struct {
+	// KeepWarrants names warrants that a creator arrived with and that its recorded owner may keep. Default: none,
+	// because such warrants were lent for one request. A warrant with an administrator's power is never kept.
+	KeepWarrants KeepWarrants `json:"keepWarrants,omitempty"`
+}
+
+// KeepWarrants holds patterns of names: "*" stands for any run of characters but "/", "?" for one, "[a-z]" for a range.
+type KeepWarrants struct {
+	// Users are the users whose warrants are kept.
+	Users []string `json:"users,omitempty"`
+	// Groups keep a warrant all of whose groups match. system:authenticated need not be named.
+	Groups []string `json:"groups,omitempty"`
+}
+
+// Workspace configures the gates on kcp Workspaces.
+type Workspace struct {
+	// OwnerRewrite is the gate that gives a workspace an owner that kcp can act as.
+	OwnerRewrite Gate `json:"ownerRewrite,omitempty"`
+	// OwnerIntegrity is the gate that keeps the recorded owner from being forged. `warrantgate install kcp` reads
+	// the mode as well, because an admission policy holds the same rule while no warrantgate is running.
+	OwnerIntegrity Gate `json:"ownerIntegrity,omitempty"`
+}
+
+// Gate is what every gate has.
+type Gate struct {
+	// Mode is Enforce, Warn or Off. Default: Enforce.
+	Mode Mode `json:"mode,omitempty"`
+}

@@ -1,0 +1,200 @@
+// Package events tells people what warrantgate did, as Kubernetes Events on the objects concerned, in the logical
+// cluster where the object lives.
+//
+// Events never hold up a verdict: Record puts them into a bounded queue and returns. What does not fit is dropped and
+// counted, what cannot be written is counted and logged. Repeats of one text on one object fold into a count, by the
+// rules of client-go's recorder.
+package events
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/record"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	component = "warrantgate"
+	// queueLength bounds the memory that waiting Events take: a Workspace's is about 1 KiB.
+	queueLength = 1000
+	// writeTimeout is the longest that one write may keep the following ones waiting.
+	writeTimeout = 5 * time.Second
+	// permissionInterval is how often a missing permission is asked for again.
+	permissionInterval = time.Minute
+	// maxMessageBytes is the API server's bound on an Event's message.
+	maxMessageBytes = 1024
+)
+
+// Event is a thing that happened to an object.
+type Event struct {
+	// Cluster is the logical cluster that holds the object.
+	Cluster logicalcluster.Name
+	// Object is the object. Without its UID `kubectl describe` does not show the Event.
+	Object corev1.ObjectReference
+	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
+	Type string
+	// Reason is a word in CamelCase.
+	Reason string
+	// Message is for the person who reads it; it is cut to 1024 bytes.
+	Message string
+}
+
+// Writer writes Events of core/v1 in a logical cluster.
+type Writer interface {
+	// Create writes a new Event.
+	Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error)
+	// Patch raises the count of an Event that exists.
+	Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error)
+	// Permitted asks whether this process may write Events. The reason is for people; an error means that there was
+	// no answer.
+	Permitted(ctx context.Context) (permitted bool, reason string, err error)
+}
+
+// Recorder takes Events off the path of requests.
+type Recorder struct {
+	writer     Writer
+	queue      chan Event
+	permitted  atomic.Bool
+	correlator *record.EventCorrelator
+}
+
+// NewRecorder returns a recorder that writes with writer once it is started. Without a writer Events are off.
+func NewRecorder(writer Writer) *Recorder {
+	return &Recorder{
+		writer:     writer,
+		queue:      make(chan Event, queueLength),
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
+	}
+}
+
+// Record takes an event and returns at once. Until the permission to write Events has been found, there is nobody to
+// write it, and it is counted as off.
+func (r *Recorder) Record(event Event) {
+	if !r.permitted.Load() {
+		count(outcomeOff)
+		return
+	}
+	select {
+	case r.queue <- event:
+	default:
+		count(outcomeDropped)
+	}
+}
+
+// Start writes events until ctx ends, then those that wait. It says in the log when Events are off, and why, and
+// goes on asking for the permission.
+func (r *Recorder) Start(ctx context.Context) error {
+	if r.writer == nil {
+		logf.FromContext(ctx).Info("Events are off: no kubeconfig for kcp was given (--kcp-kubeconfig)")
+		return nil
+	}
+	r.awaitPermission(ctx)
+	for {
+		select {
+		case event := <-r.queue:
+			r.write(ctx, event)
+		case <-ctx.Done():
+			r.drain(context.WithoutCancel(ctx))
+			return nil
+		}
+	}
+}
+
+func (r *Recorder) awaitPermission(ctx context.Context) {
+	log := logf.FromContext(ctx)
+	said := ""
+	// The only error is that ctx ended, which Start sees itself.
+	_ = wait.PollUntilContextCancel(ctx, permissionInterval, true, func(ctx context.Context) (bool, error) {
+		permitted, reason, err := r.writer.Permitted(ctx)
+		if err != nil {
+			reason = err.Error()
+		}
+		if permitted {
+			log.Info("Events are on")
+			r.permitted.Store(true)
+		} else if said != reason {
+			said = reason
+			log.Info("Events are off; everything else works", "reason", reason, "retryEvery", permissionInterval.String())
+		}
+		return permitted, nil
+	})
+}
+
+// drain writes what is queued at shutdown, for as long as a single write may take.
+func (r *Recorder) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	for {
+		select {
+		case event := <-r.queue:
+			r.write(ctx, event)
+		default:
+			return
+		}
+	}
+}
+
+func (r *Recorder) write(ctx context.Context, event Event) {
+	result, err := r.correlator.EventCorrelate(newCoreEvent(event))
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "fold an Event", "reason", event.Reason)
+		count(outcomeFailed)
+		return
+	}
+	if result.Skip {
+		count(outcomeSuppressed)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+
+	var written *corev1.Event
+	err = apierrors.NewNotFound(corev1.Resource("events"), result.Event.Name)
+	if result.Event.Count > 1 {
+		written, err = r.writer.Patch(ctx, event.Cluster, result.Event, result.Patch)
+	}
+	if apierrors.IsNotFound(err) { // a new one, or one that has expired since it was folded
+		result.Event.ResourceVersion = ""
+		written, err = r.writer.Create(ctx, event.Cluster, result.Event)
+	}
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "write an Event", "reason", event.Reason,
+			"cluster", event.Cluster, "object", event.Object.Name, "message", event.Message)
+		count(outcomeFailed)
+		return
+	}
+	r.correlator.UpdateState(written)
+	count(outcomeWritten)
+}
+
+func newCoreEvent(event Event) *corev1.Event {
+	now := metav1.Now()
+	// Events of objects without a namespace go into default, as everywhere in Kubernetes.
+	namespace := event.Object.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      fmt.Sprintf("%s.%x", event.Object.Name, now.UnixNano()),
+			Namespace: namespace,
+		},
+		InvolvedObject:      event.Object,
+		Type:                event.Type,
+		Reason:              event.Reason,
+		Message:             shorten(event.Message),
+		Source:              corev1.EventSource{Component: component},
+		ReportingController: component,
+		FirstTimestamp:      now,
+		LastTimestamp:       now,
+		Count:               1,
+	}
+}

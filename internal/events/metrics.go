@@ -1,0 +1,33 @@
+package events
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// outcome is what became of an Event.
+type outcome string
+
+const (
+	outcomeWritten    outcome = "written"
+	outcomeFailed     outcome = "failed"     // the API server refused it or did not answer
+	outcomeDropped    outcome = "dropped"    // the queue was full
+	outcomeSuppressed outcome = "suppressed" // too many on one object
+	outcomeOff        outcome = "off"        // no permission to write Events
+)
+
+var total = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "warrantgate_events_total",
+	Help: "Events by outcome: written, failed, dropped (queue full), suppressed (too many on one object), off (no permission).",
+}, []string{"outcome"})
+
+func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+	metrics.Registry.MustRegister(total)
+	for _, o := range []outcome{outcomeWritten, outcomeFailed, outcomeDropped, outcomeSuppressed, outcomeOff} {
+		total.WithLabelValues(string(o))
+	}
+}
+
+func count(o outcome) {
+	total.WithLabelValues(string(o)).Inc()
+}

@@ -1,0 +1,147 @@
+package identity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	kjson "sigs.k8s.io/json"
+)
+
+// Keys of the extra fields by which kcp decides where an identity is valid
+// (kcp-dev/kubernetes, pkg/registry/rbac/validation).
+const (
+	// ClusterNameKey holds the logical cluster that a service account comes from, its home.
+	ClusterNameKey = "authentication.kcp.io/cluster-name"
+	// olderClusterNameKey is where kcp kept the home before it had a key of its own.
+	olderClusterNameKey = "authentication.kubernetes.io/cluster-name"
+	// ScopesKey holds the logical clusters that an identity is restricted to: "cluster:<name>[,cluster:<name>…]".
+	// The clusters within a value are alternatives; each value has to be met.
+	ScopesKey = "authentication.kcp.io/scopes"
+	// WarrantKey holds further identities, each JSON of a Warrant, whose rights the identity has as well.
+	WarrantKey = "authorization.kcp.io/warrant"
+)
+
+const (
+	scopePrefix = "cluster:"
+	// globalServiceAccountPrefix starts the name by which kcp knows a service account outside its home:
+	// system:kcp:serviceaccount:<home>:<namespace>:<name>.
+	globalServiceAccountPrefix = "system:kcp:serviceaccount:"
+)
+
+// Bounds on what is read. Nesting doubles the quoting at each level, so an honest owner is far below all of them.
+const (
+	// MaxOwnerBytes is the largest owner that is looked at, in bytes.
+	MaxOwnerBytes = 64 << 10
+	// MaxWarrantDepth is how many warrants may be nested in one another.
+	MaxWarrantDepth = 8
+	// MaxWarrants is how many warrants an owner may carry, nested ones included.
+	MaxWarrants = 64
+)
+
+// perRequestKeys name extra fields that describe one credential or the pod that held it. What is true of one
+// request must not be stored as if it were true of the owner.
+var perRequestKeys = []string{
+	user.CredentialIDKey,
+	serviceaccount.NodeNameKey,
+	serviceaccount.NodeUIDKey,
+	serviceaccount.PodNameKey,
+	serviceaccount.PodUIDKey,
+}
+
+// Owner is the identity that kcp records for a workspace: authentication/v1 UserInfo, as JSON in the annotation
+// experimental.tenancy.kcp.io/owner of a Workspace and LogicalCluster, and as LogicalCluster.spec.createdBy.
+type Owner struct {
+	// Username is the name that kcp acts under and that it binds to cluster-admin in the workspace.
+	Username string `json:"username,omitempty"`
+	// UID tells users of equal name apart.
+	UID string `json:"uid,omitempty"`
+	// Groups are the groups that kcp acts in.
+	Groups []string `json:"groups,omitempty"`
+	// Extra holds home, scopes and warrants, and whatever else the authenticator knew.
+	Extra map[string][]string `json:"extra,omitempty"`
+}
+
+var (
+	errEmpty    = errors.New("it is empty")
+	errNobody   = errors.New("it names no user")
+	errTooLarge = fmt.Errorf("it is larger than %d bytes", MaxOwnerBytes)
+)
+
+// ParseOwner reads an owner as kcp records it. It is strict, because a field that is not understood may be one
+// that restricts the identity: unknown and repeated fields are errors, and so are values of a wrong type.
+func ParseOwner(raw string) (Owner, error) {
+	if strings.TrimSpace(raw) == "" {
+		return Owner{}, errEmpty
+	}
+	if len(raw) > MaxOwnerBytes {
+		return Owner{}, errTooLarge
+	}
+	var owner Owner
+	if err := decodeStrictly(raw, &owner); err != nil {
+		return Owner{}, err
+	}
+	if owner.Username == "" {
+		return Owner{}, errNobody
+	}
+	return owner, nil
+}
+
+// String returns the owner in the form that kcp itself writes.
+func (o Owner) String() string {
+	raw, err := json.Marshal(o)
+	if err != nil { // strings, slices and maps of strings always marshal
+		return ""
+	}
+	return string(raw)
+}
+
+// InScope tells whether the identity itself is valid in the logical cluster, by kcp's rules: a service account in
+// its home, anybody within all of the scopes it carries. What its warrants are worth there is not asked.
+func (o Owner) InScope(cluster logicalcluster.Name) bool {
+	if o.isServiceAccount() {
+		if homes := o.homes(); len(homes) > 0 && !slices.Equal(homes, []string{cluster.String()}) {
+			return false
+		}
+	}
+	for _, alternatives := range o.Extra[ScopesKey] {
+		if !slices.Contains(strings.Split(alternatives, ","), scopeOf(cluster)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o Owner) isServiceAccount() bool {
+	return strings.HasPrefix(o.Username, serviceaccount.ServiceAccountUsernamePrefix)
+}
+
+// homes returns the logical clusters that the identity claims as its home, each once.
+func (o Owner) homes() []string {
+	homes := slices.Concat(o.Extra[ClusterNameKey], o.Extra[olderClusterNameKey])
+	slices.Sort(homes)
+	return slices.Compact(homes)
+}
+
+func (o Owner) warrant() Warrant {
+	return Warrant{User: o.Username, UID: o.UID, Groups: o.Groups, Extra: o.Extra}
+}
+
+func scopeOf(cluster logicalcluster.Name) string {
+	return scopePrefix + cluster.String()
+}
+
+// decodeStrictly is case-sensitive and refuses what encoding/json lets pass: kcp reads owners with the same
+// case-sensitive decoder, and two readers that disagree about an identity would be a way to forge one.
+func decodeStrictly(raw string, into any) error {
+	strict, err := kjson.UnmarshalStrict([]byte(raw), into)
+	if err != nil {
+		return err
+	}
+	return errors.Join(strict...)
+}

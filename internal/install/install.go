@@ -1,0 +1,137 @@
+// Package install puts a set of objects into an API server and takes exactly these out again.
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// fieldManager owns the fields of what is installed (server-side apply, KEP-555).
+	fieldManager = "warrantgate"
+	// managedByLabel marks what was installed, so that nothing of the same name but of other origin is taken out.
+	managedByLabel = "app.kubernetes.io/managed-by"
+	managedBy      = "warrantgate"
+)
+
+// Outcome is what became of one object.
+type Outcome string
+
+// Outcomes.
+const (
+	Created   Outcome = "created"
+	Updated   Outcome = "configured"
+	Unchanged Outcome = "unchanged"
+	Deleted   Outcome = "deleted"
+	Absent    Outcome = "not there"
+	Foreign   Outcome = "left alone, it was not installed by warrantgate"
+)
+
+// Result tells what became of one object.
+type Result struct {
+	Kind, Name string
+	Outcome    Outcome
+}
+
+// Prepare returns an object in the form in which it is applied: typed, marked, and without empty fields.
+func Prepare(object client.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %s: %w", describe(object), err)
+	}
+	prepared := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(prepared.Object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(prepared.Object, "status")
+	labels := prepared.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[managedByLabel] = managedBy
+	prepared.SetLabels(labels)
+	return prepared, nil
+}
+
+// Apply writes the objects in order by server-side apply. It may run again: what is as it should be stays unchanged.
+// An object of the same name without warrantgate's label is an error, and is not touched.
+func Apply(ctx context.Context, c client.Client, objects []client.Object) ([]Result, error) {
+	results := make([]Result, 0, len(objects))
+	for _, object := range objects {
+		desired, err := Prepare(object)
+		if err != nil {
+			return results, err
+		}
+		existing, err := get(ctx, c, desired)
+		if err != nil {
+			return results, err
+		}
+		outcome := Created
+		if existing != nil {
+			if existing.GetLabels()[managedByLabel] != managedBy {
+				return results, fmt.Errorf("%s exists and was not installed by warrantgate (no label %s=%s); rename or delete it first",
+					describe(desired), managedByLabel, managedBy)
+			}
+			outcome = Unchanged
+		}
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired),
+			client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
+			return results, fmt.Errorf("apply %s: %w", describe(desired), err)
+		}
+		if existing != nil && existing.GetResourceVersion() != desired.GetResourceVersion() {
+			outcome = Updated
+		}
+		results = append(results, Result{desired.GetKind(), desired.GetName(), outcome})
+	}
+	return results, nil
+}
+
+// Remove deletes the objects in reverse order, so that what refers to another goes first. What is not there is fine.
+func Remove(ctx context.Context, c client.Client, objects []client.Object) ([]Result, error) {
+	results := make([]Result, 0, len(objects))
+	for _, object := range slices.Backward(objects) {
+		desired, err := Prepare(object)
+		if err != nil {
+			return results, err
+		}
+		existing, err := get(ctx, c, desired)
+		if err != nil {
+			return results, err
+		}
+		outcome := Deleted
+		switch {
+		case existing == nil:
+			outcome = Absent
+		case existing.GetLabels()[managedByLabel] != managedBy:
+			outcome = Foreign
+		default:
+			if err := c.Delete(ctx, existing); client.IgnoreNotFound(err) != nil {
+				return results, fmt.Errorf("delete %s: %w", describe(existing), err)
+			}
+		}
+		results = append(results, Result{desired.GetKind(), desired.GetName(), outcome})
+	}
+	return results, nil
+}
+
+// get returns the object as it is in the API server, nil where there is none.
+func get(ctx context.Context, c client.Client, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	existing := &unstructured.Unstructured{}
+	existing.SetGroupVersionKind(object.GroupVersionKind())
+	err := c.Get(ctx, client.ObjectKeyFromObject(object), existing)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // absence is an answer
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", describe(object), err)
+	}
+	return existing, nil
+}
+
+func describe(object client.Object) string {
+	return fmt.Sprintf("%s %q", object.GetObjectKind().GroupVersionKind().Kind, object.GetName())
+}

@@ -1,0 +1,182 @@
+// Package webhooks is what all gates share: a deadline shorter than the API server's, one answer in the terms of
+// admission, and the traces that every verdict leaves (log line, metric, audit annotations, Events).
+//
+// A gate itself lives in a folder of its own below this one.
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+)
+
+// Decision is what becomes of a request. The zero value refuses.
+type Decision string
+
+const (
+	// Denied refuses the request, as 403.
+	Denied Decision = ""
+	// Allowed lets the request pass, with the patches of the answer.
+	Allowed Decision = "allowed"
+	// Warned lets the request pass and says what the gate would have done. Only the mode Warn leads here.
+	Warned Decision = "warned"
+	// Undecided refuses the request because no verdict could be found, as 503: trying again may help.
+	Undecided Decision = "error"
+)
+
+func (d Decision) String() string {
+	if d == Denied {
+		return "denied"
+	}
+	return string(d)
+}
+
+// Answer is what a gate says of one request.
+type Answer struct {
+	// Decision is what becomes of the request.
+	Decision Decision
+	// Reason is a stable word in CamelCase for metrics, audit annotations and status causes.
+	Reason string
+	// Message is for the person who sent the request: what was refused, why, which identity, what to do.
+	Message string
+	// Patches change the object. Only a mutating gate has them.
+	Patches []jsonpatch.JsonPatchOperation
+	// Events are recorded unless the request is a dry run.
+	Events []events.Event
+	// Committed runs once the answer holds: not on a dry run, and not where the gate only warns. For counting.
+	Committed func()
+	// Details are key-value pairs for the operator's log, which may say what the person must not see.
+	Details []any
+}
+
+// Gate judges admission requests.
+type Gate interface {
+	// Name is the word for the gate in metrics and logs.
+	Name() string
+	// Review judges one request. It has to return before ctx ends.
+	Review(ctx context.Context, request admission.Request) Answer
+}
+
+// EventRecorder takes Events without blocking.
+type EventRecorder interface {
+	Record(event events.Event)
+}
+
+// Handler serves a gate in the given mode.
+func Handler(gate Gate, mode v1alpha1.Mode, recorder EventRecorder) http.Handler {
+	h := &handler{gate: gate, mode: mode, recorder: recorder}
+	return withDeadline(&admission.Webhook{Handler: h})
+}
+
+type handler struct {
+	gate     Gate
+	mode     v1alpha1.Mode
+	recorder EventRecorder
+}
+
+// Handle implements admission.Handler.
+func (h *handler) Handle(ctx context.Context, request admission.Request) admission.Response {
+	start := time.Now()
+	answer := h.review(ctx, request)
+
+	decision, warning := answer.Decision, ""
+	if h.mode == v1alpha1.Warn && (decision != Allowed || len(answer.Patches) > 0) {
+		decision, answer.Patches = Warned, nil
+		warning = fmt.Sprintf("%s (mode Warn, nothing was changed or refused): %s", answer.Reason, answer.Message)
+	}
+	if request.DryRun == nil || !*request.DryRun {
+		for _, event := range answer.Events {
+			h.recorder.Record(event)
+		}
+		if answer.Committed != nil && h.mode == v1alpha1.Enforce {
+			answer.Committed()
+		}
+	}
+	observe(h.gate.Name(), decision, answer.Reason, time.Since(start))
+	logf.FromContext(ctx).Info("verdict", append([]any{
+		"gate", h.gate.Name(), "decision", decision.String(), "reason", answer.Reason, "mode", h.mode,
+		"decisionID", request.UID, "operation", request.Operation, "message", answer.Message,
+	}, answer.Details...)...)
+
+	return h.response(request, decision, warning, answer)
+}
+
+// review turns a panic into a refusal of the one request that caused it.
+func (h *handler) review(ctx context.Context, request admission.Request) (answer Answer) {
+	if h.mode == v1alpha1.Off {
+		return Answer{Decision: Allowed, Reason: "Off"}
+	}
+	defer func() {
+		if cause := recover(); cause != nil {
+			answer = Answer{
+				Decision: Undecided, Reason: "Panic", Message: "an internal error kept this request from being judged",
+				Details: []any{"panic", fmt.Sprint(cause), "stack", string(debug.Stack())},
+			}
+		}
+	}()
+	answer = h.gate.Review(ctx, request)
+	if ctx.Err() != nil && answer.Decision != Denied {
+		return Answer{Decision: Undecided, Reason: "Deadline", Message: "no verdict was found in time; try again"}
+	}
+	return answer
+}
+
+func (h *handler) response(request admission.Request, decision Decision, warning string, answer Answer) admission.Response {
+	response := admission.Response{
+		Patches: answer.Patches,
+		AdmissionResponse: admissionv1.AdmissionResponse{
+			Allowed: decision == Allowed || decision == Warned,
+			AuditAnnotations: map[string]string{
+				"decision": decision.String(), "reason": answer.Reason, "decision-id": string(request.UID),
+			},
+		},
+	}
+	if warning != "" {
+		response.Warnings = []string{shortLine(warning, maxWarningBytes)}
+	}
+	switch decision {
+	case Allowed, Warned:
+		response.Result = &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
+	case Undecided:
+		response.Result = status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, answer)
+	default:
+		response.Result = status(http.StatusForbidden, metav1.StatusReasonForbidden, answer)
+	}
+	return response
+}
+
+func status(code int32, reason metav1.StatusReason, answer Answer) *metav1.Status {
+	message := shortLine(answer.Message, maxMessageBytes)
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(answer.Reason), Message: message}}},
+	}
+}
+
+const (
+	// maxMessageBytes keeps a refusal within what a terminal line can carry.
+	maxMessageBytes = 1024
+	// maxWarningBytes is what the API server passes on of all warnings together before it cuts them itself.
+	maxWarningBytes = 1024
+)
+
+func shortLine(text string, most int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > most {
+		const mark = "…"
+		text = strings.ToValidUTF8(text[:most-len(mark)], "") + mark
+	}
+	return text
+}

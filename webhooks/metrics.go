@@ -1,0 +1,30 @@
+package webhooks
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// No label holds a user, workspace or object: the number of series is that of gates times reasons.
+var (
+	admissions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "warrantgate_admissions_total",
+		Help: "Admission requests by gate, decision (allowed, denied, error) and reason.",
+	}, []string{"gate", "decision", "reason"})
+	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "warrantgate_admission_duration_seconds",
+		Help:    "Time to a verdict by gate, without transport.",
+		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
+	}, []string{"gate"})
+)
+
+func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+	metrics.Registry.MustRegister(admissions, duration)
+}
+
+func observe(gate string, decision Decision, reason string, took time.Duration) {
+	admissions.WithLabelValues(gate, decision.String(), reason).Inc()
+	duration.WithLabelValues(gate).Observe(took.Seconds())
+}

@@ -1,0 +1,64 @@
+package workspace
+
+import (
+	"fmt"
+	"strings"
+
+	"warrantgate.dev/internal/identity"
+)
+
+// Expressions in CEL by which the API server decides which requests are worth a call. They look at the text of the
+// owner and may let too much through, never too little; the gates read the owner properly.
+var (
+	// owner is the recorded owner as text, "" where there is none.
+	celOwner = annotation("object", ownerAnnotation)
+
+	// celPlaced is true of the one update in which kcp's scheduler picks the logical cluster.
+	celPlaced = fmt.Sprintf("%s != '' && %s != (oldObject == null ? '' : %s)",
+		annotation("object", clusterAnnotation), annotation("object", clusterAnnotation), annotation("oldObject", clusterAnnotation))
+
+	// celForeign is true of owners that may be foreign: service accounts and whoever carries a scope. Inside a
+	// warrant the quotes are escaped, so the scopes of warrants do not count.
+	celForeign = fmt.Sprintf(`(%s.contains('"system:serviceaccount:') || %s.contains('"authentication.kcp.io/scopes":'))`, celOwner, celOwner)
+
+	// celNotable is true of owners that carry an administrator's group and of those that kcp did not write.
+	celNotable = fmt.Sprintf(`(!%s.startsWith('{"username":"') || %s.matches('%s'))`, celOwner, celOwner, privilegedPattern())
+
+	// celNotSystem is true of requests by anybody but kcp's own controllers.
+	celNotSystem = fmt.Sprintf("!(has(request.userInfo.groups) && request.userInfo.groups.exists(group, group == '%s'))", systemGroup)
+
+	celBefore = "(oldObject == null ? {} : oldObject.metadata.?annotations.orValue({}))"
+	celAfter  = "(object == null ? {} : object.metadata.?annotations.orValue({}))"
+
+	// celChanged is the list of guarded annotations that a request changes.
+	celChanged = changedKeys(celBefore, celAfter)
+)
+
+func annotation(object, key string) string {
+	return fmt.Sprintf("%s.metadata.?annotations[?'%s'].orValue('')", object, key)
+}
+
+// changedKeys is guardedChanges in CEL, over two expressions of maps.
+func changedKeys(before, after string) string {
+	guarded := fmt.Sprintf("(key.startsWith('%s') || key in (request.operation == 'CREATE' ? %s : %s))",
+		annotationPrefix, celList(guardedOnCreate), celList(guardedOnUpdate))
+	return fmt.Sprintf("(%[1]s.map(key, key).filter(key, %[3]s && !(key in %[2]s && %[2]s[key] == %[1]s[key])) + "+
+		"%[2]s.map(key, key).filter(key, %[3]s && !(key in %[1]s)))", after, before, guarded)
+}
+
+// privilegedPattern is a regular expression of the groups that carry an administrator's power. The quote around a
+// group is escaped inside a warrant, and the escapes are escaped again the deeper the warrant is nested.
+func privilegedPattern() string {
+	groups, prefixes := identity.PrivilegedGroups()
+	alternatives := make([]string, 0, len(groups)+len(prefixes))
+	for _, group := range groups {
+		alternatives = append(alternatives, group+`[\\"]`)
+	}
+	alternatives = append(alternatives, prefixes...)
+	// CEL reads the text as a string literal first, which halves the backslashes.
+	return strings.ReplaceAll(`"(`+strings.Join(alternatives, "|")+`)`, `\`, `\\`)
+}
+
+func celList(values []string) string {
+	return "['" + strings.Join(values, "', '") + "']"
+}

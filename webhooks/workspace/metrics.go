@@ -1,0 +1,40 @@
+package workspace
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"warrantgate.dev/internal/identity"
+)
+
+var (
+	ownerRewrites = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "warrantgate_owner_rewrites_total",
+		Help: "Owners of workspaces that were rewritten, by kind of creator: service-account, person.",
+	}, []string{"kind"})
+	warrantsDropped = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "warrantgate_warrants_dropped_total",
+		Help: "Warrants and groups that were not passed on to a rewritten owner, by reason.",
+	}, []string{"reason"})
+	privilegedOwners = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "warrantgate_privileged_owners_total",
+		Help: "Workspaces whose recorded owner carries an administrator's power.",
+	})
+)
+
+func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+	metrics.Registry.MustRegister(ownerRewrites, warrantsDropped, privilegedOwners)
+}
+
+func countRewrite(report identity.Report) {
+	kind := "person"
+	if report.Reason == identity.ServiceAccountRewritten {
+		kind = "service-account"
+	}
+	ownerRewrites.WithLabelValues(kind).Inc()
+	for _, drop := range report.Dropped {
+		if drop.Kind != identity.DroppedExtra {
+			warrantsDropped.WithLabelValues(string(drop.Reason)).Inc()
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/webhooks"
+)
+
+// OwnerNotice is the validating gate that points out owners which are not rewritten and which people should look at:
+// an administrator's, an unreadable one, none at all.
+//
+// It refuses nothing, and is registered to fail open: while no warrantgate answers, nothing is pointed out.
+type OwnerNotice struct{}
+
+// NewOwnerNotice returns the gate.
+func NewOwnerNotice() *OwnerNotice { return &OwnerNotice{} }
+
+var _ webhooks.Gate = &OwnerNotice{}
+
+// Name implements webhooks.Gate.
+func (*OwnerNotice) Name() string { return "owner-notice" }
+
+// Review implements webhooks.Gate.
+func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhooks.Answer {
+	workspace, err := decode(request)
+	if err != nil {
+		return undecodable(err)
+	}
+	annotations := workspace.object.Annotations
+	// Nothing is rewritten here; the question is only what the domain has to say of the owner.
+	_, report := identity.Rewrite(annotations[ownerAnnotation],
+		logicalcluster.Name(annotations[clusterAnnotation]), annotations[requiredGroupsAnnotation], identity.Policy{})
+
+	answer := webhooks.Answer{
+		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
+		Details: []any{"cluster", workspace.cluster, "privileged", report.Privileged},
+	}
+	switch {
+	case report.Reason == identity.InScope && len(report.Privileged) > 0:
+		answer.Reason = privilegedOwner
+		answer.Message = fmt.Sprintf("the recorded owner carries an administrator's power (%s), with which kcp initializes this workspace; "+
+			"create workspaces with a scoped service account, or as a person without these groups", strings.Join(report.Privileged, ", "))
+		answer.Events = []events.Event{workspace.event(corev1.EventTypeWarning, privilegedOwner, "%s", sentence(answer.Message))}
+		answer.Committed = privilegedOwners.Inc
+	case !report.Reason.Harmless():
+		answer.Events = []events.Event{unusableOwner(workspace, report)}
+	}
+	return answer
+}

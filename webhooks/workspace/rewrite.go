@@ -1,0 +1,131 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"gomodules.xyz/jsonpatch/v2"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/webhooks"
+)
+
+// OwnerRewrite is the mutating gate that gives a workspace an owner that kcp can act as.
+//
+// It is registered for the one update in which kcp's scheduler picks the logical cluster: on create kcp would undo
+// the change, and later the LogicalCluster has the old owner. It fails closed: while no warrantgate answers, a
+// workspace with a foreign owner stays in Scheduling, kcp tries again, and no workspace with a broken owner is made.
+type OwnerRewrite struct {
+	policy identity.Policy
+	mode   v1alpha1.Mode
+}
+
+// NewOwnerRewrite returns the gate under a delegation policy.
+func NewOwnerRewrite(policy identity.Policy, mode v1alpha1.Mode) *OwnerRewrite {
+	return &OwnerRewrite{policy: policy, mode: mode}
+}
+
+var _ webhooks.Gate = &OwnerRewrite{}
+
+// Name implements webhooks.Gate.
+func (*OwnerRewrite) Name() string { return "owner-rewrite" }
+
+// Review implements webhooks.Gate. It never refuses a Workspace for its owner: what cannot be rewritten is left as
+// it was and reported.
+func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webhooks.Answer {
+	workspace, err := decode(request)
+	if err != nil {
+		return undecodable(err)
+	}
+	annotations := workspace.object.Annotations
+	owner, report := identity.Rewrite(annotations[ownerAnnotation],
+		logicalcluster.Name(annotations[clusterAnnotation]), annotations[requiredGroupsAnnotation], g.policy)
+
+	answer := webhooks.Answer{
+		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
+		Details: []any{
+			"cluster", workspace.cluster, "createdBy", report.CreatedBy, "kept", report.Kept, "dropped", report.Dropped,
+			"requiredGroups", report.RequiredGroups, "privileged", report.Privileged,
+		},
+	}
+	if report.Reason.Rewritten() {
+		answer.Patches = []jsonpatch.JsonPatchOperation{
+			setAnnotation(ownerAnnotation, owner),
+			setAnnotation(createdByAnnotation, report.CreatedBy),
+		}
+		answer.Committed = func() { countRewrite(report) }
+	}
+	answer.Events = g.events(workspace, report)
+	return answer
+}
+
+func (g *OwnerRewrite) events(workspace reviewed, report identity.Report) []events.Event {
+	switch {
+	case report.Reason.Rewritten() && g.mode == v1alpha1.Warn:
+		return []events.Event{workspace.event(corev1.EventTypeWarning, ownerNotRewritten,
+			"The owner was left as it is, because the gate only warns. %s", sentence(report.Message))}
+	case report.Reason.Rewritten():
+		told := []events.Event{workspace.event(corev1.EventTypeNormal, ownerRewritten, "%s", sentence(report.Message))}
+		if dropped := describeDropped(report.Dropped); dropped != "" {
+			told = append(told, workspace.event(corev1.EventTypeNormal, warrantDropped, "%s", dropped))
+		}
+		return told
+	case !report.Reason.Harmless():
+		return []events.Event{unusableOwner(workspace, report)}
+	}
+	return nil
+}
+
+// unusableOwner says why an owner was left as it is although kcp cannot work with it.
+func unusableOwner(workspace reviewed, report identity.Report) events.Event {
+	return workspace.event(corev1.EventTypeWarning, ownerNotRewritten,
+		"%s (%s). Initialization will fail if kcp has to act as this owner", sentence(report.Message), report.Reason)
+}
+
+// dropTexts say why a warrant or group was dropped, without naming whose it was.
+var dropTexts = map[identity.DropReason]string{
+	identity.Privileged: "carried an administrator's power, which is never delegated",
+	identity.Lent:       "lent for one request and not named by the delegation policy",
+	identity.Unreadable: "could not be read",
+	identity.Homeless:   "of a service account without one home cluster",
+}
+
+// describeDropped says what of the creator's rights the owner does not have, or "" where that is nothing that a
+// person would miss: fields about a single request are not.
+func describeDropped(dropped []identity.Drop) string {
+	counts := map[string]int{}
+	for _, drop := range dropped {
+		if drop.Kind != identity.DroppedExtra {
+			counts[fmt.Sprintf("%s %s", drop.Kind, dropTexts[drop.Reason])]++
+		}
+	}
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[what], what))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Not passed on to the owner: " + strings.Join(parts, "; ")
+}
+
+func setAnnotation(key, value string) jsonpatch.JsonPatchOperation {
+	pointer := strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	return jsonpatch.NewOperation("add", "/metadata/annotations/"+pointer, value)
+}
+
+// sentence starts a report's message with a capital, as Events are read by themselves.
+func sentence(message string) string {
+	if message == "" {
+		return ""
+	}
+	return strings.ToUpper(message[:1]) + message[1:]
+}

@@ -1,0 +1,87 @@
+// Package workspace holds the gates on kcp Workspaces: the rewrite of owners that kcp could not act as, the
+// integrity of the recorded owner, and the notice of owners that people should look at.
+//
+// The decisions are those of package identity. This package decodes, asks, and answers in the terms of admission.
+package workspace
+
+import (
+	"fmt"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+)
+
+// Annotations on Workspaces that the gates read, guard or write.
+const (
+	// ownerAnnotation holds the owner that kcp acts as, JSON of authentication/v1 UserInfo.
+	ownerAnnotation = tenancyv1alpha1.ExperimentalWorkspaceOwnerAnnotationKey
+	// clusterAnnotation names the workspace's logical cluster. kcp's scheduler sets it before it makes the cluster.
+	clusterAnnotation = "internal.tenancy.kcp.io/cluster"
+	// requiredGroupsAnnotation holds the groups that one needs for access to the workspace. kcp copies it from the
+	// parent when a Workspace is created.
+	requiredGroupsAnnotation = "authorization.kcp.io/required-groups"
+	// annotationPrefix starts the names of warrantgate's own annotations.
+	annotationPrefix = "warrantgate.dev/"
+	// createdByAnnotation names for good who created a workspace whose owner was rewritten.
+	createdByAnnotation = annotationPrefix + "created-by"
+)
+
+// Reasons of Events.
+const (
+	ownerRewritten     = "OwnerRewritten"
+	ownerNotRewritten  = "OwnerNotRewritten"
+	warrantDropped     = "WarrantDropped"
+	privilegedOwner    = "PrivilegedOwner"
+	ownerChangeRefused = "OwnerChangeRefused"
+)
+
+// reviewed is a Workspace under review, as far as the gates look at it.
+type reviewed struct {
+	// cluster is the logical cluster that holds the Workspace.
+	cluster logicalcluster.Name
+	object  metav1.PartialObjectMetadata
+	old     metav1.PartialObjectMetadata
+}
+
+// decode reads the metadata of a Workspace before and after the request.
+func decode(request admission.Request) (reviewed, error) {
+	var r reviewed
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(request.Object.Raw, &r.object); err != nil {
+		return reviewed{}, fmt.Errorf("decode the workspace: %w", err)
+	}
+	if len(request.OldObject.Raw) > 0 {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(request.OldObject.Raw, &r.old); err != nil {
+			return reviewed{}, fmt.Errorf("decode the workspace as it was: %w", err)
+		}
+	}
+	// An update need not repeat the annotation by which kcp says where an object lives.
+	if r.cluster = logicalcluster.From(&r.object); r.cluster.Empty() {
+		r.cluster = logicalcluster.From(&r.old)
+	}
+	return r, nil
+}
+
+func undecodable(err error) webhooks.Answer {
+	return webhooks.Answer{Decision: webhooks.Denied, Reason: "Undecodable", Message: err.Error()}
+}
+
+// event is about the Workspace, or about the logical cluster around it where no Workspace has come to be.
+func (r reviewed) event(eventType, reason, format string, args ...any) events.Event {
+	object := corev1.ObjectReference{
+		APIVersion: tenancyv1alpha1.SchemeGroupVersion.String(), Kind: "Workspace",
+		Name: r.object.Name, UID: r.object.UID, ResourceVersion: r.object.ResourceVersion,
+	}
+	if r.old.UID == "" {
+		object = corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"}
+	}
+	return events.Event{
+		Cluster: r.cluster, Object: object, Type: eventType, Reason: reason, Message: fmt.Sprintf(format, args...),
+	}
+}
