@@ -1,0 +1,101 @@
+// Package identitytest makes up owners for property tests: service accounts and persons, scoped and not, with nested
+// warrants, administrators' groups and per-request fields in all places, and the clusters to try them in.
+package identitytest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+
+	"warrantgate.dev/internal/identity"
+)
+
+// Clusters are the logical clusters that generated owners live in or are scoped to. NewCluster is not among them.
+var Clusters = []logicalcluster.Name{"aaaaaaaa", "bbbbbbbb", "cccccccc", "root"}
+
+// NewCluster is the logical cluster of a new workspace, which no generated owner has been in.
+const NewCluster logicalcluster.Name = "nnnnnnnn"
+
+var groups = []string{
+	"system:authenticated", "system:serviceaccounts", "system:serviceaccounts:default", "team-a", "team-b", "ops",
+	"system:masters", "system:kcp:admin", "system:kcp:logical-cluster-admin", "system:kcp:external-logical-cluster-admin",
+	"system:kcp:tenancy:workspace-bootstrapper", "system:kcp:initializer:root:org", "system:kcp:terminator:root:org",
+}
+
+var names = []string{
+	"alice", "bob", "https://issuer.example.com#carol", "system:serviceaccount:default:bot", "system:serviceaccount:kube-system:rest",
+}
+
+// RequiredGroups are values of the annotation authorization.kcp.io/required-groups.
+var RequiredGroups = []string{"", "team-a", "team-a,team-b;ops", "system:kcp:admin;ops", "system:kcp:admin", "system:authenticated", ";", "a,,b"}
+
+// Policies are delegation policies from none to all.
+var Policies = []identity.Policy{{}, {Users: []string{"*"}}, {Groups: []string{"team-*"}}, {Users: []string{"*", "*/*", "*/*/*"}, Groups: []string{"*"}}}
+
+// Owner makes up an owner that kcp might record.
+func Owner(r *rand.Rand) identity.Owner {
+	return identity.Owner{Username: pick(r, names), UID: uid(r), Groups: someGroups(r), Extra: extra(r, 3)}
+}
+
+func extra(r *rand.Rand, depth int) map[string][]string {
+	extra := map[string][]string{}
+	switch r.IntN(6) {
+	case 0: // no home
+	case 1:
+		extra[identity.ClusterNameKey] = []string{cluster(r), cluster(r)}
+	default:
+		extra[identity.ClusterNameKey] = []string{cluster(r)}
+	}
+	for range r.IntN(3) {
+		scope := "cluster:" + cluster(r)
+		if r.IntN(3) == 0 {
+			scope += ",cluster:" + cluster(r)
+		}
+		extra[identity.ScopesKey] = append(extra[identity.ScopesKey], scope)
+	}
+	if r.IntN(2) == 0 {
+		extra["authentication.kubernetes.io/credential-id"] = []string{"JTI=" + uid(r)}
+	}
+	if r.IntN(4) == 0 {
+		extra["example.com/department"] = []string{"a", "b"}
+	}
+	for range r.IntN(3) {
+		if depth > 0 {
+			extra[identity.WarrantKey] = append(extra[identity.WarrantKey], warrant(r, depth-1))
+		}
+	}
+	return extra
+}
+
+func warrant(r *rand.Rand, depth int) string {
+	if r.IntN(10) == 0 {
+		return pick(r, []string{"", "{", "null", `{"user":1}`, `{"username":"alice"}`})
+	}
+	raw, err := json.Marshal(identity.Warrant{User: pick(r, names), UID: uid(r), Groups: someGroups(r), Extra: extra(r, depth)})
+	if err != nil {
+		panic(err) // strings, slices and maps of strings always marshal
+	}
+	return string(raw)
+}
+
+func someGroups(r *rand.Rand) []string {
+	var some []string
+	for range r.IntN(4) {
+		some = append(some, pick(r, groups))
+	}
+	return some
+}
+
+func cluster(r *rand.Rand) string {
+	return pick(r, Clusters).String()
+}
+
+func uid(r *rand.Rand) string {
+	return fmt.Sprintf("%08x", r.Uint32())
+}
+
+func pick[T any](r *rand.Rand, from []T) T {
+	return from[r.IntN(len(from))]
+}

@@ -1,0 +1,655 @@
+package identity_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/identity/identitytest"
+)
+
+const (
+	home       = "1dz6n4ubraua7pul"
+	newCluster = logicalcluster.Name("m82w61j76ws21znq")
+)
+
+// serviceAccount is the owner that kcp records for a token of default:bot, with what is changed by modify.
+func serviceAccount(modify ...func(*identity.Owner)) identity.Owner {
+	owner := identity.Owner{
+		Username: "system:serviceaccount:default:bot",
+		UID:      "6a1b",
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"},
+		Extra: map[string][]string{
+			"authentication.kcp.io/cluster-name":         {home},
+			"authentication.kubernetes.io/credential-id": {"JTI=7d0c"},
+		},
+	}
+	for _, m := range modify {
+		m(&owner)
+	}
+	return owner
+}
+
+func person(scopes ...string) identity.Owner {
+	return identity.Owner{
+		Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
+		Extra: map[string][]string{"authentication.kcp.io/scopes": scopes},
+	}
+}
+
+func withExtra(key string, values ...string) func(*identity.Owner) {
+	return func(o *identity.Owner) { o.Extra[key] = values }
+}
+
+func without(key string) func(*identity.Owner) {
+	return func(o *identity.Owner) { delete(o.Extra, key) }
+}
+
+func warrantJSON(w identity.Warrant) string { return w.String() }
+
+const (
+	selfWarrant = `{"user":"system:serviceaccount:default:bot","uid":"6a1b",` +
+		`"groups":["system:serviceaccounts","system:serviceaccounts:default","system:authenticated"],` +
+		`"extra":{"authentication.kcp.io/cluster-name":["` + home + `"],"authentication.kcp.io/scopes":["cluster:` + home + `"]}}`
+	globalName = "system:kcp:serviceaccount:" + home + ":default:bot"
+)
+
+func rewrittenServiceAccount(warrants ...string) identity.Owner {
+	return identity.Owner{
+		Username: globalName, Groups: []string{"system:authenticated"},
+		Extra: map[string][]string{"authorization.kcp.io/warrant": append([]string{selfWarrant}, warrants...)},
+	}
+}
+
+func TestRewriteOfForeignOwners(t *testing.T) {
+	lentByAPIExport := warrantJSON(identity.Warrant{
+		User: "system:serviceaccount:default:rest", Groups: []string{"system:kcp:admin"},
+		Extra: map[string][]string{identity.ClusterNameKey: {"consumer"}},
+	})
+	ofTeam := warrantJSON(identity.Warrant{User: "bob", Groups: []string{"team-b", "system:authenticated"}})
+	nested := func(inner string) string {
+		return warrantJSON(identity.Warrant{User: "bob", Groups: []string{"team-b"}, Extra: map[string][]string{identity.WarrantKey: {inner}}})
+	}
+	credential := identity.Drop{Kind: identity.DroppedExtra, Reason: identity.PerRequest, Name: "authentication.kubernetes.io/credential-id"}
+
+	for name, tc := range map[string]struct {
+		owner    identity.Owner
+		required string
+		policy   identity.Policy
+		want     identity.Owner
+		// wantReport leaves out the message, which TestMessages compares.
+		wantReport identity.Report
+	}{
+		"a service account becomes its global name, backed by itself at home": {
+			owner: serviceAccount(),
+			want:  rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
+			},
+		},
+		"the older key of the home is read and written as the newer": {
+			owner: serviceAccount(without(identity.ClusterNameKey), withExtra("authentication.kubernetes.io/cluster-name", home)),
+			want:  rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
+			},
+		},
+		"required groups become a warrant in the new cluster only": {
+			owner:    serviceAccount(),
+			required: "team-a,team-b;ops",
+			want: rewrittenServiceAccount(`{"user":"` + globalName + `","groups":["team-a","team-b"],` +
+				`"extra":{"authentication.kcp.io/scopes":["cluster:m82w61j76ws21znq"]}}`),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
+				RequiredGroups: []string{"team-a", "team-b"},
+			},
+		},
+		"a clause with an administrator's group is never taken": {
+			owner:    serviceAccount(),
+			required: "system:kcp:admin,team-a;ops",
+			want: rewrittenServiceAccount(`{"user":"` + globalName + `","groups":["ops"],` +
+				`"extra":{"authentication.kcp.io/scopes":["cluster:m82w61j76ws21znq"]}}`),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
+				RequiredGroups: []string{"ops"},
+			},
+		},
+		"where only administrators may enter, nothing is given": {
+			owner:    serviceAccount(),
+			required: "system:masters;system:kcp:initializer:root:org",
+			want:     rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
+			},
+		},
+		"required groups that everybody has need no warrant": {
+			owner:    serviceAccount(),
+			required: "team-a;system:authenticated",
+			want:     rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
+			},
+		},
+		"the warrant that an APIExport lent for one request is dropped": {
+			owner: serviceAccount(withExtra(identity.WarrantKey, lentByAPIExport)),
+			want:  rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Privileged: []string{"system:kcp:admin"},
+				Dropped: []identity.Drop{
+					credential,
+					{Kind: identity.DroppedWarrant, Reason: identity.Privileged, Name: "system:serviceaccount:default:rest"},
+				},
+			},
+		},
+		"no configuration keeps an administrator's warrant, nested or not": {
+			owner:  serviceAccount(withExtra(identity.WarrantKey, lentByAPIExport, nested(lentByAPIExport))),
+			policy: identity.Policy{Users: []string{"*"}, Groups: []string{"*"}},
+			want:   rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Privileged: []string{"system:kcp:admin"},
+				Dropped: []identity.Drop{
+					credential,
+					{Kind: identity.DroppedWarrant, Reason: identity.Privileged, Name: "system:serviceaccount:default:rest"},
+					{Kind: identity.DroppedWarrant, Reason: identity.Privileged, Name: "bob"},
+				},
+			},
+		},
+		"a warrant that the policy does not name is dropped": {
+			owner:  serviceAccount(withExtra(identity.WarrantKey, ofTeam)),
+			policy: identity.Policy{Users: []string{"carol"}, Groups: []string{"team-a"}},
+			want:   rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
+				Dropped: []identity.Drop{credential, {Kind: identity.DroppedWarrant, Reason: identity.Lent, Name: "bob"}},
+			},
+		},
+		"a warrant that the policy names by user is kept": {
+			owner:  serviceAccount(withExtra(identity.WarrantKey, ofTeam)),
+			policy: identity.Policy{Users: []string{"b*"}},
+			want:   rewrittenServiceAccount(ofTeam),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
+				Dropped: []identity.Drop{credential}, Kept: []string{"bob"},
+			},
+		},
+		"a warrant that the policy names by all of its groups is kept": {
+			owner:  serviceAccount(withExtra(identity.WarrantKey, ofTeam)),
+			policy: identity.Policy{Groups: []string{"team-*"}},
+			want:   rewrittenServiceAccount(ofTeam),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
+				Dropped: []identity.Drop{credential}, Kept: []string{"bob"},
+			},
+		},
+		"a warrant with a nested one that the policy does not name is dropped whole": {
+			owner:  serviceAccount(withExtra(identity.WarrantKey, nested(warrantJSON(identity.Warrant{User: "carol"})))),
+			policy: identity.Policy{Users: []string{"bob"}},
+			want:   rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
+				Dropped: []identity.Drop{credential, {Kind: identity.DroppedWarrant, Reason: identity.Lent, Name: "bob"}},
+			},
+		},
+		"warrants that kcp would ignore are dropped": {
+			owner: serviceAccount(withExtra(identity.WarrantKey,
+				"{", `{"user":"bob","extra":{"k":"no list"}}`, warrantJSON(identity.Warrant{User: "system:serviceaccount:default:rest"}))),
+			policy: identity.Policy{Users: []string{"*"}},
+			want:   rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
+				Dropped: []identity.Drop{
+					credential,
+					{Kind: identity.DroppedWarrant, Reason: identity.Unreadable},
+					{Kind: identity.DroppedWarrant, Reason: identity.Unreadable},
+					{Kind: identity.DroppedWarrant, Reason: identity.Homeless, Name: "system:serviceaccount:default:rest"},
+				},
+			},
+		},
+		"a service account's own scopes are kept beside its home": {
+			owner: serviceAccount(withExtra(identity.ScopesKey, "cluster:other")),
+			want: identity.Owner{
+				Username: globalName, Groups: []string{"system:authenticated"},
+				Extra: map[string][]string{identity.WarrantKey: {strings.Replace(selfWarrant,
+					`["cluster:`+home+`"]`, `["cluster:other","cluster:`+home+`"]`, 1)}},
+			},
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
+			},
+		},
+		"an unauthenticated service account does not become authenticated": {
+			owner: serviceAccount(func(o *identity.Owner) { o.Groups = nil }, without("authentication.kubernetes.io/credential-id")),
+			want: identity.Owner{
+				Username: globalName,
+				Extra: map[string][]string{identity.WarrantKey: {warrantJSON(identity.Warrant{
+					User: "system:serviceaccount:default:bot", UID: "6a1b", Extra: map[string][]string{
+						identity.ClusterNameKey: {home}, identity.ScopesKey: {"cluster:" + home},
+					},
+				})}},
+			},
+			wantReport: identity.Report{Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot"},
+		},
+		"a scoped person keeps the name, is scoped anew and backed by the person as it was": {
+			owner: person("cluster:parent"),
+			want: identity.Owner{
+				Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
+				Extra: map[string][]string{
+					identity.ScopesKey: {"cluster:m82w61j76ws21znq"},
+					identity.WarrantKey: {`{"user":"alice","uid":"a1","groups":["team-a","system:authenticated"],` +
+						`"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`},
+				},
+			},
+			wantReport: identity.Report{Reason: identity.PersonRewritten, CreatedBy: "alice"},
+		},
+		"a scoped person is given no required group": {
+			owner:    person("cluster:parent"),
+			required: "ops",
+			want: identity.Owner{
+				Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
+				Extra: map[string][]string{
+					identity.ScopesKey: {"cluster:m82w61j76ws21znq"},
+					identity.WarrantKey: {`{"user":"alice","uid":"a1","groups":["team-a","system:authenticated"],` +
+						`"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`},
+				},
+			},
+			wantReport: identity.Report{Reason: identity.PersonRewritten, CreatedBy: "alice"},
+		},
+		"a scoped administrator's power is dropped": {
+			owner: func() identity.Owner {
+				o := person("cluster:parent")
+				o.Groups = append(o.Groups, "system:kcp:admin")
+				return o
+			}(),
+			want: identity.Owner{
+				Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
+				Extra: map[string][]string{
+					identity.ScopesKey: {"cluster:m82w61j76ws21znq"},
+					identity.WarrantKey: {`{"user":"alice","uid":"a1","groups":["team-a","system:authenticated"],` +
+						`"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`},
+				},
+			},
+			wantReport: identity.Report{
+				Reason: identity.PersonRewritten, CreatedBy: "alice", Privileged: []string{"system:kcp:admin"},
+				Dropped: []identity.Drop{{Kind: identity.DroppedGroup, Reason: identity.Privileged, Name: "system:kcp:admin"}},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, report := identity.Rewrite(tc.owner.String(), newCluster, tc.required, tc.policy)
+			if diff := cmp.Diff(tc.want.String(), got); diff != "" {
+				t.Errorf("Rewrite() (-want +got):\n%s", diff)
+			}
+			if report.Message == "" {
+				t.Error("the report has no message")
+			}
+			report.Message = ""
+			if diff := cmp.Diff(tc.wantReport, report); diff != "" {
+				t.Errorf("report (-want +got):\n%s", diff)
+			}
+			again, second := identity.Rewrite(got, newCluster, tc.required, tc.policy)
+			if diff := cmp.Diff(got, again); diff != "" {
+				t.Errorf("rewriting again changes it (-first +second):\n%s", diff)
+			}
+			if second.Reason != identity.InScope {
+				t.Errorf("rewriting again: %s, want %s", second.Reason, identity.InScope)
+			}
+		})
+	}
+}
+
+func TestRewriteLeavesAsItIs(t *testing.T) {
+	deep := warrantJSON(identity.Warrant{User: "bob"})
+	for range identity.MaxWarrantDepth {
+		deep = warrantJSON(identity.Warrant{User: "bob", Extra: map[string][]string{identity.WarrantKey: {deep}}})
+	}
+	for name, tc := range map[string]struct {
+		raw         string
+		cluster     logicalcluster.Name
+		want        identity.Reason
+		wantMessage string
+		privileged  []string
+	}{
+		"an unscoped person": {
+			raw:  `{"username":"alice","groups":["system:authenticated"]}`,
+			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
+		},
+		"an owner in unusual spelling": {
+			raw:  "{ \"groups\": [] ,\n\"username\": \"alice\" }",
+			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
+		},
+		"an administrator, who is pointed out": {
+			raw:  `{"username":"kcp-admin","groups":["system:kcp:admin","system:authenticated"]}`,
+			want: identity.InScope, wantMessage: `"kcp-admin" is in scope in logical cluster "m82w61j76ws21znq"`,
+			privileged: []string{"system:kcp:admin"},
+		},
+		"a person who carries an administrator's warrant, who is pointed out": {
+			raw: identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: {
+				warrantJSON(identity.Warrant{User: "bob", Groups: []string{"system:kcp:terminator:root:org", "system:masters"}})}}}.String(),
+			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
+			privileged: []string{"system:kcp:terminator:root:org", "system:masters"},
+		},
+		"a person scoped to the new cluster among others": {
+			raw:  person("cluster:parent,cluster:m82w61j76ws21znq").String(),
+			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
+		},
+		"a service account at home": {
+			raw: serviceAccount().String(), cluster: home,
+			want: identity.InScope, wantMessage: `"system:serviceaccount:default:bot" is in scope in logical cluster "` + home + `"`,
+		},
+		"no new cluster yet": {
+			raw: serviceAccount().String(), cluster: "-",
+			want: identity.NoNewCluster, wantMessage: "the workspace has no logical cluster yet",
+		},
+		"a new cluster that is a path": {
+			raw: serviceAccount().String(), cluster: "root:orgs",
+			want: identity.Malformed, wantMessage: `"root:orgs" is not the name of a logical cluster`,
+		},
+		"a service account without a home": {
+			raw:  serviceAccount(without(identity.ClusterNameKey)).String(),
+			want: identity.HomeUnknown,
+			wantMessage: `service account "system:serviceaccount:default:bot" comes without its home cluster ` +
+				`(extra "authentication.kcp.io/cluster-name"), so it cannot be told which one it is`,
+		},
+		"a service account with two homes": {
+			raw:         serviceAccount(withExtra(identity.ClusterNameKey, home, "other")).String(),
+			want:        identity.HomeAmbiguous,
+			wantMessage: `service account "system:serviceaccount:default:bot" names several home clusters (` + home + `, other)`,
+		},
+		"a service account whose older and newer home differ": {
+			raw:         serviceAccount(withExtra("authentication.kubernetes.io/cluster-name", "other")).String(),
+			want:        identity.HomeAmbiguous,
+			wantMessage: `service account "system:serviceaccount:default:bot" names several home clusters (` + home + `, other)`,
+		},
+		"a service account whose home could be mistaken for more": {
+			raw:         serviceAccount(withExtra(identity.ClusterNameKey, "a:b")).String(),
+			want:        identity.Malformed,
+			wantMessage: `the home cluster "a:b" of service account "system:serviceaccount:default:bot" is not the name of a logical cluster`,
+		},
+		"a service account with an empty home": {
+			raw:         serviceAccount(withExtra(identity.ClusterNameKey, "")).String(),
+			want:        identity.Malformed,
+			wantMessage: `the home cluster "" of service account "system:serviceaccount:default:bot" is not the name of a logical cluster`,
+		},
+		"a name that only looks like a service account's": {
+			raw:         serviceAccount(func(o *identity.Owner) { o.Username = "system:serviceaccount:default:bot:x" }).String(),
+			want:        identity.Malformed,
+			wantMessage: `"system:serviceaccount:default:bot:x" is not the name of a service account`,
+		},
+		"no owner": {raw: "", want: identity.Absent, wantMessage: "no owner is recorded, so kcp has nobody to act as"},
+		"blanks":   {raw: " \n", want: identity.Absent, wantMessage: "no owner is recorded, so kcp has nobody to act as"},
+		"nobody": {
+			raw: `{}`, want: identity.Malformed, wantMessage: "the recorded owner cannot be read: it names no user",
+		},
+		"null": {
+			raw: `null`, want: identity.Malformed, wantMessage: "the recorded owner cannot be read: it names no user",
+		},
+		"not JSON": {
+			raw: `{"username":`, want: identity.Malformed, wantMessage: "the recorded owner cannot be read: unexpected end of JSON input",
+		},
+		"a wrong type": {
+			raw:         `{"username":"alice","groups":"team-a"}`,
+			want:        identity.Malformed,
+			wantMessage: "the recorded owner cannot be read: json: cannot unmarshal string into Go struct field Owner.groups of type []string",
+		},
+		"an extra value that is no list": {
+			raw:         `{"username":"alice","extra":{"k":"v"}}`,
+			want:        identity.Malformed,
+			wantMessage: "the recorded owner cannot be read: json: cannot unmarshal string into Go struct field Owner.extra of type []string",
+		},
+		"a field in other case, which another reader might take for the same": {
+			raw:         `{"username":"alice","Username":"bob"}`,
+			want:        identity.Malformed,
+			wantMessage: `the recorded owner cannot be read: unknown field "Username"`,
+		},
+		"a repeated field": {
+			raw:         `{"username":"alice","username":"bob"}`,
+			want:        identity.Malformed,
+			wantMessage: `the recorded owner cannot be read: duplicate field "username"`,
+		},
+		"an unknown field, which might restrict the owner": {
+			raw:         `{"username":"alice","notAfter":"2020-01-01"}`,
+			want:        identity.Malformed,
+			wantMessage: `the recorded owner cannot be read: unknown field "notAfter"`,
+		},
+		"too large": {
+			raw:  serviceAccount(withExtra("example.com/x", strings.Repeat("x", identity.MaxOwnerBytes))).String(),
+			want: identity.TooLarge, wantMessage: "the recorded owner was not read: it is larger than 65536 bytes",
+		},
+		"too large once rewritten": {
+			raw:  serviceAccount(withExtra("example.com/x", strings.Repeat(`"`, identity.MaxOwnerBytes/2-1000))).String(),
+			want: identity.TooLarge, wantMessage: "the owner was not rewritten, because it would be larger than 65536 bytes",
+		},
+		"too deep": {
+			raw:  serviceAccount(withExtra(identity.WarrantKey, deep)).String(),
+			want: identity.TooLarge, wantMessage: "the recorded owner was not read: its warrants are nested more than 8 deep",
+		},
+		"too many warrants": {
+			raw: serviceAccount(withExtra(identity.WarrantKey,
+				slices.Repeat([]string{warrantJSON(identity.Warrant{User: "bob"})}, identity.MaxWarrants+1)...)).String(),
+			want: identity.TooLarge, wantMessage: "the recorded owner was not read: it carries more than 64 warrants",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := newCluster
+			if tc.cluster != "" {
+				cluster = logicalcluster.Name(strings.TrimPrefix(tc.cluster.String(), "-"))
+			}
+			got, report := identity.Rewrite(tc.raw, cluster, "team-a", identity.Policy{})
+			if got != tc.raw {
+				t.Errorf("Rewrite() changed the owner to %s", got)
+			}
+			if diff := cmp.Diff(identity.Report{Reason: tc.want, Message: tc.wantMessage, Privileged: tc.privileged}, report); diff != "" {
+				t.Errorf("report (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMessagesOfRewrites(t *testing.T) {
+	for name, tc := range map[string]struct {
+		owner    identity.Owner
+		required string
+		want     string
+	}{
+		"a service account": {
+			owner: serviceAccount(),
+			want: `service account "system:serviceaccount:default:bot" of logical cluster "` + home + `" is foreign in logical cluster ` +
+				`"m82w61j76ws21znq"; kcp acts as "` + globalName + `", backed by its warrant`,
+		},
+		"a service account with required groups": {
+			owner: serviceAccount(), required: "team-a,team-b",
+			want: `service account "system:serviceaccount:default:bot" of logical cluster "` + home + `" is foreign in logical cluster ` +
+				`"m82w61j76ws21znq"; kcp acts as "` + globalName + `", backed by its warrant; ` +
+				`there it also counts as a member of the required groups "team-a,team-b"`,
+		},
+		"a service account where only administrators may enter": {
+			owner: serviceAccount(), required: "system:masters",
+			want: `service account "system:serviceaccount:default:bot" of logical cluster "` + home + `" is foreign in logical cluster ` +
+				`"m82w61j76ws21znq"; kcp acts as "` + globalName + `", backed by its warrant; ` +
+				`the workspace requires groups that must not be given away, so kcp will refuse it there`,
+		},
+		"a scoped person": {
+			owner: person("cluster:a,cluster:b", "cluster:b"), required: "team-a",
+			want: `user "alice" is scoped to cluster:a,cluster:b and cluster:b and foreign in logical cluster "m82w61j76ws21znq"; ` +
+				`kcp acts as the same user scoped to it, backed by its warrant`,
+		},
+		"a scoped person who is in no required group": {
+			owner: person("cluster:a"), required: "ops",
+			want: `user "alice" is scoped to cluster:a and foreign in logical cluster "m82w61j76ws21znq"; ` +
+				`kcp acts as the same user scoped to it, backed by its warrant; ` +
+				`it is in none of the groups that the workspace requires, so kcp will refuse it there`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, report := identity.Rewrite(tc.owner.String(), newCluster, tc.required, identity.Policy{})
+			if diff := cmp.Diff(tc.want, report.Message); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOwnerIsWhatKCPReads holds the rewritten owner against the types that kcp itself decodes it with.
+func TestOwnerIsWhatKCPReads(t *testing.T) {
+	raw, _ := identity.Rewrite(serviceAccount().String(), newCluster, "team-a", identity.Policy{})
+	var annotation authenticationv1.UserInfo
+	if err := json.Unmarshal([]byte(raw), &annotation); err != nil {
+		t.Fatal(err)
+	}
+	var createdBy corev1alpha1.OwnerUserInfo
+	if err := json.Unmarshal([]byte(raw), &createdBy); err != nil {
+		t.Fatal(err)
+	}
+	want, err := identity.ParseOwner(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, decoded := range map[string]any{"annotation": annotation, "createdBy": createdBy} {
+		encoded, err := json.Marshal(decoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := identity.ParseOwner(string(encoded))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestGeneratedOwners checks what has to hold for every owner and needs no kcp to be checked.
+func TestGeneratedOwners(t *testing.T) {
+	random := rand.New(rand.NewPCG(4038, 1)) //nolint:gosec // the same owners in each run
+	rewritten := 0
+	for i := range 20_000 {
+		owner := identitytest.Owner(random)
+		required := identitytest.RequiredGroups[i%len(identitytest.RequiredGroups)]
+		policy := identitytest.Policies[i/len(identitytest.RequiredGroups)%len(identitytest.Policies)]
+		got, report := identity.Rewrite(owner.String(), identitytest.NewCluster, required, policy)
+		if !report.Reason.Rewritten() {
+			if got != owner.String() {
+				t.Fatalf("%s, but changed\n from %s\n to   %s", report.Reason, owner, got)
+			}
+			continue
+		}
+		rewritten++
+		again, _ := identity.Rewrite(got, identitytest.NewCluster, required, policy)
+		if again != got {
+			t.Fatalf("not idempotent:\n first  %s\n second %s", got, again)
+		}
+		for _, privileged := range []string{
+			"system:masters", "system:kcp:admin", "logical-cluster-admin", "workspace-bootstrapper", "system:kcp:initializer", "system:kcp:terminator",
+		} {
+			if strings.Contains(got, privileged) {
+				t.Fatalf("%s is passed on:\n from %s\n to   %s", privileged, owner, got)
+			}
+		}
+		if strings.Contains(got, "credential-id") && report.Kept == nil {
+			t.Fatalf("a field of one request is stored:\n from %s\n to   %s", owner, got)
+		}
+		result, err := identity.ParseOwner(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(result.Username, "system:serviceaccount:") || !result.InScope(identitytest.NewCluster) {
+			t.Fatalf("kcp cannot act as %s", got)
+		}
+	}
+	if rewritten < 5_000 {
+		t.Errorf("only %d owners were foreign: the generator is of no use", rewritten)
+	}
+}
+
+func FuzzParseOwner(f *testing.F) {
+	f.Add(serviceAccount().String())
+	f.Add(`{"username":"alice","extra":{"k":["v"]}}`)
+	f.Add("{")
+	f.Fuzz(func(t *testing.T, raw string) {
+		owner, err := identity.ParseOwner(raw)
+		if err != nil {
+			return
+		}
+		again, err := identity.ParseOwner(owner.String())
+		if err != nil {
+			if len(owner.String()) > identity.MaxOwnerBytes { // what JSON has to escape grows
+				return
+			}
+			t.Fatalf("%s cannot be read: %v", owner, err)
+		}
+		if diff := cmp.Diff(owner, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("reading what was written (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func FuzzParseWarrant(f *testing.F) {
+	f.Add(selfWarrant)
+	f.Add(`{"groups":["team-a"]}`)
+	f.Fuzz(func(t *testing.T, raw string) {
+		warrant, err := identity.ParseWarrant(raw)
+		if err != nil {
+			return
+		}
+		again, err := identity.ParseWarrant(warrant.String())
+		if err != nil {
+			t.Fatalf("%s cannot be read: %v", warrant, err)
+		}
+		if diff := cmp.Diff(warrant, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("reading what was written (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func FuzzRewrite(f *testing.F) {
+	random := rand.New(rand.NewPCG(4038, 2)) //nolint:gosec // the same seeds in each run
+	for range 50 {
+		f.Add(identitytest.Owner(random).String(), newCluster.String(), "team-a,team-b;ops", "*")
+	}
+	f.Add(strings.Repeat(`{"extra":{"authorization.kcp.io/warrant":["`, 20), "x", ";,", "[")
+	f.Fuzz(func(t *testing.T, raw, cluster, required, pattern string) {
+		policy := identity.Policy{Users: []string{pattern}, Groups: []string{pattern}}
+		got, report := identity.Rewrite(raw, logicalcluster.Name(cluster), required, policy)
+		if report.Reason == "" || report.Message == "" || strings.Contains(report.Message, "\n") {
+			t.Fatalf("report %+v", report)
+		}
+		if !report.Reason.Rewritten() {
+			if got != raw {
+				t.Fatalf("%s, but changed to %s", report.Reason, got)
+			}
+			return
+		}
+		if again, _ := identity.Rewrite(got, logicalcluster.Name(cluster), required, policy); again != got {
+			t.Fatalf("not idempotent:\n first  %s\n second %s", got, again)
+		}
+	})
+}
+
+func BenchmarkRewrite(b *testing.B) {
+	lent := warrantJSON(identity.Warrant{
+		User: "system:serviceaccount:default:rest", Groups: []string{"system:kcp:admin"},
+		Extra: map[string][]string{identity.ClusterNameKey: {"consumer"}},
+	})
+	for name, raw := range map[string]string{
+		"service-account": serviceAccount(withExtra(identity.WarrantKey, lent)).String(),
+		"person":          person("cluster:parent").String(),
+		"hostile-1MiB":    fmt.Sprintf(`{"username":%q}`, strings.Repeat("x", 1<<20)),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				identity.Rewrite(raw, newCluster, "team-a", identity.Policy{})
+			}
+		})
+	}
+}
