@@ -124,7 +124,7 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := report(out, "root", func() ([]install.Result, error) { return install.Apply(ctx, root, registration) }); err != nil {
+	if err := report(out, "root", func() ([]install.Result, error) { return install.Replace(ctx, root, registration, o.registrable()) }); err != nil {
 		return err
 	}
 	if len(o.shardKubeconfigs) == 0 {
@@ -164,9 +164,7 @@ func (t kcpTarget) uninstall(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Whatever the configuration was at install: all that it can make is looked for.
-	registration := workspace.Registration("", nil, v1alpha1.Default().Workspace)
-	if err := report(out, "root", func() ([]install.Result, error) { return install.Remove(ctx, root, registration) }); err != nil {
+	if err := report(out, "root", func() ([]install.Result, error) { return install.Remove(ctx, root, t.registrable()) }); err != nil {
 		return err
 	}
 	for i := range t.shardKubeconfigs {
@@ -193,6 +191,11 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	return nil
+}
+
+// registrable is all that may be registered in root, whatever the configuration is or was.
+func (kcpTarget) registrable() []client.Object {
+	return workspace.Registration("", nil, v1alpha1.Default().Workspace)
 }
 
 func (t kcpTarget) rootClient() (client.Client, error) {

@@ -213,7 +213,7 @@ func requiredClause(requiredGroups string, has []string) (clause []string, note 
 	return nil, "; the workspace requires groups that must not be given away, so kcp will refuse it there"
 }
 
-// unmet tells whether groups are required and the groups at hand fulfil none of the clauses.
+// unmet tells whether groups are required and the groups at hand meet none of the clauses.
 func unmet(requiredGroups string, has []string) bool {
 	if requiredGroups == "" {
 		return false

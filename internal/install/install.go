@@ -90,6 +90,19 @@ func Apply(ctx context.Context, c client.Client, objects []client.Object) ([]Res
 	return results, nil
 }
 
+// Replace applies the objects and removes what else of all is there from an earlier time, when more was wanted.
+func Replace(ctx context.Context, c client.Client, objects, all []client.Object) ([]Result, error) {
+	results, err := Apply(ctx, c, objects)
+	if err != nil {
+		return results, err
+	}
+	unwanted := slices.DeleteFunc(slices.Clone(all), func(candidate client.Object) bool {
+		return slices.ContainsFunc(objects, func(wanted client.Object) bool { return describe(wanted) == describe(candidate) })
+	})
+	removed, err := Remove(ctx, c, unwanted)
+	return append(results, removed...), err
+}
+
 // Remove deletes the objects in reverse order, so that what refers to another goes first. What is not there is fine.
 func Remove(ctx context.Context, c client.Client, objects []client.Object) ([]Result, error) {
 	results := make([]Result, 0, len(objects))
@@ -125,7 +138,7 @@ func get(ctx context.Context, c client.Client, object *unstructured.Unstructured
 	err := c.Get(ctx, client.ObjectKeyFromObject(object), existing)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", describe(object), err)
 	}

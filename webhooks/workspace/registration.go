@@ -41,19 +41,32 @@ func Registration(url string, caBundle []byte, config v1alpha1.Workspace) []clie
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configurationName}}
 	validating.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"))
 
-	if config.OwnerRewrite.Mode != v1alpha1.Off {
-		mutating.Webhooks = []admissionregistrationv1.MutatingWebhook{ownerRewriteWebhook(connection(OwnerRewritePath))}
+	var objects []client.Object
+	if mode := config.OwnerRewrite.Mode; mode != v1alpha1.Off {
+		mutating.Webhooks = []admissionregistrationv1.MutatingWebhook{ownerRewriteWebhook(connection(OwnerRewritePath), mode)}
 		validating.Webhooks = append(validating.Webhooks, ownerNoticeWebhook(connection(OwnerNoticePath)))
+		objects = append(objects, mutating)
 	}
-	objects := []client.Object{mutating, validating}
-	if config.OwnerIntegrity.Mode != v1alpha1.Off {
-		validating.Webhooks = append(validating.Webhooks, ownerIntegrityWebhook(connection(OwnerIntegrityPath)))
-		objects = append(objects, integrityPolicy(), integrityBinding(config.OwnerIntegrity.Mode))
+	if mode := config.OwnerIntegrity.Mode; mode != v1alpha1.Off {
+		validating.Webhooks = append(validating.Webhooks, ownerIntegrityWebhook(connection(OwnerIntegrityPath), mode))
+		objects = append(objects, integrityPolicy(mode), integrityBinding(mode))
+	}
+	if len(validating.Webhooks) > 0 {
+		objects = append(objects, validating)
 	}
 	return objects
 }
 
-func ownerRewriteWebhook(connection admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.MutatingWebhook {
+// failurePolicy says what becomes of a request that no warrantgate judges. A gate that only warns must not refuse
+// anything by being away either, or it could not be tried out.
+func failurePolicy(mode v1alpha1.Mode) admissionregistrationv1.FailurePolicyType {
+	if mode == v1alpha1.Warn {
+		return admissionregistrationv1.Ignore
+	}
+	return admissionregistrationv1.Fail
+}
+
+func ownerRewriteWebhook(connection admissionregistrationv1.WebhookClientConfig, mode v1alpha1.Mode) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:         "owner-rewrite.warrantgate.dev",
 		ClientConfig: connection,
@@ -63,7 +76,7 @@ func ownerRewriteWebhook(connection admissionregistrationv1.WebhookClientConfig)
 			{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
 			{Name: "owner-may-be-foreign", Expression: celForeign},
 		},
-		FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
+		FailurePolicy:           ptr.To(failurePolicy(mode)),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun),
 		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
 		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
@@ -80,8 +93,8 @@ func ownerNoticeWebhook(connection admissionregistrationv1.WebhookClientConfig) 
 	)
 }
 
-func ownerIntegrityWebhook(connection admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.ValidatingWebhook {
-	return validatingWebhook("owner-integrity.warrantgate.dev", connection, admissionregistrationv1.Fail,
+func ownerIntegrityWebhook(connection admissionregistrationv1.WebhookClientConfig, mode v1alpha1.Mode) admissionregistrationv1.ValidatingWebhook {
+	return validatingWebhook("owner-integrity.warrantgate.dev", connection, failurePolicy(mode),
 		workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update),
 		admissionregistrationv1.MatchCondition{Name: "not-by-the-system", Expression: celNotSystem},
 		admissionregistrationv1.MatchCondition{Name: "changes-what-is-guarded", Expression: "size(" + celChanged + ") > 0"},
@@ -117,11 +130,11 @@ func workspaceRules(operations ...admissionregistrationv1.OperationType) []admis
 }
 
 // integrityPolicy is the gate OwnerIntegrity as a policy that the API server evaluates itself (KEP-3488).
-func integrityPolicy() client.Object {
+func integrityPolicy(mode v1alpha1.Mode) client.Object {
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: policyName},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+			FailurePolicy: ptr.To(failurePolicy(mode)),
 			MatchConstraints: &admissionregistrationv1.MatchResources{
 				MatchPolicy: ptr.To(admissionregistrationv1.Equivalent),
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{

@@ -16,7 +16,7 @@ func Load(path string) (GateConfiguration, error) {
 	if path == "" {
 		return Default(), nil
 	}
-	raw, err := os.ReadFile(path) //nolint:gosec // the path is the operator's own flag
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return GateConfiguration{}, fmt.Errorf("read the configuration: %w", err)
 	}

@@ -1,0 +1,101 @@
+# Versions and paths. Each may be set on the command line or in the environment.
+GO               ?= go
+VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+CONTAINER_ENGINE ?= docker
+IMAGE            ?= warrantgate:$(VERSION)
+E2E_TIMEOUT      ?= 40m
+FUZZTIME         ?= 60s
+# More arguments for "go test" of the end-to-end suites, such as E2E_ARGS=-v.
+E2E_ARGS         ?=
+# The race detector needs a C compiler; without one the tests run without it.
+RACE             ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+
+BIN         := $(CURDIR)/bin
+SERVERS_KCP := e2e/servers/kcp
+TOOLS_MOD   := .ci/tools.mod
+
+# The end-to-end suites, the demo and the benchmark run against this kcp: one built elsewhere if TEST_ASSET_KCP names it,
+# else the one that e2e/servers/kcp/go.mod pins.
+ifeq ($(strip $(TEST_ASSET_KCP)),)
+KCP       := $(BIN)/kcp
+KCP_BUILT := bin/kcp
+else
+KCP       := $(abspath $(TEST_ASSET_KCP))
+KCP_BUILT :=
+endif
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# The go command is parallel by itself, and two suites at once would disturb each other.
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## Build bin/warrantgate
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/warrantgate ./cmd/warrantgate
+
+.PHONY: demo
+demo: build servers ## Show what warrantgate does, on a kcp of its own
+	$(GO) run ./e2e/demo
+
+.PHONY: test
+test: unit e2e ## Run all tests
+
+.PHONY: unit
+unit: ## Run the tests that need no server
+	$(GO) test $(RACE) $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
+
+# -count=1 because a cached result says nothing about binaries that were built since.
+.PHONY: e2e
+e2e: build servers ## Run the end-to-end suites on real servers
+	$(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS) ./e2e/...
+
+.PHONY: lint
+lint: bin/golangci-lint ## Check style, imports and that the modules are tidy
+	bin/golangci-lint run ./...
+	cd $(SERVERS_KCP) && $(GO) vet -mod=readonly ./effectiveusers
+	$(GO) mod tidy -diff
+
+.PHONY: bench
+bench: build servers ## Measure what warrantgate costs, on a kcp of its own
+	$(GO) run ./e2e/bench
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME
+	@grep -rso --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal initializers webhooks | \
+	sed 's|/[^/]*:func | |' | sort | while read -r dir target; do \
+		echo "$$dir $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$dir" || exit 1; \
+	done
+
+.PHONY: servers
+servers: $(KCP_BUILT) bin/kcp-effective-users ## Build the servers that the end-to-end suites run on
+
+.PHONY: image
+image: ## Build the container image IMAGE
+	@$(CONTAINER_ENGINE) info >/dev/null 2>&1 || { \
+		echo "make image: no container engine answers: '$(CONTAINER_ENGINE) info' failed." >&2; \
+		echo "Start one, or name another: make image CONTAINER_ENGINE=podman" >&2; \
+		exit 1; }
+	$(CONTAINER_ENGINE) build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+
+.PHONY: clean
+clean: ## Remove what was built, but keep bin/kcp and bin/golangci-lint, which take minutes to build
+	rm -rf dist bin/warrantgate bin/kcp-effective-users
+
+demo e2e bench: export TEST_ASSET_KCP := $(KCP)
+demo e2e bench: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
+demo e2e bench: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
+
+# kcp and what is compiled from its packages. Built again only if the pinned versions or the sources change.
+bin/kcp: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum
+	cd $(SERVERS_KCP) && $(GO) build -mod=readonly -o $(BIN)/kcp github.com/kcp-dev/kcp/cmd/kcp
+
+bin/kcp-effective-users: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum $(wildcard $(SERVERS_KCP)/effectiveusers/*.go)
+	cd $(SERVERS_KCP) && $(GO) build -mod=readonly -o $(BIN)/kcp-effective-users ./effectiveusers
+
+bin/golangci-lint: $(TOOLS_MOD) $(TOOLS_MOD:.mod=.sum)
+	$(GO) build -modfile=$(TOOLS_MOD) -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -1,0 +1,51 @@
+package kcptest
+
+import (
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// namespaced are the kinds, among those that tests use, that live in namespaces.
+var namespaced = sets.New("ServiceAccount", "Secret", "ConfigMap", "Event", "Role", "RoleBinding")
+
+// Scheme knows the kinds that tests use: kcp's, RBAC, admission registration, core.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		tenancyv1alpha1.AddToScheme, corev1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme,
+		corev1.AddToScheme, rbacv1.AddToScheme, admissionregistrationv1.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(err) // only if two kinds had one name
+		}
+	}
+	return scheme
+}
+
+// NewClient returns a client for the cluster and user of config. It asks the server for nothing in advance: there are
+// users here who may do one thing only, and a request that is not the test's own would blur what they may.
+func NewClient(config *rest.Config) (client.Client, error) {
+	scheme := Scheme()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for kind := range scheme.AllKnownTypes() {
+		scope := meta.RESTScopeRoot
+		if namespaced.Has(kind.Kind) {
+			scope = meta.RESTScopeNamespace
+		}
+		mapper.Add(kind, scope)
+	}
+	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+}

@@ -1,0 +1,76 @@
+package kcptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Install runs "warrantgate install kcp", as a person at a terminal would, waits until kcp holds to what it wrote, and
+// returns what it printed. It installs the right to write Events too. Further arguments may be given.
+func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, error) {
+	output, err := w.run(ctx, append([]string{
+		"install", "kcp",
+		"--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root",
+		"--url=" + w.URL(), "--ca-file=" + w.caFile,
+		"--shard-kubeconfig=" + w.kcp.AdminKubeconfig(), "--shard-context=system:admin",
+		"--user=" + WarrantgateUser, "--config=" + w.configFile,
+	}, args...)...)
+	if err != nil {
+		return output, err
+	}
+	return output, w.waitGuarded(ctx, true)
+}
+
+// Uninstall runs "warrantgate uninstall kcp", waits until kcp has forgotten it, and returns what it printed.
+func (w *Warrantgate) Uninstall(ctx context.Context, args ...string) (string, error) {
+	output, err := w.run(ctx, append([]string{
+		"uninstall", "kcp",
+		"--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root",
+		"--shard-kubeconfig=" + w.kcp.AdminKubeconfig(), "--shard-context=system:admin",
+	}, args...)...)
+	if err != nil {
+		return output, err
+	}
+	return output, w.waitGuarded(ctx, false)
+}
+
+func (w *Warrantgate) run(ctx context.Context, args ...string) (string, error) {
+	output, err := exec.CommandContext(ctx, w.options.Binary, args...).CombinedOutput()
+	if err != nil {
+		return string(output), fmt.Errorf("warrantgate %s: %w\n%s", strings.Join(args, " "), err, output)
+	}
+	return string(output), nil
+}
+
+// waitGuarded waits until kcp guards, or no longer guards, warrantgate's annotations: an API server takes up admission
+// policies with a delay, and later than webhooks. It asks by a dry run that nobody but the policy can refuse.
+func (w *Warrantgate) waitGuarded(ctx context.Context, want bool) error {
+	c, err := NewClient(w.kcp.Admin("root"))
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
+		OfType("root", "universal")(ws)
+		WithAnnotation("warrantgate.dev/probe", "true")(ws)
+		last = c.Create(ctx, ws, client.DryRunAll)
+		if last != nil && !apierrors.IsForbidden(last) && !apierrors.IsInternalError(last) {
+			return false, last
+		}
+		return (last != nil) == want, nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("wait until kcp guards annotations (%t): %w", want, err), last)
+	}
+	return nil
+}

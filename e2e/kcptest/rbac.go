@@ -1,0 +1,143 @@
+package kcptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// User is the subject of a person, or of a service account under its global name.
+func User(name string) rbacv1.Subject {
+	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
+}
+
+// Group is the subject of everybody in a group.
+func Group(name string) rbacv1.Subject {
+	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}
+}
+
+// ServiceAccountSubject is the subject of a service account of the workspace in which the rights are granted.
+func ServiceAccountSubject(namespace, name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
+}
+
+// Rule allows verbs on resources of one API group.
+func Rule(group string, resources, verbs []string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+}
+
+// AccessRule allows to enter a workspace at all.
+func AccessRule() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}
+}
+
+// WorkspacesRule allows to create Workspaces, read, change and delete them.
+func WorkspacesRule() rbacv1.PolicyRule {
+	return Rule("tenancy.kcp.io", []string{"workspaces"}, []string{"create", "get", "list", "watch", "update", "patch", "delete"})
+}
+
+// UseTypeRule allows to create workspaces of one type. Everybody may use the type universal of root.
+func UseTypeRule(name string) rbacv1.PolicyRule {
+	rule := Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"use"})
+	rule.ResourceNames = []string{name}
+	return rule
+}
+
+// BindRule allows to bind one APIExport.
+func BindRule(export string) rbacv1.PolicyRule {
+	rule := Rule("apis.kcp.io", []string{"apiexports"}, []string{"bind"})
+	rule.ResourceNames = []string{export}
+	return rule
+}
+
+// ImpersonateRule allows to act as a user, and as one in any of the groups.
+func ImpersonateRule(userName string, groups ...string) []rbacv1.PolicyRule {
+	users := Rule("", []string{"users"}, []string{"impersonate"})
+	users.ResourceNames = []string{userName}
+	inGroups := Rule("", []string{"groups"}, []string{"impersonate"})
+	inGroups.ResourceNames = groups
+	return []rbacv1.PolicyRule{users, inGroups}
+}
+
+// CreatorRules are what it takes to create workspaces somewhere.
+func CreatorRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{AccessRule(), WorkspacesRule()}
+}
+
+// Grant gives a subject rights in the workspace of config, an administrator's, and waits until kcp acts on them: its
+// authorizer follows its storage with a short delay.
+func Grant(ctx context.Context, config *rest.Config, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) error {
+	c, err := NewClient(config)
+	if err != nil {
+		return err
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "kcptest-"}, Rules: rules}
+	if err := c.Create(ctx, role); err != nil {
+		return fmt.Errorf("create role: %w", err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{subject},
+	}
+	if err := c.Create(ctx, binding); err != nil {
+		return fmt.Errorf("bind role to %s: %w", subject.Name, err)
+	}
+	for _, rule := range rules {
+		if err := waitAllowed(ctx, c, subject, rule); err != nil {
+			return fmt.Errorf("rights of %s at %s: %w", subject.Name, config.Host, err)
+		}
+	}
+	return nil
+}
+
+// waitAllowed waits until the first of what the rule allows is allowed to the subject.
+func waitAllowed(ctx context.Context, c client.Client, subject rbacv1.Subject, rule rbacv1.PolicyRule) error {
+	review := authorizationv1.SubjectAccessReview{Spec: subjectOf(subject)}
+	if len(rule.NonResourceURLs) > 0 {
+		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: rule.Verbs[0]}
+	} else {
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Group: rule.APIGroups[0], Resource: rule.Resources[0], Version: "*", Verb: rule.Verbs[0],
+		}
+		if len(rule.ResourceNames) > 0 {
+			review.Spec.ResourceAttributes.Name = rule.ResourceNames[0]
+		}
+	}
+	var last error
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		asked := review.DeepCopy()
+		if err := c.Create(ctx, asked); err != nil {
+			return false, err
+		}
+		if !asked.Status.Allowed {
+			last = fmt.Errorf("%s is not allowed: %s", rule.Verbs[0], asked.Status.Reason)
+		}
+		return asked.Status.Allowed, nil
+	})
+	if err != nil {
+		return errors.Join(err, last)
+	}
+	return nil
+}
+
+func subjectOf(subject rbacv1.Subject) authorizationv1.SubjectAccessReviewSpec {
+	spec := authorizationv1.SubjectAccessReviewSpec{User: subject.Name, Groups: []string{user.AllAuthenticated}}
+	switch subject.Kind {
+	case rbacv1.GroupKind:
+		spec.User, spec.Groups = "kcptest", append(spec.Groups, subject.Name)
+	case rbacv1.ServiceAccountKind:
+		spec.User = serviceaccount.MakeUsername(subject.Namespace, subject.Name)
+		spec.Groups = append(spec.Groups, serviceaccount.MakeGroupNames(subject.Namespace)...)
+	}
+	return spec
+}

@@ -1,0 +1,165 @@
+package kcptest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// OwnerAnnotation holds the recorded owner of a Workspace, and of its LogicalCluster.
+	OwnerAnnotation = tenancyv1alpha1.ExperimentalWorkspaceOwnerAnnotationKey
+	// CreatedByAnnotation tells who created a workspace whose owner warrantgate rewrote.
+	CreatedByAnnotation = "warrantgate.dev/created-by"
+)
+
+// WorkspaceOption changes a Workspace before it is created.
+type WorkspaceOption func(*tenancyv1alpha1.Workspace)
+
+// OfType sets the type of the workspace. Default: universal of root.
+func OfType(path, name string) WorkspaceOption {
+	return func(ws *tenancyv1alpha1.Workspace) {
+		ws.Spec.Type = &tenancyv1alpha1.WorkspaceTypeReference{Path: path, Name: tenancyv1alpha1.WorkspaceTypeName(name)}
+	}
+}
+
+// WithAnnotation sets an annotation of the Workspace.
+func WithAnnotation(key, value string) WorkspaceOption {
+	return func(ws *tenancyv1alpha1.Workspace) {
+		metav1.SetMetaDataAnnotation(&ws.ObjectMeta, key, value)
+	}
+}
+
+// CreateWorkspace creates a Workspace in the cluster, and as the user, of config. It does not wait.
+func CreateWorkspace(ctx context.Context, config *rest.Config, name string, options ...WorkspaceOption) (*tenancyv1alpha1.Workspace, error) {
+	c, err := NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	OfType("root", "universal")(ws)
+	for _, option := range options {
+		option(ws)
+	}
+	if err := c.Create(ctx, ws); err != nil {
+		return nil, fmt.Errorf("create workspace %s: %w", name, err)
+	}
+	return ws, nil
+}
+
+// GetWorkspace reads a Workspace.
+func GetWorkspace(ctx context.Context, config *rest.Config, name string) (*tenancyv1alpha1.Workspace, error) {
+	c, err := NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	ws := &tenancyv1alpha1.Workspace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, ws); err != nil {
+		return nil, fmt.Errorf("get workspace %s: %w", name, err)
+	}
+	return ws, nil
+}
+
+// GetLogicalCluster reads the LogicalCluster of the cluster of config.
+func GetLogicalCluster(ctx context.Context, config *rest.Config) (*corev1alpha1.LogicalCluster, error) {
+	c, err := NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	lc := &corev1alpha1.LogicalCluster{}
+	if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, lc); err != nil {
+		return nil, fmt.Errorf("get logical cluster at %s: %w", config.Host, err)
+	}
+	return lc, nil
+}
+
+// WaitReady waits until a workspace is Ready. If it does not become so in time, the error tells what it waits for.
+func WaitReady(ctx context.Context, config *rest.Config, name string) (*tenancyv1alpha1.Workspace, error) {
+	return WaitWorkspace(ctx, config, name, func(ws *tenancyv1alpha1.Workspace) error {
+		if ws.Status.Phase != corev1alpha1.LogicalClusterPhaseReady {
+			return errors.New("not Ready")
+		}
+		return nil
+	})
+}
+
+// WaitWorkspace waits until holds returns nil for the workspace.
+func WaitWorkspace(
+	ctx context.Context, config *rest.Config, name string, holds func(*tenancyv1alpha1.Workspace) error,
+) (*tenancyv1alpha1.Workspace, error) {
+	c, err := NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	ws := &tenancyv1alpha1.Workspace{}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, ws); err != nil {
+			return false, err
+		}
+		last = holds(ws)
+		return last == nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("workspace %s: %w: %w\n%s", name, err, last, Describe(context.WithoutCancel(ctx), config, name))
+	}
+	return ws, nil
+}
+
+// Describe tells in which state a workspace is and why: phase, initializers, conditions, recorded owner, Events. What
+// cannot be read is said in its place.
+func Describe(ctx context.Context, config *rest.Config, name string) string {
+	ctx, cancel := context.WithTimeout(ctx, gracePeriod)
+	defer cancel()
+	c, err := NewClient(config)
+	if err != nil {
+		return err.Error()
+	}
+	ws := &tenancyv1alpha1.Workspace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, ws); err != nil {
+		return err.Error()
+	}
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "phase: %s\ninitializers: %v\n", ws.Status.Phase, ws.Status.Initializers)
+	for i := range ws.Status.Conditions {
+		condition := &ws.Status.Conditions[i]
+		fmt.Fprintf(text, "condition %s=%s %s: %s\n", condition.Type, condition.Status, condition.Reason, condition.Message)
+	}
+	fmt.Fprintf(text, "owner: %s\ncreated by: %s\n", ws.Annotations[OwnerAnnotation], ws.Annotations[CreatedByAnnotation])
+	events, err := Events(ctx, config, ws)
+	if err != nil {
+		fmt.Fprintf(text, "events: %v\n", err)
+	}
+	for i := range events {
+		fmt.Fprintf(text, "event %s %s: %s\n", events[i].Type, events[i].Reason, events[i].Message)
+	}
+	return text.String()
+}
+
+// Events returns the Events of one Workspace, oldest first.
+func Events(ctx context.Context, config *rest.Config, ws *tenancyv1alpha1.Workspace) ([]corev1.Event, error) {
+	c, err := NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	list := &corev1.EventList{}
+	if err := c.List(ctx, list, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	events := slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != ws.UID })
+	slices.SortStableFunc(events, func(a, b corev1.Event) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.ResourceVersion, b.ResourceVersion))
+	})
+	return events, nil
+}

@@ -1,0 +1,326 @@
+package workspace_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	celplugin "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+const (
+	ownerKey   = "experimental.tenancy.kcp.io/owner"
+	clusterKey = "internal.tenancy.kcp.io/cluster"
+	groupsKey  = "authorization.kcp.io/required-groups"
+	createdBy  = "warrantgate.dev/created-by"
+
+	rawServiceAccount = `{"username":"system:serviceaccount:default:bot","groups":["system:authenticated"],` +
+		`"extra":{"authentication.kcp.io/cluster-name":["1dz6n4ubraua7pul"]}}`
+	rawScoped  = `{"username":"alice","groups":["system:authenticated"],"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`
+	rawPerson  = `{"username":"alice","groups":["system:authenticated"]}`
+	rawAdmin   = `{"username":"kcp-admin","groups":["system:kcp:admin","system:authenticated"]}`
+	newCluster = "m82w61j76ws21znq"
+)
+
+var (
+	apiServer = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters"}}
+	alice     = &user.DefaultInfo{Name: "alice", Groups: []string{"system:authenticated"}}
+	nobody    = &user.DefaultInfo{Name: "nobody"}
+)
+
+// annotations makes a map of pairs of key and value.
+func annotations(pairs ...string) map[string]any {
+	made := map[string]any{"kcp.io/cluster": "parent"}
+	for pair := range slices.Chunk(pairs, 2) {
+		made[pair[0]] = pair[1]
+	}
+	return made
+}
+
+// object is a Workspace with whatever stands in for its annotations; nil leaves them out.
+func object(annotations any) *unstructured.Unstructured {
+	metadata := map[string]any{"name": "child", "uid": "0eb3"}
+	if annotations != nil {
+		metadata["annotations"] = annotations
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": metadata, "spec": map[string]any{},
+	}}
+}
+
+// TestWhichRequestsAreAskedAbout evaluates the match conditions and the admission policy with the API server's own code.
+func TestWhichRequestsAreAskedAbout(t *testing.T) {
+	const rewrite, notice, integrity, policy = "owner-rewrite", "owner-notice", "owner-integrity", "policy"
+	warrant := func(w identity.Warrant) string {
+		return identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: {w.String()}}}.String()
+	}
+	nested := identity.Warrant{User: "bob", Extra: map[string][]string{identity.WarrantKey: {
+		identity.Warrant{User: "carol", Groups: []string{"system:masters"}}.String()}}}
+
+	for name, tc := range map[string]struct {
+		by       user.Info
+		old, new any // annotations; old nil and create true for a create
+		create   bool
+		want     []string // the webhooks that are called, and "policy" where the policy refuses
+	}{
+		// The scheduler's update, for each kind of owner.
+		"a service account's workspace is placed": {
+			by: apiServer, old: annotations(ownerKey, rawServiceAccount),
+			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster), want: []string{rewrite},
+		},
+		"a scoped person's workspace is placed": {
+			by: apiServer, old: annotations(ownerKey, rawScoped),
+			new: annotations(ownerKey, rawScoped, clusterKey, newCluster), want: []string{rewrite},
+		},
+		"a workspace is placed again, in another cluster": {
+			by: apiServer, old: annotations(ownerKey, rawServiceAccount, clusterKey, "older"),
+			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster), want: []string{rewrite},
+		},
+		"a person's workspace is placed": {
+			by: apiServer, old: annotations(ownerKey, rawPerson),
+			new: annotations(ownerKey, rawPerson, clusterKey, newCluster),
+		},
+		"a person's workspace with another's scope inside a warrant is placed": {
+			by: apiServer, old: annotations(),
+			new: annotations(ownerKey, warrant(identity.Warrant{User: "bob", Extra: map[string][]string{
+				identity.ScopesKey: {"cluster:x"}}}), clusterKey, newCluster),
+		},
+		"an administrator's workspace is placed": {
+			by: apiServer, old: annotations(ownerKey, rawAdmin),
+			new: annotations(ownerKey, rawAdmin, clusterKey, newCluster), want: []string{notice},
+		},
+		"an owner with an initializer's warrant": {
+			by: apiServer, old: annotations(),
+			new:  annotations(ownerKey, warrant(identity.Warrant{User: "bob", Groups: []string{"system:kcp:initializer:root:org"}}), clusterKey, newCluster),
+			want: []string{notice},
+		},
+		"an owner with an administrator's warrant nested in another": {
+			by: apiServer, old: annotations(), new: annotations(ownerKey, warrant(nested), clusterKey, newCluster), want: []string{notice},
+		},
+		"a group whose name only starts like an administrator's": {
+			by: apiServer, old: annotations(),
+			new: annotations(ownerKey, `{"username":"alice","groups":["system:masters-of-the-universe"]}`, clusterKey, newCluster),
+		},
+		"no owner": {
+			by: apiServer, old: annotations(), new: annotations(clusterKey, newCluster), want: []string{notice},
+		},
+		"an empty owner": {
+			by: apiServer, old: annotations(ownerKey, ""), new: annotations(ownerKey, "", clusterKey, newCluster), want: []string{notice},
+		},
+		"an owner that is not JSON": {
+			by: apiServer, old: annotations(ownerKey, "bot"), new: annotations(ownerKey, "bot", clusterKey, newCluster), want: []string{notice},
+		},
+		"a service account's owner that is not JSON": {
+			by: apiServer, old: annotations(), new: annotations(ownerKey, `{"username":"system:serviceaccount:`, clusterKey, newCluster), want: []string{rewrite},
+		},
+		// Everything else that happens to a Workspace.
+		"no annotations on either side":      {by: apiServer, old: nil, new: nil},
+		"annotations are null on both sides": {by: apiServer, old: map[string]any(nil), new: map[string]any(nil)},
+		"annotations appear":                 {by: apiServer, old: nil, new: annotations(ownerKey, rawServiceAccount)},
+		"an empty cluster name":              {by: apiServer, old: annotations(), new: annotations(ownerKey, rawServiceAccount, clusterKey, "")},
+		"a later update of a placed workspace": {
+			by: apiServer, old: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
+			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster, "example.com/x", "1"),
+		},
+		"kcp cuts the owner down": {
+			by: apiServer, old: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
+			new: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot"}`, clusterKey, newCluster),
+		},
+		"kcp records the owner on create": {by: alice, create: true, new: annotations(ownerKey, rawPerson, groupsKey, "team-a")},
+		"a person changes labels and other annotations": {
+			by: alice, old: annotations(ownerKey, rawPerson, createdBy, "alice"),
+			new: annotations(ownerKey, rawPerson, createdBy, "alice", "example.com/x", "1"),
+		},
+		// What a forger may try.
+		"a person changes the owner": {
+			by: alice, old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+		},
+		"a person removes the owner": {
+			by: alice, old: annotations(ownerKey, rawPerson), new: annotations(), want: []string{integrity, policy},
+		},
+		"a person removes all annotations": {
+			by: alice, old: annotations(ownerKey, rawPerson), new: nil, want: []string{integrity, policy},
+		},
+		"somebody without any group changes the owner": {
+			by: nobody, old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+		},
+		"a kcp administrator changes the owner": {
+			by:  &user.DefaultInfo{Name: "kcp-admin", Groups: []string{"system:kcp:admin"}},
+			old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+		},
+		"the system changes the owner": {by: apiServer, old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin)},
+		"a person sets an annotation of warrantgate's on create": {
+			by: alice, create: true, new: annotations(ownerKey, rawPerson, createdBy, "bob"), want: []string{integrity, policy},
+		},
+		"a person sets an annotation of warrantgate's": {
+			by: alice, old: annotations(), new: annotations("warrantgate.dev/anything", ""), want: []string{integrity, policy},
+		},
+		"a person removes an annotation of warrantgate's": {
+			by: alice, old: annotations(createdBy, "alice"), new: annotations(), want: []string{integrity, policy},
+		},
+		"a person names the logical cluster on create": {
+			by: alice, create: true, new: annotations(ownerKey, rawPerson, clusterKey, "victim"), want: []string{integrity, policy},
+		},
+		"a person names another logical cluster": {
+			by: alice, old: annotations(ownerKey, rawPerson, clusterKey, newCluster),
+			new: annotations(ownerKey, rawPerson, clusterKey, "victim"), want: []string{integrity, policy},
+		},
+		"a person lifts the required groups": {
+			by: alice, old: annotations(groupsKey, "team-a"), new: annotations(), want: []string{integrity, policy},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operation := admission.Update
+			var old runtime.Object = object(tc.old)
+			if tc.create {
+				operation, old = admission.Create, nil
+			}
+			attributes := versioned(object(tc.new), old, operation, tc.by)
+			if diff := cmp.Diff(tc.want, askedBy(t, attributes), cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare)); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPolicyAndGateSayTheSame holds the message of the admission policy against that of the webhook.
+func TestPolicyAndGateSayTheSame(t *testing.T) {
+	for name, change := range map[string]struct{ old, new *unstructured.Unstructured }{
+		"an update": {object(annotations(ownerKey, rawPerson)), object(annotations(ownerKey, rawAdmin))},
+		"an update that also leaves out where the object lives": {object(annotations(ownerKey, rawPerson)), object(nil)},
+		"a create": {nil, object(annotations(createdBy, "bob"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			attributes := versioned(change.new, nil, admission.Create, alice)
+			if change.old != nil {
+				attributes = versioned(change.new, change.old, admission.Update, alice)
+			}
+			decisions := policyDecisions(t, attributes)
+			if len(decisions) != 1 {
+				t.Fatalf("%d decisions, want 1", len(decisions))
+			}
+			answer := workspace.NewOwnerIntegrity().Review(t.Context(), request(t, change.old, change.new, alice))
+			if diff := cmp.Diff(answer.Message, decisions[0].Message); diff != "" {
+				t.Errorf("message (-gate +policy):\n%s", diff)
+			}
+			if decisions[0].Reason != "Forbidden" {
+				t.Errorf("reason %q, want Forbidden", decisions[0].Reason)
+			}
+		})
+	}
+}
+
+func versioned(new, old runtime.Object, operation admission.Operation, by user.Info) *admission.VersionedAttributes {
+	attributes := admission.NewAttributesRecord(new, old, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "", "child",
+		tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"), "", operation, nil, false, by)
+	return &admission.VersionedAttributes{
+		Attributes: attributes, VersionedObject: new, VersionedOldObject: old,
+		VersionedKind: tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
+	}
+}
+
+// askedBy returns the webhooks that the API server would call, and "policy" where the policy refuses.
+func askedBy(t *testing.T, attributes *admission.VersionedAttributes) []string {
+	t.Helper()
+	compiler := celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	mutating, validatingConfiguration := webhookConfigurations(t)
+	var accessors []webhook.WebhookAccessor
+	for i := range mutating.Webhooks {
+		accessors = append(accessors, webhook.NewMutatingWebhookAccessor("", mutating.Name, &mutating.Webhooks[i]))
+	}
+	for i := range validatingConfiguration.Webhooks {
+		accessors = append(accessors, webhook.NewValidatingWebhookAccessor("", validatingConfiguration.Name, &validatingConfiguration.Webhooks[i]))
+	}
+	var asked []string
+	for _, accessor := range accessors {
+		if accessor.GetRules()[0].Operations[0] == admissionregistrationv1.Update && attributes.GetOperation() == admission.Create {
+			continue
+		}
+		result := accessor.GetCompiledMatcher(compiler).Match(t.Context(), attributes, nil, nil)
+		if result.Error != nil {
+			t.Errorf("%s: %v", accessor.GetName(), result.Error)
+		}
+		if result.Matches {
+			asked = append(asked, strings.TrimSuffix(accessor.GetName(), ".warrantgate.dev"))
+		}
+	}
+	for _, decision := range policyDecisions(t, attributes) {
+		switch {
+		case decision.Evaluation == validating.EvalError:
+			t.Errorf("policy: %s", decision.Message)
+		case decision.Action == validating.ActionDeny:
+			asked = append(asked, "policy")
+		}
+	}
+	return asked
+}
+
+// policyDecisions evaluates the admission policy as the API server does.
+func policyDecisions(t *testing.T, attributes *admission.VersionedAttributes) []validating.PolicyDecision {
+	t.Helper()
+	policy := registered[*admissionregistrationv1.ValidatingAdmissionPolicy](t)
+	compiler, err := celplugin.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declarations := celplugin.OptionalVariableDeclarations{HasAuthorizer: true}
+	var variables []celplugin.NamedExpressionAccessor
+	for _, v := range policy.Spec.Variables {
+		variables = append(variables, &validating.Variable{Name: v.Name, Expression: v.Expression})
+	}
+	compiler.CompileAndStoreVariables(variables, declarations, environment.StoredExpressions)
+	var conditions, rules, messages []celplugin.ExpressionAccessor
+	for _, c := range policy.Spec.MatchConditions {
+		conditions = append(conditions, (*matchconditions.MatchCondition)(&c))
+	}
+	for _, v := range policy.Spec.Validations {
+		rules = append(rules, &validating.ValidationCondition{Expression: v.Expression, Reason: v.Reason})
+		messages = append(messages, &validating.MessageExpressionCondition{MessageExpression: v.MessageExpression})
+	}
+	matcher := matchconditions.NewMatcher(compiler.CompileCondition(conditions, declarations, environment.StoredExpressions),
+		policy.Spec.FailurePolicy, "policy", "validate", policy.Name)
+	return validating.NewValidator(
+		compiler.CompileCondition(rules, declarations, environment.StoredExpressions), matcher,
+		compiler.CompileCondition(nil, declarations, environment.StoredExpressions),
+		compiler.CompileCondition(messages, celplugin.OptionalVariableDeclarations{}, environment.StoredExpressions),
+		policy.Spec.FailurePolicy, nil,
+	).Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil).Decisions
+}
+
+func webhookConfigurations(t *testing.T) (
+	*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration,
+) {
+	t.Helper()
+	return registered[*admissionregistrationv1.MutatingWebhookConfiguration](t),
+		registered[*admissionregistrationv1.ValidatingWebhookConfiguration](t)
+}
+
+// registered returns the one object of a type that is registered by default.
+func registered[T any](t *testing.T) T {
+	t.Helper()
+	for _, object := range workspace.Registration("https://warrantgate.example.com:9443", []byte("CA"), v1alpha1.Default().Workspace) {
+		if found, ok := object.(T); ok {
+			return found
+		}
+	}
+	var none T
+	t.Fatalf("no %T is registered", none)
+	return none
+}

@@ -1,0 +1,340 @@
+package workspace_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+const (
+	rewritten = `{"username":"system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot","groups":["system:authenticated"],` +
+		`"extra":{"authorization.kcp.io/warrant":["{\"user\":\"system:serviceaccount:default:bot\",\"groups\":[\"system:authenticated\"],` +
+		`\"extra\":{\"authentication.kcp.io/cluster-name\":[\"1dz6n4ubraua7pul\"],\"authentication.kcp.io/scopes\":[\"cluster:1dz6n4ubraua7pul\"]}}"]}}`
+	rewriteMessage = `ervice account "system:serviceaccount:default:bot" of logical cluster "1dz6n4ubraua7pul" is foreign in logical cluster ` +
+		`"m82w61j76ws21znq"; kcp acts as "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", backed by its warrant`
+)
+
+func request(t *testing.T, old, new *unstructured.Unstructured, by user.Info) admission.Request {
+	t.Helper()
+	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "d1", Operation: admissionv1.Create, Name: "child",
+		UserInfo: authenticationv1.UserInfo{Username: by.GetName(), Groups: by.GetGroups()},
+		Object:   runtime.RawExtension{Raw: encode(t, new)},
+	}}
+	if old != nil {
+		r.Operation = admissionv1.Update
+		r.OldObject = runtime.RawExtension{Raw: encode(t, old)}
+	}
+	return r
+}
+
+func encode(t *testing.T, object *unstructured.Unstructured) []byte {
+	t.Helper()
+	raw, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// told is an Event as far as its text goes.
+type told struct{ Type, Reason, Message string }
+
+func texts(recorded []events.Event) []told {
+	var all []told
+	for _, event := range recorded {
+		all = append(all, told{event.Type, event.Reason, event.Message})
+	}
+	return all
+}
+
+func TestOwnerRewrite(t *testing.T) {
+	lent := identity.Owner{Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"}, Extra: map[string][]string{
+		identity.ClusterNameKey: {"1dz6n4ubraua7pul"},
+		identity.WarrantKey: {
+			identity.Warrant{User: "somebody-else", Groups: []string{"system:kcp:admin"}}.String(),
+			identity.Warrant{User: "bob"}.String(), identity.Warrant{User: "carol"}.String(),
+		},
+	}}.String()
+
+	for name, tc := range map[string]struct {
+		annotations map[string]any
+		mode        v1alpha1.Mode
+		wantReason  string
+		wantOwner   string // empty: no patch
+		wantTold    []told
+	}{
+		"a service account": {
+			annotations: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
+			wantReason:  "ServiceAccountRewritten",
+			wantOwner:   rewritten,
+			wantTold:    []told{{corev1.EventTypeNormal, "OwnerRewritten", "S" + rewriteMessage}},
+		},
+		"a service account with lent warrants, whose users are not told": {
+			annotations: annotations(ownerKey, lent, clusterKey, newCluster),
+			wantReason:  "ServiceAccountRewritten",
+			wantOwner:   rewritten,
+			wantTold: []told{
+				{corev1.EventTypeNormal, "OwnerRewritten", "S" + rewriteMessage},
+				{corev1.EventTypeNormal, "WarrantDropped", "Not passed on to the owner: " +
+					"1 warrant carried an administrator's power, which is never delegated; " +
+					"2 warrant lent for one request and not named by the delegation policy"},
+			},
+		},
+		"a service account, when the gate only warns": {
+			annotations: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
+			mode:        v1alpha1.Warn,
+			wantReason:  "ServiceAccountRewritten",
+			wantOwner:   rewritten, // webhooks.Handler takes it out
+			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten",
+				"The owner was left as it is, because the gate only warns. S" + rewriteMessage}},
+		},
+		"a person": {
+			annotations: annotations(ownerKey, rawPerson, clusterKey, newCluster),
+			wantReason:  "InScope",
+		},
+		"not placed yet": {
+			annotations: annotations(ownerKey, rawServiceAccount),
+			wantReason:  "NoNewCluster",
+		},
+		"an owner that cannot be read": {
+			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:`, clusterKey, newCluster),
+			wantReason:  "OwnerMalformed",
+			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", "The recorded owner cannot be read: unexpected end of JSON input " +
+				"(OwnerMalformed). Initialization will fail if kcp has to act as this owner"}},
+		},
+		"a service account without a home": {
+			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot"}`, clusterKey, newCluster),
+			wantReason:  "HomeUnknown",
+			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", `Service account "system:serviceaccount:default:bot" comes without its home ` +
+				`cluster (extra "authentication.kcp.io/cluster-name"), so it cannot be told which one it is (HomeUnknown). ` +
+				"Initialization will fail if kcp has to act as this owner"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mode := v1alpha1.Enforce
+			if tc.mode != "" {
+				mode = tc.mode
+			}
+			placed := object(tc.annotations)
+			answer := workspace.NewOwnerRewrite(identity.Policy{}, mode).Review(t.Context(), request(t, object(annotations()), placed, apiServer))
+			if answer.Decision != webhooks.Allowed || answer.Reason != tc.wantReason {
+				t.Errorf("answer %s %s, want allowed %s", answer.Decision, answer.Reason, tc.wantReason)
+			}
+			if diff := cmp.Diff(tc.wantTold, texts(answer.Events), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("Events (-want +got):\n%s", diff)
+			}
+			want := placed.DeepCopy()
+			if tc.wantOwner != "" { // nothing but these two may differ
+				changed := want.GetAnnotations()
+				changed[ownerKey], changed[createdBy] = tc.wantOwner, "1dz6n4ubraua7pul:default:bot"
+				want.SetAnnotations(changed)
+			}
+			if diff := cmp.Diff(want, apply(t, placed, answer)); diff != "" {
+				t.Errorf("object (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// apply patches an object as the API server does.
+func apply(t *testing.T, object *unstructured.Unstructured, answer webhooks.Answer) *unstructured.Unstructured {
+	t.Helper()
+	operations, err := json.Marshal(answer.Patches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := patch.Apply(encode(t, object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched := &unstructured.Unstructured{}
+	if err := json.Unmarshal(raw, patched); err != nil {
+		t.Fatal(err)
+	}
+	return patched
+}
+
+// TestOwnRewritePassesOwnGuard: what one gate writes, the others have nothing against, nor does the gate itself.
+func TestOwnRewritePassesOwnGuard(t *testing.T) {
+	before := object(annotations(ownerKey, rawServiceAccount))
+	placed := object(annotations(ownerKey, rawServiceAccount, clusterKey, newCluster))
+	rewrite := workspace.NewOwnerRewrite(identity.Policy{}, v1alpha1.Enforce)
+	after := apply(t, placed, rewrite.Review(t.Context(), request(t, before, placed, apiServer)))
+
+	if answer := workspace.NewOwnerIntegrity().Review(t.Context(), request(t, before, after, apiServer)); answer.Decision != webhooks.Allowed {
+		t.Errorf("owner integrity refuses it: %s", answer.Message)
+	}
+	if answer := workspace.NewOwnerNotice().Review(t.Context(), request(t, before, after, apiServer)); len(answer.Events) > 0 {
+		t.Errorf("owner notice points it out: %v", texts(answer.Events))
+	}
+	if answer := rewrite.Review(t.Context(), request(t, before, after, apiServer)); len(answer.Patches) > 0 {
+		t.Errorf("the rewrite changes it again: %v", answer.Patches)
+	}
+}
+
+func TestOwnerNotice(t *testing.T) {
+	const admin = "The recorded owner carries an administrator's power (system:kcp:admin), with which kcp initializes this workspace; " +
+		"create workspaces with a scoped service account, or as a person without these groups"
+	for name, tc := range map[string]struct {
+		owner      map[string]any
+		wantReason string
+		wantTold   []told
+	}{
+		"an administrator": {
+			owner: annotations(ownerKey, rawAdmin, clusterKey, newCluster), wantReason: "PrivilegedOwner",
+			wantTold: []told{{corev1.EventTypeWarning, "PrivilegedOwner", admin}},
+		},
+		"a person": {owner: annotations(ownerKey, rawPerson, clusterKey, newCluster), wantReason: "InScope"},
+		"no owner": {
+			owner: annotations(clusterKey, newCluster), wantReason: "OwnerAbsent",
+			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", "No owner is recorded, so kcp has nobody to act as (OwnerAbsent). " +
+				"Initialization will fail if kcp has to act as this owner"}},
+		},
+		"an owner that is not JSON": {
+			owner: annotations(ownerKey, "bot", clusterKey, newCluster), wantReason: "OwnerMalformed",
+			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", "The recorded owner cannot be read: " +
+				"invalid character 'b' looking for beginning of value (OwnerMalformed). Initialization will fail if kcp has to act as this owner"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := workspace.NewOwnerNotice().Review(t.Context(), request(t, object(annotations()), object(tc.owner), apiServer))
+			if answer.Decision != webhooks.Allowed || answer.Reason != tc.wantReason || len(answer.Patches) > 0 {
+				t.Errorf("answer %+v, want allowed %s without patches", answer, tc.wantReason)
+			}
+			if diff := cmp.Diff(tc.wantTold, texts(answer.Events), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("Events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOwnerIntegrity(t *testing.T) {
+	const refusal = `user "alice" tried to change %s of workspace "child" in logical cluster "parent": this is where kcp reads as whom it ` +
+		`acts for the workspace, so only the system may write it; leave it as it is; to give others access, bind them to a role inside the workspace`
+	workspaceObject := corev1.ObjectReference{APIVersion: "tenancy.kcp.io/v1alpha1", Kind: "Workspace", Name: "child", UID: "0eb3"}
+
+	for name, tc := range map[string]struct {
+		by          user.Info
+		old, new    *unstructured.Unstructured
+		wantReason  string
+		wantChanged string // what the refusal names; empty where the request is admitted
+		wantObject  corev1.ObjectReference
+	}{
+		"a person changes the owner": {
+			by: alice, old: object(annotations(ownerKey, rawPerson)), new: object(annotations(ownerKey, rawAdmin)),
+			wantReason: "OwnerChangeRefused", wantChanged: ownerKey, wantObject: workspaceObject,
+		},
+		"a person removes the owner and an annotation of warrantgate's": {
+			by: alice, old: object(annotations(ownerKey, rawPerson, createdBy, "x")), new: object(annotations()),
+			wantReason: "OwnerChangeRefused", wantChanged: ownerKey + ", " + createdBy, wantObject: workspaceObject,
+		},
+		"a person leaves out where the object lives, too": {
+			by: alice, old: object(annotations(ownerKey, rawPerson)), new: object(nil),
+			wantReason: "OwnerChangeRefused", wantChanged: ownerKey, wantObject: workspaceObject,
+		},
+		"a person sets an annotation of warrantgate's on create, where there is no object yet to tell of": {
+			by: alice, new: object(annotations(createdBy, "bob")),
+			wantReason: "OwnerChangeRefused", wantChanged: createdBy,
+			wantObject: corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"},
+		},
+		"kcp records the owner on create": {
+			by: alice, new: object(annotations(ownerKey, rawPerson, groupsKey, "team-a")), wantReason: "Unchanged",
+		},
+		"a person changes something else": {
+			by: alice, old: object(annotations(ownerKey, rawPerson)), new: object(annotations(ownerKey, rawPerson, "a", "b")), wantReason: "Unchanged",
+		},
+		"kcp cuts the owner down": {
+			by: apiServer, old: object(annotations(ownerKey, rawPerson)), new: object(annotations(ownerKey, `{"username":"alice"}`)), wantReason: "System",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := workspace.NewOwnerIntegrity().Review(t.Context(), request(t, tc.old, tc.new, tc.by))
+			if answer.Reason != tc.wantReason {
+				t.Errorf("reason %s, want %s", answer.Reason, tc.wantReason)
+			}
+			if tc.wantChanged == "" {
+				if answer.Decision != webhooks.Allowed || len(answer.Events) > 0 {
+					t.Errorf("answer %+v, want allowed without Events", answer)
+				}
+				return
+			}
+			message := strings.Replace(refusal, "%s", tc.wantChanged, 1)
+			if answer.Decision != webhooks.Denied || answer.Message != message {
+				t.Errorf("answer %s %q\nwant denied %q", answer.Decision, answer.Message, message)
+			}
+			want := []events.Event{{
+				Cluster: "parent", Object: tc.wantObject, Type: corev1.EventTypeWarning, Reason: "OwnerChangeRefused",
+				Message: "U" + message[1:],
+			}}
+			if diff := cmp.Diff(want, answer.Events); diff != "" {
+				t.Errorf("Events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestObjectsThatCannotBeDecodedAreRefused(t *testing.T) {
+	for name, gate := range map[string]webhooks.Gate{
+		"owner-rewrite":   workspace.NewOwnerRewrite(identity.Policy{}, v1alpha1.Enforce),
+		"owner-notice":    workspace.NewOwnerNotice(),
+		"owner-integrity": workspace.NewOwnerIntegrity(),
+	} {
+		for what, raw := range map[string]string{"annotations that are numbers": `{"metadata":{"annotations":{"a":1}}}`, "nothing": ""} {
+			t.Run(name+" with "+what, func(t *testing.T) {
+				if gate.Name() != name {
+					t.Errorf("Name() = %q", gate.Name())
+				}
+				r := request(t, nil, object(nil), alice)
+				r.Object.Raw = []byte(raw)
+				if answer := gate.Review(t.Context(), r); answer.Decision != webhooks.Denied || answer.Reason != "Undecodable" || answer.Message == "" {
+					t.Errorf("answer %+v, want denied Undecodable with a message", answer)
+				}
+			})
+		}
+	}
+}
+
+func FuzzReview(f *testing.F) {
+	for _, raw := range []string{rawServiceAccount, rawScoped, rawPerson, rawAdmin, "", "{"} {
+		seed, err := json.Marshal(object(annotations(ownerKey, raw, clusterKey, newCluster, groupsKey, "a,b;c")))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(seed, seed)
+	}
+	gates := []webhooks.Gate{
+		workspace.NewOwnerRewrite(identity.Policy{Users: []string{"*"}}, v1alpha1.Enforce), workspace.NewOwnerNotice(), workspace.NewOwnerIntegrity(),
+	}
+	f.Fuzz(func(t *testing.T, old, new []byte) {
+		for _, gate := range gates {
+			answer := gate.Review(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: new}, OldObject: runtime.RawExtension{Raw: old},
+			}})
+			if answer.Reason == "" || answer.Message == "" && answer.Decision != webhooks.Allowed {
+				t.Errorf("%s: answer %+v says nothing", gate.Name(), answer)
+			}
+		}
+	})
+}

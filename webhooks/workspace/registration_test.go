@@ -1,0 +1,114 @@
+package workspace_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// pinned is what must not change about a webhook without somebody meaning it.
+type pinned struct {
+	URL           string
+	Rules         []admissionregistrationv1.RuleWithOperations
+	MatchPolicy   admissionregistrationv1.MatchPolicyType
+	FailurePolicy admissionregistrationv1.FailurePolicyType
+	SideEffects   admissionregistrationv1.SideEffectClass
+	Timeout       int32
+	Conditions    int
+}
+
+func TestWebhooksArePinned(t *testing.T) {
+	rules := func(operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
+		return []admissionregistrationv1.RuleWithOperations{{
+			Operations: operations,
+			Rule: admissionregistrationv1.Rule{
+				APIGroups: []string{"tenancy.kcp.io"}, APIVersions: []string{"*"}, Resources: []string{"workspaces"},
+				Scope: ptr.To(admissionregistrationv1.ClusterScope),
+			},
+		}}
+	}
+	want := map[string]pinned{
+		"owner-rewrite.warrantgate.dev": {
+			URL: "https://warrantgate.example.com:9443/workspace/owner-rewrite", Rules: rules("UPDATE"), MatchPolicy: "Equivalent",
+			FailurePolicy: "Fail", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 2,
+		},
+		"owner-integrity.warrantgate.dev": {
+			URL: "https://warrantgate.example.com:9443/workspace/owner-integrity", Rules: rules("CREATE", "UPDATE"), MatchPolicy: "Equivalent",
+			FailurePolicy: "Fail", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 2,
+		},
+		"owner-notice.warrantgate.dev": {
+			URL: "https://warrantgate.example.com:9443/workspace/owner-notice", Rules: rules("UPDATE"), MatchPolicy: "Equivalent",
+			FailurePolicy: "Ignore", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 3,
+		},
+	}
+	got := map[string]pinned{}
+	mutating, validating := webhookConfigurations(t)
+	for _, w := range mutating.Webhooks {
+		got[w.Name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
+		if *w.ReinvocationPolicy != admissionregistrationv1.NeverReinvocationPolicy {
+			t.Errorf("%s is called again", w.Name)
+		}
+	}
+	for _, w := range validating.Webhooks {
+		got[w.Name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("webhooks (-want +got):\n%s", diff)
+	}
+}
+
+func TestPolicyActsAsItsModeSays(t *testing.T) {
+	for mode, want := range map[v1alpha1.Mode][]admissionregistrationv1.ValidationAction{
+		v1alpha1.Enforce: {"Deny", "Audit"},
+		v1alpha1.Warn:    {"Warn", "Audit"},
+		v1alpha1.Off:     nil,
+	} {
+		config := v1alpha1.Default().Workspace
+		config.OwnerIntegrity.Mode = mode
+		var got []admissionregistrationv1.ValidationAction
+		for _, object := range workspace.Registration("https://h", nil, config) {
+			if binding, ok := object.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding); ok {
+				got = binding.Spec.ValidationActions
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", mode, diff)
+		}
+	}
+}
+
+func TestGatesThatAreOffAreNotRegistered(t *testing.T) {
+	off := v1alpha1.Workspace{OwnerRewrite: v1alpha1.Gate{Mode: v1alpha1.Off}, OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Off}}
+	if objects := workspace.Registration("https://h", nil, off); len(objects) > 0 {
+		t.Errorf("%d objects are registered", len(objects))
+	}
+}
+
+func TestGatesThatOnlyWarnRefuseNothingWhileAway(t *testing.T) {
+	warn := v1alpha1.Workspace{OwnerRewrite: v1alpha1.Gate{Mode: v1alpha1.Warn}, OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Warn}}
+	for _, object := range workspace.Registration("https://h", nil, warn) {
+		policies := map[string]*admissionregistrationv1.FailurePolicyType{}
+		switch o := object.(type) {
+		case *admissionregistrationv1.MutatingWebhookConfiguration:
+			for _, w := range o.Webhooks {
+				policies[w.Name] = w.FailurePolicy
+			}
+		case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			for _, w := range o.Webhooks {
+				policies[w.Name] = w.FailurePolicy
+			}
+		case *admissionregistrationv1.ValidatingAdmissionPolicy:
+			policies[o.Name] = o.Spec.FailurePolicy
+		}
+		for name, policy := range policies {
+			if *policy != admissionregistrationv1.Ignore {
+				t.Errorf("%s: %s", name, *policy)
+			}
+		}
+	}
+}
