@@ -121,11 +121,16 @@ func (o Owner) isServiceAccount() bool {
 	return strings.HasPrefix(o.Username, serviceaccount.ServiceAccountUsernamePrefix)
 }
 
-// homes returns the logical clusters that the identity claims as its home, each once.
+// homes returns the logical clusters that the identity claims as its home. A home that stands under the older key as
+// well is one home; one that stands twice under the same key is not, as kcp goes by the number of values.
 func (o Owner) homes() []string {
-	homes := slices.Concat(o.Extra[ClusterNameKey], o.Extra[olderClusterNameKey])
-	slices.Sort(homes)
-	return slices.Compact(homes)
+	homes := slices.Clone(o.Extra[ClusterNameKey])
+	for _, older := range o.Extra[olderClusterNameKey] {
+		if !slices.Contains(homes, older) {
+			homes = append(homes, older)
+		}
+	}
+	return homes
 }
 
 func (o Owner) warrant() Warrant {

@@ -205,8 +205,12 @@ func requiredClause(requiredGroups string, has []string) (clause []string, note 
 	if !unmet(requiredGroups, has) {
 		return nil, ""
 	}
+	// Whoever is out of scope somewhere still counts there as authenticated or not, so that group is never given.
+	authenticated := slices.Contains(has, user.AllAuthenticated)
 	for _, groups := range clauses(requiredGroups) {
-		if !slices.ContainsFunc(groups, func(group string) bool { return group == "" || isPrivileged(group) }) {
+		if !slices.ContainsFunc(groups, func(group string) bool {
+			return group == "" || isPrivileged(group) || group == user.AllAuthenticated && !authenticated
+		}) {
 			return groups, fmt.Sprintf("; there it also counts as a member of the required groups %q", strings.Join(groups, ","))
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/internal/identity"
@@ -36,15 +38,23 @@ func Default() GateConfiguration {
 }
 
 // Parse decodes, defaults and validates the content of a configuration file, in YAML or JSON. Fields that do not
-// exist or stand there twice are errors.
+// exist, are written in another case or stand there twice are errors.
 func Parse(raw []byte) (GateConfiguration, error) {
+	document, err := yaml.YAMLToJSONStrict(raw)
+	if err != nil {
+		return GateConfiguration{}, err
+	}
 	var config GateConfiguration
-	if err := yaml.UnmarshalStrict(raw, &config); err != nil {
+	mistakes, err := kjson.UnmarshalStrict(document, &config)
+	if err != nil {
 		return GateConfiguration{}, err
 	}
 	setDefaults(&config)
-	if errs := validate(config); len(errs) > 0 {
-		return GateConfiguration{}, errs.ToAggregate()
+	for _, mistake := range validate(config) {
+		mistakes = append(mistakes, mistake)
+	}
+	if len(mistakes) > 0 {
+		return GateConfiguration{}, utilerrors.NewAggregate(mistakes)
 	}
 	return config, nil
 }

@@ -4,7 +4,11 @@
 // nothing is said by both.
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 const (
 	// APIVersion is the apiVersion of the file.
@@ -24,6 +28,16 @@ const (
 	// Off judges nothing.
 	Off Mode = "Off"
 )
+
+// UnmarshalJSON reads Off also without quotes, which YAML 1.1 takes for false.
+func (m *Mode) UnmarshalJSON(raw []byte) error {
+	if string(raw) == "false" {
+		*m = Off
+	} else if json.Unmarshal(raw, (*string)(m)) != nil {
+		*m = Mode(raw) // not a text, which validation reports with the path of the field
+	}
+	return nil
+}
 
 // GateConfiguration is the whole file.
 type GateConfiguration struct {

@@ -1,0 +1,185 @@
+//go:build e2e
+
+// Package identity_test holds the owner rewrite against kcp's own rules of scopes and warrants.
+package identity_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/identity/identitytest"
+)
+
+// third is a logical cluster that no generated owner comes from or is scoped to.
+const third logicalcluster.Name = "tttttttt"
+
+type question struct {
+	Cluster               logicalcluster.Name `json:"cluster"`
+	User                  identity.Owner      `json:"user"`
+	GlobalServiceAccounts bool                `json:"globalServiceAccounts"`
+}
+
+type answer struct {
+	Effective []identity.Owner `json:"effective"`
+	Groups    []string         `json:"groups"`
+}
+
+// TestRewriteGainsNothingElsewhere: as whomever the new owner counts in any logical cluster but the new one, the creator
+// counted there before. kcp itself says who counts as whom.
+func TestRewriteGainsNothingElsewhere(t *testing.T) {
+	ask := startOracle(t)
+	random := rand.New(rand.NewPCG(4038, 3))
+	rewritten := 0
+	for i := range 3_000 {
+		owner := identitytest.Owner(random)
+		required := identitytest.RequiredGroups[i%len(identitytest.RequiredGroups)]
+		policy := identitytest.Policies[i/len(identitytest.RequiredGroups)%len(identitytest.Policies)]
+		raw, report := identity.Rewrite(owner.String(), identitytest.NewCluster, required, policy)
+		if !report.Reason.Rewritten() {
+			continue
+		}
+		rewritten++
+		result, err := identity.ParseOwner(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cluster := range append(slices.Clone(identitytest.Clusters), third) {
+			for _, global := range []bool{true, false} {
+				before := ask(question{cluster, owner, global})
+				for _, now := range ask(question{cluster, result, global}).Effective {
+					if !countedBefore(now, result, before.Effective) {
+						t.Fatalf("in %s (global service accounts %t) the new owner counts as %s\nbefore: %v\nowner: %s\nnew:   %s",
+							cluster, global, now, before.Effective, owner, raw)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d owners were rewritten", rewritten)
+	if rewritten < 1_000 {
+		t.Errorf("only %d owners were foreign: the generator is of no use", rewritten)
+	}
+}
+
+// TestRewriteWorksInTheNewCluster: there, the new owner counts as itself, in the required groups where these may be
+// given, and never as an administrator.
+func TestRewriteWorksInTheNewCluster(t *testing.T) {
+	ask := startOracle(t)
+	random := rand.New(rand.NewPCG(4038, 4))
+	for i := range 3_000 {
+		owner := identitytest.Owner(random)
+		required := identitytest.RequiredGroups[i%len(identitytest.RequiredGroups)]
+		policy := identitytest.Policies[i/len(identitytest.RequiredGroups)%len(identitytest.Policies)]
+		raw, report := identity.Rewrite(owner.String(), identitytest.NewCluster, required, policy)
+		if !report.Reason.Rewritten() {
+			continue
+		}
+		result, err := identity.ParseOwner(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := ask(question{identitytest.NewCluster, result, true})
+		if !slices.ContainsFunc(there.Effective, func(u identity.Owner) bool { return u.Username == result.Username }) {
+			t.Fatalf("kcp does not count %s as %s", raw, result.Username)
+		}
+		for _, group := range there.Groups {
+			if group == "system:masters" || strings.HasPrefix(group, "system:kcp:") {
+				t.Fatalf("%s counts as a member of %s", raw, group)
+			}
+		}
+		for _, group := range report.RequiredGroups {
+			if !slices.Contains(there.Groups, group) {
+				t.Fatalf("%s is no member of %s, which the workspace requires", raw, group)
+			}
+		}
+	}
+}
+
+// TestInScopeIsWhatKCPSays compares the question on which all else rests.
+func TestInScopeIsWhatKCPSays(t *testing.T) {
+	ask := startOracle(t)
+	random := rand.New(rand.NewPCG(4038, 5))
+	for range 3_000 {
+		owner := identitytest.Owner(random)
+		owner.UID = "the owner itself" // and not one of its warrants
+		for _, cluster := range append(slices.Clone(identitytest.Clusters), third) {
+			want := slices.ContainsFunc(ask(question{cluster, owner, false}).Effective, func(u identity.Owner) bool { return u.UID == owner.UID })
+			if got := owner.InScope(cluster); got != want {
+				t.Fatalf("InScope(%s) = %t, kcp says %t of %s", cluster, got, want, owner)
+			}
+		}
+	}
+}
+
+// countedBefore tells whether one of the effective users from before is the same user with at least the same groups.
+//
+// Three differences are kcp's own. Whoever is out of scope counts as anonymous, as anybody does without credentials. kcp
+// adds the group system:cluster:<name> for each scope of a warrant, which marks where somebody comes from. And where global service accounts are off, a service account's global name, which nobody else
+// can have, was not counted before.
+func countedBefore(now, owner identity.Owner, before []identity.Owner) bool {
+	groups := slices.DeleteFunc(slices.Clone(now.Groups), func(group string) bool { return strings.HasPrefix(group, "system:cluster:") })
+	if now.Username == owner.Username && strings.HasPrefix(owner.Username, "system:kcp:serviceaccount:") {
+		return len(groups) == 0 || slices.Equal(groups, []string{"system:authenticated"})
+	}
+	anonymous := now.Username == "system:anonymous"
+	if anonymous && slices.Equal(groups, []string{"system:unauthenticated"}) {
+		return true
+	}
+	return slices.ContainsFunc(before, func(was identity.Owner) bool {
+		return (anonymous || was.Username == now.Username && was.UID == now.UID) &&
+			!slices.ContainsFunc(groups, func(group string) bool { return !slices.Contains(was.Groups, group) })
+	})
+}
+
+// startOracle starts the program that asks kcp's own code.
+func startOracle(t *testing.T) func(question) answer {
+	t.Helper()
+	path := os.Getenv("TEST_ASSET_EFFECTIVE_USERS")
+	if path == "" {
+		t.Fatal("TEST_ASSET_EFFECTIVE_USERS is not set: run make e2e, which builds it")
+	}
+	cmd := exec.CommandContext(t.Context(), path)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait() // killed by the context of the test, if it has not ended by itself
+	})
+	encoder, answers := json.NewEncoder(in), bufio.NewReader(out)
+	return func(q question) answer {
+		t.Helper()
+		if err := encoder.Encode(q); err != nil {
+			t.Fatal(err)
+		}
+		line, err := answers.ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a answer
+		if err := json.Unmarshal(line, &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+}

@@ -1,0 +1,325 @@
+package v1alpha1_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/identity"
+)
+
+const header = "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"
+
+// configuration returns the default configuration with what is changed by modify.
+func configuration(modify ...func(*v1alpha1.GateConfiguration)) v1alpha1.GateConfiguration {
+	config := v1alpha1.GateConfiguration{
+		TypeMeta: metav1.TypeMeta{APIVersion: "config.warrantgate.dev/v1alpha1", Kind: "GateConfiguration"},
+		Workspace: v1alpha1.Workspace{
+			OwnerRewrite:   v1alpha1.Gate{Mode: v1alpha1.Enforce},
+			OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Enforce},
+		},
+	}
+	for _, m := range modify {
+		m(&config)
+	}
+	return config
+}
+
+func withModes(rewrite, integrity v1alpha1.Mode) func(*v1alpha1.GateConfiguration) {
+	return func(c *v1alpha1.GateConfiguration) {
+		c.Workspace.OwnerRewrite.Mode, c.Workspace.OwnerIntegrity.Mode = rewrite, integrity
+	}
+}
+
+func withKeptWarrants(users, groups []string) func(*v1alpha1.GateConfiguration) {
+	return func(c *v1alpha1.GateConfiguration) {
+		c.Delegation.KeepWarrants = v1alpha1.KeepWarrants{Users: users, Groups: groups}
+	}
+}
+
+func TestParseReadsWhatIsWritten(t *testing.T) {
+	for name, tc := range map[string]struct {
+		raw  string
+		want v1alpha1.GateConfiguration
+	}{
+		"a file that says nothing is the default": {
+			raw:  header,
+			want: configuration(),
+		},
+		"every field in YAML": {
+			raw: header + `delegation:
+  keepWarrants:
+    users: ["bob", "team-*"]
+    groups: [ops]
+workspace:
+  ownerRewrite:
+    mode: Warn
+  ownerIntegrity:
+    mode: "Off"
+`,
+			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
+		},
+		"every field in JSON": {
+			raw: `{"kind":"GateConfiguration","apiVersion":"config.warrantgate.dev/v1alpha1",` +
+				`"delegation":{"keepWarrants":{"users":["bob","team-*"],"groups":["ops"]}},` +
+				`"workspace":{"ownerRewrite":{"mode":"Warn"},"ownerIntegrity":{"mode":"Off"}}}`,
+			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
+		},
+		"Off needs no quotes, although YAML 1.1 reads it as false": {
+			raw:  header + "workspace:\n  ownerRewrite:\n    mode: Off\n",
+			want: configuration(withModes(v1alpha1.Off, v1alpha1.Enforce)),
+		},
+		"a mode that is null or empty is the default": {
+			raw:  header + "workspace:\n  ownerRewrite:\n    mode: null\n  ownerIntegrity:\n    mode: ''\n",
+			want: configuration(),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := v1alpha1.Parse([]byte(tc.raw))
+			if err != nil {
+				t.Fatalf("Parse() error = %v", err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("Parse() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseRefusesMistakes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		raw string
+		// want is compared line by line, in any order.
+		want []string
+	}{
+		"a file without a kind": {
+			raw: "{}",
+			want: []string{
+				`apiVersion: Unsupported value: "": supported values: "config.warrantgate.dev/v1alpha1"`,
+				`kind: Unsupported value: "": supported values: "GateConfiguration"`,
+			},
+		},
+		"an empty file": {
+			raw: "",
+			want: []string{
+				`apiVersion: Unsupported value: "": supported values: "config.warrantgate.dev/v1alpha1"`,
+				`kind: Unsupported value: "": supported values: "GateConfiguration"`,
+			},
+		},
+		"another kind and version": {
+			raw: "apiVersion: config.warrantgate.dev/v1\nkind: Gate\n",
+			want: []string{
+				`apiVersion: Unsupported value: "config.warrantgate.dev/v1": supported values: "config.warrantgate.dev/v1alpha1"`,
+				`kind: Unsupported value: "Gate": supported values: "GateConfiguration"`,
+			},
+		},
+		"every mistake at once, each with its path": {
+			raw: `apiVersion: v1
+kind: GateConfiguration
+colour: blue
+delegation:
+  keepWarrants:
+    users: ["bob", "["]
+    groups: ["", "ops", "a[z-"]
+workspace:
+  ownerRewrites: {}
+  ownerRewrite:
+    mode: enforce
+  ownerIntegrity:
+    mode: 1
+`,
+			want: []string{
+				`unknown field "colour"`,
+				`unknown field "workspace.ownerRewrites"`,
+				`apiVersion: Unsupported value: "v1": supported values: "config.warrantgate.dev/v1alpha1"`,
+				`workspace.ownerRewrite.mode: Unsupported value: "enforce": supported values: "Enforce", "Warn", "Off"`,
+				`workspace.ownerIntegrity.mode: Unsupported value: "1": supported values: "Enforce", "Warn", "Off"`,
+				`delegation.keepWarrants.users[1]: Invalid value: "[": must be a pattern of path.Match, such as "team-*"`,
+				`delegation.keepWarrants.groups[0]: Required value: a pattern of names`,
+				`delegation.keepWarrants.groups[2]: Invalid value: "a[z-": must be a pattern of path.Match, such as "team-*"`,
+			},
+		},
+		"a mode that YAML reads as true": {
+			raw:  header + "workspace: {ownerRewrite: {mode: on}}",
+			want: []string{`workspace.ownerRewrite.mode: Unsupported value: "true": supported values: "Enforce", "Warn", "Off"`},
+		},
+		"a field in another case, which would otherwise win or lose by chance": {
+			raw:  header + "workspace: {ownerRewrite: {mode: Enforce, Mode: Warn}}",
+			want: []string{`unknown field "workspace.ownerRewrite.Mode"`},
+		},
+		"a field that stands there twice in YAML": {
+			raw:  header + "workspace: {}\nworkspace: {}\n",
+			want: []string{"error converting YAML to JSON: yaml: unmarshal errors:\n  line 4: key \"workspace\" already set in map"},
+		},
+		"a field that stands there twice in JSON": {
+			raw: `{"apiVersion":"config.warrantgate.dev/v1alpha1","kind":"GateConfiguration","kind":"GateConfiguration"}`,
+			want: []string{
+				"error converting YAML to JSON: yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map",
+			},
+		},
+		"a number where a name belongs": {
+			raw:  header + "delegation: {keepWarrants: {users: [1]}}",
+			want: []string{"json: cannot unmarshal number into Go struct field KeepWarrants.delegation.keepWarrants.users of type string"},
+		},
+		"a list where the configuration belongs": {
+			raw:  "[]",
+			want: []string{"json: cannot unmarshal array into Go value of type v1alpha1.GateConfiguration"},
+		},
+		"neither YAML nor JSON": {
+			raw:  "{",
+			want: []string{"error converting YAML to JSON: yaml: line 1: did not find expected node content"},
+		},
+		"no UTF-8": {
+			raw:  "\xff",
+			want: []string{"error converting YAML to JSON: yaml: invalid leading UTF-8 octet"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := v1alpha1.Parse([]byte(tc.raw))
+			if err == nil {
+				t.Fatalf("Parse() = %+v, want an error", got)
+			}
+			if diff := cmp.Diff(tc.want, mistakes(err), cmpopts.SortSlices(strings.Compare)); diff != "" {
+				t.Errorf("Parse() error (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(v1alpha1.GateConfiguration{}, got); diff != "" {
+				t.Errorf("Parse() returns a configuration next to the error:\n%s", diff)
+			}
+		})
+	}
+}
+
+// mistakes returns the texts of err, one for each error that it is made of.
+func mistakes(err error) []string {
+	many, ok := err.(interface{ Errors() []error }) //nolint:errorlint // what Parse itself returns, not what that wraps
+	if !ok {
+		return []string{err.Error()}
+	}
+	var texts []string
+	for _, one := range many.Errors() {
+		texts = append(texts, one.Error())
+	}
+	return texts
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := write("good.yaml", header+"workspace: {ownerRewrite: {mode: Warn}}")
+	bad := write("bad.yaml", header+"workspace: {ownerRewrite: {mode: Sometimes}}")
+
+	for name, tc := range map[string]struct {
+		path    string
+		want    v1alpha1.GateConfiguration
+		wantErr string
+	}{
+		"no path means the defaults": {
+			path: "",
+			want: configuration(),
+		},
+		"a file is read": {
+			path: good,
+			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Enforce)),
+		},
+		"a missing file is named": {
+			path:    filepath.Join(dir, "missing.yaml"),
+			wantErr: "read the configuration: open " + filepath.Join(dir, "missing.yaml") + ": no such file or directory",
+		},
+		"a file with a mistake is named": {
+			path: bad,
+			wantErr: "configuration " + bad +
+				`: workspace.ownerRewrite.mode: Unsupported value: "Sometimes": supported values: "Enforce", "Warn", "Off"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := v1alpha1.Load(tc.path)
+			gotErr := ""
+			if err != nil {
+				gotErr = err.Error()
+			}
+			if diff := cmp.Diff(tc.wantErr, gotErr); diff != "" {
+				t.Errorf("Load() error (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("Load() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDefaultEnforcesAndPassesOnNoDelegation(t *testing.T) {
+	if diff := cmp.Diff(configuration(), v1alpha1.Default()); diff != "" {
+		t.Errorf("Default() (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(identity.Policy{}, v1alpha1.Default().Policy()); diff != "" {
+		t.Errorf("Default().Policy() (-want +got):\n%s", diff)
+	}
+}
+
+func TestPolicyIsThatOfTheFile(t *testing.T) {
+	config := configuration(withKeptWarrants([]string{"bob"}, []string{"ops", "team-*"}))
+	want := identity.Policy{Users: []string{"bob"}, Groups: []string{"ops", "team-*"}}
+	if diff := cmp.Diff(want, config.Policy()); diff != "" {
+		t.Errorf("Policy() (-want +got):\n%s", diff)
+	}
+}
+
+// FuzzParse holds that no file makes Parse panic, and that what it accepts is complete, valid, and read the same
+// again, from YAML and from JSON.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"",
+		header,
+		header + "workspace:\n  ownerRewrite:\n    mode: Off\n  ownerIntegrity:\n    mode: Warn\n",
+		header + "delegation: {keepWarrants: {users: [bob, 'team-*', '['], groups: ['', \"\\u00e9?\"]}}\n",
+		`{"apiVersion":"config.warrantgate.dev/v1alpha1","kind":"GateConfiguration","workspace":{"ownerRewrite":{"mode":false}}}`,
+		"a: &a [*a]",
+		"\xff\xfe",
+		strings.Repeat("[", 20000),
+	} {
+		f.Add([]byte(seed))
+	}
+	modes := []v1alpha1.Mode{v1alpha1.Enforce, v1alpha1.Warn, v1alpha1.Off}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		config, err := v1alpha1.Parse(raw)
+		if err != nil {
+			if diff := cmp.Diff(v1alpha1.GateConfiguration{}, config); diff != "" {
+				t.Fatalf("a configuration comes with the error %v:\n%s", err, diff)
+			}
+			return
+		}
+		for _, gate := range []v1alpha1.Gate{config.Workspace.OwnerRewrite, config.Workspace.OwnerIntegrity} {
+			if !slices.Contains(modes, gate.Mode) {
+				t.Errorf("mode %q was accepted", gate.Mode)
+			}
+		}
+		for _, marshal := range []func(any) ([]byte, error){json.Marshal, func(v any) ([]byte, error) { return yaml.Marshal(v) }} {
+			written, err := marshal(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := v1alpha1.Parse(written)
+			if err != nil {
+				t.Fatalf("read again: %v\n%s", err, written)
+			}
+			if diff := cmp.Diff(config, again, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("read again (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
