@@ -158,12 +158,12 @@ workspace:
 		},
 		"a field that stands there twice in YAML": {
 			raw:  header + "workspace: {}\nworkspace: {}\n",
-			want: []string{"error converting YAML to JSON: yaml: unmarshal errors:\n  line 4: key \"workspace\" already set in map"},
+			want: []string{"yaml: unmarshal errors:\n  line 4: key \"workspace\" already set in map"},
 		},
 		"a field that stands there twice in JSON": {
 			raw: `{"apiVersion":"config.warrantgate.dev/v1alpha1","kind":"GateConfiguration","kind":"GateConfiguration"}`,
 			want: []string{
-				"error converting YAML to JSON: yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map",
+				"yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map",
 			},
 		},
 		"a number where a name belongs": {
@@ -176,11 +176,11 @@ workspace:
 		},
 		"neither YAML nor JSON": {
 			raw:  "{",
-			want: []string{"error converting YAML to JSON: yaml: line 1: did not find expected node content"},
+			want: []string{"yaml: line 1: did not find expected node content"},
 		},
 		"no UTF-8": {
 			raw:  "\xff",
-			want: []string{"error converting YAML to JSON: yaml: invalid leading UTF-8 octet"},
+			want: []string{"yaml: invalid leading UTF-8 octet"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
