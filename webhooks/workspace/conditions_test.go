@@ -227,11 +227,11 @@ func TestPolicyAndGateSayTheSame(t *testing.T) {
 	}
 }
 
-func versioned(new, old runtime.Object, operation admission.Operation, by user.Info) *admission.VersionedAttributes {
-	attributes := admission.NewAttributesRecord(new, old, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "", "child",
+func versioned(object, old runtime.Object, operation admission.Operation, by user.Info) *admission.VersionedAttributes {
+	attributes := admission.NewAttributesRecord(object, old, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "", "child",
 		tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"), "", operation, nil, false, by)
 	return &admission.VersionedAttributes{
-		Attributes: attributes, VersionedObject: new, VersionedOldObject: old,
+		Attributes: attributes, VersionedObject: object, VersionedOldObject: old,
 		VersionedKind: tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
 	}
 }

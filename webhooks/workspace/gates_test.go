@@ -31,12 +31,12 @@ const (
 		`"m82w61j76ws21znq"; kcp acts as "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", backed by its warrant`
 )
 
-func request(t *testing.T, old, new *unstructured.Unstructured, by user.Info) admission.Request {
+func request(t *testing.T, old, object *unstructured.Unstructured, by user.Info) admission.Request {
 	t.Helper()
 	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "d1", Operation: admissionv1.Create, Name: "child",
 		UserInfo: authenticationv1.UserInfo{Username: by.GetName(), Groups: by.GetGroups()},
-		Object:   runtime.RawExtension{Raw: encode(t, new)},
+		Object:   runtime.RawExtension{Raw: encode(t, object)},
 	}}
 	if old != nil {
 		r.Operation = admissionv1.Update
@@ -327,10 +327,10 @@ func FuzzReview(f *testing.F) {
 	gates := []webhooks.Gate{
 		workspace.NewOwnerRewrite(identity.Policy{Users: []string{"*"}}, v1alpha1.Enforce), workspace.NewOwnerNotice(), workspace.NewOwnerIntegrity(),
 	}
-	f.Fuzz(func(t *testing.T, old, new []byte) {
+	f.Fuzz(func(t *testing.T, old, object []byte) {
 		for _, gate := range gates {
 			answer := gate.Review(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-				Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: new}, OldObject: runtime.RawExtension{Raw: old},
+				Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: object}, OldObject: runtime.RawExtension{Raw: old},
 			}})
 			if answer.Reason == "" || answer.Message == "" && answer.Decision != webhooks.Allowed {
 				t.Errorf("%s: answer %+v says nothing", gate.Name(), answer)
