@@ -77,7 +77,7 @@ type EventRecorder interface {
 // Handler serves a gate in the given mode.
 func Handler(gate Gate, mode v1alpha1.Mode, recorder EventRecorder) http.Handler {
 	h := &handler{gate: gate, mode: mode, recorder: recorder}
-	return withDeadline(&admission.Webhook{Handler: h})
+	return withDeadline(onlyJSON(&admission.Webhook{Handler: h}))
 }
 
 type handler struct {
@@ -115,8 +115,11 @@ func (h *handler) Handle(ctx context.Context, request admission.Request) admissi
 
 // review turns a panic into a refusal of the one request that caused it.
 func (h *handler) review(ctx context.Context, request admission.Request) (answer Answer) {
-	if h.mode == v1alpha1.Off {
+	switch {
+	case h.mode == v1alpha1.Off:
 		return Answer{Decision: Allowed, Reason: "Off"}
+	case request.UID == "": // whatever was sent, no API server asks like that
+		return Answer{Decision: Denied, Reason: "NoRequest", Message: "the body holds no admission request"}
 	}
 	defer func() {
 		if cause := recover(); cause != nil {

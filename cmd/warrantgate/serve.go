@@ -172,8 +172,15 @@ func (o serveOptions) webhookServer(
 // healthServer answers /healthz as long as the process lives, and /readyz once the webhooks listen with a certificate.
 func (o serveOptions) healthServer(webhookServer webhook.Server) manager.Runnable {
 	mux := http.NewServeMux()
-	mux.Handle("/healthz", &healthz.Handler{Checks: map[string]healthz.Checker{"ping": healthz.Ping}})
-	mux.Handle("/readyz", &healthz.Handler{Checks: map[string]healthz.Checker{"webhooks": webhookServer.StartedChecker()}})
+	for path, checks := range map[string]map[string]healthz.Checker{
+		"/healthz": {"ping": healthz.Ping},
+		"/readyz":  {"webhooks": webhookServer.StartedChecker()},
+	} {
+		// Below each path is one for each check.
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
+		mux.Handle(path, handler)
+		mux.Handle(path+"/", handler)
+	}
 	return &manager.Server{Name: "health", Server: &http.Server{
 		Addr: o.healthAddress, Handler: mux,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, IdleTimeout: time.Minute,

@@ -1,6 +1,8 @@
 package kcptest
 
 import (
+	"sync"
+
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
@@ -21,7 +23,7 @@ import (
 var namespaced = sets.New("ServiceAccount", "Secret", "ConfigMap", "Event", "Role", "RoleBinding")
 
 // Scheme knows the kinds that tests use: kcp's, RBAC, admission registration, core.
-func Scheme() *runtime.Scheme {
+var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		tenancyv1alpha1.AddToScheme, corev1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme,
@@ -33,19 +35,23 @@ func Scheme() *runtime.Scheme {
 		}
 	}
 	return scheme
-}
+})
 
-// NewClient returns a client for the cluster and user of config. It asks the server for nothing in advance: there are
-// users here who may do one thing only, and a request that is not the test's own would blur what they may.
-func NewClient(config *rest.Config) (client.Client, error) {
-	scheme := Scheme()
+// restMapper knows the resources of all kinds of Scheme.
+var restMapper = sync.OnceValue(func() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for kind := range scheme.AllKnownTypes() {
+	for kind := range Scheme().AllKnownTypes() {
 		scope := meta.RESTScopeRoot
 		if namespaced.Has(kind.Kind) {
 			scope = meta.RESTScopeNamespace
 		}
 		mapper.Add(kind, scope)
 	}
-	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+	return mapper
+})
+
+// NewClient returns a client for the cluster and user of config. It asks the server for nothing in advance: there are
+// users here who may do one thing only, and a request that is not the test's own would blur what they may.
+func NewClient(config *rest.Config) (client.Client, error) {
+	return client.New(config, client.Options{Scheme: Scheme(), Mapper: restMapper()})
 }

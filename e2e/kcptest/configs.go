@@ -2,6 +2,7 @@ package kcptest
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,6 +70,13 @@ func In(config *rest.Config, cluster string) *rest.Config {
 	config = rest.CopyConfig(config)
 	host, _, _ := strings.Cut(config.Host, "/clusters/")
 	config.Host = host + "/clusters/" + cluster
+	return config
+}
+
+// OwnConnection is the same user over a connection that nobody else uses; clients of one user share one otherwise.
+func OwnConnection(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Dial = (&net.Dialer{Timeout: gracePeriod}).DialContext // client-go shares connections of equal dialers only
 	return config
 }
 

@@ -45,11 +45,10 @@ func WorkspacesRule() rbacv1.PolicyRule {
 	return Rule("tenancy.kcp.io", []string{"workspaces"}, []string{"create", "get", "list", "watch", "update", "patch", "delete"})
 }
 
-// UseTypeRule allows to create workspaces of one type. Everybody may use the type universal of root.
-func UseTypeRule(name string) rbacv1.PolicyRule {
-	rule := Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"use"})
-	rule.ResourceNames = []string{name}
-	return rule
+// UseTypesRule allows to create workspaces of any type that is defined where the rule holds. Everybody may use the type
+// universal of root.
+func UseTypesRule() rbacv1.PolicyRule {
+	return Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"use"})
 }
 
 // BindRule allows to bind one APIExport.
@@ -59,22 +58,14 @@ func BindRule(export string) rbacv1.PolicyRule {
 	return rule
 }
 
-// ImpersonateRule allows to act as a user, and as one in any of the groups.
-func ImpersonateRule(userName string, groups ...string) []rbacv1.PolicyRule {
-	users := Rule("", []string{"users"}, []string{"impersonate"})
-	users.ResourceNames = []string{userName}
-	inGroups := Rule("", []string{"groups"}, []string{"impersonate"})
-	inGroups.ResourceNames = groups
-	return []rbacv1.PolicyRule{users, inGroups}
-}
-
 // CreatorRules are what it takes to create workspaces somewhere.
 func CreatorRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{AccessRule(), WorkspacesRule()}
+	return []rbacv1.PolicyRule{AccessRule(), WorkspacesRule(), UseTypesRule()}
 }
 
 // Grant gives a subject rights in the workspace of config, an administrator's, and waits until kcp acts on them: its
-// authorizer follows its storage with a short delay.
+// authorizer follows its storage with a short delay. No right is of use without AccessRule, so Grant waits for ever
+// unless that is among the rules or was granted before.
 func Grant(ctx context.Context, config *rest.Config, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) error {
 	c, err := NewClient(config)
 	if err != nil {

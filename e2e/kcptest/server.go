@@ -2,6 +2,7 @@ package kcptest
 
 import (
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"os"
@@ -124,6 +125,16 @@ func (s *Server) removeDir() error {
 // URL is where kcp listens, without a cluster.
 func (s *Server) URL() string { return s.url }
 
+// ModuleVersion is the version of the kcp module that the binary was built from, such as "v0.30.0", and "(devel)" if it was
+// built from a source tree.
+func (s *Server) ModuleVersion() (string, error) {
+	info, err := buildinfo.ReadFile(s.options.Binary)
+	if err != nil {
+		return "", fmt.Errorf("version of kcp: %w", err)
+	}
+	return info.Main.Version, nil
+}
+
 // Dir is the server's directory. Its content goes with it.
 func (s *Server) Dir() string { return s.options.Dir }
 
@@ -134,6 +145,9 @@ func (s *Server) LogFile() string { return filepath.Join(s.options.Dir, "kcp.log
 func (s *Server) AdminKubeconfig() string {
 	return filepath.Join(s.options.Dir, "kcp", "admin.kubeconfig")
 }
+
+// KeepDir leaves the directory in place at the end, as Options.Keep does.
+func (s *Server) KeepDir() { s.options.Keep = true }
 
 // Alive returns an error, with the end of the log, if kcp has ended.
 func (s *Server) Alive() error {

@@ -42,17 +42,29 @@ type arguments struct {
 	caFile, certFile, keyFile                     string
 }
 
-// StartWarrantgate runs "warrantgate serve" for a kcp and waits until it is ready. kcp does not call it before Install.
+// StartWarrantgate installs warrantgate in a kcp and starts it; see Install and Start for doing only one of both.
 func StartWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptions) (*Warrantgate, error) {
+	w, err := NewWarrantgate(ctx, kcp, options)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Install(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.Start(ctx); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// NewWarrantgate prepares a warrantgate for a kcp: its ports, certificates, configuration and kubeconfig.
+func NewWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptions) (*Warrantgate, error) {
 	dir, err := os.MkdirTemp(kcp.Dir(), "warrantgate-")
 	if err != nil {
 		return nil, err
 	}
 	w := &Warrantgate{options: options, kcp: kcp, dir: dir}
 	if err := w.prepare(ctx); err != nil {
-		return nil, err
-	}
-	if err := w.Start(ctx); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -91,7 +103,7 @@ func (w *Warrantgate) prepare(ctx context.Context) error {
 	return err
 }
 
-// Start runs warrantgate after Stop or Kill, where it was before, and waits until it is ready.
+// Start runs "warrantgate serve" and waits until it is ready. After Stop or Kill it runs again where it was before.
 func (w *Warrantgate) Start(ctx context.Context) error {
 	process, err := startProcess("warrantgate", w.LogFile(), w.options.Binary, append([]string{
 		"serve",
@@ -113,8 +125,11 @@ func (w *Warrantgate) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends warrantgate in order.
+// Stop ends warrantgate in order. It may be called when it does not run.
 func (w *Warrantgate) Stop() error {
+	if w.process == nil {
+		return nil
+	}
 	if err := w.process.stop(); err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ package events
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/record/util"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -25,10 +25,10 @@ const (
 	component = "warrantgate"
 	// queueLength bounds the memory that waiting Events take: a Workspace's is about 1 KiB.
 	queueLength = 1000
-	// writeTimeout is the longest that one write may keep the following ones waiting.
+	// writeTimeout is the longest that one request may keep the following ones waiting.
 	writeTimeout = 5 * time.Second
 	// permissionInterval is how often a missing permission is asked for again.
-	permissionInterval = time.Minute
+	permissionInterval = 5 * time.Second
 	// maxMessageBytes is the API server's bound on an Event's message.
 	maxMessageBytes = 1024
 )
@@ -97,15 +97,16 @@ func (r *Recorder) Start(ctx context.Context) error {
 		return nil
 	}
 	r.awaitPermission(ctx)
-	for {
+	writes := context.WithoutCancel(ctx) // the end of ctx does not cut off a write; its own timeout does
+	for ctx.Err() == nil {
 		select {
 		case event := <-r.queue:
-			r.write(ctx, event)
+			r.write(writes, event)
 		case <-ctx.Done():
-			r.drain(context.WithoutCancel(ctx))
-			return nil
 		}
 	}
+	r.drain(writes)
+	return nil
 }
 
 func (r *Recorder) awaitPermission(ctx context.Context) {
@@ -113,7 +114,9 @@ func (r *Recorder) awaitPermission(ctx context.Context) {
 	said := ""
 	// The only error is that ctx ended, which Start sees itself.
 	_ = wait.PollUntilContextCancel(ctx, permissionInterval, true, func(ctx context.Context) (bool, error) {
-		permitted, reason, err := r.writer.Permitted(ctx)
+		asking, cancel := context.WithTimeout(ctx, writeTimeout)
+		defer cancel()
+		permitted, reason, err := r.writer.Permitted(asking)
 		if err != nil {
 			reason = err.Error()
 		}
@@ -143,7 +146,11 @@ func (r *Recorder) drain(ctx context.Context) {
 }
 
 func (r *Recorder) write(ctx context.Context, event Event) {
-	result, err := r.correlator.EventCorrelate(newCoreEvent(event))
+	toFold := newCoreEvent(event)
+	// Folding goes by source and object, and objects of one name in two logical clusters are two. So the cluster is
+	// part of the source as long as an Event is looked at by the correlator.
+	toFold.Source.Host = event.Cluster.String()
+	result, err := r.correlator.EventCorrelate(toFold)
 	if err != nil {
 		logf.FromContext(ctx).Error(err, "fold an Event", "reason", event.Reason)
 		count(outcomeFailed)
@@ -153,6 +160,7 @@ func (r *Recorder) write(ctx context.Context, event Event) {
 		count(outcomeSuppressed)
 		return
 	}
+	result.Event.Source.Host = ""
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 
@@ -171,6 +179,7 @@ func (r *Recorder) write(ctx context.Context, event Event) {
 		count(outcomeFailed)
 		return
 	}
+	written.Source.Host = toFold.Source.Host
 	r.correlator.UpdateState(written)
 	count(outcomeWritten)
 }
@@ -184,7 +193,7 @@ func newCoreEvent(event Event) *corev1.Event {
 	}
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      fmt.Sprintf("%s.%x", event.Object.Name, now.UnixNano()),
+			Name:      util.GenerateEventName(event.Object.Name, now.UnixNano()),
 			Namespace: namespace,
 		},
 		InvolvedObject:      event.Object,

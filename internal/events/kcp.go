@@ -31,6 +31,7 @@ func NewKCPWriter(config *rest.Config) (Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.QPS = -1 // the recorder writes one Event after the other; client-go's five a second would make it drop Events
 	core, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for Events: %w", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -82,12 +83,22 @@ func Apply(ctx context.Context, c client.Client, objects []client.Object) ([]Res
 			client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
 			return results, fmt.Errorf("apply %s: %w", describe(desired), err)
 		}
-		if existing != nil && existing.GetResourceVersion() != desired.GetResourceVersion() {
+		if existing != nil && !sameContent(existing, desired) {
 			outcome = Updated
 		}
 		results = append(results, Result{desired.GetKind(), desired.GetName(), outcome})
 	}
 	return results, nil
+}
+
+// sameContent compares what an object says. That it was written anew says nothing: kcp does so once after each create.
+func sameContent(before, after *unstructured.Unstructured) bool {
+	before, after = before.DeepCopy(), after.DeepCopy()
+	for _, object := range []*unstructured.Unstructured{before, after} {
+		object.SetResourceVersion("")
+		object.SetManagedFields(nil)
+	}
+	return equality.Semantic.DeepEqual(before.Object, after.Object)
 }
 
 // Replace applies the objects and removes what else of all is there from an earlier time, when more was wanted.

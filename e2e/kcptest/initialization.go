@@ -1,0 +1,58 @@
+package kcptest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+)
+
+// InitializationError returns why kcp cannot create the default API bindings of a logical cluster, in kcp's words, and ""
+// as long as it has not been refused.
+//
+// In v0.32 the reason is a condition of the LogicalCluster. v0.30 refuses its own update of that condition ("only removing
+// the \"system:apibindings\" initializer is supported"), so that the reason is in its log only.
+func (s *Server) InitializationError(ctx context.Context, clusterName string) (string, error) {
+	lc, err := GetLogicalCluster(ctx, s.ShardAdmin(clusterName))
+	if err != nil {
+		return "", err
+	}
+	for i := range lc.Status.Conditions {
+		condition := &lc.Status.Conditions[i]
+		if condition.Type == tenancyv1alpha1.WorkspaceAPIBindingsInitialized &&
+			condition.Reason == tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors {
+			return condition.Message, nil
+		}
+	}
+	return s.loggedInitializationError(clusterName)
+}
+
+func (s *Server) loggedInitializationError(clusterName string) (string, error) {
+	log, err := os.ReadFile(s.LogFile())
+	if err != nil {
+		return "", err
+	}
+	message := ""
+	lines := bufio.NewScanner(bytes.NewReader(log))
+	lines.Buffer(nil, len(log)+1)
+	for lines.Scan() {
+		line := lines.Bytes()
+		if !bytes.Contains(line, []byte(`"error initializing APIBindings" err=`)) ||
+			!bytes.Contains(line, fmt.Appendf(nil, `key="%s|cluster"`, clusterName)) {
+			continue
+		}
+		_, rest, _ := bytes.Cut(line, []byte(` err=`))
+		quoted, err := strconv.QuotedPrefix(string(rest))
+		if err != nil {
+			return "", fmt.Errorf("log of kcp: %w: %s", err, line)
+		}
+		if message, err = strconv.Unquote(quoted); err != nil {
+			return "", fmt.Errorf("log of kcp: %w: %s", err, line)
+		}
+	}
+	return message, lines.Err()
+}

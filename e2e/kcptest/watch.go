@@ -1,0 +1,25 @@
+package kcptest
+
+import (
+	"context"
+	"fmt"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// WatchWorkspaces watches the Workspaces in the cluster of config, for whoever must not miss a state or needs to know
+// when it came about. It has begun when the call returns, and ends with ctx.
+func WatchWorkspaces(ctx context.Context, config *rest.Config) (watch.Interface, error) {
+	c, err := client.NewWithWatch(config, client.Options{Scheme: Scheme(), Mapper: restMapper()})
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.Watch(ctx, &tenancyv1alpha1.WorkspaceList{})
+	if err != nil {
+		return nil, fmt.Errorf("watch workspaces at %s: %w", config.Host, err)
+	}
+	return w, nil
+}

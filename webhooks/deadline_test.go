@@ -1,0 +1,261 @@
+package webhooks_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
+)
+
+// hangs is the review of a gate whose cloud does not answer: it gives up when it has to.
+func hangs(answer webhooks.Answer) func(context.Context, admission.Request) webhooks.Answer {
+	return func(ctx context.Context, _ admission.Request) webhooks.Answer {
+		<-ctx.Done()
+		return answer
+	}
+}
+
+func TestAGateThatHangsIsAnsweredForBeforeTheAPIServerGivesUp(t *testing.T) {
+	gate := &fakeGate{t: t, review: hangs(webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine", Message: "too late"})}
+	server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
+
+	counted, begin := newAdmissions(t), time.Now()
+	got := ask(t, server, "?timeout=2s", review())
+	took := time.Since(begin)
+
+	want := answered(refused("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again"))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	// 80 % is the gate's; what is above that is the way there and back.
+	if took < 1600*time.Millisecond || took > 2*time.Second {
+		t.Errorf("answered after %s, want 1.6 s and the transport", took)
+	}
+	if diff := cmp.Diff(map[string]float64{"error/Deadline": 1}, counted()); diff != "" {
+		t.Errorf("warrantgate_admissions_total (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnAnswerThatComesTooLate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer webhooks.Answer
+		mode   v1alpha1.Mode
+		want   admissionv1.AdmissionReview
+	}{
+		"a refusal still is one": {
+			answer: webhooks.Answer{Reason: "OwnerChangeRefused", Message: "not yours"}, mode: v1alpha1.Enforce,
+			want: answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
+		},
+		"an approval is none, as it may rest on half a look": {
+			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1alpha1.Enforce,
+			want: answered(refused("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again")),
+		},
+		"no verdict is none": {
+			answer: webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "m"}, mode: v1alpha1.Enforce,
+			want: answered(refused("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again")),
+		},
+		"Warn refuses nothing here either": {
+			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1alpha1.Warn,
+			want: answered(admitted("warned", "Deadline"),
+				withWarning("Deadline (mode Warn, nothing was changed or refused): no verdict was found in time; try again")),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := &fakeGate{t: t, review: hangs(tc.answer)}
+			server := serve(t, webhooks.Handler(gate, tc.mode, &fakeRecorder{}))
+			if diff := cmp.Diff(tc.want, ask(t, server, "?timeout=10ms", review())); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheBudgetIsFourFifthsOfTheTimeout(t *testing.T) {
+	for query, want := range map[string]time.Duration{
+		"?timeout=1s":             800 * time.Millisecond,
+		"?timeout=3s":             2400 * time.Millisecond,
+		"?timeout=30s":            24 * time.Second,
+		"?timeout=500ms":          400 * time.Millisecond,
+		"?other=1&timeout=2s":     1600 * time.Millisecond,
+		"":                        8 * time.Second, // of the API server's default
+		"?timeout=":               8 * time.Second,
+		"?timeout=soon":           8 * time.Second,
+		"?timeout=3":              8 * time.Second,
+		"?timeout=0s":             8 * time.Second,
+		"?timeout=-3s":            8 * time.Second,
+		"?timeout=31s":            8 * time.Second, // more than an API server ever waits
+		"?timeout=9999999h":       8 * time.Second,
+		"?timeout=1s&timeout=30s": 800 * time.Millisecond,
+	} {
+		t.Run(query, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				body, err := json.Marshal(review())
+				if err != nil {
+					t.Fatal(err)
+				}
+				begin, got := time.Now(), time.Duration(0)
+				gate := &fakeGate{t: t, review: func(ctx context.Context, _ admission.Request) webhooks.Answer {
+					<-ctx.Done()
+					got = time.Since(begin)
+					return webhooks.Answer{}
+				}}
+				handler := webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{})
+				handler.ServeHTTP(httptest.NewRecorder(), newRequest(t, query, string(body)))
+				if got != want {
+					t.Errorf("the gate had %s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// newRequest returns a request as a server would hand it on.
+func newRequest(t *testing.T, query, body string) *http.Request {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/gate"+query, strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	return request
+}
+
+func TestAnAdmissionUnderWayIsFinishedAtShutdown(t *testing.T) {
+	type key struct{}
+	base, shutdown := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
+	defer shutdown()
+	reviewing, down := make(chan struct{}), make(chan struct{})
+	gate := &fakeGate{t: t, review: func(ctx context.Context, _ admission.Request) webhooks.Answer {
+		close(reviewing)
+		<-down
+		if ctx.Err() != nil || ctx.Value(key{}) != "kept" {
+			return webhooks.Answer{Reason: "Cut", Message: fmt.Sprint(ctx.Err(), ctx.Value(key{}))}
+		}
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}
+	}}
+	server := httptest.NewUnstartedServer(webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
+	server.EnableHTTP2 = true
+	server.Config.BaseContext = func(net.Listener) context.Context { return base }
+	server.StartTLS()
+	t.Cleanup(server.Close)
+
+	go func() {
+		<-reviewing
+		shutdown()
+		close(down)
+	}()
+	if diff := cmp.Diff(answered(admitted("allowed", "Fine")), ask(t, server, "", review())); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+}
+
+// A client that does not finish its body is answered and cut off after five seconds, which pass at once here: the
+// connection is a pipe in a bubble of testing/synctest.
+func TestAClientThatDoesNotFinishItsBodyIsCutOff(t *testing.T) {
+	for name, tc := range map[string]struct {
+		http2   bool
+		message string
+	}{
+		"over HTTP/1.1": {message: "read pipe: i/o timeout"},
+		"over HTTP/2":   {http2: true, message: "i/o timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listener := newPipeListener()
+				server := &httptest.Server{
+					Listener: listener, EnableHTTP2: tc.http2,
+					Config: &http.Server{ // as controller-runtime's
+						Handler:           webhooks.Handler(&fakeGate{t: t}, v1alpha1.Enforce, &fakeRecorder{}),
+						ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second,
+					},
+				}
+				server.StartTLS()
+				defer server.Close()
+
+				trusted := x509.NewCertPool()
+				trusted.AddCert(server.Certificate())
+				transport := &http.Transport{
+					DialContext:       func(context.Context, string, string) (net.Conn, error) { return listener.dial(), nil },
+					TLSClientConfig:   &tls.Config{RootCAs: trusted, ServerName: "example.com"},
+					ForceAttemptHTTP2: tc.http2,
+				}
+				defer transport.CloseIdleConnections()
+
+				body, rest := io.Pipe()
+				defer rest.Close()
+				go func() { _, _ = io.WriteString(rest, `{"apiVersion":`) }() // and no more
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://example.com/gate?timeout=30s", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				request.Header.Set("Content-Type", "application/json")
+				begin := time.Now()
+				response, err := transport.RoundTrip(request)
+				if err != nil {
+					t.Fatalf("ask the gate: %v", err)
+				}
+				defer response.Body.Close()
+				if took := time.Since(begin); took != 5*time.Second {
+					t.Errorf("answered after %s, want 5s", took)
+				}
+				if http2 := response.ProtoMajor == 2; http2 != tc.http2 {
+					t.Errorf("protocol = %s", response.Proto)
+				}
+				var got admissionv1.AdmissionReview
+				if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
+					t.Fatalf("decode the answer: %v", err)
+				}
+				if diff := cmp.Diff(unreadable(http.StatusBadRequest, tc.message), got); diff != "" {
+					t.Errorf("answer (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// pipeListener is a listener whose connections are pipes within the process.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *pipeListener) dial() net.Conn {
+	client, server := net.Pipe()
+	l.conns <- server
+	return client
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

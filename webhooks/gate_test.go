@@ -1,0 +1,343 @@
+package webhooks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+)
+
+// answered is an AdmissionReview with the answer to the request d1, with what is changed by modify.
+func answered(modify ...func(*admissionv1.AdmissionResponse)) admissionv1.AdmissionReview {
+	response := &admissionv1.AdmissionResponse{UID: "d1"}
+	for _, m := range modify {
+		m(response)
+	}
+	return admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Response: response,
+	}
+}
+
+func admitted(decision, reason string) func(*admissionv1.AdmissionResponse) {
+	return func(r *admissionv1.AdmissionResponse) {
+		r.Allowed, r.Result = true, &metav1.Status{Status: "Success", Code: http.StatusOK}
+		r.AuditAnnotations = map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
+	}
+}
+
+func refused(decision string, code int32, status metav1.StatusReason, reason, message string) func(*admissionv1.AdmissionResponse) {
+	return func(r *admissionv1.AdmissionResponse) {
+		r.Result = &metav1.Status{
+			Status: "Failure", Code: code, Reason: status, Message: message,
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: message}}},
+		}
+		r.AuditAnnotations = map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
+	}
+}
+
+func withPatch(patch string) func(*admissionv1.AdmissionResponse) {
+	return func(r *admissionv1.AdmissionResponse) {
+		r.Patch, r.PatchType = []byte(patch), ptr.To(admissionv1.PatchTypeJSONPatch)
+	}
+}
+
+func withWarning(warning string) func(*admissionv1.AdmissionResponse) {
+	return func(r *admissionv1.AdmissionResponse) { r.Warnings = []string{warning} }
+}
+
+func TestAnswers(t *testing.T) {
+	event := events.Event{
+		Cluster: "root", Object: corev1.ObjectReference{Kind: "Workspace", Name: "team-a", UID: "6a1b"},
+		Type: corev1.EventTypeWarning, Reason: "OwnerChangeRefused", Message: "No",
+	}
+	patches := []jsonpatch.JsonPatchOperation{jsonpatch.NewOperation("add", "/metadata/annotations/a", "b")}
+	const patch = `[{"op":"add","path":"/metadata/annotations/a","value":"b"}]`
+	denial := webhooks.Answer{Reason: "OwnerChangeRefused", Message: "not yours", Events: []events.Event{event}}
+	rewrite := webhooks.Answer{
+		Decision: webhooks.Allowed, Reason: "Rewritten", Message: "owner is bob", Patches: patches, Events: []events.Event{event},
+	}
+	undecided := webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "the cloud does not answer; try again"}
+	harmless := webhooks.Answer{Decision: webhooks.Allowed, Reason: "Unchanged"}
+	panics := func(context.Context, admission.Request) webhooks.Answer { panic("a mistake with a secret") }
+
+	for name, tc := range map[string]struct {
+		mode v1alpha1.Mode
+		// answer is what the gate says, unless panics stands in for it. The mode Off needs neither.
+		answer webhooks.Answer
+		panics func(context.Context, admission.Request) webhooks.Answer
+		review admissionv1.AdmissionReview
+
+		want          admissionv1.AdmissionReview
+		wantEvents    []events.Event
+		wantCommitted int
+		wantMetric    string
+	}{
+		"what is allowed passes with its patches": {
+			mode: v1alpha1.Enforce, answer: rewrite, review: review(),
+			want:       answered(admitted("allowed", "Rewritten"), withPatch(patch)),
+			wantEvents: []events.Event{event}, wantCommitted: 1,
+			wantMetric: "allowed/Rewritten",
+		},
+		"a refusal is 403 with its reason as the cause": {
+			mode: v1alpha1.Enforce, answer: denial, review: review(),
+			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
+			wantEvents: []events.Event{event}, wantCommitted: 1,
+			wantMetric: "denied/OwnerChangeRefused",
+		},
+		"an answer that was forgotten refuses": {
+			mode: v1alpha1.Enforce, answer: webhooks.Answer{}, review: review(),
+			want:          answered(refused("denied", 403, "Forbidden", "", "")),
+			wantCommitted: 1,
+			wantMetric:    "denied/",
+		},
+		"a decision that nobody knows refuses": {
+			mode: v1alpha1.Enforce, answer: webhooks.Answer{Decision: "perhaps", Reason: "Odd"}, review: review(),
+			want:          answered(refused("perhaps", 403, "Forbidden", "Odd", "")),
+			wantCommitted: 1,
+			wantMetric:    "perhaps/Odd",
+		},
+		"no verdict is 503": {
+			mode: v1alpha1.Enforce, answer: undecided, review: review(),
+			want:          answered(refused("error", 503, "ServiceUnavailable", "CloudSilent", "the cloud does not answer; try again")),
+			wantCommitted: 1,
+			wantMetric:    "error/CloudSilent",
+		},
+		"a panic refuses its request, and what was wrong stays in the log": {
+			mode: v1alpha1.Enforce, panics: panics, review: review(),
+			want:       answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being judged")),
+			wantMetric: "error/Panic",
+		},
+		"a dry run gets the same answer and leaves no trace": {
+			mode: v1alpha1.Enforce, answer: rewrite, review: review(withDryRun(true)),
+			want:       answered(admitted("allowed", "Rewritten"), withPatch(patch)),
+			wantMetric: "allowed/Rewritten",
+		},
+		"a refusal of a dry run leaves no trace": {
+			mode: v1alpha1.Enforce, answer: denial, review: review(withDryRun(true)),
+			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
+			wantMetric: "denied/OwnerChangeRefused",
+		},
+		"a request that says that it is no dry run is none": {
+			mode: v1alpha1.Enforce, answer: denial, review: review(withDryRun(false)),
+			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
+			wantEvents: []events.Event{event}, wantCommitted: 1,
+			wantMetric: "denied/OwnerChangeRefused",
+		},
+		"Warn does not change, but tells": {
+			mode: v1alpha1.Warn, answer: rewrite, review: review(),
+			want: answered(admitted("warned", "Rewritten"),
+				withWarning("Rewritten (mode Warn, nothing was changed or refused): owner is bob")),
+			wantEvents: []events.Event{event},
+			wantMetric: "warned/Rewritten",
+		},
+		"Warn does not refuse, but tells": {
+			mode: v1alpha1.Warn, answer: denial, review: review(),
+			want: answered(admitted("warned", "OwnerChangeRefused"),
+				withWarning("OwnerChangeRefused (mode Warn, nothing was changed or refused): not yours")),
+			wantEvents: []events.Event{event},
+			wantMetric: "warned/OwnerChangeRefused",
+		},
+		"Warn on a dry run tells the person only": {
+			mode: v1alpha1.Warn, answer: denial, review: review(withDryRun(true)),
+			want: answered(admitted("warned", "OwnerChangeRefused"),
+				withWarning("OwnerChangeRefused (mode Warn, nothing was changed or refused): not yours")),
+			wantMetric: "warned/OwnerChangeRefused",
+		},
+		"Warn does not refuse where there is no verdict": {
+			mode: v1alpha1.Warn, answer: undecided, review: review(),
+			want: answered(admitted("warned", "CloudSilent"),
+				withWarning("CloudSilent (mode Warn, nothing was changed or refused): the cloud does not answer; try again")),
+			wantMetric: "warned/CloudSilent",
+		},
+		"Warn does not refuse for a panic": {
+			mode: v1alpha1.Warn, panics: panics, review: review(),
+			want: answered(admitted("warned", "Panic"),
+				withWarning("Panic (mode Warn, nothing was changed or refused): an internal error kept this request from being judged")),
+			wantMetric: "warned/Panic",
+		},
+		"Warn has nothing to say where nothing would be done": {
+			mode: v1alpha1.Warn, answer: harmless, review: review(),
+			want:       answered(admitted("allowed", "Unchanged")),
+			wantMetric: "allowed/Unchanged",
+		},
+		"Off lets pass without asking": {
+			mode: v1alpha1.Off, review: review(),
+			want:       answered(admitted("allowed", "Off")),
+			wantMetric: "allowed/Off",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := gateSaying(t, tc.answer)
+			var committed atomic.Int32
+			switch {
+			case tc.mode == v1alpha1.Off:
+				gate.review = nil
+			case tc.panics != nil:
+				gate.review = tc.panics
+			default:
+				tc.answer.Committed = func() { committed.Add(1) }
+				gate = gateSaying(t, tc.answer)
+			}
+			counted := newAdmissions(t)
+			recorder := &fakeRecorder{}
+			server := serve(t, webhooks.Handler(gate, tc.mode, recorder))
+
+			if diff := cmp.Diff(tc.want, ask(t, server, "", tc.review)); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantEvents, recorder.all()); diff != "" {
+				t.Errorf("Events (-want +got):\n%s", diff)
+			}
+			if got := int(committed.Load()); got != tc.wantCommitted {
+				t.Errorf("Committed was called %d times, want %d", got, tc.wantCommitted)
+			}
+			if diff := cmp.Diff(map[string]float64{tc.wantMetric: 1}, counted()); diff != "" {
+				t.Errorf("warrantgate_admissions_total (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMessagesAreOneShortLine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		message string
+		want    string
+		// wantWarning is what the mode Warn makes of it.
+		wantWarning string
+	}{
+		"line breaks and runs of blanks become one blank": {
+			message: "not\nyours,\r\n\t  but bob's ", want: "not yours, but bob's",
+			wantWarning: "R (mode Warn, nothing was changed or refused): not yours, but bob's",
+		},
+		"1024 bytes are not cut": {
+			message: strings.Repeat("a", 1024), want: strings.Repeat("a", 1024),
+			wantWarning: "R (mode Warn, nothing was changed or refused): " + strings.Repeat("a", 974) + "…",
+		},
+		"more is cut at a whole character": {
+			message: strings.Repeat("a", 1020) + "ééé", want: strings.Repeat("a", 1020) + "…",
+			wantWarning: "R (mode Warn, nothing was changed or refused): " + strings.Repeat("a", 974) + "…",
+		},
+		"nothing is nothing": {
+			message: "", want: "",
+			wantWarning: "R (mode Warn, nothing was changed or refused):",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := gateSaying(t, webhooks.Answer{Reason: "R", Message: tc.message})
+			denied := ask(t, serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{})), "", review())
+			if diff := cmp.Diff(answered(refused("denied", 403, "Forbidden", "R", tc.want)), denied); diff != "" {
+				t.Errorf("refusal (-want +got):\n%s", diff)
+			}
+			warned := ask(t, serve(t, webhooks.Handler(gate, v1alpha1.Warn, &fakeRecorder{})), "", review())
+			if diff := cmp.Diff(answered(admitted("warned", "R"), withWarning(tc.wantWarning)), warned); diff != "" {
+				t.Errorf("warning (-want +got):\n%s", diff)
+			}
+			for _, text := range []string{denied.Response.Result.Message, warned.Response.Warnings[0]} {
+				if len(text) > 1024 || !utf8.ValidString(text) {
+					t.Errorf("a text of %d bytes, valid UTF-8: %t", len(text), utf8.ValidString(text))
+				}
+			}
+		})
+	}
+}
+
+func TestAPanicLeavesTheNextRequestAlone(t *testing.T) {
+	for name, cause := range map[string]any{
+		"a text":                              "boom",
+		"an error":                            errors.New("boom"),
+		"one by which net/http aborts":        http.ErrAbortHandler,
+		"a nil pointer that was dereferenced": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := true
+			gate := &fakeGate{t: t, review: func(_ context.Context, request admission.Request) webhooks.Answer {
+				if !first {
+					return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}
+				}
+				first = false
+				if cause == nil {
+					_ = *request.DryRun // nil
+				}
+				panic(cause)
+			}}
+			counted := newAdmissions(t)
+			recorder := &fakeRecorder{}
+			server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, recorder))
+
+			want := answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being judged"))
+			if diff := cmp.Diff(want, ask(t, server, "", review())); diff != "" {
+				t.Errorf("answer to the one that panics (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(answered(admitted("allowed", "Fine")), ask(t, server, "", review())); diff != "" {
+				t.Errorf("answer to the next (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(map[string]float64{"error/Panic": 1, "allowed/Fine": 1}, counted()); diff != "" {
+				t.Errorf("warrantgate_admissions_total (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEachVerdictIsOneLineInTheLog(t *testing.T) {
+	gate := gateSaying(t, webhooks.Answer{
+		Reason: "OwnerChangeRefused", Message: "not yours", Details: []any{"cloudAnswer", "what only the operator may see"},
+	})
+	server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
+	ask(t, server, "", review(withUID("log-1")))
+	want := []string{`{"logger":"admission","level":0,"msg":"verdict","object":{"name":"team-a"},"namespace":"","name":"team-a",` +
+		`"resource":{"group":"tenancy.kcp.io","version":"v1alpha1","resource":"workspaces"},"user":"alice","requestID":"log-1",` +
+		`"gate":"TestEachVerdictIsOneLineInTheLog","decision":"denied","reason":"OwnerChangeRefused","mode":"Enforce",` +
+		`"decisionID":"log-1","operation":"UPDATE","message":"not yours","cloudAnswer":"what only the operator may see"}`}
+	if diff := cmp.Diff(want, logged.take("log-1")); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPanicIsInTheLogWithItsStack(t *testing.T) {
+	gate := &fakeGate{t: t, review: func(context.Context, admission.Request) webhooks.Answer { panic("boom") }}
+	ask(t, serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{})), "", review(withUID("log-2")))
+	got := logged.take("log-2")
+	if len(got) != 1 {
+		t.Fatalf("log = %q, want one line", got)
+	}
+	for _, want := range []string{`"reason":"Panic"`, `"panic":"boom"`, `"stack":"goroutine`, "gate_test.go"} {
+		if !strings.Contains(got[0], want) {
+			t.Errorf("log = %s, want %s in it", got[0], want)
+		}
+	}
+}
+
+func TestManyRequestsAtOnceGetTheirOwnAnswers(t *testing.T) {
+	gate := &fakeGate{t: t, review: func(_ context.Context, request admission.Request) webhooks.Answer {
+		return webhooks.Answer{Reason: "R", Message: "about " + request.Name}
+	}}
+	server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
+	for i := range 50 {
+		uid, name := types.UID(fmt.Sprintf("d%d", i)), fmt.Sprintf("team-%d", i)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ask(t, server, "", review(withUID(uid), func(r *admissionv1.AdmissionReview) { r.Request.Name = name }))
+			if got.Response.UID != uid || got.Response.Result.Message != "about "+name {
+				t.Errorf("UID = %q, message = %q", got.Response.UID, got.Response.Result.Message)
+			}
+		})
+	}
+}
