@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -38,13 +37,9 @@ type answer struct {
 // counted there before. kcp itself says who counts as whom.
 func TestRewriteGainsNothingElsewhere(t *testing.T) {
 	ask := startOracle(t)
-	random := rand.New(rand.NewPCG(4038, 3))
 	rewritten := 0
-	for i := range 3_000 {
-		owner := identitytest.Owner(random)
-		required := identitytest.RequiredGroups[i%len(identitytest.RequiredGroups)]
-		policy := identitytest.Policies[i/len(identitytest.RequiredGroups)%len(identitytest.Policies)]
-		raw, report := identity.Rewrite(owner.String(), identitytest.NewCluster, required, policy)
+	for tc := range identitytest.Cases(3, 3_000) {
+		raw, report := tc.Rewrite()
 		if !report.Reason.Rewritten() {
 			continue
 		}
@@ -55,11 +50,11 @@ func TestRewriteGainsNothingElsewhere(t *testing.T) {
 		}
 		for _, cluster := range append(slices.Clone(identitytest.Clusters), third) {
 			for _, global := range []bool{true, false} {
-				before := ask(question{cluster, owner, global})
+				before := ask(question{cluster, tc.Owner, global})
 				for _, now := range ask(question{cluster, result, global}).Effective {
 					if !countedBefore(now, before.Effective) && (global || !isGlobalName(now, result)) {
 						t.Fatalf("in %s (global service accounts %t) the new owner counts as %s\nbefore: %v\nowner: %s\nnew:   %s",
-							cluster, global, now, before.Effective, owner, raw)
+							cluster, global, now, before.Effective, tc.Owner, raw)
 					}
 				}
 			}
@@ -75,12 +70,8 @@ func TestRewriteGainsNothingElsewhere(t *testing.T) {
 // given, and never as an administrator.
 func TestRewriteWorksInTheNewCluster(t *testing.T) {
 	ask := startOracle(t)
-	random := rand.New(rand.NewPCG(4038, 4))
-	for i := range 3_000 {
-		owner := identitytest.Owner(random)
-		required := identitytest.RequiredGroups[i%len(identitytest.RequiredGroups)]
-		policy := identitytest.Policies[i/len(identitytest.RequiredGroups)%len(identitytest.Policies)]
-		raw, report := identity.Rewrite(owner.String(), identitytest.NewCluster, required, policy)
+	for tc := range identitytest.Cases(4, 3_000) {
+		raw, report := tc.Rewrite()
 		if !report.Reason.Rewritten() {
 			continue
 		}
@@ -108,9 +99,8 @@ func TestRewriteWorksInTheNewCluster(t *testing.T) {
 // TestInScopeIsWhatKCPSays compares the question on which all else rests.
 func TestInScopeIsWhatKCPSays(t *testing.T) {
 	ask := startOracle(t)
-	random := rand.New(rand.NewPCG(4038, 5))
-	for range 3_000 {
-		owner := identitytest.Owner(random)
+	for tc := range identitytest.Cases(5, 3_000) {
+		owner := tc.Owner
 		owner.UID = "the owner itself" // and not one of its warrants
 		for _, cluster := range append(slices.Clone(identitytest.Clusters), third) {
 			want := slices.ContainsFunc(ask(question{cluster, owner, false}).Effective, func(u identity.Owner) bool { return u.UID == owner.UID })

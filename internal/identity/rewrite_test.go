@@ -3,7 +3,6 @@ package identity_test
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -530,13 +529,10 @@ func TestOwnerIsWhatKCPReads(t *testing.T) {
 
 // TestGeneratedOwners checks what has to hold for every owner and needs no kcp to be checked.
 func TestGeneratedOwners(t *testing.T) {
-	random := rand.New(rand.NewPCG(4038, 1))
 	rewritten := 0
-	for i := range 20_000 {
-		owner := identitytest.Owner(random)
-		required := identitytest.RequiredGroups[i%len(identitytest.RequiredGroups)]
-		policy := identitytest.Policies[i/len(identitytest.RequiredGroups)%len(identitytest.Policies)]
-		got, report := identity.Rewrite(owner.String(), identitytest.NewCluster, required, policy)
+	for tc := range identitytest.Cases(1, 20_000) {
+		owner := tc.Owner
+		got, report := tc.Rewrite()
 		if !report.Reason.Rewritten() {
 			if got != owner.String() {
 				t.Fatalf("%s, but changed\n from %s\n to   %s", report.Reason, owner, got)
@@ -544,7 +540,7 @@ func TestGeneratedOwners(t *testing.T) {
 			continue
 		}
 		rewritten++
-		again, _ := identity.Rewrite(got, identitytest.NewCluster, required, policy)
+		again, _ := identity.Rewrite(got, identitytest.NewCluster, tc.RequiredGroups, tc.Policy)
 		if again != got {
 			t.Fatalf("not idempotent:\n first  %s\n second %s", got, again)
 		}
@@ -612,9 +608,8 @@ func FuzzParseWarrant(f *testing.F) {
 }
 
 func FuzzRewrite(f *testing.F) {
-	random := rand.New(rand.NewPCG(4038, 2))
-	for range 50 {
-		f.Add(identitytest.Owner(random).String(), newCluster.String(), "team-a,team-b;ops", "*")
+	for tc := range identitytest.Cases(2, 50) {
+		f.Add(tc.Owner.String(), newCluster.String(), "team-a,team-b;ops", "*")
 	}
 	f.Add(strings.Repeat(`{"extra":{"authorization.kcp.io/warrant":["`, 20), "x", ";,", "[")
 	f.Fuzz(func(t *testing.T, raw, cluster, required, pattern string) {

@@ -5,6 +5,7 @@ package identitytest
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -28,14 +29,38 @@ var names = []string{
 	"alice", "bob", "https://issuer.example.com#carol", "system:serviceaccount:default:bot", "system:serviceaccount:kube-system:rest",
 }
 
-// RequiredGroups are values of the annotation authorization.kcp.io/required-groups.
-var RequiredGroups = []string{"", "team-a", "team-a,team-b;ops", "system:kcp:admin;ops", "system:kcp:admin", "system:authenticated", ";", "a,,b"}
+// requiredGroups are values of the annotation authorization.kcp.io/required-groups.
+var requiredGroups = []string{"", "team-a", "team-a,team-b;ops", "system:kcp:admin;ops", "system:kcp:admin", "system:authenticated", ";", "a,,b"}
 
-// Policies are delegation policies from none to all.
-var Policies = []identity.Policy{{}, {Users: []string{"*"}}, {Groups: []string{"team-*"}}, {Users: []string{"*", "*/*", "*/*/*"}, Groups: []string{"*"}}}
+// policies are delegation policies from none to all.
+var policies = []identity.Policy{{}, {Users: []string{"*"}}, {Groups: []string{"team-*"}}, {Users: []string{"*", "*/*", "*/*/*"}, Groups: []string{"*"}}}
 
-// Owner makes up an owner that kcp might record.
-func Owner(r *rand.Rand) identity.Owner {
+// Case is what a rewrite is asked.
+type Case struct {
+	Owner          identity.Owner
+	RequiredGroups string
+	Policy         identity.Policy
+}
+
+// Rewrite rewrites the owner of the case for NewCluster.
+func (c Case) Rewrite() (string, identity.Report) {
+	return identity.Rewrite(c.Owner.String(), NewCluster, c.RequiredGroups, c.Policy)
+}
+
+// Cases makes up cases, the same ones for the same seed.
+func Cases(seed uint64, count int) iter.Seq[Case] {
+	return func(yield func(Case) bool) {
+		random := rand.New(rand.NewPCG(4038, seed)) //nolint:gosec // made up again in each run, not kept secret
+		for range count {
+			if !yield(Case{Owner: owner(random), RequiredGroups: pick(random, requiredGroups), Policy: pick(random, policies)}) {
+				return
+			}
+		}
+	}
+}
+
+// owner makes up an owner that kcp might record.
+func owner(r *rand.Rand) identity.Owner {
 	return identity.Owner{Username: pick(r, names), UID: uid(r), Groups: someGroups(r), Extra: extra(r, 3)}
 }
 
