@@ -31,7 +31,7 @@ const (
 		`"m82w61j76ws21znq"; kcp acts as "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", backed by its warrant`
 )
 
-func request(t *testing.T, old, object *unstructured.Unstructured, by user.Info) admission.Request {
+func request(t testing.TB, old, object *unstructured.Unstructured, by user.Info) admission.Request {
 	t.Helper()
 	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "d1", Operation: admissionv1.Create, Name: "child",
@@ -45,7 +45,7 @@ func request(t *testing.T, old, object *unstructured.Unstructured, by user.Info)
 	return r
 }
 
-func encode(t *testing.T, object *unstructured.Unstructured) []byte {
+func encode(t testing.TB, object *unstructured.Unstructured) []byte {
 	t.Helper()
 	raw, err := json.Marshal(object)
 	if err != nil {

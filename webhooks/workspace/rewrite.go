@@ -118,7 +118,7 @@ func describeDropped(dropped []identity.Drop) string {
 }
 
 func setAnnotation(key, value string) jsonpatch.JsonPatchOperation {
-	pointer := strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	pointer := strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1") // RFC 6901
 	return jsonpatch.NewOperation("add", "/metadata/annotations/"+pointer, value)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
@@ -42,30 +42,49 @@ const (
 	ownerChangeRefused = "OwnerChangeRefused"
 )
 
-// reviewed is a Workspace under review, as far as the gates look at it.
+// reviewed is a Workspace under review.
 type reviewed struct {
 	// cluster is the logical cluster that holds the Workspace.
 	cluster logicalcluster.Name
-	object  metav1.PartialObjectMetadata
-	old     metav1.PartialObjectMetadata
+	// object is the Workspace after the request, old before it; empty where the Workspace is being created.
+	object, old metadata
 }
 
-// decode reads the metadata of a Workspace before and after the request.
+// metadata is as much of a Workspace as the gates look at. The rest, which is most of it, is not decoded.
+type metadata struct {
+	Name            string            `json:"name"`
+	UID             types.UID         `json:"uid"`
+	ResourceVersion string            `json:"resourceVersion"`
+	Annotations     map[string]string `json:"annotations"`
+}
+
+// decode reads a Workspace before and after the request.
 func decode(request admission.Request) (reviewed, error) {
-	var r reviewed
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(request.Object.Raw, &r.object); err != nil {
+	object, err := decodeMetadata(request.Object.Raw)
+	if err != nil {
 		return reviewed{}, fmt.Errorf("decode the workspace: %w", err)
 	}
+	r := reviewed{object: object}
 	if len(request.OldObject.Raw) > 0 {
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(request.OldObject.Raw, &r.old); err != nil {
+		if r.old, err = decodeMetadata(request.OldObject.Raw); err != nil {
 			return reviewed{}, fmt.Errorf("decode the workspace as it was: %w", err)
 		}
 	}
 	// An update need not repeat the annotation by which kcp says where an object lives.
-	if r.cluster = logicalcluster.From(&r.object); r.cluster.Empty() {
-		r.cluster = logicalcluster.From(&r.old)
+	for _, annotations := range []map[string]string{r.object.Annotations, r.old.Annotations} {
+		if r.cluster.Empty() {
+			r.cluster = logicalcluster.Name(annotations[logicalcluster.AnnotationKey])
+		}
 	}
 	return r, nil
+}
+
+func decodeMetadata(raw []byte) (metadata, error) {
+	var object struct {
+		Metadata metadata `json:"metadata"`
+	}
+	err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &object)
+	return object.Metadata, err
 }
 
 func undecodable(err error) webhooks.Answer {
