@@ -33,8 +33,7 @@ type kcpTarget struct {
 }
 
 func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&t.kubeconfig, "kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar),
-		"kubeconfig of an administrator of root (default $KUBECONFIG)")
+	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of root (default $KUBECONFIG)")
 	flags.StringVar(&t.context, "context", "", "context in that kubeconfig (default its current one)")
 	flags.StringArrayVar(&t.shardKubeconfigs, "shard-kubeconfig", nil,
 		"kubeconfig of system:masters on a shard, for the right to write Events; once for each shard")
@@ -243,7 +242,7 @@ func validateURL(raw string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("--url: %w", err)
-	case u.Scheme != "https" || u.Host == "":
+	case u.Scheme != "https" || u.Hostname() == "":
 		return fmt.Errorf("--url: %q must be an https URL, such as https://warrantgate.example.com:9443", raw)
 	case (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return fmt.Errorf("--url: %q must hold a host and a port only", raw)

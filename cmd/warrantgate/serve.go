@@ -94,14 +94,15 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
+	host, port, err := splitAddress(o.webhookAddress)
+	if err != nil {
+		return fmt.Errorf("--webhook-address: %w", err)
+	}
 	certificates, err := certwatcher.New(o.certFile, o.keyFile)
 	if err != nil {
 		return fmt.Errorf("read the serving certificate (--tls-cert-file, --tls-private-key-file): %w", err)
 	}
-	webhookServer, err := o.webhookServer(certificates, config, recorder)
-	if err != nil {
-		return err
-	}
+	webhookServer := newWebhookServer(webhook.Options{Host: host, Port: port}, certificates, config, recorder)
 	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress}, nil, nil)
 	if err != nil {
 		return fmt.Errorf("metrics server: %w", err)
@@ -147,26 +148,20 @@ func (o serveOptions) eventRecorder() (*events.Recorder, error) {
 	return events.NewRecorder(writer), nil
 }
 
-func (o serveOptions) webhookServer(
-	certificates *certwatcher.CertWatcher, config v1alpha1.GateConfiguration, recorder webhooks.EventRecorder,
-) (webhook.Server, error) {
-	host, port, err := splitAddress(o.webhookAddress)
-	if err != nil {
-		return nil, fmt.Errorf("--webhook-address: %w", err)
-	}
-	server := webhook.NewServer(webhook.Options{
-		Host: host, Port: port,
-		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-			c.MinVersion = tls.VersionTLS13
-			c.GetCertificate = certificates.GetCertificate
-		}},
-	})
+func newWebhookServer(
+	options webhook.Options, certificates *certwatcher.CertWatcher, config v1alpha1.GateConfiguration, recorder webhooks.EventRecorder,
+) webhook.Server {
+	options.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion = tls.VersionTLS13
+		c.GetCertificate = certificates.GetCertificate
+	}}
+	server := webhook.NewServer(options)
 	rewrite, integrity := config.Workspace.OwnerRewrite.Mode, config.Workspace.OwnerIntegrity.Mode
 	server.Register(workspace.OwnerRewritePath,
 		webhooks.Handler(workspace.NewOwnerRewrite(config.Policy(), rewrite), rewrite, recorder))
 	server.Register(workspace.OwnerNoticePath, webhooks.Handler(workspace.NewOwnerNotice(), rewrite, recorder))
 	server.Register(workspace.OwnerIntegrityPath, webhooks.Handler(workspace.NewOwnerIntegrity(), integrity, recorder))
-	return server, nil
+	return server
 }
 
 // healthServer answers /healthz as long as the process lives, and /readyz once the webhooks listen with a certificate.

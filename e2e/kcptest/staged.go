@@ -2,19 +2,13 @@ package kcptest
 
 import (
 	"context"
-	"os"
 	"slices"
 )
 
 // PrepareWarrantgate is StartWarrantgate without the start, for whoever installs first and starts serve after that.
 // Start has to follow before Stop, Kill or PID.
 func PrepareWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptions) (*Warrantgate, error) {
-	dir, err := os.MkdirTemp(kcp.Dir(), "warrantgate-")
-	if err != nil {
-		return nil, err
-	}
-	w := &Warrantgate{options: options, kcp: kcp, dir: dir}
-	return w, w.prepare(ctx)
+	return NewWarrantgate(ctx, kcp, options)
 }
 
 // ServeCommand is the command line that serve was started with.

@@ -58,7 +58,7 @@ var _ = Describe("warrantgate", func() {
 		Eventually(func(g Gomega) { // the last of kcp's own writes may still be under way
 			before, err := version()
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Consistently(version, "1s").Should(Equal(before))
+			g.Consistently(version, time.Second).Should(Equal(before))
 			settled, calls = before, admissionCalls(ctx)
 		}).Should(Succeed())
 		Consistently(version, 10*time.Second).Should(Equal(settled))

@@ -125,7 +125,7 @@ func TestParseRefusesMistakes(t *testing.T) {
 		"every mistake at once, each with its path": {
 			raw: `apiVersion: v1
 kind: GateConfiguration
-colour: blue
+color: blue
 delegation:
   keepWarrants:
     users: ["bob", "["]
@@ -138,7 +138,7 @@ workspace:
     mode: 1
 `,
 			want: []string{
-				`unknown field "colour"`,
+				`unknown field "color"`,
 				`unknown field "workspace.ownerRewrites"`,
 				`apiVersion: Unsupported value: "v1": supported values: "config.warrantgate.dev/v1alpha1"`,
 				`workspace.ownerRewrite.mode: Unsupported value: "enforce": supported values: "Enforce", "Warn", "Off"`,
@@ -178,6 +178,10 @@ workspace:
 			raw:  "{",
 			want: []string{"yaml: line 1: did not find expected node content"},
 		},
+		"brackets without end": {
+			raw:  strings.Repeat("[", 100_000),
+			want: []string{"yaml: exceeded max depth of 10000"},
+		},
 		"no UTF-8": {
 			raw:  "\xff",
 			want: []string{"yaml: invalid leading UTF-8 octet"},
@@ -200,7 +204,7 @@ workspace:
 
 // mistakes returns the texts of err, one for each error that it is made of.
 func mistakes(err error) []string {
-	many, ok := err.(interface{ Errors() []error }) //nolint:errorlint // what Parse itself returns, not what that wraps
+	many, ok := err.(interface{ Errors() []error })
 	if !ok {
 		return []string{err.Error()}
 	}
@@ -290,7 +294,6 @@ func FuzzParse(f *testing.F) {
 		`{"apiVersion":"config.warrantgate.dev/v1alpha1","kind":"GateConfiguration","workspace":{"ownerRewrite":{"mode":false}}}`,
 		"a: &a [*a]",
 		"\xff\xfe",
-		strings.Repeat("[", 20000),
 	} {
 		f.Add([]byte(seed))
 	}
@@ -308,7 +311,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("mode %q was accepted", gate.Mode)
 			}
 		}
-		for _, marshal := range []func(any) ([]byte, error){json.Marshal, func(v any) ([]byte, error) { return yaml.Marshal(v) }} {
+		for _, marshal := range []func(any) ([]byte, error){json.Marshal, yaml.Marshal} {
 			written, err := marshal(config)
 			if err != nil {
 				t.Fatal(err)

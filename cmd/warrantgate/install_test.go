@@ -1,0 +1,498 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// fakeKCP holds the objects of logical clusters, by their paths in the API. It knows the resources that are installed.
+type fakeKCP struct {
+	t       *testing.T
+	mu      sync.Mutex
+	version int
+	held    map[string]*unstructured.Unstructured
+}
+
+var discovery = map[string]any{
+	"/api": metav1.APIVersions{Versions: []string{"v1"}},
+	"/apis": metav1.APIGroupList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+		Groups:   []metav1.APIGroup{group(rbacv1.GroupName), group(admissionregistrationv1.GroupName)},
+	},
+	"/apis/rbac.authorization.k8s.io/v1": resources("rbac.authorization.k8s.io/v1",
+		"clusterroles", "ClusterRole", "clusterrolebindings", "ClusterRoleBinding"),
+	"/apis/admissionregistration.k8s.io/v1": resources("admissionregistration.k8s.io/v1",
+		"mutatingwebhookconfigurations", "MutatingWebhookConfiguration",
+		"validatingwebhookconfigurations", "ValidatingWebhookConfiguration",
+		"validatingadmissionpolicies", "ValidatingAdmissionPolicy",
+		"validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+}
+
+func group(name string) metav1.APIGroup {
+	version := metav1.GroupVersionForDiscovery{GroupVersion: name + "/v1", Version: "v1"}
+	return metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
+}
+
+func resources(groupVersion string, namesAndKinds ...string) metav1.APIResourceList {
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: groupVersion}
+	for i := 0; i < len(namesAndKinds); i += 2 {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: namesAndKinds[i], Kind: namesAndKinds[i+1]})
+	}
+	return list
+}
+
+// startFakeKCP starts it, and returns it and the path of a kubeconfig that leads to a workspace of it.
+func startFakeKCP(t *testing.T) (api *fakeKCP, kubeconfig string) {
+	t.Helper()
+	api = &fakeKCP{t: t, held: map[string]*unstructured.Unstructured{}}
+	server := httptest.NewServer(api)
+	t.Cleanup(server.Close)
+	return api, writeKubeconfig(t, map[string]string{"home": server.URL + "/clusters/root:home"})
+}
+
+// writeKubeconfig writes one with a context for each server. The context home is the current one.
+func writeKubeconfig(t *testing.T, servers map[string]string) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	for name, server := range servers {
+		config.Clusters[name] = &clientcmdapi.Cluster{Server: server}
+		config.Contexts[name] = &clientcmdapi.Context{Cluster: name}
+	}
+	config.CurrentContext = "home"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	within, found := strings.CutPrefix(r.URL.Path, "/clusters/")
+	_, path, rooted := strings.Cut(within, "/")
+	if !found || !rooted {
+		f.t.Errorf("%s %s was not expected", r.Method, r.URL)
+		f.answer(w, http.StatusTeapot, nil)
+		return
+	}
+	if answer, ok := discovery["/"+path]; ok && r.Method == http.MethodGet {
+		f.answer(w, http.StatusOK, answer)
+		return
+	}
+	switch held := f.held[within]; {
+	case r.Method == http.MethodGet && held != nil:
+		f.answer(w, http.StatusOK, held.Object)
+	case r.Method == http.MethodPatch && r.Header.Get("Content-Type") == "application/apply-patch+yaml" &&
+		r.URL.RawQuery == "fieldManager=warrantgate&force=true":
+		f.apply(w, r, within)
+	case r.Method == http.MethodDelete && held != nil:
+		delete(f.held, within)
+		f.answer(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+	case r.Method == http.MethodGet || r.Method == http.MethodDelete:
+		f.answer(w, http.StatusNotFound, metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status:   metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: "not found",
+		})
+	default:
+		f.t.Errorf("%s %s was not expected", r.Method, r.URL)
+		f.answer(w, http.StatusTeapot, nil)
+	}
+}
+
+// apply replaces the object, which is what server-side apply by one manager does, and keeps the version of one that is
+// the same.
+func (f *fakeKCP) apply(w http.ResponseWriter, r *http.Request, key string) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		f.t.Errorf("read the body: %v", err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(body, &object.Object); err != nil {
+		f.t.Errorf("decode %s: %v", body, err)
+	}
+	f.version++
+	object.SetResourceVersion(fmt.Sprint(f.version))
+	if held := f.held[key]; held != nil {
+		version := object.GetResourceVersion()
+		object.SetResourceVersion(held.GetResourceVersion())
+		if !cmp.Equal(held.Object, object.Object) {
+			object.SetResourceVersion(version)
+		}
+	}
+	f.held[key] = object
+	f.answer(w, http.StatusOK, object.Object)
+}
+
+func (f *fakeKCP) answer(w http.ResponseWriter, code int, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		f.t.Errorf("answer: %v", err)
+	}
+}
+
+// holds compares which objects there are.
+func (f *fakeKCP) holds(t *testing.T, want ...string) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	got := map[string]bool{}
+	for key := range f.held {
+		got[key] = true
+	}
+	wanted := map[string]bool{}
+	for _, key := range want {
+		wanted[key] = true
+	}
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Errorf("kcp holds (-want +got):\n%s", diff)
+	}
+}
+
+// hold puts an object there that warrantgate did not install.
+func (f *fakeKCP) hold(key, apiVersion, kind, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held[key] = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name, "resourceVersion": "1"},
+	}}
+}
+
+const (
+	mutating   = "root/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/warrantgate"
+	validating = "root/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/warrantgate"
+	policy     = "root/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/warrantgate-owner-integrity"
+	binding    = "root/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/warrantgate-owner-integrity"
+
+	shardRole    = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-events"
+	shardBinding = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-events"
+
+	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not given the right to write Events. Unless it has it already, " +
+		"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n"
+)
+
+// inRoot is what install prints of the objects in root.
+func inRoot(outcomes ...string) string {
+	kinds := []string{
+		`MutatingWebhookConfiguration "warrantgate"`,
+		`ValidatingAdmissionPolicy "warrantgate-owner-integrity"`, `ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity"`,
+		`ValidatingWebhookConfiguration "warrantgate"`,
+	}
+	var text strings.Builder
+	for i, outcome := range outcomes {
+		fmt.Fprintf(&text, "root: %s %s\n", kinds[i], outcome)
+	}
+	return text.String()
+}
+
+func writeFile(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const offConfiguration = `apiVersion: config.warrantgate.dev/v1alpha1
+kind: GateConfiguration
+workspace: {ownerIntegrity: {mode: "Off"}}
+`
+
+func TestInstallAndUninstall(t *testing.T) {
+	api, kubeconfig := startFakeKCP(t)
+	caFile := newCertificate(t).write(t, t.TempDir()).certFile
+	installArgs := []string{"install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile}
+	shard := []string{"--shard-kubeconfig", kubeconfig}
+	inShard := func(first, second string) string {
+		return fmt.Sprintf("%[1]s: %[2]s\n%[1]s: %[3]s\n", kubeconfig, first, second)
+	}
+	uninstallArgs := []string{"uninstall", "kcp", "--kubeconfig", kubeconfig}
+
+	// Each step goes on from where the one before left kcp.
+	for _, step := range []struct {
+		name       string
+		args       []string
+		want       string
+		wantErrOut string
+		wantHeld   []string
+	}{
+		{
+			name: "the gates are registered in root, and the right to write Events is not given", args: installArgs,
+			want: inRoot("created", "created", "created", "created"), wantErrOut: withoutEvents,
+			wantHeld: []string{mutating, validating, policy, binding},
+		},
+		{
+			name: "with the kubeconfig of a shard it is given there, once for each shard", args: append(append(installArgs, shard...), shard...),
+			want: inShard(`ClusterRole "warrantgate-events" created`, `ClusterRoleBinding "warrantgate-events" created`) +
+				inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" unchanged`) +
+				inRoot("unchanged", "unchanged", "unchanged", "unchanged"),
+			wantHeld: []string{mutating, validating, policy, binding, shardRole, shardBinding},
+		},
+		{
+			name: "for another user it is changed", args: append(append(installArgs, shard...), "--user", "gate"),
+			want: inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" configured`) +
+				inRoot("unchanged", "unchanged", "unchanged", "unchanged"),
+			wantHeld: []string{mutating, validating, policy, binding, shardRole, shardBinding},
+		},
+		{
+			name: "a gate that is off is taken out", args: append(installArgs, "--config", writeFile(t, "off.yaml", offConfiguration)),
+			want: inRoot("unchanged") +
+				"root: ValidatingWebhookConfiguration \"warrantgate\" configured\n" +
+				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" deleted\n" +
+				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" deleted\n",
+			wantErrOut: withoutEvents,
+			wantHeld:   []string{mutating, validating, shardRole, shardBinding},
+		},
+		{
+			name: "uninstall takes out what is there", args: append(uninstallArgs, shard...),
+			want: "root: ValidatingWebhookConfiguration \"warrantgate\" deleted\n" +
+				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
+				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
+				"root: MutatingWebhookConfiguration \"warrantgate\" deleted\n" +
+				inShard(`ClusterRoleBinding "warrantgate-events" deleted`, `ClusterRole "warrantgate-events" deleted`),
+		},
+		{
+			name: "a second time there is nothing to do", args: uninstallArgs,
+			want: "root: ValidatingWebhookConfiguration \"warrantgate\" not there\n" +
+				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
+				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
+				"root: MutatingWebhookConfiguration \"warrantgate\" not there\n",
+		},
+	} {
+		out, errOut, err := run(t, step.args...)
+		if err != nil {
+			t.Fatalf("%s: error = %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.want, out); diff != "" {
+			t.Errorf("%s: output (-want +got):\n%s", step.name, diff)
+		}
+		if diff := cmp.Diff(step.wantErrOut, errOut); diff != "" {
+			t.Errorf("%s: notes (-want +got):\n%s", step.name, diff)
+		}
+		api.holds(t, step.wantHeld...)
+	}
+}
+
+func TestInstallTakesTheKubeconfigsOfTheEnvironment(t *testing.T) {
+	api, kubeconfig := startFakeKCP(t)
+	t.Setenv("KUBECONFIG", writeKubeconfig(t, nil)+string(filepath.ListSeparator)+kubeconfig)
+	caFile := newCertificate(t).write(t, t.TempDir()).certFile
+	if _, _, err := run(t, "install", "kcp", "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile); err != nil {
+		t.Fatalf("error = %v", err)
+	}
+	api.holds(t, mutating, validating, policy, binding)
+}
+
+func TestInstallLeavesWhatIsNotItsOwnAlone(t *testing.T) {
+	caFile := newCertificate(t).write(t, t.TempDir()).certFile
+	const why = "exists and was not installed by warrantgate (no label app.kubernetes.io/managed-by=warrantgate); rename or delete it first"
+
+	t.Run("in root", func(t *testing.T) {
+		api, kubeconfig := startFakeKCP(t)
+		api.hold(validating, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "warrantgate")
+		out, _, err := run(t, "install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com", "--ca-file", caFile)
+		if want := `root: ValidatingWebhookConfiguration "warrantgate" ` + why; err == nil || err.Error() != want {
+			t.Errorf("error = %v, want %s", err, want)
+		}
+		if diff := cmp.Diff(inRoot("created", "created", "created"), out); diff != "" {
+			t.Errorf("output (-want +got):\n%s", diff)
+		}
+		api.holds(t, mutating, policy, binding, validating)
+
+		out, _, err = run(t, "uninstall", "kcp", "--kubeconfig", kubeconfig)
+		if err != nil {
+			t.Errorf("uninstall: error = %v", err)
+		}
+		if want := `root: ValidatingWebhookConfiguration "warrantgate" left alone, it was not installed by warrantgate` + "\n"; !strings.Contains(out, want) {
+			t.Errorf("uninstall prints %s, want %s in it", out, want)
+		}
+		api.holds(t, validating)
+	})
+	t.Run("on a shard, before root is touched", func(t *testing.T) {
+		api, kubeconfig := startFakeKCP(t)
+		api.hold(shardRole, "rbac.authorization.k8s.io/v1", "ClusterRole", "warrantgate-events")
+		_, _, err := run(t, "install", "kcp", "--kubeconfig", kubeconfig, "--shard-kubeconfig", kubeconfig,
+			"--url", "https://warrantgate.example.com", "--ca-file", caFile)
+		if want := kubeconfig + `: ClusterRole "warrantgate-events" ` + why; err == nil || err.Error() != want {
+			t.Errorf("error = %v, want %s", err, want)
+		}
+		api.holds(t, shardRole)
+	})
+}
+
+func TestInstallMistakes(t *testing.T) {
+	certificate := newCertificate(t).write(t, t.TempDir())
+	noPEM := writeFile(t, "ca.crt", "no PEM")
+	missing := filepath.Join(t.TempDir(), "missing")
+	badConfig := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1alpha1\nkind: Gate\n")
+	kubeconfig := writeKubeconfig(t, map[string]string{"home": "https://kcp.example.com"})
+	badAddress := writeKubeconfig(t, map[string]string{"home": "https://kcp example"})
+
+	kcp := func(args ...string) []string {
+		return append([]string{"install", "kcp", "--url=https://warrantgate.example.com", "--ca-file=" + certificate.certFile}, args...)
+	}
+	const mustBe = " must be an https URL, such as https://warrantgate.example.com:9443"
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"required flags":           {args: []string{"install", "kcp"}, want: `required flag(s) "ca-file", "url" not set`},
+		"an unknown flag":          {args: kcp("--force"), want: "unknown flag: --force"},
+		"a URL that is none":       {args: kcp("--url=https://[::1"), want: `--url: parse "https://[::1": missing ']' in host`},
+		"a URL without TLS":        {args: kcp("--url=http://warrantgate.example.com"), want: `--url: "http://warrantgate.example.com"` + mustBe},
+		"a host only":              {args: kcp("--url=warrantgate.example.com"), want: `--url: "warrantgate.example.com"` + mustBe},
+		"an empty URL":             {args: kcp("--url="), want: `--url: ""` + mustBe},
+		"a URL without a host":     {args: kcp("--url=https://:9443"), want: `--url: "https://:9443"` + mustBe},
+		"a URL with a path":        {args: kcp("--url=https://example.com/gate"), want: `--url: "https://example.com/gate" must hold a host and a port only`},
+		"a URL with a query":       {args: kcp("--url=https://example.com?a=b"), want: `--url: "https://example.com?a=b" must hold a host and a port only`},
+		"a URL with a fragment":    {args: kcp("--url=https://example.com#a"), want: `--url: "https://example.com#a" must hold a host and a port only`},
+		"a URL with a user":        {args: kcp("--url=https://alice@example.com"), want: `--url: "https://alice@example.com" must hold a host and a port only`},
+		"no CA file":               {args: kcp("--ca-file=" + missing), want: "read --ca-file: open " + missing + ": no such file or directory"},
+		"a CA file without PEM":    {args: kcp("--ca-file=" + noPEM), want: "--ca-file: " + noPEM + " holds no certificate in PEM"},
+		"a CA file with a key":     {args: kcp("--ca-file=" + certificate.keyFile), want: "--ca-file: " + certificate.keyFile + " holds no certificate in PEM"},
+		"no configuration":         {args: kcp("--config=" + missing), want: "read the configuration: open " + missing + ": no such file or directory"},
+		"a mistaken configuration": {args: kcp("--config=" + badConfig), want: "configuration " + badConfig + `: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
+		"no kubeconfig": {
+			args: kcp("--kubeconfig=" + missing),
+			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
+		},
+		"no such context": {
+			args: kcp("--kubeconfig="+kubeconfig, "--context=work"),
+			want: fmt.Sprintf("read kubeconfig %q: context \"work\" does not exist", kubeconfig),
+		},
+		"no kubeconfig of a shard": {
+			args: kcp("--kubeconfig="+kubeconfig, "--shard-kubeconfig="+missing),
+			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
+		},
+		"no such context of a shard": {
+			args: kcp("--kubeconfig="+kubeconfig, "--shard-kubeconfig="+kubeconfig, "--shard-context=system:admin"),
+			want: fmt.Sprintf("read kubeconfig %q: context \"system:admin\" does not exist", kubeconfig),
+		},
+		"an address that cannot be read": {
+			args: kcp("--kubeconfig=" + badAddress),
+			want: `address of kcp "https://kcp example": parse "https://kcp example": invalid character " " in host name`,
+		},
+		"uninstall without a kubeconfig": {
+			args: []string{"uninstall", "kcp", "--kubeconfig=" + missing},
+			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
+		},
+		"an argument": {args: kcp("root"), want: `unknown command "root" for "warrantgate install kcp"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errOut, err := run(t, tc.args...)
+			if err == nil {
+				t.Fatal("there is no error")
+			}
+			if diff := cmp.Diff(tc.want, err.Error()); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+			if out != "" || errOut != "" {
+				t.Errorf("output = %q, %q, want none beside the error", out, errOut)
+			}
+		})
+	}
+}
+
+func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
+	certificate := newCertificate(t).write(t, t.TempDir())
+	caBundle, err := os.ReadFile(certificate.certFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// There is no kubeconfig and no kcp: nothing is read or written.
+	out, errOut, err := run(t, "install", "kcp", "--dry-run", "--url=https://warrantgate.example.com:9443/",
+		"--ca-file="+certificate.certFile, "--user=gate")
+	if err != nil || errOut != "" {
+		t.Fatalf("error = %v, standard error = %q", err, errOut)
+	}
+
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{admissionregistrationv1.AddToScheme, rbacv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	var got []string
+	for document := range strings.SplitSeq(strings.TrimPrefix(out, "---\n"), "---\n") {
+		object, kind, err := decoder.Decode([]byte(document), nil, nil)
+		if err != nil {
+			t.Fatalf("decode strictly: %v\n%s", err, document)
+		}
+		meta, ok := object.(metav1.Object)
+		if !ok {
+			t.Fatalf("%T has no metadata", object)
+		}
+		comment, _, _ := strings.Cut(document, "\n")
+		got = append(got, fmt.Sprintf("%s %s %s", comment, kind.Kind, meta.GetName()))
+		if diff := cmp.Diff(map[string]string{"app.kubernetes.io/managed-by": "warrantgate"}, meta.GetLabels()); diff != "" {
+			t.Errorf("labels of %s (-want +got):\n%s", kind.Kind, diff)
+		}
+		checkDryRun(t, object, caBundle)
+	}
+	want := []string{
+		"# in workspace root MutatingWebhookConfiguration warrantgate",
+		"# in workspace root ValidatingAdmissionPolicy warrantgate-owner-integrity",
+		"# in workspace root ValidatingAdmissionPolicyBinding warrantgate-owner-integrity",
+		"# in workspace root ValidatingWebhookConfiguration warrantgate",
+		"# in logical cluster system:admin of each shard ClusterRole warrantgate-events",
+		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-events",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("printed (-want +got):\n%s", diff)
+	}
+}
+
+// checkDryRun checks what comes from the flags.
+func checkDryRun(t *testing.T, object runtime.Object, caBundle []byte) {
+	t.Helper()
+	var got, want []string
+	var bundles [][]byte
+	switch o := object.(type) {
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for _, hook := range o.Webhooks {
+			got, bundles = append(got, *hook.ClientConfig.URL), append(bundles, hook.ClientConfig.CABundle)
+		}
+		want = []string{"https://warrantgate.example.com:9443/workspace/owner-rewrite"}
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for _, hook := range o.Webhooks {
+			got, bundles = append(got, *hook.ClientConfig.URL), append(bundles, hook.ClientConfig.CABundle)
+		}
+		want = []string{
+			"https://warrantgate.example.com:9443/workspace/owner-notice", "https://warrantgate.example.com:9443/workspace/owner-integrity",
+		}
+	case *rbacv1.ClusterRoleBinding:
+		for _, subject := range o.Subjects {
+			got = append(got, subject.Name)
+		}
+		want = []string{"gate"}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%T (-want +got):\n%s", object, diff)
+	}
+	for _, bundle := range bundles {
+		if diff := cmp.Diff(caBundle, bundle); diff != "" {
+			t.Errorf("caBundle of %T (-want +got):\n%s", object, diff)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// asMain makes the test binary the program itself.
+const asMain = "WARRANTGATE_TEST_AS_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMain) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// program is the test binary as a program of its own, as main starts it.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), asMain+"=1")
+	return cmd
+}
+
+// run runs a command within this process and returns what it prints.
+func run(t *testing.T, args ...string) (out, errOut string, err error) {
+	t.Helper()
+	var stdout, stderr output
+	cmd := newCommand(&stdout, &stderr)
+	cmd.SetArgs(args)
+	err = cmd.ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+// output is a buffer that may be written and read at the same time.
+type output struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffer.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buffer.String()
+}
+
+// await waits until condition holds. When time runs out, it says why it still does not.
+func await(t *testing.T, what string, condition func(ctx context.Context) error) {
+	t.Helper()
+	var last error
+	// H1 allows 15 seconds for the slowest of what is awaited here, a new certificate.
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
+		last = condition(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v; last: %v", what, err, last)
+	}
+}
+
+// commands returns the command and all below it, by their names on the command line.
+func commands(t *testing.T) map[string]*cobra.Command {
+	t.Helper()
+	found := map[string]*cobra.Command{}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		found[cmd.CommandPath()] = cmd
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+	}
+	walk(newCommand(nil, nil))
+	return found
+}
+
+func TestTheCommandsAreThese(t *testing.T) {
+	want := map[string]string{
+		"warrantgate":               "The gate that makes owners of kcp workspaces work, and keeps them honest",
+		"warrantgate serve":         "Serve the admission webhooks",
+		"warrantgate install":       "Register the gates with an API server",
+		"warrantgate install kcp":   "Register the workspace gates in root of a kcp",
+		"warrantgate uninstall":     "Take out what install made",
+		"warrantgate uninstall kcp": "Take the workspace gates out of a kcp",
+		"warrantgate version":       "Print the version",
+	}
+	got := map[string]string{}
+	for path, cmd := range commands(t) {
+		got[path] = cmd.Short
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
+func TestHelpNamesEveryFlag(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/home/alice/secret/config") // what is in the environment is nobody else's business
+	for path, cmd := range commands(t) {
+		t.Run(path, func(t *testing.T) {
+			out, errOut, err := run(t, append(strings.Fields(path)[1:], "--help")...)
+			if err != nil {
+				t.Fatalf("error = %v", err)
+			}
+			if errOut != "" {
+				t.Errorf("standard error = %q", errOut)
+			}
+			flags := 0
+			cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+				flags++
+				if !strings.Contains(out, "--"+flag.Name+" ") || flag.Usage == "" || !strings.Contains(out, flag.Usage) {
+					t.Errorf("help does not name --%s with %q", flag.Name, flag.Usage)
+				}
+				if flag.Hidden {
+					t.Errorf("--%s is hidden", flag.Name)
+				}
+			})
+			if cmd.HasSubCommands() {
+				for _, child := range cmd.Commands() {
+					if !strings.Contains(out, child.Short) {
+						t.Errorf("help does not name %s", child.CommandPath())
+					}
+				}
+			} else if cmd.Name() != "version" && flags == 0 {
+				t.Error("there are no flags to name")
+			}
+			if strings.Contains(out, "/home/alice") {
+				t.Errorf("help = %s, with what is in the environment", out)
+			}
+		})
+	}
+}
+
+func TestACommandThatOnlyHasOthersPrintsItsHelp(t *testing.T) {
+	for _, args := range [][]string{{}, {"install"}, {"uninstall"}} {
+		t.Run(strings.Join(append([]string{"warrantgate"}, args...), " "), func(t *testing.T) {
+			out, errOut, err := run(t, args...)
+			help, _, helpErr := run(t, append(args, "--help")...)
+			if err != nil || helpErr != nil || errOut != "" {
+				t.Fatalf("errors = %v, %v; standard error = %q", err, helpErr, errOut)
+			}
+			if diff := cmp.Diff(help, out); diff != "" {
+				t.Errorf("(-help +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out, _, err := run(t, "version")
+	if err != nil || !strings.HasPrefix(out, "warrantgate dev (go1.") || strings.Count(out, "\n") != 1 {
+		t.Errorf("version prints %q, %v", out, err)
+	}
+}
+
+func TestAMistakeIsOneLineAndExitCode1(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a command that does not exist": {
+			args: []string{"server"},
+			want: "warrantgate: unknown command \"server\" for \"warrantgate\"\n",
+		},
+		"a required flag that is missing": {
+			args: []string{"serve"},
+			want: "warrantgate: required flag(s) \"tls-cert-file\", \"tls-private-key-file\" not set\n",
+		},
+		"an address that is none": {
+			args: append(newServing(t).args(), "--webhook-address=localhost"),
+			want: "warrantgate: --webhook-address: address localhost: missing port in address\n",
+		},
+		"an argument where none belongs": {
+			args: []string{"version", "now"},
+			want: "warrantgate: unknown command \"now\" for \"warrantgate version\"\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := program(t, tc.args...)
+			var out, errOut bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &errOut
+			err := cmd.Run()
+			if code := cmd.ProcessState.ExitCode(); code != 1 {
+				t.Errorf("exit code = %d (%v), want 1", code, err)
+			}
+			if diff := cmp.Diff(tc.want, errOut.String()); diff != "" {
+				t.Errorf("standard error (-want +got):\n%s", diff)
+			}
+			if out.Len() > 0 {
+				t.Errorf("standard output = %q", out.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,47 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/describe"
+)
+
+// Whoever wonders what happened to a workspace looks at it the usual way.
+var _ = Describe("kubectl describe of a workspace", func() {
+	It("shows that the owner was rewritten, and from whom to whom", func(ctx SpecContext) {
+		home := newPlace(ctx, guarded)
+		bot := home.serviceAccount(ctx, "bot")
+		create(ctx, bot, "child")
+		waitReady(ctx, home.admin(), "child")
+
+		Eventually(ctx, describeWorkspace).WithArguments(home.admin(), "child").Should(And(
+			MatchRegexp(`(?m)^Events:`),
+			MatchRegexp(`(?m)^ +Normal +OwnerRewritten .*`+home.globalName("bot")),
+			ContainSubstring("warrantgate.dev/created-by: "+home.cluster+":default:bot"),
+		))
+	}, SpecTimeout(specTimeout))
+
+	It("shows that an administrator's power is in the recorded owner", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		create(ctx, parent.admin(), "child")
+		waitReady(ctx, parent.admin(), "child")
+		Eventually(ctx, describeWorkspace).WithArguments(parent.admin(), "child").Should(
+			MatchRegexp(`(?m)^ +Warning +PrivilegedOwner .*system:kcp:admin`))
+	}, SpecTimeout(specTimeout))
+})
+
+// describeWorkspace is what "kubectl describe workspace" prints to an administrator.
+func describeWorkspace(config *rest.Config, name string) (string, error) {
+	mapping := &meta.RESTMapping{
+		Resource:         tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"),
+		GroupVersionKind: tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
+		Scope:            meta.RESTScopeRoot,
+	}
+	describer, _ := describe.GenericDescriberFor(mapping, config)
+	return describer.Describe("", name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
+}

@@ -1,0 +1,637 @@
+package events_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/events"
+)
+
+// All tests here run in bubbles of testing/synctest: their time stands still until nothing else is left to do.
+
+const (
+	cluster      = logicalcluster.Name("1dz6n4ubraua7pul")
+	otherCluster = logicalcluster.Name("m82w61j76ws21znq")
+)
+
+// These are not to change unnoticed.
+const (
+	// permissionInterval is how often a missing permission is asked for again.
+	permissionInterval = 5 * time.Second
+	// requestTimeout is how long a request to kcp may take.
+	requestTimeout = 5 * time.Second
+)
+
+// epoch is the time at which a bubble begins.
+var epoch = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
+
+// workspaceEvent is an Event on a Workspace, with what is changed by modify.
+func workspaceEvent(modify ...func(*events.Event)) events.Event {
+	event := events.Event{
+		Cluster: cluster,
+		Object: corev1.ObjectReference{
+			APIVersion: "tenancy.kcp.io/v1alpha1", Kind: "Workspace", Name: "team-a", UID: "6a1b", ResourceVersion: "17",
+		},
+		Type: corev1.EventTypeNormal, Reason: "OwnerRewritten", Message: "The owner is now bob",
+	}
+	for _, m := range modify {
+		m(&event)
+	}
+	return event
+}
+
+func withMessage(message string) func(*events.Event) {
+	return func(e *events.Event) { e.Message = message }
+}
+
+// onLogicalCluster makes it an Event about a logical cluster as a whole, which has the same name everywhere.
+func onLogicalCluster(name logicalcluster.Name) func(*events.Event) {
+	return func(e *events.Event) {
+		e.Cluster = name
+		e.Object = corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"}
+	}
+}
+
+// fakeWriter answers with its functions. What a test does not expect to be called it leaves nil.
+type fakeWriter struct {
+	t         *testing.T
+	create    func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error)
+	patch     func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error)
+	permitted func(ctx context.Context) (bool, string, error)
+}
+
+var _ events.Writer = &fakeWriter{}
+
+func (w *fakeWriter) Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+	if w.create == nil {
+		w.t.Errorf("Create(%s, %s) was not expected", cluster, event.Name)
+		return nil, errors.New("not expected")
+	}
+	return w.create(ctx, cluster, event)
+}
+
+func (w *fakeWriter) Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error) {
+	if w.patch == nil {
+		w.t.Errorf("Patch(%s, %s) was not expected", cluster, event.Name)
+		return nil, errors.New("not expected")
+	}
+	return w.patch(ctx, cluster, event, patch)
+}
+
+func (w *fakeWriter) Permitted(ctx context.Context) (bool, string, error) {
+	if w.permitted == nil {
+		return true, "", nil
+	}
+	return w.permitted(ctx)
+}
+
+// fakeServer keeps Events like an API server: by logical cluster and name, with a resource version.
+type fakeServer struct {
+	mu      sync.Mutex
+	version int
+	stored  map[string]*corev1.Event
+}
+
+func (s *fakeServer) writer(t *testing.T) *fakeWriter {
+	t.Helper()
+	s.stored = map[string]*corev1.Event{}
+	return &fakeWriter{t: t, create: s.create, patch: s.patch}
+}
+
+func (s *fakeServer) create(_ context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := cluster.String() + "/" + event.Name
+	switch {
+	case s.stored[key] != nil:
+		return nil, apierrors.NewAlreadyExists(corev1.Resource("events"), event.Name)
+	case event.ResourceVersion != "":
+		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	s.stored[key] = event.DeepCopy()
+	return s.stamped(key), nil
+}
+
+// patch merges at the first level, which is enough for what the correlator patches.
+func (s *fakeServer) patch(_ context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := cluster.String() + "/" + event.Name
+	if s.stored[key] == nil {
+		return nil, apierrors.NewNotFound(corev1.Resource("events"), event.Name)
+	}
+	if err := json.Unmarshal(patch, s.stored[key]); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return s.stamped(key), nil
+}
+
+func (s *fakeServer) stamped(key string) *corev1.Event {
+	s.version++
+	s.stored[key].ResourceVersion = fmt.Sprint(s.version)
+	return s.stored[key].DeepCopy()
+}
+
+// expire deletes all Events, as their time to live does.
+func (s *fakeServer) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.stored)
+}
+
+// counts returns the count of each Event by logical cluster and message, sorted.
+func (s *fakeServer) counts() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var counts []string
+	for key, event := range s.stored {
+		clusterName, _, _ := strings.Cut(key, "/")
+		counts = append(counts, fmt.Sprintf("%s: %s x%d", clusterName, event.Message, event.Count))
+	}
+	slices.Sort(counts)
+	return counts
+}
+
+// start starts a recorder in the bubble of t, and returns it and what stops it and waits until it has ended.
+func start(t *testing.T, writer events.Writer) (recorder *events.Recorder, stop func()) {
+	t.Helper()
+	recorder = events.NewRecorder(writer)
+	ctx, cancel := context.WithCancel(logf.IntoContext(t.Context(), logr.Discard()))
+	ended := make(chan error, 1)
+	go func() { ended <- recorder.Start(ctx) }()
+	synctest.Wait() // until it has asked for the permission
+	return recorder, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Start() error = %v", err)
+		}
+	}
+}
+
+func TestAnEventIsWritten(t *testing.T) {
+	long := strings.Repeat("a", 1020) + "ééé" // the 1024th byte is within a character
+	written := func(modify ...func(*corev1.Event)) *corev1.Event {
+		event := &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("team-a.%x", epoch.UnixNano()), Namespace: "default"},
+			InvolvedObject: corev1.ObjectReference{
+				APIVersion: "tenancy.kcp.io/v1alpha1", Kind: "Workspace", Name: "team-a", UID: "6a1b", ResourceVersion: "17",
+			},
+			Type: "Normal", Reason: "OwnerRewritten", Message: "The owner is now bob", Count: 1,
+			FirstTimestamp: epoch, LastTimestamp: epoch,
+			Source: corev1.EventSource{Component: "warrantgate"}, ReportingController: "warrantgate",
+		}
+		for _, m := range modify {
+			m(event)
+		}
+		return event
+	}
+	for name, tc := range map[string]struct {
+		event       events.Event
+		want        *corev1.Event
+		wantCluster logicalcluster.Name
+	}{
+		"on an object without a namespace, into the namespace default, with the object's UID": {
+			event:       workspaceEvent(),
+			want:        written(),
+			wantCluster: cluster,
+		},
+		"on an object with a namespace, into that": {
+			event: workspaceEvent(func(e *events.Event) { e.Object.Namespace, e.Cluster = "machines", otherCluster }),
+			want: written(func(e *corev1.Event) {
+				e.Namespace, e.InvolvedObject.Namespace = "machines", "machines"
+			}),
+			wantCluster: otherCluster,
+		},
+		"with a message of exactly 1024 bytes as it is": {
+			event:       workspaceEvent(withMessage(strings.Repeat("a", 1024))),
+			want:        written(func(e *corev1.Event) { e.Message = strings.Repeat("a", 1024) }),
+			wantCluster: cluster,
+		},
+		"with a longer message cut at a whole character": {
+			event:       workspaceEvent(withMessage(long)),
+			want:        written(func(e *corev1.Event) { e.Message = strings.Repeat("a", 1020) + "…" }),
+			wantCluster: cluster,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				count := newOutcomes(t)
+				var got *corev1.Event
+				var gotCluster logicalcluster.Name
+				recorder, stop := start(t, &fakeWriter{t: t,
+					create: func(_ context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+						got, gotCluster = event.DeepCopy(), cluster
+						return event, nil
+					}})
+				recorder.Record(tc.event)
+				stop()
+
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("written (-want +got):\n%s", diff)
+				}
+				if gotCluster != tc.wantCluster {
+					t.Errorf("written in logical cluster %q, want %q", gotCluster, tc.wantCluster)
+				}
+				if len(got.Message) > 1024 || !utf8.ValidString(got.Message) {
+					t.Errorf("a message of %d bytes, valid UTF-8: %t", len(got.Message), utf8.ValidString(got.Message))
+				}
+				if diff := cmp.Diff(map[string]float64{"written": 1}, count()); diff != "" {
+					t.Errorf("counted (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestTheNameOfAnEventIsValidHoweverLongThatOfTheObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{}
+		recorder, stop := start(t, server.writer(t))
+		recorder.Record(workspaceEvent(func(e *events.Event) { e.Object.Name = strings.Repeat("a", 253) }))
+		stop()
+		if diff := cmp.Diff([]string{"1dz6n4ubraua7pul: The owner is now bob x1"}, server.counts()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		for _, event := range server.stored {
+			if errs := validation.NameIsDNSSubdomain(event.Name, false); len(errs) > 0 {
+				t.Errorf("the Event's name %q %v", event.Name, errs)
+			}
+		}
+	})
+}
+
+func TestRepeatsFold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		event func(i int) events.Event
+		times int
+		// every is the time from one Event to the next. It is not 0, as an Event's name holds its time.
+		every       time.Duration
+		wantObjects []string
+		wantCounts  map[string]float64
+	}{
+		"10,000 of one text at once are one Event, and most of them are not sent": {
+			event:       func(int) events.Event { return workspaceEvent() },
+			times:       10_000,
+			every:       time.Microsecond,
+			wantObjects: []string{"1dz6n4ubraua7pul: The owner is now bob x25"},
+			wantCounts:  map[string]float64{"written": 25, "suppressed": 9975},
+		},
+		"1,000 of one text over a day are one Event that counts on": {
+			event:       func(int) events.Event { return workspaceEvent() },
+			times:       1000,
+			every:       90 * time.Second,
+			wantObjects: []string{"1dz6n4ubraua7pul: The owner is now bob x998"},
+			wantCounts:  map[string]float64{"written": 324, "suppressed": 676},
+		},
+		"1,000 different texts on one object are few Events, the last of which combines": {
+			event: func(i int) events.Event { return workspaceEvent(withMessage(fmt.Sprintf("refused %05d", i))) },
+			times: 1000,
+			every: time.Microsecond,
+			wantObjects: []string{
+				"1dz6n4ubraua7pul: (combined from similar events): refused 00024 x16",
+				"1dz6n4ubraua7pul: refused 00000 x1", "1dz6n4ubraua7pul: refused 00001 x1", "1dz6n4ubraua7pul: refused 00002 x1",
+				"1dz6n4ubraua7pul: refused 00003 x1", "1dz6n4ubraua7pul: refused 00004 x1", "1dz6n4ubraua7pul: refused 00005 x1",
+				"1dz6n4ubraua7pul: refused 00006 x1", "1dz6n4ubraua7pul: refused 00007 x1", "1dz6n4ubraua7pul: refused 00008 x1",
+			},
+			wantCounts: map[string]float64{"written": 25, "suppressed": 975},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				count := newOutcomes(t)
+				server := &fakeServer{}
+				recorder, stop := start(t, server.writer(t))
+				for i := range tc.times {
+					recorder.Record(tc.event(i))
+					time.Sleep(tc.every) //nolint:forbidigo // moves the bubble's clock and waits for nothing
+				}
+				stop()
+				if diff := cmp.Diff(tc.wantObjects, server.counts()); diff != "" {
+					t.Errorf("Events (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tc.wantCounts, count()); diff != "" {
+					t.Errorf("counted (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestObjectsOfOneNameInTwoLogicalClustersAreTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{}
+		recorder, stop := start(t, server.writer(t))
+		for range 100 { // more than what is suppressed on one object
+			recorder.Record(workspaceEvent(onLogicalCluster(cluster)))
+		}
+		for range 2 {
+			recorder.Record(workspaceEvent(onLogicalCluster(otherCluster)))
+		}
+		stop()
+		want := []string{"1dz6n4ubraua7pul: The owner is now bob x25", "m82w61j76ws21znq: The owner is now bob x2"}
+		if diff := cmp.Diff(want, server.counts()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		for key, event := range server.stored {
+			if diff := cmp.Diff(corev1.EventSource{Component: "warrantgate"}, event.Source); diff != "" {
+				t.Errorf("source of %s (-want +got):\n%s", key, diff)
+			}
+		}
+	})
+}
+
+func TestAnEventThatHasExpiredIsWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := newOutcomes(t)
+		server := &fakeServer{}
+		recorder, stop := start(t, server.writer(t))
+		for range 2 {
+			recorder.Record(workspaceEvent())
+		}
+		synctest.Wait()
+		server.expire()
+		for range 2 {
+			recorder.Record(workspaceEvent())
+		}
+		stop()
+		if diff := cmp.Diff([]string{"1dz6n4ubraua7pul: The owner is now bob x4"}, server.counts()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]float64{"written": 4}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestRecordDoesNotWaitForAWriterThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := newOutcomes(t)
+		begin := time.Now()
+		var hung []time.Duration // how long each write was let to hang
+		recorder, stop := start(t, &fakeWriter{t: t,
+			create: func(ctx context.Context, _ logicalcluster.Name, _ *corev1.Event) (*corev1.Event, error) {
+				called := time.Now()
+				<-ctx.Done()
+				hung = append(hung, time.Since(called))
+				return nil, ctx.Err()
+			}})
+		recorder.Record(workspaceEvent(withMessage("the first hangs")))
+		synctest.Wait()
+		for i := range 1500 {
+			recorder.Record(workspaceEvent(func(e *events.Event) { e.Object.Name = fmt.Sprintf("team-%d", i) }))
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("Record() waited for %s", took)
+		}
+		if diff := cmp.Diff(map[string]float64{"dropped": 500}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+		// The first write is let to hang for its time, and all others together for as long again.
+		stop()
+		if took := time.Since(begin); took > 2*requestTimeout {
+			t.Errorf("stopped only after %s", took)
+		}
+		if hung[0] != requestTimeout {
+			t.Errorf("a write was let to hang for %s, want %s", hung[0], requestTimeout)
+		}
+		if diff := cmp.Diff(map[string]float64{"dropped": 500, "failed": 1001}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAFailedWriteIsCountedAndTheNextIsTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := newOutcomes(t)
+		server := &fakeServer{}
+		writer := server.writer(t)
+		failing := true
+		writer.create = func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+			if failing {
+				return nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
+			}
+			return server.create(ctx, cluster, event)
+		}
+		recorder, stop := start(t, writer)
+		for range 2 {
+			recorder.Record(workspaceEvent())
+		}
+		synctest.Wait()
+		if diff := cmp.Diff(map[string]float64{"failed": 2}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+		failing = false
+		recorder.Record(workspaceEvent())
+		stop()
+		if diff := cmp.Diff([]string{"1dz6n4ubraua7pul: The owner is now bob x3"}, server.counts()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]float64{"failed": 2, "written": 1}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestEventsAreOffUntilTheyArePermitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := newOutcomes(t)
+		server := &fakeServer{}
+		writer := server.writer(t)
+		answers := []struct {
+			permitted bool
+			reason    string
+			err       error
+		}{
+			{reason: "no right to create events"},
+			{reason: "no right to create events"},
+			{err: errors.New("connection refused")},
+			{permitted: true},
+		}
+		var asked atomic.Int32
+		writer.permitted = func(context.Context) (bool, string, error) {
+			answer := answers[asked.Add(1)-1]
+			return answer.permitted, answer.reason, answer.err
+		}
+		log := &lines{}
+		recorder := events.NewRecorder(writer)
+		ctx, cancel := context.WithCancel(logf.IntoContext(t.Context(), log.logger()))
+		ended := make(chan error, 1)
+		go func() { ended <- recorder.Start(ctx) }()
+
+		for i := range 4 {
+			synctest.Wait()
+			recorder.Record(workspaceEvent())
+			if got := int(asked.Load()); got != i+1 {
+				t.Errorf("after %d intervals the permission was asked for %d times", i, got)
+			}
+			time.Sleep(permissionInterval) //nolint:forbidigo // moves the bubble's clock and waits for nothing
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Start() error = %v", err)
+		}
+		if diff := cmp.Diff(map[string]float64{"off": 3, "written": 1}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+		want := []string{
+			`"msg"="Events are off; everything else works" "reason"="no right to create events" "retryEvery"="5s"`,
+			`"msg"="Events are off; everything else works" "reason"="connection refused" "retryEvery"="5s"`,
+			`"msg"="Events are on"`,
+		}
+		if diff := cmp.Diff(want, log.all()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAQuestionForThePermissionThatHangsIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		server := &fakeServer{}
+		writer := server.writer(t)
+		writer.permitted = func(ctx context.Context) (bool, string, error) {
+			if asked++; asked == 1 {
+				<-ctx.Done()
+				return false, "", ctx.Err()
+			}
+			return true, "", nil
+		}
+		recorder, stop := start(t, writer)
+		time.Sleep(permissionInterval + requestTimeout) //nolint:forbidigo // moves the bubble's clock and waits for nothing
+		synctest.Wait()
+		recorder.Record(workspaceEvent())
+		stop()
+		if diff := cmp.Diff([]string{"1dz6n4ubraua7pul: The owner is now bob x1"}, server.counts()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestARecorderThatIsStillAskingForThePermissionStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := newOutcomes(t)
+		recorder, stop := start(t, &fakeWriter{t: t,
+			permitted: func(context.Context) (bool, string, error) { return false, "no right to create events", nil }})
+		recorder.Record(workspaceEvent())
+		begin := time.Now()
+		stop()
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+		if diff := cmp.Diff(map[string]float64{"off": 1}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWithoutAWriterEventsAreOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := newOutcomes(t)
+		log := &lines{}
+		recorder := events.NewRecorder(nil)
+		if err := recorder.Start(logf.IntoContext(t.Context(), log.logger())); err != nil {
+			t.Errorf("Start() error = %v", err)
+		}
+		recorder.Record(workspaceEvent())
+		if diff := cmp.Diff(map[string]float64{"off": 1}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+		want := []string{`"msg"="Events are off: no kubeconfig for kcp was given (--kcp-kubeconfig)"`}
+		if diff := cmp.Diff(want, log.all()); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAtShutdownWhatWaitsIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := newOutcomes(t)
+		server := &fakeServer{}
+		writer := server.writer(t)
+		writer.create = func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+			select { // a server that takes its time
+			case <-time.After(100 * time.Millisecond):
+				return server.create(ctx, cluster, event)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		recorder, stop := start(t, writer)
+		want := map[string]bool{}
+		for i := range 20 {
+			message := fmt.Sprintf("on team-%02d", i)
+			want["1dz6n4ubraua7pul: "+message+" x1"] = true
+			recorder.Record(workspaceEvent(withMessage(message), func(e *events.Event) { e.Object.Name = fmt.Sprintf("team-%d", i) }))
+		}
+		synctest.Wait() // until the first is being written
+		stop()
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), server.counts()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]float64{"written": 20}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestRecordIsSafeForManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := newOutcomes(t)
+		server := &fakeServer{}
+		recorder, stop := start(t, server.writer(t))
+		var requests sync.WaitGroup
+		for i := range 50 {
+			requests.Go(func() {
+				for j := range 10 {
+					recorder.Record(workspaceEvent(func(e *events.Event) { e.Object.Name = fmt.Sprintf("team-%d-%d", i, j) }))
+				}
+			})
+		}
+		requests.Wait()
+		stop()
+		if diff := cmp.Diff(map[string]float64{"written": 500}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// lines collects the lines of a log.
+type lines struct {
+	mu   sync.Mutex
+	text []string
+}
+
+func (l *lines) logger() logr.Logger {
+	return funcr.New(func(_, args string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.text = append(l.text, strings.TrimPrefix(args, `"level"=0 `))
+	}, funcr.Options{})
+}
+
+func (l *lines) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.text)
+}

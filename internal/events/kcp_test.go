@@ -1,0 +1,272 @@
+package events_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/internal/events"
+)
+
+// request is what arrives at a fakeKCP.
+type request struct {
+	Method, Path, ContentType, Body string
+}
+
+// fakeKCP answers each of the expected requests, in their order, with the answer beside it.
+type fakeKCP struct {
+	t        *testing.T
+	expected []exchange
+}
+
+type exchange struct {
+	request request
+	code    int
+	answer  any
+}
+
+func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		f.t.Errorf("read the body of %s %s: %v", r.Method, r.URL, err)
+	}
+	got := request{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), string(body)}
+	if len(f.expected) == 0 {
+		f.t.Errorf("%s %s was not expected", r.Method, r.URL)
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	next := f.expected[0]
+	f.expected = f.expected[1:]
+	if diff := cmp.Diff(next.request, got); diff != "" {
+		f.t.Errorf("request (-want +got):\n%s", diff)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(next.code)
+	if err := json.NewEncoder(w).Encode(next.answer); err != nil {
+		f.t.Errorf("answer: %v", err)
+	}
+}
+
+// newKCPWriter returns a writer for a kcp that expects these requests and no others. The path is that of the
+// kubeconfig's server.
+func newKCPWriter(t *testing.T, path string, expected ...exchange) events.Writer {
+	t.Helper()
+	handler := &fakeKCP{t: t, expected: expected}
+	server := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		server.Close()
+		if len(handler.expected) > 0 {
+			t.Errorf("requests that did not come: %v", handler.expected)
+		}
+	})
+	writer, err := events.NewKCPWriter(&rest.Config{Host: server.URL + path})
+	if err != nil {
+		t.Fatalf("NewKCPWriter() error = %v", err)
+	}
+	return writer
+}
+
+func failure(code int32, reason metav1.StatusReason, message string) metav1.Status {
+	return metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+	}
+}
+
+const (
+	sentEvent = `{"kind":"Event","apiVersion":"v1","metadata":{"name":"team-a.1","namespace":"default"},` +
+		`"involvedObject":{"kind":"Workspace","name":"team-a","uid":"6a1b"},"reason":"OwnerRewritten","source":{},` +
+		`"firstTimestamp":null,"lastTimestamp":null,"count":1,"eventTime":null,"reportingComponent":"","reportingInstance":""}` + "\n"
+	sentPatch = `{"count":2}`
+)
+
+func TestKCPWriterWritesInTheLogicalClusterOfTheObject(t *testing.T) {
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: "team-a.1", Namespace: "default"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Workspace", Name: "team-a", UID: "6a1b"},
+		Reason:         "OwnerRewritten", Count: 1,
+	}
+	stored := event.DeepCopy()
+	stored.ResourceVersion = "7"
+	create := func(ctx context.Context, w events.Writer, cluster logicalcluster.Name) (*corev1.Event, error) {
+		return w.Create(ctx, cluster, event)
+	}
+	patch := func(ctx context.Context, w events.Writer, cluster logicalcluster.Name) (*corev1.Event, error) {
+		return w.Patch(ctx, cluster, event, []byte(sentPatch))
+	}
+	for name, tc := range map[string]struct {
+		// path is that of the kubeconfig's server.
+		path    string
+		cluster logicalcluster.Name
+		do      func(context.Context, events.Writer, logicalcluster.Name) (*corev1.Event, error)
+		want    exchange
+		wantErr string
+	}{
+		"a new Event is posted there": {
+			cluster: cluster, do: create,
+			want: exchange{
+				request{"POST", "/clusters/1dz6n4ubraua7pul/api/v1/namespaces/default/events", "application/json", sentEvent},
+				http.StatusCreated, stored,
+			},
+		},
+		"a kubeconfig that leads to root makes no difference": {
+			path: "/clusters/root", cluster: cluster, do: create,
+			want: exchange{
+				request{"POST", "/clusters/1dz6n4ubraua7pul/api/v1/namespaces/default/events", "application/json", sentEvent},
+				http.StatusCreated, stored,
+			},
+		},
+		"a path before that of workspaces is kept": {
+			path: "/kcp/clusters/root:org", cluster: "root", do: create,
+			want: exchange{
+				request{"POST", "/kcp/clusters/root/api/v1/namespaces/default/events", "application/json", sentEvent},
+				http.StatusCreated, stored,
+			},
+		},
+		"one that exists is patched there": {
+			path: "/clusters/root", cluster: otherCluster, do: patch,
+			want: exchange{
+				request{
+					"PATCH", "/clusters/m82w61j76ws21znq/api/v1/namespaces/default/events/team-a.1",
+					"application/strategic-merge-patch+json", sentPatch,
+				},
+				http.StatusOK, stored,
+			},
+		},
+		"a refusal is an error": {
+			cluster: cluster, do: create,
+			want: exchange{
+				request{"POST", "/clusters/1dz6n4ubraua7pul/api/v1/namespaces/default/events", "application/json", sentEvent},
+				http.StatusForbidden, failure(403, metav1.StatusReasonForbidden, "access denied"),
+			},
+			wantErr: "access denied",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := tc.do(t.Context(), newKCPWriter(t, tc.path, tc.want), tc.cluster)
+			if tc.wantErr != "" {
+				if err == nil || err.Error() != tc.wantErr {
+					t.Errorf("error = %v, want %s", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("error = %v", err)
+			}
+			if diff := cmp.Diff(stored, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestKCPWriterAsksRootForThePermission(t *testing.T) {
+	const asked = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":` +
+		`{"resourceAttributes":{"namespace":"default","verb":"create","version":"v1","resource":"events"}},"status":{"allowed":false}}` + "\n"
+	review := func(allowed bool) any {
+		return map[string]any{
+			"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "status": map[string]any{"allowed": allowed},
+		}
+	}
+	for name, tc := range map[string]struct {
+		code       int
+		answer     any
+		want       bool
+		wantReason string
+		wantErr    string
+	}{
+		"the right is there": {
+			code: http.StatusCreated, answer: review(true),
+			want: true,
+		},
+		"the right is missing": {
+			code: http.StatusCreated, answer: review(false),
+			wantReason: "no right to create events; give it with `warrantgate install kcp --shard-kubeconfig`",
+		},
+		"not even the question is allowed": {
+			code: http.StatusForbidden, answer: failure(403, metav1.StatusReasonForbidden, "access denied"),
+			wantReason: "no access to workspaces; give it with `warrantgate install kcp --shard-kubeconfig`",
+		},
+		"a user that is not known is no answer": {
+			code: http.StatusUnauthorized, answer: failure(401, metav1.StatusReasonUnauthorized, "Unauthorized"),
+			wantErr: "ask whether Events may be written: Unauthorized",
+		},
+		"a failing server is no answer": {
+			code: http.StatusInternalServerError, answer: failure(500, metav1.StatusReasonInternalError, "etcd has no leader"),
+			wantErr: "ask whether Events may be written: etcd has no leader",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			writer := newKCPWriter(t, "/clusters/root:org", exchange{
+				request{"POST", "/clusters/root/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "application/json", asked},
+				tc.code, tc.answer,
+			})
+			got, reason, err := writer.Permitted(t.Context())
+			gotErr := ""
+			if err != nil {
+				gotErr = err.Error()
+			}
+			if got != tc.want || reason != tc.wantReason || gotErr != tc.wantErr {
+				t.Errorf("Permitted() = %t, %q, %q; want %t, %q, %q", got, reason, gotErr, tc.want, tc.wantReason, tc.wantErr)
+			}
+		})
+	}
+}
+
+// The recorder writes one Event after the other. client-go's own limit of five requests a second would make it drop
+// Events long before the server has any trouble.
+func TestKCPWriterIsNotSlowedDownByTheClient(t *testing.T) {
+	const many = 50
+	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "team-a.1", Namespace: "default"}}
+	expected := make([]exchange, many)
+	for i := range expected {
+		expected[i] = exchange{
+			request{
+				"PATCH", "/clusters/1dz6n4ubraua7pul/api/v1/namespaces/default/events/team-a.1",
+				"application/strategic-merge-patch+json", sentPatch,
+			},
+			http.StatusOK, event,
+		}
+	}
+	writer := newKCPWriter(t, "", expected...)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the limit would need 8
+	defer cancel()
+	for i := range many {
+		if _, err := writer.Patch(ctx, cluster, event, []byte(sentPatch)); err != nil {
+			t.Fatalf("Patch() %d: %v", i, err)
+		}
+	}
+}
+
+func TestKCPWriterNeedsAUsableConfiguration(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config *rest.Config
+		want   string
+	}{
+		"an address that cannot be read": {
+			config: &rest.Config{Host: "https://kcp example"},
+			want:   `address of kcp "https://kcp example": parse "https://kcp example": invalid character " " in host name`,
+		},
+		"a certificate authority that cannot be read": {
+			config: &rest.Config{Host: "https://kcp.example.com", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no PEM")}},
+			want:   "client for Events: unable to load root certificates: unable to parse bytes as PEM block",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := events.NewKCPWriter(tc.config); err == nil || err.Error() != tc.want {
+				t.Errorf("NewKCPWriter() error = %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
