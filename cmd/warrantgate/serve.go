@@ -84,6 +84,8 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	}
 	logf.SetLogger(logger)
 	klog.SetLogger(logger)
+	// What net/http and others print by themselves, such as failed TLS handshakes, is to be as structured as the rest.
+	slog.SetDefault(slog.New(logr.ToSlogHandler(logger)))
 	ctx = logf.IntoContext(ctx, logger)
 
 	config, err := v1alpha1.Load(o.config)

@@ -23,15 +23,16 @@ type Policy struct {
 
 // Validate returns each pattern that cannot be read, at its place below root.
 func (p Policy) Validate(root *field.Path) field.ErrorList {
+	return append(validatePatterns(p.Users, root.Child("users")), validatePatterns(p.Groups, root.Child("groups"))...)
+}
+
+func validatePatterns(patterns []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for name, patterns := range map[string][]string{"users": p.Users, "groups": p.Groups} {
-		for i, pattern := range patterns {
-			at := root.Child(name).Index(i)
-			if pattern == "" {
-				errs = append(errs, field.Required(at, "a pattern of names"))
-			} else if _, err := path.Match(pattern, ""); err != nil {
-				errs = append(errs, field.Invalid(at, pattern, "must be a pattern of path.Match, such as \"team-*\""))
-			}
+	for i, pattern := range patterns {
+		if pattern == "" {
+			errs = append(errs, field.Required(at.Index(i), "a pattern of names"))
+		} else if _, err := path.Match(pattern, ""); err != nil {
+			errs = append(errs, field.Invalid(at.Index(i), pattern, "must be a pattern of path.Match, such as \"team-*\""))
 		}
 	}
 	return errs

@@ -31,25 +31,25 @@ const (
 		`"m82w61j76ws21znq"; kcp acts as "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", backed by its warrant`
 )
 
-func request(t testing.TB, old, object *unstructured.Unstructured, by user.Info) admission.Request {
-	t.Helper()
+func request(tb testing.TB, old, object *unstructured.Unstructured, by user.Info) admission.Request {
+	tb.Helper()
 	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "d1", Operation: admissionv1.Create, Name: "child",
 		UserInfo: authenticationv1.UserInfo{Username: by.GetName(), Groups: by.GetGroups()},
-		Object:   runtime.RawExtension{Raw: encode(t, object)},
+		Object:   runtime.RawExtension{Raw: encode(tb, object)},
 	}}
 	if old != nil {
 		r.Operation = admissionv1.Update
-		r.OldObject = runtime.RawExtension{Raw: encode(t, old)}
+		r.OldObject = runtime.RawExtension{Raw: encode(tb, old)}
 	}
 	return r
 }
 
-func encode(t testing.TB, object *unstructured.Unstructured) []byte {
-	t.Helper()
+func encode(tb testing.TB, object *unstructured.Unstructured) []byte {
+	tb.Helper()
 	raw, err := json.Marshal(object)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return raw
 }

@@ -1,11 +1,16 @@
 package v1alpha1
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
@@ -40,7 +45,15 @@ func Default() GateConfiguration {
 // Parse decodes, defaults and validates the content of a configuration file, in YAML or JSON. Fields that do not
 // exist, are written in another case or stand there twice are errors.
 func Parse(raw []byte) (GateConfiguration, error) {
-	document, err := yaml.YAMLToJSONStrict(raw)
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(raw)))
+	first, err := documents.Read()
+	if err != nil && !errors.Is(err, io.EOF) { // an empty file is a document without an apiVersion
+		return GateConfiguration{}, err
+	}
+	if _, err := documents.Read(); !errors.Is(err, io.EOF) {
+		return GateConfiguration{}, errors.New("there is more than one document")
+	}
+	document, err := yaml.YAMLToJSONStrict(first)
 	if err != nil {
 		return GateConfiguration{}, err
 	}

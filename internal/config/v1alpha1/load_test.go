@@ -108,6 +108,10 @@ func TestParseRefusesMistakes(t *testing.T) {
 				`kind: Unsupported value: "": supported values: "GateConfiguration"`,
 			},
 		},
+		"more than one document, of which only the first would be read": {
+			raw:  "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n---\nworkspace: {ownerRewrite: {mode: Warn}}\n",
+			want: []string{"there is more than one document"},
+		},
 		"an empty file": {
 			raw: "",
 			want: []string{
