@@ -17,6 +17,11 @@ var (
 	celPlaced = fmt.Sprintf("%s != '' && %s != (oldObject == null ? '' : %s)",
 		annotation("object", clusterAnnotation), annotation("object", clusterAnnotation), annotation("oldObject", clusterAnnotation))
 
+	// celCurrent is true of updates that storage will take: the others end in a conflict after admission, and are sent
+	// again. kcp's scheduler has some of these, as it goes by a cache.
+	celCurrent = "!has(object.metadata.resourceVersion) || object.metadata.resourceVersion == '' || " +
+		"object.metadata.resourceVersion == oldObject.metadata.resourceVersion"
+
 	// celForeign is true of owners that may be foreign: service accounts and whoever carries a scope. Inside a
 	// warrant the quotes are escaped, so the scopes of warrants do not count.
 	celForeign = fmt.Sprintf(`(%s.contains('"system:serviceaccount:') || %s.contains('"authentication.kcp.io/scopes":'))`, celOwner, celOwner)

@@ -56,7 +56,7 @@ func annotations(pairs ...string) map[string]any {
 
 // object is a Workspace with whatever stands in for its annotations; nil leaves them out.
 func object(annotations any) *unstructured.Unstructured {
-	metadata := map[string]any{"name": "child", "uid": "0eb3"}
+	metadata := map[string]any{"name": "child", "uid": "0eb3", "resourceVersion": "2"}
 	if annotations != nil {
 		metadata["annotations"] = annotations
 	}
@@ -78,12 +78,24 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		by       user.Info
 		old, new any // annotations; old nil and create true for a create
 		create   bool
+		stale    bool // the request goes by an older version of the Workspace than is stored
 		want     []string // the webhooks that are called, and "policy" where the policy refuses
 	}{
 		// The scheduler's update, for each kind of owner.
 		"a service account's workspace is placed": {
 			by: apiServer, old: annotations(ownerKey, rawServiceAccount),
 			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster), want: []string{rewrite},
+		},
+		"a service account's workspace is placed by a scheduler that is behind, whom storage will refuse": {
+			by: apiServer, old: annotations(ownerKey, rawServiceAccount),
+			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster), stale: true,
+		},
+		"an administrator's workspace is placed by a scheduler that is behind": {
+			by: apiServer, old: annotations(ownerKey, rawAdmin),
+			new: annotations(ownerKey, rawAdmin, clusterKey, newCluster), stale: true,
+		},
+		"a person changes the owner and goes by an older version": {
+			by: alice, old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin), stale: true, want: []string{integrity, policy},
 		},
 		"a scoped person's workspace is placed": {
 			by: apiServer, old: annotations(ownerKey, rawScoped),
@@ -192,7 +204,11 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 			if tc.create {
 				operation, old = admission.Create, nil
 			}
-			attributes := versioned(object(tc.new), old, operation, tc.by)
+			changed := object(tc.new)
+			if tc.stale {
+				changed.SetResourceVersion("1")
+			}
+			attributes := versioned(changed, old, operation, tc.by)
 			if diff := cmp.Diff(tc.want, askedBy(t, attributes), cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare)); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}

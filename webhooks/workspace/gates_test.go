@@ -233,7 +233,7 @@ func TestOwnerNotice(t *testing.T) {
 func TestOwnerIntegrity(t *testing.T) {
 	const refusal = `user "alice" tried to change %s of workspace "child" in logical cluster "parent": this is where kcp reads as whom it ` +
 		`acts for the workspace, so only the system may write it; leave it as it is; to give others access, bind them to a role inside the workspace`
-	workspaceObject := corev1.ObjectReference{APIVersion: "tenancy.kcp.io/v1alpha1", Kind: "Workspace", Name: "child", UID: "0eb3"}
+	workspaceObject := corev1.ObjectReference{APIVersion: "tenancy.kcp.io/v1alpha1", Kind: "Workspace", Name: "child", UID: "0eb3", ResourceVersion: "2"}
 
 	for name, tc := range map[string]struct {
 		by          user.Info

@@ -74,6 +74,7 @@ func ownerRewriteWebhook(connection admissionregistrationv1.WebhookClientConfig,
 		MatchPolicy:  ptr.To(admissionregistrationv1.Equivalent),
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
+			{Name: "not-a-conflict", Expression: celCurrent},
 			{Name: "owner-may-be-foreign", Expression: celForeign},
 		},
 		FailurePolicy:           ptr.To(failurePolicy(mode)),
@@ -88,6 +89,7 @@ func ownerNoticeWebhook(connection admissionregistrationv1.WebhookClientConfig) 
 	return validatingWebhook("owner-notice.warrantgate.dev", connection, admissionregistrationv1.Ignore,
 		workspaceRules(admissionregistrationv1.Update),
 		admissionregistrationv1.MatchCondition{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
+		admissionregistrationv1.MatchCondition{Name: "not-a-conflict", Expression: celCurrent},
 		admissionregistrationv1.MatchCondition{Name: "owner-is-not-foreign", Expression: "!" + celForeign},
 		admissionregistrationv1.MatchCondition{Name: "owner-is-notable", Expression: celNotable},
 	)
