@@ -5,6 +5,7 @@ package install_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os/exec"
 	"slices"
@@ -119,7 +120,7 @@ func planned(ctx context.Context, w *kcptest.Warrantgate) []*unstructured.Unstru
 	for {
 		object := &unstructured.Unstructured{}
 		err := decoder.Decode(&object.Object)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			Expect(plan).NotTo(BeEmpty())
 			return plan
 		}

@@ -61,7 +61,7 @@ var _ = Describe("a gate", func() {
 		counted, err := w.Metric(ctx, "warrantgate_events_total", nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(forge(ctx, kcp.Person("root:provider", "alice"), ws, client.DryRunAll)).To(MatchError(ContainSubstring("owner-integrity.warrantgate.dev")))
-		Consistently(func() (float64, error) { return w.Metric(ctx, "warrantgate_events_total", nil) }, "1s").Should(Equal(counted))
+		Consistently(func() (float64, error) { return w.Metric(ctx, "warrantgate_events_total", nil) }, time.Second).Should(Equal(counted))
 		Expect(kcptest.Events(ctx, provider, ws)).To(HaveLen(len(before)))
 	}, SpecTimeout(time.Minute))
 

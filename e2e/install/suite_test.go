@@ -80,7 +80,7 @@ func serve(ctx context.Context, configuration string) *kcptest.Warrantgate {
 	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary, Configuration: configuration})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.Start(ctx)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
+	DeferCleanup(func(ctx SpecContext) { //nolint:contextcheck // the story's own context has ended by then
 		_, err := w.Uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.Stop()).To(Succeed())

@@ -73,7 +73,7 @@ func (p *process) waitReady(ctx context.Context, url string, config *rest.Config
 	if err != nil {
 		return err
 	}
-	var last error
+	last := errors.New("not asked yet")
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-p.ended:

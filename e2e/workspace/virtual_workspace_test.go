@@ -107,7 +107,9 @@ func (p place) createThrough(ctx context.Context, provider place, bot *rest.Conf
 		Eventually(ctx, tryCreate).Should(Succeed())
 		return
 	}
-	Expect(tryCreate()).To(beNotAllowed)
+	err = tryCreate()
+	Expect(err).To(beNotAllowed)
+	AddReportEntry("kcp "+version+" says", err.Error())
 	warrant := `{"user":"system:serviceaccount:default:rest","groups":["system:kcp:admin"],` +
 		`"extra":{"authentication.kcp.io/cluster-name":["` + p.cluster + `"]}}`
 	p.createAs(ctx, authenticationv1.UserInfo{

@@ -99,11 +99,17 @@ func (p place) heldType(ctx context.Context) kcptest.WorkspaceOption {
 	})
 }
 
-// workspaceType makes a WorkspaceType here. Whoever may create workspaces here may use it.
+// workspaceType makes a WorkspaceType here, and waits until kcp has noticed. Whoever may create workspaces here may use it.
 func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceType) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	Expect(p.client().Create(ctx, wt)).To(Succeed())
-	return kcptest.OfType(p.path, wt.Name)
+	ofType := kcptest.OfType(p.path, wt.Name)
+	Eventually(ctx, func() error {
+		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
+		ofType(ws)
+		return p.client().Create(ctx, ws, client.DryRunAll)
+	}).Should(Succeed())
+	return ofType
 }
 
 // create creates a workspace as the user of config, in its place.

@@ -78,7 +78,7 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		by       user.Info
 		old, new any // annotations; old nil and create true for a create
 		create   bool
-		stale    bool // the request goes by an older version of the Workspace than is stored
+		stale    bool     // the request goes by an older version of the Workspace than is stored
 		want     []string // the webhooks that are called, and "policy" where the policy refuses
 	}{
 		// The scheduler's update, for each kind of owner.

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// caller calls the handlers as an API server does: with POSTs over one connection that is kept open, in HTTP/1.1, which
+// API servers choose for webhooks that are not on their own machine. It shares the processors with the server, and
+// costs the same with either handler.
+type caller struct {
+	server  *server
+	client  *http.Client
+	reviews *reviews
+}
+
+func newCaller(server *server, reviews *reviews) *caller {
+	return &caller{server: server, reviews: reviews, client: &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: server.roots, MinVersion: tls.VersionTLS13},
+	}}}
+}
+
+// call sends one review and returns the answer.
+func (c *caller) call(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.server.url+path+"?timeout=3s", bytes.NewReader(c.reviews.next()))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answered %s: %s", path, response.Status, answer)
+	}
+	return answer, err
+}
+
+// verify waits until the server is up and checks that each handler does what it is measured for.
+func (c *caller) verify(ctx context.Context) error {
+	for path, wantPatch := range map[string]bool{rewritePath: true, noopPath: false} {
+		var answer []byte
+		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+			var err error
+			answer, err = c.call(ctx, path)
+			return err == nil, nil // until it listens
+		})
+		if err != nil {
+			return fmt.Errorf("call %s: %w", path, err)
+		}
+		var review admissionv1.AdmissionReview
+		if err := json.Unmarshal(answer, &review); err != nil {
+			return fmt.Errorf("answer of %s: %w", path, err)
+		}
+		if r := review.Response; r == nil || !r.Allowed || (len(r.Patch) > 0) != wantPatch {
+			return fmt.Errorf("answer of %s is not what is to be measured: %s", path, answer)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	certutil "k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// loopback is where the handlers are served.
+const loopback = "127.0.0.1"
+
+// Paths of the handlers that are compared.
+const (
+	rewritePath = workspace.OwnerRewritePath
+	noopPath    = "/noop"
+)
+
+// handlers are what is compared. Both read, decode and answer AdmissionReviews by the same code of controller-runtime,
+// so they differ in the gate's own work only: deadline, decision, patch, log line, metrics and Events.
+func handlers(recorder webhooks.EventRecorder) map[string]http.Handler {
+	config := v1alpha1.Default()
+	mode := config.Workspace.OwnerRewrite.Mode
+	return map[string]http.Handler{
+		rewritePath: webhooks.Handler(workspace.NewOwnerRewrite(config.Policy(), mode), mode, recorder),
+		noopPath: &admission.Webhook{Handler: admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
+			return admission.Allowed("")
+		})},
+	}
+}
+
+// nowhere writes Events to nobody. Real ones are written in the background, one at a time, so at the rates of this
+// measurement most would be dropped unwritten: more is done here for each Event than beside a kcp, not less.
+type nowhere struct{}
+
+func (nowhere) Create(_ context.Context, _ logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+	return event, nil
+}
+
+func (nowhere) Patch(_ context.Context, _ logicalcluster.Name, event *corev1.Event, _ []byte) (*corev1.Event, error) {
+	return event, nil
+}
+
+func (nowhere) Permitted(context.Context) (permitted bool, reason string, err error) {
+	return true, "", nil
+}
+
+// serveArgument makes this program be the server.
+const serveArgument = "serve-handlers"
+
+// address is what the server tells its caller of itself.
+type address struct {
+	URL string
+	CA  []byte
+}
+
+// serveHandlers serves the handlers over TLS, with the server and the settings of "warrantgate serve", writes where to
+// out, and ends when in does: that is, at the latest with the process that it serves.
+func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
+	certificate, key, err := certutil.GenerateSelfSignedCertKey(loopback, []net.IP{net.ParseIP(loopback)}, nil)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return err
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	server := webhook.NewServer(webhook.Options{Host: loopback, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion = tls.VersionTLS13
+		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
+	}}})
+	recorder := events.NewRecorder(nowhere{})
+	for path, handler := range handlers(recorder) {
+		server.Register(path, handler)
+	}
+	if err := json.NewEncoder(out).Encode(address{URL: fmt.Sprintf("https://%s:%d", loopback, port), CA: certificate}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return recorder.Start(ctx) })
+	group.Go(func() error { return server.Start(ctx) })
+	return group.Wait()
+}
+
+// server is this program, running as the server in a process of its own: kcp shares no scheduler and no garbage
+// collector with a webhook either.
+type server struct {
+	url   string
+	roots *x509.CertPool
+	stop  func() error
+}
+
+func startServer(ctx context.Context, logFile string) (*server, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, serveArgument, logFile)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	stop := func() error { return errors.Join(in.Close(), cmd.Wait()) }
+
+	var told address
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &told)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the server of the handlers: %w", err), stop())
+	}
+	s := &server{url: told.URL, roots: x509.NewCertPool(), stop: stop}
+	s.roots.AppendCertsFromPEM(told.CA)
+	return s, nil
+}
+
+// freePort returns a port that was free a moment ago; the webhook server does not pick one by itself.
+func freePort(ctx context.Context) (int, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(loopback, "0"))
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, fmt.Errorf("%s is no TCP address", listener.Addr())
+	}
+	return address.Port, nil
+}

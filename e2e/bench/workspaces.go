@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+const (
+	workspaceReadyBound = 1.10
+	idleMemoryBound     = 40
+
+	// warmUps and pairs are how many workspaces each of the two creates, unmeasured and measured.
+	warmUps, pairs = 5, 30
+
+	// admissions counts the calls of warrantgate.
+	admissions = "warrantgate_admissions_total"
+)
+
+// measureWorkspaces measures on a real kcp what the rewrite adds to the time until a workspace is Ready, and then the
+// memory of the warrantgate that did it.
+func measureWorkspaces(ctx context.Context, out *figures) (err error) {
+	progress("kcp starts")
+	binary, err := kcptest.Asset(kcptest.KCPEnv)
+	if err != nil {
+		return err
+	}
+	kcp, err := kcptest.Start(ctx, kcptest.Options{Binary: binary})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, kcp.Stop()) }()
+	race, err := prepareRace(ctx, kcp)
+	if err != nil {
+		return err
+	}
+	progress("warrantgate is installed and starts")
+	warrantgate, started, err := startWarrantgate(ctx, kcp)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, warrantgate.Stop()) }()
+
+	serviceAccount, person, err := race.run(ctx, warrantgate)
+	if err != nil {
+		return err
+	}
+	if err := waitIdle(ctx, warrantgate); err != nil {
+		return err
+	}
+	out.show("workspace_ready_service_account_ms", median(serviceAccount), "ms")
+	out.show("workspace_ready_person_ms", median(person), "ms")
+	out.atMost("workspace_ready_ratio", median(serviceAccount)/median(person), "ratio", workspaceReadyBound)
+
+	out.show("serve_start_ms", started, "ms")
+	memory, err := residentMebibytes(warrantgate.PID())
+	if err != nil {
+		return err
+	}
+	out.atMost("idle_rss_mib", memory, "MiB", idleMemoryBound)
+	return nil
+}
+
+// startWarrantgate installs and starts warrantgate, and returns in how many milliseconds it was ready.
+func startWarrantgate(ctx context.Context, kcp *kcptest.Server) (*kcptest.Warrantgate, float64, error) {
+	binary, err := kcptest.Asset(kcptest.WarrantgateEnv)
+	if err != nil {
+		return nil, 0, err
+	}
+	warrantgate, err := kcptest.PrepareWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary})
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := warrantgate.Install(ctx); err != nil {
+		return nil, 0, err
+	}
+	start := time.Now()
+	err = warrantgate.Start(ctx)
+	return warrantgate, milliseconds(time.Since(start)), err
+}
+
+// race is a person and a service account with the same rights in one workspace, who create workspaces there.
+//
+// The person's workspaces are those "without warrantgate", although one is installed: kcp does not call it for them,
+// which is checked each time. With it uninstalled for the person's half, the two could not take turns, as kcp takes up
+// admission policies with a delay of seconds, and with one half after the other each would meet another kcp: it gets
+// slower with every workspace, and faster as it warms up. What kcp itself does with the registration on a person's
+// request, the evaluation of a few conditions, is a matter of microseconds.
+type race struct {
+	serviceAccount, person client.Client
+	watch                  watch.Interface
+}
+
+// racer is one of the two.
+type racer struct {
+	name   string
+	client client.Client
+	took   *[]float64
+	// isRewritten says whether kcp has to call warrantgate for its workspaces, or must not.
+	isRewritten bool
+}
+
+func prepareRace(ctx context.Context, kcp *kcptest.Server) (*race, error) {
+	const name, path = "provider", "root:provider"
+	root := kcp.Admin("root")
+	if _, err := kcptest.CreateWorkspace(ctx, root, name); err != nil {
+		return nil, err
+	}
+	if _, err := kcptest.WaitReady(ctx, root, name); err != nil {
+		return nil, err
+	}
+	admin := kcptest.In(root, path)
+	account, err := kcptest.ServiceAccount(ctx, admin, metav1.NamespaceDefault, "bot")
+	if err != nil {
+		return nil, err
+	}
+	subject := kcptest.ServiceAccountSubject(metav1.NamespaceDefault, "bot")
+	if err := kcptest.Grant(ctx, admin, subject, kcptest.CreatorRules()...); err != nil {
+		return nil, err
+	}
+	if err := kcptest.Grant(ctx, admin, kcptest.User("alice"), kcptest.CreatorRules()...); err != nil {
+		return nil, err
+	}
+	r := &race{}
+	if r.serviceAccount, err = kcptest.NewClient(account); err != nil {
+		return nil, err
+	}
+	if r.person, err = kcptest.NewClient(kcp.Person(path, "alice")); err != nil {
+		return nil, err
+	}
+	r.watch, err = kcptest.WatchWorkspaces(ctx, admin)
+	return r, err
+}
+
+// run returns how many milliseconds each measured workspace took to be Ready. The two take turns, one workspace at a
+// time, and who begins alternates.
+func (r *race) run(ctx context.Context, warrantgate *kcptest.Warrantgate) (serviceAccount, person []float64, err error) {
+	defer r.watch.Stop()
+	racers := []*racer{
+		{name: "person", client: r.person, took: &person},
+		{name: "service-account", client: r.serviceAccount, took: &serviceAccount, isRewritten: true},
+	}
+	for i := range warmUps + pairs {
+		if i%5 == 0 {
+			progress("workspaces: %d of %d pairs", i, warmUps+pairs)
+		}
+		for _, racer := range racers {
+			before, err := warrantgate.Metric(ctx, admissions, nil)
+			if err != nil {
+				return nil, nil, err
+			}
+			name := fmt.Sprintf("%s-%d", racer.name, i)
+			took, err := r.timeToReady(ctx, racer.client, name)
+			if err != nil {
+				return nil, nil, err
+			}
+			after, err := warrantgate.Metric(ctx, admissions, nil)
+			if err != nil {
+				return nil, nil, err
+			}
+			if called := after > before; called != racer.isRewritten {
+				return nil, nil, fmt.Errorf("that kcp called warrantgate for workspace %s is %t", name, called)
+			}
+			if i >= warmUps {
+				*racer.took = append(*racer.took, milliseconds(took))
+			}
+		}
+		slices.Reverse(racers)
+	}
+	return serviceAccount, person, nil
+}
+
+// timeToReady creates a workspace and returns after which time an onlooker saw it Ready.
+func (r *race) timeToReady(ctx context.Context, c client.Client, name string) (time.Duration, error) {
+	ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	kcptest.OfType("root", "universal")(ws)
+	start := time.Now()
+	if err := c.Create(ctx, ws); err != nil {
+		return 0, fmt.Errorf("create workspace %s: %w", name, err)
+	}
+	for event := range r.watch.ResultChan() {
+		seen, ok := event.Object.(*tenancyv1alpha1.Workspace)
+		if !ok {
+			return 0, fmt.Errorf("watch workspaces: %s: %v", event.Type, event.Object)
+		}
+		if seen.Name == name && seen.Status.Phase == corev1alpha1.LogicalClusterPhaseReady {
+			return time.Since(start), nil
+		}
+	}
+	return 0, fmt.Errorf("the watch ended before workspace %s was Ready: %w", name, ctx.Err())
+}
+
+// waitIdle waits until warrantgate has written the Events of what it did, after which it has nothing to do. The first
+// ones may be missing: until warrantgate has found that it may write Events, it writes none.
+func waitIdle(ctx context.Context, warrantgate *kcptest.Warrantgate) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var written float64
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		var err error
+		written, err = warrantgate.Metric(ctx, "warrantgate_events_total", map[string]string{"outcome": "written"})
+		return written >= pairs, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %d Events, %v written: %w", pairs, written, err)
+	}
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

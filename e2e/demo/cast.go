@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+const (
+	// Everything happens in the workspace home; what is created are its children.
+	homeName = "provider"
+	home     = "root:" + homeName
+
+	accountNamespace = "default"
+	accountName      = "bot"
+	personName       = "alice"
+
+	// Workspaces: of the person, and of the service account before and after warrantgate was there.
+	ofPerson, before, after = "people", "before", "after"
+)
+
+// demo is who takes part.
+type demo struct {
+	kcp         *kcptest.Server
+	warrantgate *kcptest.Warrantgate // once it runs
+	// account is a service account in home, person an ordinary user with the same rights there.
+	account, person *rest.Config
+}
+
+// setUp starts kcp and makes one workspace with a service account and a person in it.
+func (d *demo) setUp(ctx context.Context) error {
+	heading("A kcp of its own, with embedded etcd")
+	binary, err := kcptest.Asset(kcptest.KCPEnv)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if d.kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: binary}); err != nil {
+		return err
+	}
+	say("kcp is ready at %s after %s. Its data and logs are in DIR=%s.", d.kcp.URL(), seconds(time.Since(start)), d.kcp.Dir())
+
+	root := d.kcp.Admin("root")
+	if _, err := kcptest.CreateWorkspace(ctx, root, homeName); err != nil {
+		return err
+	}
+	if _, err := kcptest.WaitReady(ctx, root, homeName); err != nil {
+		return err
+	}
+	admin := kcptest.In(root, home)
+	if d.account, err = kcptest.ServiceAccount(ctx, admin, accountNamespace, accountName); err != nil {
+		return err
+	}
+	d.person = d.kcp.Person(home, personName)
+	if err := kcptest.Grant(ctx, admin, kcptest.ServiceAccountSubject(accountNamespace, accountName), kcptest.CreatorRules()...); err != nil {
+		return err
+	}
+	readEvents := kcptest.Rule("", []string{"events"}, []string{"list"})
+	if err := kcptest.Grant(ctx, admin, kcptest.User(personName), append(kcptest.CreatorRules(), readEvents)...); err != nil {
+		return err
+	}
+	say("In workspace %s, service account %s/%s and a person, %s, have the same right: to create workspaces.",
+		home, accountNamespace, accountName, personName)
+	return nil
+}
+
+func (d *demo) cleanUp() error {
+	var err error
+	if d.warrantgate != nil {
+		err = d.warrantgate.Stop()
+	}
+	if d.kcp != nil {
+		err = errors.Join(err, d.kcp.Stop())
+	}
+	if err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+// forgedOwner would make kcp act as a member of system:masters, whom nothing is refused.
+const forgedOwner = `{"username":"root-boss","groups":["system:masters"]}`
+
+func forge(ctx context.Context, d *demo) error {
+	ws, err := kcptest.GetWorkspace(ctx, d.person, ofPerson)
+	if err != nil {
+		return err
+	}
+	c, err := kcptest.NewClient(d.person)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{kcptest.OwnerAnnotation: forgedOwner},
+	}})
+	if err != nil {
+		return err
+	}
+	say("%s may change her workspace %q, and tries to have kcp act as an administrator for it:", personName, ofPerson)
+	quote("PATCH " + kcptest.OwnerAnnotation + ": " + forgedOwner)
+	err = c.Patch(ctx, ws.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	if err := refused(err, kcptest.OwnerAnnotation); err != nil {
+		return err
+	}
+	now, err := kcptest.GetWorkspace(ctx, d.person, ofPerson)
+	if err != nil {
+		return err
+	}
+	if was, is := ws.Annotations[kcptest.OwnerAnnotation], now.Annotations[kcptest.OwnerAnnotation]; was != is {
+		return fmt.Errorf("the recorded owner changed from %s to %s", was, is)
+	}
+
+	const name, claim = "claimed", "root:default:boss"
+	say("She creates a workspace and claims at once that another made it:")
+	quote("CREATE workspace " + name + " with " + kcptest.CreatedByAnnotation + ": " + claim)
+	_, err = kcptest.CreateWorkspace(ctx, d.person, name, kcptest.WithAnnotation(kcptest.CreatedByAnnotation, claim))
+	if err := refused(err, kcptest.CreatedByAnnotation); err != nil {
+		return err
+	}
+	if _, err := kcptest.GetWorkspace(ctx, d.person, name); !apierrors.IsNotFound(err) {
+		return fmt.Errorf("workspace %q was refused and should not be there: %w", name, err)
+	}
+	return nil
+}
+
+// refused shows a refusal, as kubectl would, if it is one that names who tried to change what.
+func refused(err error, annotation string) error {
+	if !apierrors.IsForbidden(err) {
+		return fmt.Errorf("a forgery was not refused as forbidden: %w", err)
+	}
+	for _, part := range []string{`"` + personName + `"`, annotation} {
+		if !strings.Contains(err.Error(), part) {
+			return fmt.Errorf("the refusal does not name %s: %w", part, err)
+		}
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return err
+	}
+	say("Refused:")
+	quote(fmt.Sprintf("Error from server (%s): %s", status.Status().Reason, status.Status().Message))
+	return nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+func installAndServe(ctx context.Context, d *demo) error {
+	binary, err := kcptest.Asset(kcptest.WarrantgateEnv)
+	if err != nil {
+		return err
+	}
+	// Text is easier on the eye than JSON.
+	warrantgate, err := kcptest.PrepareWarrantgate(ctx, d.kcp, kcptest.WarrantgateOptions{Binary: binary, Args: []string{"--log-format=text"}})
+	if err != nil {
+		return err
+	}
+	say("An administrator of kcp installs it, once:")
+	install := exec.CommandContext(ctx, binary, "install", "kcp",
+		"--kubeconfig="+d.kcp.AdminKubeconfig(), "--context=root",
+		"--url="+warrantgate.URL(), "--ca-file="+warrantgate.CAFile(),
+		"--shard-kubeconfig="+d.kcp.AdminKubeconfig(), "--shard-context=system:admin",
+		"--user="+kcptest.WarrantgateUser)
+	d.showCommand(install.Args)
+	output, err := install.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, output)
+	}
+	d.show(string(output))
+	if err := warrantgate.WaitInstalled(ctx); err != nil {
+		return err
+	}
+
+	if err := warrantgate.Start(ctx); err != nil {
+		return err
+	}
+	d.warrantgate = warrantgate
+	say("It is served by the user %q, known to kcp by a client certificate:", kcptest.WarrantgateUser)
+	d.showCommand(warrantgate.ServeCommand())
+	log, err := eventsOn(ctx, warrantgate)
+	if err != nil {
+		return err
+	}
+	say("Its log, without that of its libraries:")
+	d.show(log)
+	return notAdministrator(ctx, d)
+}
+
+// eventsOn waits until warrantgate has found that it may write Events, and returns what it logged itself.
+func eventsOn(ctx context.Context, warrantgate *kcptest.Warrantgate) (string, error) {
+	var log []byte
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		var err error
+		log, err = os.ReadFile(warrantgate.LogFile())
+		return bytes.Contains(log, []byte("Events are on")), err
+	})
+	if err != nil {
+		return "", fmt.Errorf("wait for Events: %w\n%s", err, log)
+	}
+	own := ""
+	for line := range strings.Lines(string(log)) {
+		if !strings.Contains(line, "logger=controller-runtime") {
+			own += line
+		}
+	}
+	return own, nil
+}
+
+// notAdministrator asks kcp who warrantgate serves as, and what that user may do.
+func notAdministrator(ctx context.Context, d *demo) error {
+	c, err := kcptest.NewClient(d.kcp.Person(home, kcptest.WarrantgateUser))
+	if err != nil {
+		return err
+	}
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(ctx, self); err != nil {
+		return err
+	}
+	if groups := self.Status.UserInfo.Groups; !slices.Equal(groups, []string{user.AllAuthenticated}) {
+		return fmt.Errorf("warrantgate serves in groups %q, not as an ordinary user", groups)
+	}
+	may := map[string]bool{}
+	for _, asked := range []authorizationv1.ResourceAttributes{
+		{Verb: "create", Version: "v1", Resource: "events", Namespace: "default"},
+		{Verb: "update", Group: "tenancy.kcp.io", Version: "v1alpha1", Resource: "workspaces"},
+		{Verb: "get", Version: "v1", Resource: "secrets", Namespace: "default"},
+		{Verb: "*", Group: "*", Version: "*", Resource: "*"},
+	} {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &asked}}
+		if err := c.Create(ctx, review); err != nil {
+			return err
+		}
+		may[asked.Resource] = review.Status.Allowed
+	}
+	if !may["events"] || may["workspaces"] || may["secrets"] || may["*"] {
+		return errors.New("warrantgate may do more, or less, than write Events: " + fmt.Sprint(may))
+	}
+	say("kcp says of this user: groups %q, may create events; may not update workspaces, nor get secrets, nor do everything. "+
+		"It is no administrator.", self.Status.UserInfo.Groups)
+	return nil
+}

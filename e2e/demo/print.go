@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// width is that of a terminal in which nothing is to be broken by the terminal itself.
+	width = 100
+	// pollInterval is how often is looked whether something has come about.
+	pollInterval = 25 * time.Millisecond
+)
+
+// heading begins a step.
+func heading(text string) {
+	fmt.Printf("\n%s\n%s\n", text, strings.Repeat("-", utf8.RuneCountInString(text)))
+}
+
+// say tells something in a sentence.
+func say(format string, args ...any) {
+	fmt.Println(fold(fmt.Sprintf(format, args...), "  ", "  "))
+}
+
+// quote shows the text of another program, line by line.
+func quote(text string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \n")
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		fmt.Println(fold(line, "      ", "          "+indent))
+	}
+}
+
+// show shows what warrantgate prints.
+func (d *demo) show(text string) {
+	quote(d.shorten(text))
+}
+
+// showCommand shows a command line, so that it could be typed where DIR is set.
+func (d *demo) showCommand(args []string) {
+	line := "$ " + filepath.Base(args[0])
+	for _, arg := range args[1:] {
+		if strings.HasPrefix(arg, "-") {
+			line += ` \` + "\n    "
+		} else {
+			line += " "
+		}
+		line += arg
+	}
+	d.show(line)
+}
+
+// shorten leaves the long name of the temporary directory out.
+func (d *demo) shorten(text string) string {
+	return strings.ReplaceAll(text, d.kcp.Dir(), "$DIR")
+}
+
+// fold breaks a line at blanks. What has no blanks to break at stays whole.
+func fold(line, first, further string) string {
+	var text strings.Builder
+	text.WriteString(first)
+	column, empty := utf8.RuneCountInString(first), true
+	for i, word := range strings.Split(line, " ") {
+		length := utf8.RuneCountInString(word)
+		if i > 0 {
+			if column+1+length > width && !empty {
+				text.WriteString("\n" + further)
+				column = utf8.RuneCountInString(further)
+			} else {
+				text.WriteString(" ")
+				column++
+			}
+		}
+		text.WriteString(word)
+		column += length
+		empty = empty && word == ""
+	}
+	return text.String()
+}
+
+func seconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}
