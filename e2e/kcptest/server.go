@@ -11,9 +11,13 @@ import (
 	"strings"
 	"sync"
 
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // startAttempts is how often kcp is started when another process takes one of its ports in between.
@@ -106,8 +110,30 @@ func (s *Server) start(ctx context.Context) error {
 	if err := s.process.waitReady(ctx, s.url+"/readyz", probeConfig); err != nil {
 		return err
 	}
-	s.raw, err = clientcmd.LoadFromFile(s.AdminKubeconfig())
-	return err
+	if s.raw, err = clientcmd.LoadFromFile(s.AdminKubeconfig()); err != nil {
+		return err
+	}
+	return s.waitBootstrapped(ctx)
+}
+
+// waitBootstrapped waits until workspaces can be created under root. kcp is ready somewhat before it has noticed the
+// workspace types that it brings along.
+func (s *Server) waitBootstrapped(ctx context.Context) error {
+	c, err := NewClient(s.Admin("root"))
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
+		OfType("root", "universal")(ws)
+		last = c.Create(ctx, ws, client.DryRunAll)
+		return last == nil, s.Alive()
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("wait until workspaces can be created: %w", err), last)
+	}
+	return nil
 }
 
 // Stop ends kcp and removes its directory.

@@ -221,7 +221,8 @@ func TestPolicyAndGateSayTheSame(t *testing.T) {
 	for name, change := range map[string]struct{ old, new *unstructured.Unstructured }{
 		"an update": {object(annotations(ownerKey, rawPerson)), object(annotations(ownerKey, rawAdmin))},
 		"an update that also leaves out where the object lives": {object(annotations(ownerKey, rawPerson)), object(nil)},
-		"a create": {nil, object(annotations(createdBy, "bob"))},
+		"a create":                               {nil, object(annotations(createdBy, "bob"))},
+		"a create of which it is not said where": {nil, object(map[string]any{createdBy: "bob"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attributes := versioned(change.new, nil, admission.Create, alice)

@@ -63,8 +63,12 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	case slices.Contains(request.UserInfo.Groups, systemGroup):
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "System", Details: details}
 	}
-	message := fmt.Sprintf("user %q tried to change %s of workspace %q in logical cluster %q: %s; %s",
-		request.UserInfo.Username, strings.Join(changed, ", "), workspace.object.Name, workspace.cluster, whyGuarded, whatToDo)
+	where := ""
+	if !workspace.cluster.Empty() {
+		where = fmt.Sprintf(" in logical cluster %q", workspace.cluster)
+	}
+	message := fmt.Sprintf("user %q tried to change %s of workspace %q%s: %s; %s",
+		request.UserInfo.Username, strings.Join(changed, ", "), workspace.object.Name, where, whyGuarded, whatToDo)
 	return webhooks.Answer{
 		Decision: webhooks.Denied, Reason: ownerChangeRefused, Message: message, Details: details,
 		Events: []events.Event{workspace.event(corev1.EventTypeWarning, ownerChangeRefused, "%s", sentence(message))},

@@ -148,12 +148,14 @@ func integrityPolicy(mode v1alpha1.Mode) client.Object {
 				{Name: "before", Expression: celBefore},
 				{Name: "after", Expression: celAfter},
 				{Name: "changed", Expression: changedKeys("variables.before", "variables.after")},
+				{Name: "cluster", Expression: "variables.after[?'kcp.io/cluster'].orValue(variables.before[?'kcp.io/cluster'].orValue(''))"},
+				// On create kcp tells webhooks, but not policies, where the object is going to live.
+				{Name: "where", Expression: `variables.cluster == '' ? '' : ' in logical cluster "' + variables.cluster + '"'`},
 			},
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: "size(variables.changed) == 0",
 				MessageExpression: fmt.Sprintf(`'user "' + request.userInfo.username + '" tried to change ' + variables.changed.join(', ') + `+
-					`' of workspace "' + request.name + '" in logical cluster "' + `+
-					`variables.after[?'kcp.io/cluster'].orValue(variables.before[?'kcp.io/cluster'].orValue('')) + '": %s; %s'`, whyGuarded, whatToDo),
+					`' of workspace "' + request.name + '"' + variables.where + ': %s; %s'`, whyGuarded, whatToDo),
 				Reason: ptr.To(metav1.StatusReasonForbidden),
 			}},
 		},
