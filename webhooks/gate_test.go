@@ -302,10 +302,9 @@ func TestEachVerdictIsOneLineInTheLog(t *testing.T) {
 	})
 	server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
 	ask(t, server, "", review(withUID("log-1")))
-	want := []string{`{"logger":"admission","level":0,"msg":"verdict","object":{"name":"team-a"},"namespace":"","name":"team-a",` +
-		`"resource":{"group":"tenancy.kcp.io","version":"v1alpha1","resource":"workspaces"},"user":"alice","requestID":"log-1",` +
-		`"gate":"TestEachVerdictIsOneLineInTheLog","decision":"denied","reason":"OwnerChangeRefused","mode":"Enforce",` +
-		`"decisionID":"log-1","operation":"UPDATE","message":"not yours","cloudAnswer":"what only the operator may see"}`}
+	want := []string{`{"logger":"admission","level":0,"msg":"verdict","gate":"TestEachVerdictIsOneLineInTheLog","decision":"denied",` +
+		`"reason":"OwnerChangeRefused","mode":"Enforce","decisionID":"log-1","operation":"UPDATE","resource":"workspaces",` +
+		`"namespace":"","name":"team-a","user":"alice","message":"not yours","cloudAnswer":"what only the operator may see"}`}
 	if diff := cmp.Diff(want, logged.take("log-1")); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -55,7 +56,16 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	if err != nil {
 		return undecodable(err)
 	}
-	changed := guardedChanges(request.Operation, workspace.old.Annotations, workspace.object.Annotations)
+	var old metadata
+	if workspace.exists {
+		if old, err = decodeMetadata(request.OldObject.Raw); err != nil {
+			return undecodable(fmt.Errorf("decode the workspace as it was: %w", err))
+		}
+	}
+	if workspace.cluster.Empty() { // an update need not repeat the annotation by which kcp says where an object lives
+		workspace.cluster = logicalcluster.Name(old.Annotations[logicalcluster.AnnotationKey])
+	}
+	changed := guardedChanges(request.Operation, old.Annotations, workspace.object.Annotations)
 	details := []any{"cluster", workspace.cluster, "changed", changed}
 	switch {
 	case len(changed) == 0:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -46,8 +47,10 @@ const (
 type reviewed struct {
 	// cluster is the logical cluster that holds the Workspace.
 	cluster logicalcluster.Name
-	// object is the Workspace after the request, old before it; empty where the Workspace is being created.
-	object, old metadata
+	// object is the Workspace after the request.
+	object metadata
+	// exists is false where the request is to create it.
+	exists bool
 }
 
 // metadata is as much of a Workspace as the gates look at. The rest, which is most of it, is not decoded.
@@ -58,25 +61,17 @@ type metadata struct {
 	Annotations     map[string]string `json:"annotations"`
 }
 
-// decode reads a Workspace before and after the request.
+// decode reads a Workspace as it is going to be.
 func decode(request admission.Request) (reviewed, error) {
 	object, err := decodeMetadata(request.Object.Raw)
 	if err != nil {
 		return reviewed{}, fmt.Errorf("decode the workspace: %w", err)
 	}
-	r := reviewed{object: object}
-	if len(request.OldObject.Raw) > 0 {
-		if r.old, err = decodeMetadata(request.OldObject.Raw); err != nil {
-			return reviewed{}, fmt.Errorf("decode the workspace as it was: %w", err)
-		}
-	}
-	// An update need not repeat the annotation by which kcp says where an object lives.
-	for _, annotations := range []map[string]string{r.object.Annotations, r.old.Annotations} {
-		if r.cluster.Empty() {
-			r.cluster = logicalcluster.Name(annotations[logicalcluster.AnnotationKey])
-		}
-	}
-	return r, nil
+	return reviewed{
+		cluster: logicalcluster.Name(object.Annotations[logicalcluster.AnnotationKey]),
+		object:  object,
+		exists:  request.Operation != admissionv1.Create,
+	}, nil
 }
 
 func decodeMetadata(raw []byte) (metadata, error) {
@@ -97,7 +92,7 @@ func (r reviewed) event(eventType, reason, format string, args ...any) events.Ev
 		APIVersion: tenancyv1alpha1.SchemeGroupVersion.String(), Kind: "Workspace",
 		Name: r.object.Name, UID: r.object.UID, ResourceVersion: r.object.ResourceVersion,
 	}
-	if r.old.UID == "" {
+	if !r.exists {
 		object = corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"}
 	}
 	return events.Event{
