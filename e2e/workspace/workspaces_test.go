@@ -218,7 +218,7 @@ func (p place) createAs(ctx context.Context, owner authenticationv1.UserInfo, na
 	create(ctx, p.server.ShardAdmin(p.path), name, append(options, kcptest.WithAnnotation(kcptest.OwnerAnnotation, string(annotation)))...)
 }
 
-// reasonsOf lists the reasons of the Events of a workspace.
+// reasonsOf lists types and reasons of the Events of a workspace, each once: kcp may ask twice, see placements.
 func (p place) reasonsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) []string {
 	GinkgoHelper()
 	events, err := kcptest.Events(ctx, p.admin(), ws)
@@ -228,5 +228,5 @@ func (p place) reasonsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) []s
 		reasons = append(reasons, events[i].Type+" "+events[i].Reason)
 	}
 	slices.Sort(reasons)
-	return reasons
+	return slices.Compact(reasons)
 }
