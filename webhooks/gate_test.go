@@ -310,6 +310,15 @@ func TestEachVerdictIsOneLineInTheLog(t *testing.T) {
 	}
 }
 
+func TestWhatPassesIsLoggedForThoseWhoAsk(t *testing.T) {
+	server := serve(t, webhooks.Handler(gateSaying(t, webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}), v1alpha1.Enforce, &fakeRecorder{}))
+	ask(t, server, "", review(withUID("log-3")))
+	got := logged.take("log-3")
+	if len(got) != 1 || !strings.Contains(got[0], `"level":1,"msg":"verdict"`) {
+		t.Errorf("log = %q, want one verdict, on level 1", got)
+	}
+}
+
 func TestAPanicIsInTheLogWithItsStack(t *testing.T) {
 	gate := &fakeGate{t: t, review: func(context.Context, admission.Request) webhooks.Answer { panic("boom") }}
 	ask(t, serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{})), "", review(withUID("log-2")))

@@ -32,7 +32,7 @@ import (
 var logged = &lines{}
 
 func TestMain(m *testing.M) {
-	logf.SetLogger(funcr.NewJSON(logged.add, funcr.Options{}))
+	logf.SetLogger(funcr.NewJSON(logged.add, funcr.Options{Verbosity: 1}))
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {

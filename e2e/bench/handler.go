@@ -18,16 +18,45 @@ const (
 	p50RatioBound        = 1.3
 	throughputRatioBound = 0.75
 
+	// Each server is a process of its own: how fast one is differs from start to start by more than within a run.
+	servers = 6
 	// Latency is measured by one client, as kcp places one workspace after the other.
-	latencyRounds, callsPerRound = 60, 100
+	latencyRounds, callsPerRound = 10, 100
 	// Throughput is measured by several at once. Each may be busy for the time of a round.
-	throughputRounds, clients = 40, 8
+	throughputRounds, clients = 10, 8
 	roundTime                 = 200 * time.Millisecond
+	// warmUpRounds come first with each server and are not counted.
+	warmUpRounds = 2
 )
+
+// comparison is what was measured of each of the two handlers, by path.
+type comparison struct {
+	micros, perSecond map[string][]float64
+}
 
 // measureHandler compares the rewrite's handler with one that does nothing, on one server. The two take turns in short
 // rounds, and who begins alternates, so that whatever else the machine does meets both alike.
-func measureHandler(ctx context.Context, out *figures, logFile string) (err error) {
+func measureHandler(ctx context.Context, out *figures, logFile string) error {
+	measured := comparison{micros: map[string][]float64{}, perSecond: map[string][]float64{}}
+	for i := range servers {
+		progress("owner-rewrite handler against one that does nothing: server %d of %d", i+1, servers)
+		if err := measured.add(ctx, logFile); err != nil {
+			return err
+		}
+	}
+	measured.show(out)
+
+	reviews, err := newReviews(0)
+	if err != nil {
+		return err
+	}
+	out.show("rewrite_handler_allocs", allocations(ctx, rewritePath, reviews), "allocs")
+	out.show("noop_handler_allocs", allocations(ctx, noopPath, reviews), "allocs")
+	return nil
+}
+
+// add measures on one more server.
+func (c comparison) add(ctx context.Context, logFile string) (err error) {
 	server, err := startServer(ctx, logFile)
 	if err != nil {
 		return err
@@ -44,17 +73,28 @@ func measureHandler(ctx context.Context, out *figures, logFile string) (err erro
 	if err := callers[0].verify(ctx); err != nil {
 		return err
 	}
-	progress("owner-rewrite handler against one that does nothing: latency")
-	if err := latency(ctx, callers[0], out); err != nil {
+	if err := c.latency(ctx, callers[0]); err != nil {
 		return err
 	}
-	progress("owner-rewrite handler against one that does nothing: throughput of %d clients", clients)
-	if err := throughput(ctx, callers, out); err != nil {
-		return err
+	return c.throughput(ctx, callers)
+}
+
+func (c comparison) show(out *figures) {
+	rewrite, noop := c.micros[rewritePath], c.micros[noopPath]
+	out.show("rewrite_p50_us", median(rewrite), "us")
+	out.show("noop_p50_us", median(noop), "us")
+	out.show("rewrite_p99_us", quantile(rewrite, 0.99), "us")
+	out.show("noop_p99_us", quantile(noop, 0.99), "us")
+	out.atMost("rewrite_p50_ratio", median(rewrite)/median(noop), "ratio", p50RatioBound)
+
+	rewrite, noop = c.perSecond[rewritePath], c.perSecond[noopPath]
+	ratios := make([]float64, len(rewrite))
+	for round := range ratios {
+		ratios[round] = rewrite[round] / noop[round]
 	}
-	out.show("rewrite_handler_allocs", allocations(ctx, rewritePath, callers[0].reviews), "allocs")
-	out.show("noop_handler_allocs", allocations(ctx, noopPath, callers[0].reviews), "allocs")
-	return nil
+	out.show("rewrite_throughput_rps", median(rewrite), "requests/s")
+	out.show("noop_throughput_rps", median(noop), "requests/s")
+	out.atLeast("rewrite_throughput_ratio", median(ratios), "ratio", throughputRatioBound)
 }
 
 // turns are the two handlers in the order of a round.
@@ -65,51 +105,35 @@ func turns(round int) []string {
 	return []string{rewritePath, noopPath}
 }
 
-func latency(ctx context.Context, caller *caller, out *figures) error {
-	micros := map[string][]float64{}
-	for round := range latencyRounds + 2 {
+func (c comparison) latency(ctx context.Context, caller *caller) error {
+	for round := range warmUpRounds + latencyRounds {
 		for _, path := range turns(round) {
 			for range callsPerRound {
 				start := time.Now()
 				if _, err := caller.call(ctx, path); err != nil {
 					return err
 				}
-				if took := time.Since(start); round >= 2 { // the first two rounds warm up
-					micros[path] = append(micros[path], float64(took.Nanoseconds())/1e3)
+				if took := time.Since(start); round >= warmUpRounds {
+					c.micros[path] = append(c.micros[path], float64(took.Nanoseconds())/1e3)
 				}
 			}
 		}
 	}
-	rewrite, noop := micros[rewritePath], micros[noopPath]
-	out.show("rewrite_p50_us", median(rewrite), "us")
-	out.show("noop_p50_us", median(noop), "us")
-	out.show("rewrite_p99_us", quantile(rewrite, 0.99), "us")
-	out.show("noop_p99_us", quantile(noop, 0.99), "us")
-	out.atMost("rewrite_p50_ratio", median(rewrite)/median(noop), "ratio", p50RatioBound)
 	return nil
 }
 
-func throughput(ctx context.Context, callers []*caller, out *figures) error {
-	perSecond := map[string][]float64{}
-	for round := range throughputRounds + 2 {
+func (c comparison) throughput(ctx context.Context, callers []*caller) error {
+	for round := range warmUpRounds + throughputRounds {
 		for _, path := range turns(round) {
 			rate, err := rateOf(ctx, callers, path)
 			if err != nil {
 				return err
 			}
-			if round >= 2 {
-				perSecond[path] = append(perSecond[path], rate)
+			if round >= warmUpRounds {
+				c.perSecond[path] = append(c.perSecond[path], rate)
 			}
 		}
 	}
-	rewrite, noop := perSecond[rewritePath], perSecond[noopPath]
-	ratios := make([]float64, len(rewrite))
-	for round := range ratios {
-		ratios[round] = rewrite[round] / noop[round]
-	}
-	out.show("rewrite_throughput_rps", median(rewrite), "requests/s")
-	out.show("noop_throughput_rps", median(noop), "requests/s")
-	out.atLeast("rewrite_throughput_ratio", median(ratios), "ratio", throughputRatioBound)
 	return nil
 }
 

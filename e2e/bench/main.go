@@ -77,8 +77,7 @@ func serve(ctx context.Context, logFile string) error {
 	return serveHandlers(ctx, os.Stdin, os.Stdout)
 }
 
-// logTo logs to a file as "warrantgate serve" does, in JSON from level info on. One line a verdict is part of the price
-// of a verdict, so it is measured along with it.
+// logTo logs to a file as "warrantgate serve" does by default, in JSON from level info on.
 func logTo(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

@@ -37,8 +37,8 @@ const (
 	noopPath    = "/noop"
 )
 
-// handlers are what is compared. Both read, decode and answer AdmissionReviews by the same code of controller-runtime,
-// so they differ in the gate's own work only: deadline, decision, patch, log line, metrics and Events.
+// handlers are what is compared: the owner rewrite as "warrantgate serve" serves it, with its deadline, metrics and
+// Events, and the least that a webhook can cost, which is to have controller-runtime decode a request and answer it.
 func handlers(recorder webhooks.EventRecorder) map[string]http.Handler {
 	config := v1alpha1.Default()
 	mode := config.Workspace.OwnerRewrite.Mode

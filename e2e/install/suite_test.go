@@ -73,11 +73,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 }, NodeTimeout(3*time.Minute))
 
 // serve starts a warrantgate with a configuration, which nothing asks before it is installed, and takes it out of kcp again when the story has been told.
-func serve(ctx context.Context, configuration string) *kcptest.Warrantgate {
+func serve(ctx context.Context, configuration string, args ...string) *kcptest.Warrantgate {
 	GinkgoHelper()
 	binary, err := kcptest.Asset(kcptest.WarrantgateEnv)
 	Expect(err).NotTo(HaveOccurred())
-	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary, Configuration: configuration})
+	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary, Configuration: configuration, Args: args})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.Start(ctx)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { //nolint:contextcheck // the story's own context has ended by then

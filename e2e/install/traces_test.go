@@ -19,7 +19,7 @@ import (
 
 var _ = Describe("a verdict", func() {
 	It("is in kcp's audit log and in warrantgate's log under one decision id", func(ctx SpecContext) {
-		w := serve(ctx, "")
+		w := serve(ctx, "", "--log-level=debug")
 		install(ctx, w)
 		createAs(ctx, bot, "traced")
 

@@ -109,6 +109,8 @@ func (r *rewriting) serviceAccount() Owner {
 	}
 	home := logicalcluster.Name(homes[0])
 
+	createdBy := strings.Join([]string{home.String(), namespace, name}, ":")
+
 	self, kept := r.delegate()
 	delete(self.Extra, olderClusterNameKey)
 	self.Extra[ClusterNameKey] = []string{home.String()}
@@ -116,7 +118,7 @@ func (r *rewriting) serviceAccount() Owner {
 		self.Extra[ScopesKey] = append(slices.Clone(self.Extra[ScopesKey]), scope)
 	}
 
-	rewritten := Owner{Username: fmt.Sprintf("%s%s:%s:%s", globalServiceAccountPrefix, home, namespace, name)}
+	rewritten := Owner{Username: globalServiceAccountPrefix + createdBy}
 	if slices.Contains(r.owner.Groups, user.AllAuthenticated) {
 		rewritten.Groups = []string{user.AllAuthenticated}
 	}
@@ -133,7 +135,7 @@ func (r *rewriting) serviceAccount() Owner {
 
 	r.report.Reason = ServiceAccountRewritten
 	r.report.RequiredGroups = clause
-	r.report.CreatedBy = fmt.Sprintf("%s:%s:%s", home, namespace, name)
+	r.report.CreatedBy = createdBy
 	r.report.Message = fmt.Sprintf("service account %q of logical cluster %q is foreign in logical cluster %q; kcp acts as %q, backed by its warrant%s",
 		username, home, r.newCluster, rewritten.Username, note)
 	return rewritten

@@ -51,10 +51,7 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 
 	answer := webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
-		Details: []any{
-			"cluster", workspace.cluster, "createdBy", report.CreatedBy, "kept", report.Kept, "dropped", report.Dropped,
-			"requiredGroups", report.RequiredGroups, "privileged", report.Privileged,
-		},
+		Details: details(workspace, report),
 	}
 	if report.Reason.Rewritten() {
 		answer.Patches = []jsonpatch.JsonPatchOperation{
@@ -65,6 +62,29 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 	}
 	answer.Events = g.events(workspace, report)
 	return answer
+}
+
+// details are what a report says to operators beyond its message. What there is nothing of, and the fields about a single
+// request, which go from every service account's owner, are left out.
+func details(workspace reviewed, report identity.Report) []any {
+	details := []any{"cluster", workspace.cluster.String()}
+	add := func(key string, values ...string) {
+		if value := strings.Join(values, ", "); value != "" {
+			details = append(details, key, value)
+		}
+	}
+	var dropped []string
+	for _, drop := range report.Dropped {
+		if drop.Kind != identity.DroppedExtra {
+			dropped = append(dropped, fmt.Sprintf("%s %s (%s)", drop.Kind, drop.Name, drop.Reason))
+		}
+	}
+	add("createdBy", report.CreatedBy)
+	add("kept", report.Kept...)
+	add("dropped", dropped...)
+	add("requiredGroups", report.RequiredGroups...)
+	add("privileged", report.Privileged...)
+	return details
 }
 
 func (g *OwnerRewrite) events(workspace reviewed, report identity.Report) []events.Event {
@@ -117,9 +137,11 @@ func describeDropped(dropped []identity.Drop) string {
 	return "Not passed on to the owner: " + strings.Join(parts, "; ")
 }
 
+// pointerEscapes are those of JSON pointers, RFC 6901.
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
 func setAnnotation(key, value string) jsonpatch.JsonPatchOperation {
-	pointer := strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1") // RFC 6901
-	return jsonpatch.NewOperation("add", "/metadata/annotations/"+pointer, value)
+	return jsonpatch.NewOperation("add", "/metadata/annotations/"+pointerEscapes.Replace(key), value)
 }
 
 // sentence starts a report's message with a capital, as Events are read by themselves.

@@ -7,13 +7,13 @@ package workspace
 import (
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/kcp-dev/logicalcluster/v3"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-	kjson "sigs.k8s.io/json"
 
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
@@ -78,7 +78,7 @@ func decodeMetadata(raw []byte) (metadata, error) {
 	var object struct {
 		Metadata metadata `json:"metadata"`
 	}
-	err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &object)
+	err := json.Unmarshal(raw, &object)
 	return object.Metadata, err
 }
 
