@@ -60,8 +60,8 @@ type Answer struct {
 	Events []events.Event
 	// Committed runs once the answer holds: not on a dry run, and not where the gate only warns. For counting.
 	Committed func()
-	// Details are key-value pairs for the operator's log, which may say what the person must not see.
-	Details []any
+	// Details returns key-value pairs for the operator's log, which may say what the person must not see. May be nil.
+	Details func() []any
 }
 
 // Gate judges admission requests.
@@ -126,11 +126,15 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 	if !log.Enabled() {
 		return
 	}
-	log.Info("verdict", append([]any{
+	line := []any{
 		"gate", h.gate.Name(), "decision", decision.String(), "reason", answer.Reason, "mode", h.mode,
 		"decisionID", request.UID, "operation", request.Operation, "resource", request.Resource.Resource,
 		"namespace", request.Namespace, "name", request.Name, "user", request.UserInfo.Username, "message", answer.Message,
-	}, answer.Details...)...)
+	}
+	if answer.Details != nil {
+		line = append(line, answer.Details()...)
+	}
+	log.Info("verdict", line...)
 }
 
 // review turns a panic into a refusal of the one request that caused it.
@@ -143,9 +147,10 @@ func (h *handler) review(ctx context.Context, request admission.Request) (answer
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
+			stack := string(debug.Stack())
 			answer = Answer{
 				Decision: Undecided, Reason: "Panic", Message: "an internal error kept this request from being judged",
-				Details: []any{"panic", fmt.Sprint(cause), "stack", string(debug.Stack())},
+				Details: func() []any { return []any{"panic", fmt.Sprint(cause), "stack", stack} },
 			}
 		}
 	}()

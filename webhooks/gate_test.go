@@ -298,7 +298,7 @@ func TestAPanicLeavesTheNextRequestAlone(t *testing.T) {
 
 func TestEachVerdictIsOneLineInTheLog(t *testing.T) {
 	gate := gateSaying(t, webhooks.Answer{
-		Reason: "OwnerChangeRefused", Message: "not yours", Details: []any{"cloudAnswer", "what only the operator may see"},
+		Reason: "OwnerChangeRefused", Message: "not yours", Details: func() []any { return []any{"cloudAnswer", "what only the operator may see"} },
 	})
 	server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
 	ask(t, server, "", review(withUID("log-1")))

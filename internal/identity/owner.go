@@ -1,16 +1,16 @@
 package identity
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
-	kjson "sigs.k8s.io/json"
 )
 
 // Keys of the extra fields by which kcp decides where an identity is valid
@@ -69,6 +69,7 @@ type Owner struct {
 
 var (
 	errEmpty    = errors.New("it is empty")
+	errNoObject = errors.New("it is not a JSON object")
 	errNobody   = errors.New("it names no user")
 	errTooLarge = fmt.Errorf("it is larger than %d bytes", MaxOwnerBytes)
 )
@@ -93,13 +94,7 @@ func ParseOwner(raw string) (Owner, error) {
 }
 
 // String returns the owner in the form that kcp itself writes.
-func (o Owner) String() string {
-	raw, err := json.Marshal(o)
-	if err != nil { // strings, slices and maps of strings always marshal
-		return ""
-	}
-	return string(raw)
-}
+func (o Owner) String() string { return encode(o) }
 
 // InScope tells whether the identity itself is valid in the logical cluster, by kcp's rules: a service account in
 // its home, anybody within all of the scopes it carries. What its warrants are worth there is not asked.
@@ -141,12 +136,33 @@ func scopeOf(cluster logicalcluster.Name) string {
 	return scopePrefix + cluster.String()
 }
 
-// decodeStrictly is case-sensitive and refuses what encoding/json lets pass: kcp reads owners with the same
-// case-sensitive decoder, and two readers that disagree about an identity would be a way to forge one.
+// decodeStrictly is case-sensitive and refuses unknown and repeated fields: two readers that disagree about an identity
+// would be a way to forge one.
 func decodeStrictly(raw string, into any) error {
-	strict, err := kjson.UnmarshalStrict([]byte(raw), into)
-	if err != nil {
-		return err
+	err := json.Unmarshal([]byte(raw), into, json.RejectUnknownMembers(true))
+	var semantic *json.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &semantic):
+		return errors.New(strings.TrimPrefix(err.Error(), "jsontext: "))
+	case errors.Is(err, json.ErrUnknownName):
+		return fmt.Errorf("unknown field %q", semantic.JSONPointer)
+	case semantic.JSONPointer == "":
+		return errNoObject
+	default:
+		return fmt.Errorf("wrong type of value at %q", semantic.JSONPointer)
 	}
-	return errors.Join(strict...)
+}
+
+// asKCP encodes as encoding/json does, with which kcp writes owners.
+var asKCP = json.JoinOptions(json.Deterministic(true), json.FormatNilSliceAsNull(true),
+	jsontext.AllowInvalidUTF8(true), jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true))
+
+func encode(value any) string {
+	raw, err := json.Marshal(value, asKCP)
+	if err != nil { // strings, slices and maps of strings always marshal
+		return ""
+	}
+	return string(raw)
 }

@@ -392,32 +392,35 @@ func TestRewriteLeavesAsItIs(t *testing.T) {
 			raw: `null`, want: identity.Malformed, wantMessage: "the recorded owner cannot be read: it names no user",
 		},
 		"not JSON": {
-			raw: `{"username":`, want: identity.Malformed, wantMessage: "the recorded owner cannot be read: unexpected end of JSON input",
+			raw: `{"username":`, want: identity.Malformed, wantMessage: `the recorded owner cannot be read: unexpected EOF within "/username" after offset 12`,
+		},
+		"not an object": {
+			raw: `["alice"]`, want: identity.Malformed, wantMessage: "the recorded owner cannot be read: it is not a JSON object",
 		},
 		"a wrong type": {
 			raw:         `{"username":"alice","groups":"team-a"}`,
 			want:        identity.Malformed,
-			wantMessage: "the recorded owner cannot be read: json: cannot unmarshal string into Go struct field Owner.groups of type []string",
+			wantMessage: `the recorded owner cannot be read: wrong type of value at "/groups"`,
 		},
 		"an extra value that is no list": {
 			raw:         `{"username":"alice","extra":{"k":"v"}}`,
 			want:        identity.Malformed,
-			wantMessage: "the recorded owner cannot be read: json: cannot unmarshal string into Go struct field Owner.extra of type []string",
+			wantMessage: `the recorded owner cannot be read: wrong type of value at "/extra/k"`,
 		},
 		"a field in other case, which another reader might take for the same": {
 			raw:         `{"username":"alice","Username":"bob"}`,
 			want:        identity.Malformed,
-			wantMessage: `the recorded owner cannot be read: unknown field "Username"`,
+			wantMessage: `the recorded owner cannot be read: unknown field "/Username"`,
 		},
 		"a repeated field": {
 			raw:         `{"username":"alice","username":"bob"}`,
 			want:        identity.Malformed,
-			wantMessage: `the recorded owner cannot be read: duplicate field "username"`,
+			wantMessage: `the recorded owner cannot be read: duplicate object member name "username"`,
 		},
 		"an unknown field, which might restrict the owner": {
 			raw:         `{"username":"alice","notAfter":"2020-01-01"}`,
 			want:        identity.Malformed,
-			wantMessage: `the recorded owner cannot be read: unknown field "notAfter"`,
+			wantMessage: `the recorded owner cannot be read: unknown field "/notAfter"`,
 		},
 		"too large": {
 			raw:  serviceAccount(withExtra("example.com/x", strings.Repeat("x", identity.MaxOwnerBytes))).String(),

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -37,13 +36,7 @@ func ParseWarrant(raw string) (Warrant, error) {
 }
 
 // String returns the warrant in the form in which kcp reads it.
-func (w Warrant) String() string {
-	raw, err := json.Marshal(w)
-	if err != nil { // strings, slices and maps of strings always marshal
-		return ""
-	}
-	return string(raw)
-}
+func (w Warrant) String() string { return encode(w) }
 
 func (w Warrant) owner() Owner {
 	return Owner{Username: w.User, UID: w.UID, Groups: w.Groups, Extra: w.Extra}

@@ -117,7 +117,7 @@ func TestOwnerRewrite(t *testing.T) {
 		"an owner that cannot be read": {
 			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:`, clusterKey, newCluster),
 			wantReason:  "OwnerMalformed",
-			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", "The recorded owner cannot be read: unexpected end of JSON input " +
+			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", `The recorded owner cannot be read: unexpected EOF within "/username" after offset 35 ` +
 				"(OwnerMalformed). Initialization will fail if kcp has to act as this owner"}},
 		},
 		"a service account without a home": {
@@ -215,7 +215,7 @@ func TestOwnerNotice(t *testing.T) {
 		"an owner that is not JSON": {
 			owner: annotations(ownerKey, "bot", clusterKey, newCluster), wantReason: "OwnerMalformed",
 			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", "The recorded owner cannot be read: " +
-				"invalid character 'b' looking for beginning of value (OwnerMalformed). Initialization will fail if kcp has to act as this owner"}},
+				"invalid character 'b' at start of value (OwnerMalformed). Initialization will fail if kcp has to act as this owner"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

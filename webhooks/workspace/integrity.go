@@ -66,7 +66,7 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 		workspace.cluster = logicalcluster.Name(old.Annotations[logicalcluster.AnnotationKey])
 	}
 	changed := guardedChanges(request.Operation, old.Annotations, workspace.object.Annotations)
-	details := []any{"cluster", workspace.cluster, "changed", changed}
+	details := func() []any { return []any{"cluster", workspace.cluster, "changed", changed} }
 	switch {
 	case len(changed) == 0:
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Unchanged", Details: details}

@@ -41,7 +41,7 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 
 	answer := webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
-		Details: details(workspace, report),
+		Details: func() []any { return details(workspace, report) },
 	}
 	switch {
 	case report.Reason == identity.InScope && len(report.Privileged) > 0:

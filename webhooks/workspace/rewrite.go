@@ -51,7 +51,7 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 
 	answer := webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
-		Details: details(workspace, report),
+		Details: func() []any { return details(workspace, report) },
 	}
 	if report.Reason.Rewritten() {
 		answer.Patches = []jsonpatch.JsonPatchOperation{
