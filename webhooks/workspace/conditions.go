@@ -5,17 +5,18 @@ import (
 	"strings"
 
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
 )
 
 // Expressions in CEL by which the API server decides which requests are worth a call. They look at the text of the
 // owner and may let too much through, never too little; the gates read the owner properly.
 var (
 	// owner is the recorded owner as text, "" where there is none.
-	celOwner = annotation("object", ownerAnnotation)
+	celOwner = annotation("object", kcp.OwnerAnnotation)
 
 	// celPlaced is true of the one update in which kcp's scheduler picks the logical cluster.
 	celPlaced = fmt.Sprintf("%s != '' && %s != (oldObject == null ? '' : %s)",
-		annotation("object", clusterAnnotation), annotation("object", clusterAnnotation), annotation("oldObject", clusterAnnotation))
+		annotation("object", kcp.ClusterAnnotation), annotation("object", kcp.ClusterAnnotation), annotation("oldObject", kcp.ClusterAnnotation))
 
 	// celCurrent is true of updates that storage will take: the others end in a conflict after admission, and are sent
 	// again. kcp's scheduler has some of these, as it goes by a cache.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 )
 
@@ -33,10 +34,10 @@ var _ webhooks.Gate = &OwnerIntegrity{}
 
 // guardedOnUpdate are kcp's annotations that only the system may change. Next to the owner these are what a rewrite
 // rests on: the new owner is scoped to the logical cluster, and counts there as a member of the required groups.
-var guardedOnUpdate = []string{ownerAnnotation, clusterAnnotation, requiredGroupsAnnotation}
+var guardedOnUpdate = []string{kcp.OwnerAnnotation, kcp.ClusterAnnotation, kcp.RequiredGroupsAnnotation}
 
 // guardedOnCreate are those of them that kcp does not set, check or overwrite by itself when a Workspace is created.
-var guardedOnCreate = []string{clusterAnnotation}
+var guardedOnCreate = []string{kcp.ClusterAnnotation}
 
 // systemGroup is whom kcp's own controllers act as.
 const systemGroup = user.SystemPrivilegedGroup

@@ -11,6 +11,7 @@ import (
 
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 )
 
@@ -36,8 +37,8 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 	}
 	annotations := workspace.object.Annotations
 	// Nothing is rewritten here; the question is only what the domain has to say of the owner.
-	_, report := identity.Rewrite(annotations[ownerAnnotation],
-		logicalcluster.Name(annotations[clusterAnnotation]), annotations[requiredGroupsAnnotation], identity.Policy{})
+	_, report := identity.Rewrite(annotations[kcp.OwnerAnnotation],
+		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], identity.Policy{})
 
 	answer := webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,

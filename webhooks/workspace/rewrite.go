@@ -15,6 +15,7 @@ import (
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 )
 
@@ -46,8 +47,8 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 		return undecodable(err)
 	}
 	annotations := workspace.object.Annotations
-	owner, report := identity.Rewrite(annotations[ownerAnnotation],
-		logicalcluster.Name(annotations[clusterAnnotation]), annotations[requiredGroupsAnnotation], g.policy)
+	owner, report := identity.Rewrite(annotations[kcp.OwnerAnnotation],
+		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], g.policy)
 
 	answer := webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
@@ -55,7 +56,7 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 	}
 	if report.Reason.Rewritten() {
 		answer.Patches = []jsonpatch.JsonPatchOperation{
-			setAnnotation(ownerAnnotation, owner),
+			setAnnotation(kcp.OwnerAnnotation, owner),
 			setAnnotation(createdByAnnotation, report.CreatedBy),
 		}
 		answer.Committed = func() { countRewrite(report) }

@@ -19,16 +19,9 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Annotations on Workspaces that the gates read, guard or write.
+// Annotations of warrantgate on Workspaces.
 const (
-	// ownerAnnotation holds the owner that kcp acts as, JSON of authentication/v1 UserInfo.
-	ownerAnnotation = tenancyv1alpha1.ExperimentalWorkspaceOwnerAnnotationKey
-	// clusterAnnotation names the workspace's logical cluster. kcp's scheduler sets it before it makes the cluster.
-	clusterAnnotation = "internal.tenancy.kcp.io/cluster"
-	// requiredGroupsAnnotation holds the groups that one needs for access to the workspace. kcp copies it from the
-	// parent when a Workspace is created.
-	requiredGroupsAnnotation = "authorization.kcp.io/required-groups"
-	// annotationPrefix starts the names of warrantgate's own annotations.
+	// annotationPrefix starts the names of all of them.
 	annotationPrefix = "warrantgate.dev/"
 	// createdByAnnotation names for good who created a workspace whose owner was rewritten.
 	createdByAnnotation = annotationPrefix + "created-by"
