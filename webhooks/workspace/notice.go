@@ -46,10 +46,10 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 	}
 	switch {
 	case report.Reason == identity.InScope && len(report.Privileged) > 0:
-		answer.Reason = privilegedOwner
+		answer.Reason = events.PrivilegedOwner
 		answer.Message = fmt.Sprintf("the recorded owner carries an administrator's power (%s), with which kcp initializes this workspace; "+
 			"create workspaces with a scoped service account, or as a person without these groups", strings.Join(report.Privileged, ", "))
-		answer.Events = []events.Event{workspace.event(corev1.EventTypeWarning, privilegedOwner, "%s", sentence(answer.Message))}
+		answer.Events = []events.Event{workspace.event(corev1.EventTypeWarning, events.PrivilegedOwner, "%s", sentence(answer.Message))}
 		answer.Committed = privilegedOwners.Inc
 	case !report.Reason.Harmless():
 		answer.Events = []events.Event{unusableOwner(workspace, report)}

@@ -91,12 +91,12 @@ func details(workspace reviewed, report identity.Report) []any {
 func (g *OwnerRewrite) events(workspace reviewed, report identity.Report) []events.Event {
 	switch {
 	case report.Reason.Rewritten() && g.mode == v1alpha1.Warn:
-		return []events.Event{workspace.event(corev1.EventTypeWarning, ownerNotRewritten,
+		return []events.Event{workspace.event(corev1.EventTypeWarning, events.OwnerNotRewritten,
 			"The owner was left as it is, because the gate only warns. %s", sentence(report.Message))}
 	case report.Reason.Rewritten():
-		told := []events.Event{workspace.event(corev1.EventTypeNormal, ownerRewritten, "%s", sentence(report.Message))}
+		told := []events.Event{workspace.event(corev1.EventTypeNormal, events.OwnerRewritten, "%s", sentence(report.Message))}
 		if dropped := describeDropped(report.Dropped); dropped != "" {
-			told = append(told, workspace.event(corev1.EventTypeNormal, warrantDropped, "%s", dropped))
+			told = append(told, workspace.event(corev1.EventTypeNormal, events.WarrantDropped, "%s", dropped))
 		}
 		return told
 	case !report.Reason.Harmless():
@@ -107,7 +107,7 @@ func (g *OwnerRewrite) events(workspace reviewed, report identity.Report) []even
 
 // unusableOwner says why an owner was left as it is although kcp cannot work with it.
 func unusableOwner(workspace reviewed, report identity.Report) events.Event {
-	return workspace.event(corev1.EventTypeWarning, ownerNotRewritten,
+	return workspace.event(corev1.EventTypeWarning, events.OwnerNotRewritten,
 		"%s (%s). Initialization will fail if kcp has to act as this owner", sentence(report.Message), report.Reason)
 }
 

@@ -27,15 +27,6 @@ const (
 	createdByAnnotation = annotationPrefix + "created-by"
 )
 
-// Reasons of Events.
-const (
-	ownerRewritten     = "OwnerRewritten"
-	ownerNotRewritten  = "OwnerNotRewritten"
-	warrantDropped     = "WarrantDropped"
-	privilegedOwner    = "PrivilegedOwner"
-	ownerChangeRefused = "OwnerChangeRefused"
-)
-
 // reviewed is a Workspace under review.
 type reviewed struct {
 	// cluster is the logical cluster that holds the Workspace.

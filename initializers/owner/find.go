@@ -1,0 +1,103 @@
+package owner
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/tenancy"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/kcp"
+)
+
+const (
+	// workspacesExport is the APIExport, and the APIExportEndpointSlice of the same name, of Workspaces in root.
+	workspacesExport = tenancy.GroupName
+	// pageSize bounds how many Workspaces are held at once.
+	pageSize = 250
+)
+
+// Finder finds Workspaces on all shards, through the virtual workspaces of the APIExport tenancy.kcp.io: kcp answers
+// wildcard requests to shards to administrators only. It takes the right to content of that APIExport, in root.
+type Finder struct {
+	config *rest.Config
+	root   client.Client
+}
+
+// NewFinder returns a Finder for the kcp that config reaches.
+func NewFinder(config *rest.Config) (*Finder, error) {
+	inRoot, err := kcp.ConfigFor(config, kcp.Root)
+	if err != nil {
+		return nil, err
+	}
+	root, err := kcp.NewClient(inRoot)
+	if err != nil {
+		return nil, fmt.Errorf("client for root: %w", err)
+	}
+	return &Finder{config: inRoot, root: root}, nil
+}
+
+// Workspaces yields the Workspaces of a phase that were made before a time, shard by shard. A shard that does not answer
+// yields an error, and the others follow.
+func (f *Finder) Workspaces(ctx context.Context, phase corev1alpha1.LogicalClusterPhaseType, before time.Time) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
+	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
+		var slice apisv1alpha1.APIExportEndpointSlice
+		if err := f.root.Get(ctx, client.ObjectKey{Name: workspacesExport}, &slice); err != nil {
+			yield(nil, fmt.Errorf("find the shards (APIExportEndpointSlice %s in root): %w", workspacesExport, err))
+			return
+		}
+		for _, endpoint := range slice.Status.APIExportEndpoints {
+			for ws, err := range f.onShard(ctx, endpoint.URL, phase) {
+				if err == nil && !ws.CreationTimestamp.Time.Before(before) {
+					continue
+				}
+				if !yield(ws, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// onShard yields the Workspaces of a phase on one shard, page by page.
+func (f *Finder) onShard(ctx context.Context, url string, phase corev1alpha1.LogicalClusterPhaseType) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
+	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
+		config := rest.CopyConfig(f.config)
+		config.Host = strings.TrimSuffix(url, "/") + logicalcluster.Wildcard.RequestPath()
+		c, err := kcp.NewClient(config)
+		if err != nil {
+			yield(nil, fmt.Errorf("client for the workspaces at %s: %w", url, err))
+			return
+		}
+		page := client.ListOptions{Limit: pageSize}
+		client.MatchingLabels{tenancyv1alpha1.WorkspacePhaseLabel: string(phase)}.ApplyToList(&page)
+		for {
+			var list tenancyv1alpha1.WorkspaceList
+			if err := c.List(ctx, &list, &page); err != nil {
+				yield(nil, fmt.Errorf("list the workspaces at %s (this takes the right to apiexports/content of %s in root): %w", url, workspacesExport, err))
+				return
+			}
+			for i := range list.Items {
+				if !yield(&list.Items[i], nil) {
+					return
+				}
+			}
+			if page.Continue = list.Continue; page.Continue == "" {
+				return
+			}
+		}
+	}
+}
+
+// ClusterOf returns the logical cluster of a Workspace, or "" before it has one.
+func ClusterOf(ws *tenancyv1alpha1.Workspace) logicalcluster.Name {
+	return logicalcluster.Name(ws.Spec.Cluster)
+}

@@ -1,0 +1,202 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
+)
+
+const (
+	// workspaceAdmin is the ClusterRoleBinding that kcp keeps in step with the recorded owner.
+	workspaceAdmin = "workspace-admin"
+	// stepTime and stepPoll bound the wait for kcp to take up the new owner.
+	stepTime = 15 * time.Second
+	stepPoll = 50 * time.Millisecond
+)
+
+// Outcome is what became of a logical cluster. It is a stable word for metrics and output.
+type Outcome string
+
+const (
+	// Healed: the owner was rewritten, and kcp was made to try again where it had to.
+	Healed Outcome = "healed"
+	// Foreign: the owner would have been rewritten, but nothing was to be written.
+	Foreign Outcome = "foreign"
+	// Fine: the owner is one that kcp can act as. If the workspace hangs, it is for another reason.
+	Fine Outcome = "fine"
+	// Waiting: the owner is foreign, but what the workspace waits for is an initializer of somebody else.
+	Waiting Outcome = "waiting"
+	// Unhealable: the owner cannot be rewritten, for instance because its home is no longer known.
+	Unhealable Outcome = "unhealable"
+	// Gone: there is no such logical cluster any more.
+	Gone Outcome = "gone"
+	// Failed: it could not be told, or not be done.
+	Failed Outcome = "failed"
+)
+
+// Result is what Heal found and did.
+type Result struct {
+	// Cluster is the logical cluster, and Path the workspace's path where kcp tells it.
+	Cluster logicalcluster.Name
+	Path    string
+	// Phase is the phase in which it was found.
+	Phase corev1alpha1.LogicalClusterPhaseType
+	// Outcome is what became of it.
+	Outcome Outcome
+	// Report is what package identity says of the owner.
+	Report identity.Report
+}
+
+// Healer gives logical clusters an owner that kcp can act as.
+type Healer struct {
+	// LogicalClusters reads and writes LogicalClusters. kcp lets only the group
+	// system:kcp:external-logical-cluster-admin write their owner.
+	LogicalClusters Clients
+	// Bindings reads the ClusterRoleBinding workspace-admin.
+	Bindings Clients
+	// Policy says which delegations may be passed on.
+	Policy identity.Policy
+}
+
+var errNotTakenUp = errors.New("kcp has not yet taken up the new owner in the ClusterRoleBinding workspace-admin")
+
+// Heal rewrites the owner of a logical cluster if it is foreign there. With dryRun it only says what it would do.
+//
+// In Initializing it waits until kcp has given the workspace to the new owner, and then has kcp create the default API
+// bindings again. Initializers are never removed. Calling it again goes on where it was interrupted.
+func (h *Healer) Heal(ctx context.Context, cluster logicalcluster.Name, dryRun bool) (Result, error) {
+	result := Result{Cluster: cluster, Path: cluster.String(), Outcome: Failed}
+	c, err := h.LogicalClusters(cluster.Path())
+	if err != nil {
+		return result, err
+	}
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		p, err := read(ctx, c, cluster)
+		if apierrors.IsNotFound(err) {
+			result.Outcome = Gone
+			return nil
+		} else if err != nil {
+			return err
+		}
+		result.Path, result.Phase = p.path(), p.typed.Status.Phase
+		owner, report := identity.Rewrite(p.recordedOwner(), cluster, p.typed.Annotations[kcp.RequiredGroupsAnnotation], h.Policy)
+		result.Report = report
+		switch {
+		case !p.halfHealed() && !report.Reason.Rewritten():
+			result.Outcome = Fine
+			if !report.Reason.Harmless() {
+				result.Outcome = Unhealable
+			}
+			return nil
+		case !p.treatable():
+			result.Outcome = Waiting
+			return nil
+		case dryRun:
+			result.Outcome = Foreign
+			return nil
+		case report.Reason.Rewritten():
+			if err := p.setOwner(owner); err != nil {
+				return err
+			}
+			if err := c.Update(ctx, p.object); err != nil {
+				return err
+			}
+		}
+		result.Outcome = Healed
+		return nil
+	})
+	if err != nil {
+		result.Outcome = Failed
+		return result, explain("change the owner of", result.Path, err)
+	}
+	if result.Outcome != Healed {
+		return result, nil
+	}
+	if err := h.finish(ctx, c, cluster); err != nil {
+		result.Outcome = Failed
+		return result, explain("finish healing", result.Path, err)
+	}
+	return result, nil
+}
+
+// finish waits until the workspace is the new owner's and has kcp act as it.
+func (h *Healer) finish(ctx context.Context, c client.Client, cluster logicalcluster.Name) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		p, err := read(ctx, c, cluster)
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if !p.halfHealed() {
+			return nil // another replica was faster
+		}
+		owner, err := identity.ParseOwner(p.recordedOwner())
+		if err != nil {
+			return err
+		}
+		if err := h.awaitAdmin(ctx, cluster, owner.Username); err != nil {
+			return err
+		}
+		p.retry()
+		return client.IgnoreNotFound(c.Update(ctx, p.object))
+	})
+}
+
+// awaitAdmin waits until workspace-admin names the owner. If kcp acted as it earlier it would be refused, and say no
+// more for a while.
+func (h *Healer) awaitAdmin(ctx context.Context, cluster logicalcluster.Name, username string) error {
+	c, err := h.Bindings(cluster.Path())
+	if err != nil {
+		return err
+	}
+	err = wait.PollUntilContextTimeout(ctx, stepPoll, stepTime, true, func(ctx context.Context) (bool, error) {
+		var binding rbacv1.ClusterRoleBinding
+		err := c.Get(ctx, client.ObjectKey{Name: workspaceAdmin}, &binding)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		} else if err != nil {
+			return false, fmt.Errorf("read ClusterRoleBinding %s: %w", workspaceAdmin, err)
+		}
+		for _, subject := range binding.Subjects {
+			if subject.Kind == rbacv1.UserKind && subject.Name == username {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return errNotTakenUp
+	}
+	return err
+}
+
+func read(ctx context.Context, c client.Client, cluster logicalcluster.Name) (patient, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(logicalClusterGVK)
+	if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, object); err != nil {
+		return patient{}, err
+	}
+	return examine(cluster, object)
+}
+
+// explain says of a refusal what right is missing.
+func explain(what, where string, err error) error {
+	err = fmt.Errorf("%s %s: %w", what, where, err)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w (LogicalClusters are read and written as the group system:kcp:external-logical-cluster-admin, and "+
+			"workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`)", err)
+	}
+	return err
+}

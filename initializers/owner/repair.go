@@ -1,0 +1,136 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
+)
+
+// atOnce bounds how many logical clusters are healed at the same time, so that a restart after a long outage starts no
+// storm.
+const atOnce = 8
+
+// Repair finds workspaces whose owner is foreign, and heals them.
+type Repair struct {
+	// Finder finds the Workspaces, Healer heals their logical clusters.
+	Finder *Finder
+	Healer *Healer
+	// After is how long a workspace may be in Initializing before it counts as stuck.
+	After time.Duration
+	// Under is a workspace's path; only it and those below it are looked at. Empty for all.
+	Under string
+	// DryRun says only what would be done.
+	DryRun bool
+}
+
+// Repaired is what became of a Workspace, or why nothing could.
+type Repaired struct {
+	Workspace *tenancyv1alpha1.Workspace
+	Result    Result
+	Err       error
+}
+
+// Pass goes over all workspaces once and tells each of those that it looked into, one at a time and in no fixed order.
+// The error is about what could not be looked at.
+func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
+	now := time.Now()
+	stuck := r.Finder.Workspaces(ctx, corev1alpha1.LogicalClusterPhaseInitializing, now.Add(-r.After))
+	ready := suspicious(r.Finder.Workspaces(ctx, corev1alpha1.LogicalClusterPhaseReady, now))
+	return errors.Join(r.heal(ctx, stuck, each), r.heal(ctx, ready, each))
+}
+
+// PassStuck is Pass without the workspaces that are Ready, which need not be looked at as often.
+func (r *Repair) PassStuck(ctx context.Context, each func(Repaired)) error {
+	return r.heal(ctx, r.Finder.Workspaces(ctx, corev1alpha1.LogicalClusterPhaseInitializing, time.Now().Add(-r.After)), each)
+}
+
+func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Workspace, error], each func(Repaired)) error {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	results, told := make(chan Repaired), make(chan struct{})
+	go func() {
+		defer close(told)
+		for repaired := range results {
+			each(repaired)
+		}
+	}()
+	var errs []error
+	for ws, err := range found {
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if ClusterOf(ws).Empty() || ws.DeletionTimestamp != nil {
+			continue
+		}
+		group.Go(func() error {
+			result, err := r.healOne(ctx, ws)
+			if err != nil || within(result.Path, r.Under) {
+				results <- Repaired{Workspace: ws, Result: result, Err: err}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are among the results
+	close(results)
+	<-told
+	return errors.Join(errs...)
+}
+
+// healOne looks before it writes where only a part of the workspaces is meant: a Workspace does not tell its path.
+func (r *Repair) healOne(ctx context.Context, ws *tenancyv1alpha1.Workspace) (Result, error) {
+	if r.Under != "" && !r.DryRun {
+		result, err := r.Healer.Heal(ctx, ClusterOf(ws), true)
+		if err != nil || !within(result.Path, r.Under) {
+			return result, err
+		}
+	}
+	return r.Healer.Heal(ctx, ClusterOf(ws), r.DryRun)
+}
+
+// suspicious yields those Ready workspaces whose owner bears the bare name of a service account, which in a workspace is
+// the name of whatever service account is made in it. kcp leaves the name in the Workspace's annotation.
+func suspicious(found iter.Seq2[*tenancyv1alpha1.Workspace, error]) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
+	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
+		for ws, err := range found {
+			if err == nil {
+				owner, parseErr := identity.ParseOwner(ws.Annotations[kcp.OwnerAnnotation])
+				if parseErr != nil || !strings.HasPrefix(owner.Username, serviceaccount.ServiceAccountUsernamePrefix) {
+					continue
+				}
+			}
+			if !yield(ws, err) {
+				return
+			}
+		}
+	}
+}
+
+// Sentence says what became of a workspace, for a person.
+func (r Repaired) Sentence() string {
+	switch {
+	case r.Err != nil:
+		return r.Err.Error()
+	case r.Result.Outcome == Gone:
+		return "it is no longer there"
+	case r.Result.Outcome == Waiting:
+		return "it waits for initializers of others; " + r.Result.Report.Message
+	case r.Result.Outcome == Fine && r.Result.Phase == corev1alpha1.LogicalClusterPhaseInitializing:
+		return fmt.Sprintf("its owner is right, so it hangs for another reason: %s", r.Result.Report.Message)
+	case r.Result.Report.Message == "":
+		return "its repair was finished"
+	default:
+		return r.Result.Report.Message
+	}
+}

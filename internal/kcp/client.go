@@ -1,0 +1,73 @@
+package kcp
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Scheme knows the kinds of kcp, and those of Kubernetes that are read and written in logical clusters.
+var Scheme = sync.OnceValue(func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1alpha1.AddToScheme, tenancyv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme,
+		corev1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	return scheme
+})
+
+// mapper knows the resources of all kinds of Scheme that are addressed by themselves. Without it every client would first
+// ask its logical cluster for all of its resources, which takes rights of its own.
+var mapper = sync.OnceValue(func() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for kind := range Scheme().AllKnownTypes() {
+		if !namespaced.Has(kind.Kind) {
+			m.Add(kind, meta.RESTScopeRoot)
+		}
+	}
+	return m
+})
+
+// namespaced are the kinds of Scheme that live in namespaces, in which nothing is addressed.
+var namespaced = sets.New("Event", "Role", "RoleBinding", "LocalSubjectAccessReview")
+
+// NewClient returns a client for exactly what config leads to.
+func NewClient(config *rest.Config) (client.Client, error) {
+	return client.New(config, client.Options{Scheme: Scheme(), Mapper: mapper()})
+}
+
+// Clients returns the clients for logical clusters of the kcp that config reaches, by name or path. They share their
+// connections.
+func Clients(config *rest.Config) (func(cluster logicalcluster.Path) (client.Client, error), error) {
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connections to kcp: %w", err)
+	}
+	return func(cluster logicalcluster.Path) (client.Client, error) {
+		within, err := ConfigFor(config, cluster)
+		if err != nil {
+			return nil, err
+		}
+		c, err := client.New(within, client.Options{Scheme: Scheme(), Mapper: mapper(), HTTPClient: httpClient})
+		if err != nil {
+			return nil, fmt.Errorf("client for %s: %w", cluster, err)
+		}
+		return c, nil
+	}, nil
+}
