@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/install"
@@ -109,12 +110,16 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	registration := workspace.Registration(o.url, caBundle, config.Workspace)
 	roles := events.KCPRoles(o.user)
+	if config.Repair.Mode != v1alpha1.Off {
+		registration = append(registration, owner.RootRoles(o.user)...)
+		roles = append(roles, owner.ShardRoles(o.user)...)
+	}
 	if o.dryRun {
 		return printYAML(out, registration, roles)
 	}
 	for i := range o.shardKubeconfigs { // the rights first: serve may be waiting for them
 		if err := o.inShard(i, func(c client.Client) error {
-			return report(out, o.shardKubeconfigs[i], func() ([]install.Result, error) { return install.Apply(ctx, c, roles) })
+			return report(out, o.shardKubeconfigs[i], func() ([]install.Result, error) { return install.Replace(ctx, c, roles, shardRegistrable()) })
 		}); err != nil {
 			return err
 		}
@@ -169,7 +174,7 @@ func (t kcpTarget) uninstall(ctx context.Context, out io.Writer) error {
 	for i := range t.shardKubeconfigs {
 		if err := t.inShard(i, func(c client.Client) error {
 			return report(out, t.shardKubeconfigs[i], func() ([]install.Result, error) {
-				return install.Remove(ctx, c, events.KCPRoles(""))
+				return install.Remove(ctx, c, shardRegistrable())
 			})
 		}); err != nil {
 			return err
@@ -194,7 +199,12 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 
 // registrable is all that may be registered in root, whatever the configuration is or was.
 func (kcpTarget) registrable() []client.Object {
-	return workspace.Registration("", nil, v1alpha1.Default().Workspace)
+	return append(workspace.Registration("", nil, v1alpha1.Default().Workspace), owner.RootRoles("")...)
+}
+
+// shardRegistrable is all that may be registered in system:admin of a shard.
+func shardRegistrable() []client.Object {
+	return append(events.KCPRoles(""), owner.ShardRoles("")...)
 }
 
 func (t kcpTarget) rootClient() (client.Client, error) {

@@ -46,6 +46,6 @@ Start with: warrantgate install kcp --help`,
 	}
 	root.SetOut(out)
 	root.SetErr(errOut)
-	root.AddCommand(newServeCommand(), newInstallCommand(), newUninstallCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newInstallCommand(), newUninstallCommand(), newRepairCommand(), newVersionCommand())
 	return root
 }

@@ -17,17 +17,22 @@ import (
 // Install runs "warrantgate install kcp", as a person at a terminal would, waits until kcp holds to what it wrote, and
 // returns what it printed. It installs the right to write Events too. Further arguments may be given.
 func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, error) {
-	output, err := w.run(ctx, append([]string{
+	output, err := w.InstallOnly(ctx, args...)
+	if err != nil {
+		return output, err
+	}
+	return output, w.waitGuarded(ctx, true)
+}
+
+// InstallOnly is Install without the wait, for configurations in which there is no gate to wait for.
+func (w *Warrantgate) InstallOnly(ctx context.Context, args ...string) (string, error) {
+	return w.run(ctx, append([]string{
 		"install", "kcp",
 		"--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root",
 		"--url=" + w.URL(), "--ca-file=" + w.caFile,
 		"--shard-kubeconfig=" + w.kcp.AdminKubeconfig(), "--shard-context=system:admin",
 		"--user=" + WarrantgateUser, "--config=" + w.configFile,
 	}, args...)...)
-	if err != nil {
-		return output, err
-	}
-	return output, w.waitGuarded(ctx, true)
 }
 
 // Uninstall runs "warrantgate uninstall kcp", waits until kcp has forgotten it, and returns what it printed.

@@ -13,6 +13,9 @@ import (
 // WarrantgateUser is whom warrantgate serves as. It is in no group, so that it can do only what install gave it.
 const WarrantgateUser = "warrantgate"
 
+// LogicalClusterAdmins is the group that kcp lets write LogicalClusters from outside.
+const LogicalClusterAdmins = "system:kcp:external-logical-cluster-admin"
+
 // defaultConfiguration is the shortest configuration file: all defaults.
 const defaultConfiguration = "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"
 

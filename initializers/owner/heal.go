@@ -60,6 +60,11 @@ type Result struct {
 	Report identity.Report
 }
 
+// healthy tells whether there is nothing to say of a logical cluster.
+func (r Result) healthy() bool {
+	return r.Outcome == Fine && r.Phase == corev1alpha1.LogicalClusterPhaseReady
+}
+
 // Healer gives logical clusters an owner that kcp can act as.
 type Healer struct {
 	// LogicalClusters reads and writes LogicalClusters. kcp lets only the group

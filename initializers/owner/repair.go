@@ -41,7 +41,7 @@ type Repaired struct {
 	Err       error
 }
 
-// Pass goes over all workspaces once and tells each of those that it looked into, one at a time and in no fixed order.
+// Pass goes over all workspaces once and tells each that hangs or is not its owner's, one at a time and in no fixed order.
 // The error is about what could not be looked at.
 func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
 	now := time.Now()
@@ -76,7 +76,7 @@ func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Work
 		}
 		group.Go(func() error {
 			result, err := r.healOne(ctx, ws)
-			if err != nil || within(result.Path, r.Under) {
+			if err != nil || within(result.Path, r.Under) && !result.healthy() {
 				results <- Repaired{Workspace: ws, Result: result, Err: err}
 			}
 			return nil

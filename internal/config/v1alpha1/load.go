@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -83,6 +84,12 @@ func setDefaults(config *GateConfiguration) {
 			gate.Mode = Enforce
 		}
 	}
+	if config.Repair.Mode == "" {
+		config.Repair.Mode = Enforce
+	}
+	if config.Repair.After.Duration == 0 {
+		config.Repair.After.Duration = time.Minute
+	}
 }
 
 func validate(config GateConfiguration) field.ErrorList {
@@ -94,16 +101,21 @@ func validate(config GateConfiguration) field.ErrorList {
 		errs = append(errs, field.NotSupported(field.NewPath("kind"), config.Kind, []string{Kind}))
 	}
 	workspace := field.NewPath("workspace")
-	errs = append(errs, validateGate(config.Workspace.OwnerRewrite, workspace.Child("ownerRewrite"))...)
-	errs = append(errs, validateGate(config.Workspace.OwnerIntegrity, workspace.Child("ownerIntegrity"))...)
+	errs = append(errs, validateMode(config.Workspace.OwnerRewrite.Mode, workspace.Child("ownerRewrite"))...)
+	errs = append(errs, validateMode(config.Workspace.OwnerIntegrity.Mode, workspace.Child("ownerIntegrity"))...)
+	repair := field.NewPath("repair")
+	errs = append(errs, validateMode(config.Repair.Mode, repair)...)
+	if config.Repair.After.Duration < 0 {
+		errs = append(errs, field.Invalid(repair.Child("after"), config.Repair.After.Duration.String(), "must not be negative"))
+	}
 	return append(errs, config.Policy().Validate(field.NewPath("delegation", "keepWarrants"))...)
 }
 
-func validateGate(gate Gate, at *field.Path) field.ErrorList {
-	switch gate.Mode {
+func validateMode(mode Mode, at *field.Path) field.ErrorList {
+	switch mode {
 	case Enforce, Warn, Off:
 		return nil
 	default:
-		return field.ErrorList{field.NotSupported(at.Child("mode"), gate.Mode, []Mode{Enforce, Warn, Off})}
+		return field.ErrorList{field.NotSupported(at.Child("mode"), mode, []Mode{Enforce, Warn, Off})}
 	}
 }

@@ -47,6 +47,8 @@ type GateConfiguration struct {
 	Delegation Delegation `json:"delegation,omitempty"`
 	// Workspace configures the gates on kcp Workspaces.
 	Workspace Workspace `json:"workspace,omitempty"`
+	// Repair configures the healing of kcp workspaces that were made while no gate was there.
+	Repair Repair `json:"repair,omitempty"`
 }
 
 // Delegation is the delegation policy.
@@ -77,4 +79,12 @@ type Workspace struct {
 type Gate struct {
 	// Mode is Enforce, Warn or Off. Default: Enforce.
 	Mode Mode `json:"mode,omitempty"`
+}
+
+// Repair is the healing of workspaces whose recorded owner is foreign in them.
+type Repair struct {
+	// Mode is Enforce, Warn or Off. Default: Enforce. Warn writes nothing and reports what would be healed, as Events.
+	Mode Mode `json:"mode,omitempty"`
+	// After is how long a workspace may be in Initializing before it counts as stuck, such as 90s. Default: 1m.
+	After metav1.Duration `json:"after,omitempty"`
 }

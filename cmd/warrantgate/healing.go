@@ -1,0 +1,30 @@
+package main
+
+import (
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/initializers/owner"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/kcp"
+)
+
+// newRepair returns the repair of what reading can see; LogicalClusters are read and written with writing.
+func newRepair(reading, writing *rest.Config, config v1alpha1.GateConfiguration) (*owner.Repair, error) {
+	finder, err := owner.NewFinder(reading)
+	if err != nil {
+		return nil, err
+	}
+	bindings, err := kcp.Clients(reading)
+	if err != nil {
+		return nil, err
+	}
+	logicalClusters, err := kcp.Clients(writing)
+	if err != nil {
+		return nil, err
+	}
+	return &owner.Repair{
+		Finder: finder,
+		Healer: &owner.Healer{LogicalClusters: logicalClusters, Bindings: bindings, Policy: config.Policy()},
+		After:  config.Repair.After.Duration,
+	}, nil
+}

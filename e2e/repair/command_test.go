@@ -1,0 +1,121 @@
+//go:build e2e
+
+package repair_test
+
+import (
+	"fmt"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+// An administrator finds workspaces that have hung for weeks, and heals them by one command.
+var _ = Describe("warrantgate repair", func() {
+	It("makes a service account's stuck workspace Ready, and the service account works in it", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot, "child")
+
+		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
+		Expect(status).To(BeZero(), notes)
+		Expect(lines(out)).To(HaveExactElements(And(
+			HaveField("Path", p.path+":child"), HaveField("LogicalCluster", child.Spec.Cluster), HaveField("Phase", "Initializing"),
+			HaveField("Outcome", "healed"), HaveField("Reason", "ServiceAccountRewritten"), HaveField("Message", ContainSubstring(p.globalName())))))
+
+		waitReady(ctx, p.admin(), "child")
+		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+
+		By("running again, which finds nothing to do")
+		out, _, status = repair(ctx, "--under="+p.path, "-o", "json")
+		Expect(status).To(BeZero())
+		Expect(lines(out)).To(BeEmpty())
+	}, SpecTimeout(specTimeout))
+
+	It("heals a scoped person's workspace", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+		alice := p.admin()
+		alice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
+		child := p.stuck(ctx, alice, "child")
+
+		out, notes, status := repair(ctx, "--under="+p.path+":child", "-o", "json")
+		Expect(status).To(BeZero(), notes)
+		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "healed"), HaveField("Reason", "PersonRewritten"))))
+		waitReady(ctx, p.admin(), "child")
+		expectAtHome(ctx, kcp.Person("root", "alice"), child.Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+
+	It("writes nothing on a dry run, and says what it would do", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot, "child")
+		before := atRest(ctx, p, child)
+
+		out, notes, status := repair(ctx, "--under="+p.path, "--dry-run")
+		Expect(status).To(BeZero(), notes)
+		Expect(out).To(MatchRegexp(`(?m)^WORKSPACE +PHASE +OUTCOME +MESSAGE\n%s:child +Initializing +foreign +service account "system:serviceaccount:default:bot"`, p.path))
+		Consistently(ctx, func() []string { return versions(ctx, p, child) }).Should(Equal(before))
+	}, SpecTimeout(specTimeout))
+
+	It("leaves alone a workspace that hangs for another reason, and says so", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+		held := &tenancyv1alpha1.WorkspaceType{
+			ObjectMeta: metav1.ObjectMeta{Name: "held"}, Spec: tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true},
+		}
+		admin, err := kcptest.NewClient(p.admin())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(admin.Create(ctx, held)).To(Succeed())
+		Eventually(ctx, func() error {
+			_, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "local", kcptest.OfType(p.path, "held"))
+			return err
+		}).Should(Succeed())
+		Eventually(ctx, func() error {
+			_, err := kcptest.CreateWorkspace(ctx, p.bot, "foreign", kcptest.OfType(p.path, "held"))
+			return err
+		}).Should(Succeed())
+		p.waitInitializing(ctx, "local")
+		p.waitInitializing(ctx, "foreign")
+
+		var found []line
+		Eventually(ctx, func() []line {
+			out, _, status := repair(ctx, "--under="+p.path, "-o", "json", "--dry-run")
+			Expect(status).To(BeZero())
+			found = lines(out)
+			return found
+		}).Should(ContainElement(And(HaveField("Path", p.path+":local"), HaveField("Outcome", "fine"),
+			HaveField("Message", ContainSubstring("hangs for another reason")))))
+		Expect(found).To(ContainElement(And(HaveField("Path", p.path+":foreign"), HaveField("Outcome", BeElementOf("waiting", "foreign")))))
+	}, SpecTimeout(specTimeout))
+
+	DescribeTable("names the right that is missing", func(ctx SpecContext, args func() []string, want string) {
+		p := newPlace(ctx)
+		p.stuck(ctx, p.bot, "child")
+		out, notes, status := run(ctx, append(append([]string{"repair", "--after=0s", "-o=json"}, args()...), "--under="+p.path)...)
+		Expect(status).To(Equal(1))
+		Expect(out + notes).To(ContainSubstring(want))
+	},
+		Entry("to see workspaces", func() []string {
+			nobody, err := kcp.KubeconfigFile("nobody", kcp.Person("root", "nobody"))
+			Expect(err).NotTo(HaveOccurred())
+			return []string{"--kubeconfig=" + nobody, "--logical-cluster-kubeconfig=" + writing}
+		}, "find the shards (APIExportEndpointSlice tenancy.kcp.io in root)", SpecTimeout(specTimeout)),
+		Entry("to write LogicalClusters", func() []string {
+			return []string{"--kubeconfig=" + reading}
+		}, "as the group system:kcp:external-logical-cluster-admin", SpecTimeout(specTimeout)),
+	)
+
+	It("says what is wrong with its arguments", func(ctx SpecContext) {
+		for _, tc := range []struct{ arg, want string }{
+			{"--output=xml", `--output: "xml" is neither table nor json`},
+			{"--kubeconfig=/does/not/exist", `read kubeconfig "/does/not/exist"`},
+		} {
+			_, notes, status := repair(ctx, tc.arg)
+			Expect(status).To(Equal(1))
+			Expect(notes).To(ContainSubstring(tc.want), fmt.Sprint(tc.arg))
+		}
+	}, SpecTimeout(specTimeout))
+})

@@ -1,0 +1,130 @@
+//go:build e2e
+
+package repair_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+// place is a workspace that an administrator made for one spec, with a service account in it that may create workspaces.
+type place struct {
+	path, cluster string
+	bot           *rest.Config
+}
+
+func newPlace(ctx context.Context) place {
+	GinkgoHelper()
+	name := "place-" + rand.String(6)
+	_, err := kcptest.CreateWorkspace(ctx, kcp.Admin("root"), name)
+	Expect(err).NotTo(HaveOccurred())
+	ws := waitReady(ctx, kcp.Admin("root"), name)
+	p := place{path: "root:" + name, cluster: ws.Spec.Cluster}
+	p.bot, err = kcptest.ServiceAccount(ctx, p.admin(), "default", "bot")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(kcptest.Grant(ctx, p.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.CreatorRules()...)).To(Succeed())
+	return p
+}
+
+func (p place) admin() *rest.Config { return kcp.Admin(p.path) }
+
+func (p place) globalName() string { return "system:kcp:serviceaccount:" + p.cluster + ":default:bot" }
+
+// stuck creates a workspace as a user and waits until kcp has tried and failed to act as its owner.
+func (p place) stuck(ctx context.Context, as *rest.Config, name string, options ...kcptest.WorkspaceOption) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	_, err := kcptest.CreateWorkspace(ctx, as, name, options...)
+	Expect(err).NotTo(HaveOccurred())
+	ws := p.waitInitializing(ctx, name)
+	Eventually(ctx, func() (string, error) {
+		return kcp.InitializationError(ctx, ws.Spec.Cluster)
+	}).Should(Or(ContainSubstring("forbidden"), ContainSubstring("no permission to bind")))
+	return ws
+}
+
+func (p place) waitInitializing(ctx context.Context, name string) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	var ws *tenancyv1alpha1.Workspace
+	Eventually(ctx, func(g Gomega) {
+		var err error
+		ws, err = kcptest.GetWorkspace(ctx, p.admin(), name)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(ws.Spec.Cluster).NotTo(BeEmpty())
+		g.Expect(ws.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseInitializing))
+	}).Should(Succeed())
+	return ws
+}
+
+func waitReady(ctx context.Context, admin *rest.Config, name string) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	ctx, cancel := context.WithTimeout(ctx, healedTimeout)
+	defer cancel()
+	ws, err := kcptest.WaitReady(ctx, admin, name)
+	Expect(err).NotTo(HaveOccurred())
+	return ws
+}
+
+// expectAtHome expects a user to be able to work in a workspace.
+func expectAtHome(ctx context.Context, user *rest.Config, cluster string) {
+	GinkgoHelper()
+	c, err := kcptest.NewClient(kcptest.In(user, cluster))
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(ctx, func() error {
+		return c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "made-by-its-owner-"}})
+	}).Should(Succeed())
+}
+
+// line is one workspace in the output of "warrantgate repair -o json".
+type line struct {
+	Path, LogicalCluster, Phase, Outcome, Reason, Message string
+}
+
+func lines(output string) []line {
+	GinkgoHelper()
+	var all []line
+	for text := range strings.Lines(output) {
+		var l line
+		decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+		decoder.DisallowUnknownFields()
+		Expect(decoder.Decode(&l)).To(Succeed(), text)
+		all = append(all, l)
+	}
+	return all
+}
+
+// versions are the resource versions of a workspace and its logical cluster, which change with every write.
+func versions(ctx context.Context, p place, ws *tenancyv1alpha1.Workspace) []string {
+	GinkgoHelper()
+	now, err := kcptest.GetWorkspace(ctx, p.admin(), ws.Name)
+	Expect(err).NotTo(HaveOccurred())
+	lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(ws.Spec.Cluster))
+	Expect(err).NotTo(HaveOccurred())
+	return []string{now.ResourceVersion, lc.ResourceVersion}
+}
+
+// atRest waits until kcp has written all that it has to say of a workspace that hangs, and returns its versions then.
+func atRest(ctx context.Context, p place, ws *tenancyv1alpha1.Workspace) []string {
+	GinkgoHelper()
+	var before []string
+	Eventually(ctx, func() bool {
+		now := versions(ctx, p, ws)
+		same := slices.Equal(before, now)
+		before = now
+		return same
+	}).WithPolling(hangTime).Should(BeTrue())
+	return before
+}

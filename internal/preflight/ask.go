@@ -1,0 +1,114 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/identity"
+)
+
+// Checker asks kcp about workspaces.
+type Checker struct {
+	// Client reaches logical clusters, by name or path. It decides as whom is asked, and thus what can be found out.
+	Client func(cluster logicalcluster.Path) (client.Client, error)
+}
+
+// get reads an object. It is not found only if it is certain that it does not exist: not if it may live on another shard
+// than the one that was asked.
+func (c Checker) get(ctx context.Context, at logicalcluster.Path, name string, into client.Object) (found bool, err error) {
+	within, err := c.Client(at)
+	if err != nil {
+		return false, err
+	}
+	err = within.Get(ctx, client.ObjectKey{Name: name}, into)
+	switch {
+	case err == nil:
+		return true, nil
+	case !apierrors.IsNotFound(err):
+		return false, err
+	case isAboutObject(err), c.exists(ctx, at), c.isMissing(ctx, at):
+		return false, nil
+	default:
+		return false, fmt.Errorf("no workspace %s can be reached: %w", at, err)
+	}
+}
+
+// exists tells whether a workspace is there. One that is, and does not know a resource, has no objects of it either.
+func (c Checker) exists(ctx context.Context, at logicalcluster.Path) bool {
+	within, err := c.Client(at)
+	return err == nil && within.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &corev1alpha1.LogicalCluster{}) == nil
+}
+
+// isMissing tells whether it is certain that there is no such workspace, because its parent or one above it does not know it.
+func (c Checker) isMissing(ctx context.Context, at logicalcluster.Path) bool {
+	parent, name := at.Split()
+	if parent.Empty() {
+		return false
+	}
+	within, err := c.Client(parent)
+	if err != nil {
+		return false
+	}
+	err = within.Get(ctx, client.ObjectKey{Name: name}, &tenancyv1alpha1.Workspace{})
+	return apierrors.IsNotFound(err) && (isAboutObject(err) || c.isMissing(ctx, parent))
+}
+
+// isAboutObject tells whether an error is about the object itself. For a workspace that it cannot find, kcp answers with a
+// 404 of no details, into which client-go writes what it had asked for.
+func isAboutObject(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name != "" && !slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Type == metav1.CauseTypeUnexpectedServerResponse
+	})
+}
+
+// asInside is a warrant with which kcp skips the question whether somebody may enter a workspace at all, and gives no
+// right on what is asked about. kcp asks without that question itself whether an APIExport may be bound or a type be used.
+var asInside = identity.Warrant{Groups: []string{"system:kcp:logical-cluster-admin"}}.String()
+
+// allowed asks kcp whether the owner may do something in a logical cluster, of which it need not be a visitor if inside.
+func (c Checker) allowed(
+	ctx context.Context, at logicalcluster.Path, owner identity.Owner, attributes authorizationv1.ResourceAttributes, inside bool,
+) (bool, error) {
+	within, err := c.Client(at)
+	if err != nil {
+		return false, err
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: owner.Username, UID: owner.UID, Groups: owner.Groups,
+		Extra:              map[string]authorizationv1.ExtraValue{},
+		ResourceAttributes: &attributes,
+	}}
+	for key, values := range owner.Extra {
+		review.Spec.Extra[key] = slices.Clone(values)
+	}
+	if inside {
+		review.Spec.Extra[identity.WarrantKey] = append(review.Spec.Extra[identity.WarrantKey], asInside)
+	}
+	if err := within.Create(ctx, review); err != nil {
+		return false, err
+	}
+	return review.Status.Allowed, nil
+}
+
+// missingRight says why something could not be read or asked, and what right it takes.
+func missingRight(err error, verb, resource string, at logicalcluster.Path) string {
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		return fmt.Sprintf("you lack %q on %s in %s, or access to that workspace", verb, resource, at)
+	}
+	return err.Error()
+}

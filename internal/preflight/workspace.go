@@ -1,0 +1,146 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"github.com/kcp-dev/sdk/apis/core"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+
+	"warrantgate.dev/internal/kcp"
+)
+
+// createdByAnnotation names the creator of a workspace whose owner was rewritten.
+const createdByAnnotation = "warrantgate.dev/created-by"
+
+// Workspace is what kcp has recorded about a workspace.
+type Workspace struct {
+	// Path is what was asked for: a workspace's path or the name of its logical cluster.
+	Path string `json:"path"`
+	// Cluster is its logical cluster; empty as long as it is not scheduled.
+	Cluster logicalcluster.Name `json:"cluster,omitempty"`
+	// Phase is how far kcp has come with it.
+	Phase corev1alpha1.LogicalClusterPhaseType `json:"phase"`
+	// Deleted tells that it is being deleted.
+	Deleted bool `json:"deleted,omitempty"`
+	// Mount tells that something else than a logical cluster is mounted there, which has no owner.
+	Mount bool `json:"mount,omitempty"`
+	// Type is the path and name of its WorkspaceType.
+	Type string `json:"type,omitempty"`
+	// CreatedBy names the creator: as warrantgate recorded it, else the recorded owner.
+	CreatedBy string `json:"createdBy,omitempty"`
+	// Owner is the recorded owner, JSON.
+	Owner string `json:"-"`
+	// RequiredGroups are the groups that one needs for access.
+	RequiredGroups string `json:"requiredGroups,omitempty"`
+	// Initializers are those that it has to pass, and Waiting those that it has not passed yet.
+	Initializers []corev1alpha1.LogicalClusterInitializer `json:"-"`
+	Waiting      []corev1alpha1.LogicalClusterInitializer `json:"-"`
+	// Conditions are what kcp says about what is not done yet.
+	Conditions []string `json:"conditions,omitempty"`
+
+	// unread is why the LogicalCluster could not be read, and only the Workspace was.
+	unread error
+}
+
+// Load reads a workspace by its path, or by the name of its logical cluster. It takes "get" on the Workspace in its parent
+// or on its LogicalCluster; with the latter alone as much is known, with the former alone a little less.
+func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace, error) {
+	ws := Workspace{Path: path.String()}
+	at := path
+	parent, name := path.Split()
+	var unread error
+	if !parent.Empty() {
+		workspace := &tenancyv1alpha1.Workspace{}
+		found, err := c.get(ctx, parent, name, workspace)
+		switch {
+		case err != nil:
+			unread = fmt.Errorf("read Workspace %q in %s: %w", name, parent, err)
+		case !found:
+			return Workspace{}, fmt.Errorf("there is no workspace %q in %s", name, parent)
+		default:
+			ws.fromWorkspace(workspace)
+			if ws.Mount || ws.Cluster.Empty() {
+				return ws, nil
+			}
+			at = ws.Cluster.Path()
+		}
+	}
+	cluster := &corev1alpha1.LogicalCluster{}
+	found, err := c.get(ctx, at, corev1alpha1.LogicalClusterName, cluster)
+	switch {
+	case err == nil && found:
+		ws.fromLogicalCluster(cluster)
+		return ws, nil
+	case err == nil:
+		err = errors.New("it does not exist")
+	}
+	err = fmt.Errorf("read the LogicalCluster of %s: %w", path, err)
+	if ws.Cluster.Empty() {
+		return Workspace{}, errors.Join(unread, err)
+	}
+	ws.unread = err
+	return ws, nil
+}
+
+func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
+	ws.Cluster = logicalcluster.Name(cmp.Or(from.Spec.Cluster, from.Annotations[kcp.ClusterAnnotation]))
+	ws.Phase = from.Status.Phase
+	ws.Deleted = from.DeletionTimestamp != nil
+	ws.Mount = from.Spec.Mount != nil
+	if from.Spec.Type != nil {
+		ws.Type = from.Spec.Type.String()
+	}
+	ws.Owner = from.Annotations[kcp.OwnerAnnotation]
+	ws.CreatedBy = from.Annotations[createdByAnnotation]
+	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
+	ws.Initializers, ws.Waiting = from.Status.Initializers, from.Status.Initializers
+	for i := range from.Status.Conditions {
+		if condition := &from.Status.Conditions[i]; condition.Status != "True" && condition.Message != "" {
+			ws.Conditions = append(ws.Conditions, condition.Message)
+		}
+	}
+}
+
+// fromLogicalCluster takes over what the LogicalCluster says, which is what kcp acts upon once it exists.
+func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
+	ws.Cluster = logicalcluster.From(from)
+	ws.Phase = from.Status.Phase
+	ws.Deleted = ws.Deleted || from.DeletionTimestamp != nil
+	ws.Type = cmp.Or(from.Annotations[tenancyv1alpha1.LogicalClusterTypeAnnotationKey], ws.Type)
+	ws.Owner = recordedOwner(from)
+	ws.CreatedBy = cmp.Or(ws.CreatedBy, from.Annotations[createdByAnnotation])
+	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
+	ws.Initializers, ws.Waiting = from.Spec.Initializers, from.Status.Initializers
+	ws.Conditions = nil
+	for i := range from.Status.Conditions {
+		if condition := &from.Status.Conditions[i]; condition.Status != "True" && condition.Message != "" {
+			ws.Conditions = append(ws.Conditions, condition.Message)
+		}
+	}
+}
+
+// recordedOwner is the owner that kcp goes by: from v0.32 on spec.createdBy, before that the annotation.
+func recordedOwner(cluster *corev1alpha1.LogicalCluster) string {
+	if cluster.Spec.CreatedBy != nil {
+		if raw, err := json.Marshal(cluster.Spec.CreatedBy); err == nil {
+			return string(raw)
+		}
+	}
+	return cluster.Annotations[kcp.OwnerAnnotation]
+}
+
+// pathOf is the path of a logical cluster, or "" where it cannot be read.
+func (c Checker) pathOf(ctx context.Context, cluster logicalcluster.Name) string {
+	object := &corev1alpha1.LogicalCluster{}
+	if found, err := c.get(ctx, cluster.Path(), corev1alpha1.LogicalClusterName, object); err != nil || !found {
+		return ""
+	}
+	return object.Annotations[core.LogicalClusterPathAnnotationKey]
+}
+
