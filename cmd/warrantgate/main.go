@@ -17,11 +17,16 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := newCommand(os.Stdout, os.Stderr).ExecuteContext(ctx)
+	root := newCommand(os.Stdout, os.Stderr)
+	asKubectlPlugin(root, os.Args[0])
+	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "warrantgate:", err)
-		os.Exit(1)
+		code, message := exitCode(err)
+		if message != nil {
+			fmt.Fprintln(os.Stderr, "warrantgate:", message)
+		}
+		os.Exit(code)
 	}
 }
 
@@ -47,5 +52,6 @@ Start with: warrantgate install kcp --help`,
 	root.SetOut(out)
 	root.SetErr(errOut)
 	root.AddCommand(newServeCommand(), newInstallCommand(), newUninstallCommand(), newRepairCommand(), newVersionCommand())
+	root.AddCommand(newExplainCommand())
 	return root
 }

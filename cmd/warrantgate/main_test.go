@@ -99,13 +99,15 @@ func commands(t *testing.T) map[string]*cobra.Command {
 
 func TestTheCommandsAreThese(t *testing.T) {
 	want := map[string]string{
-		"warrantgate":               "The gate that makes owners of kcp workspaces work, and keeps them honest",
-		"warrantgate serve":         "Serve the admission webhooks",
-		"warrantgate install":       "Register the gates with an API server",
-		"warrantgate install kcp":   "Register the workspace gates in root of a kcp",
-		"warrantgate uninstall":     "Take out what install made",
-		"warrantgate uninstall kcp": "Take the workspace gates out of a kcp",
-		"warrantgate version":       "Print the version",
+		"warrantgate":                   "The gate that makes owners of kcp workspaces work, and keeps them honest",
+		"warrantgate serve":             "Serve the admission webhooks",
+		"warrantgate explain":           "Say what is wrong with an object",
+		"warrantgate explain workspace": "Say why a workspace is not Ready, and what to do",
+		"warrantgate install":           "Register the gates with an API server",
+		"warrantgate install kcp":       "Register the workspace gates in root of a kcp",
+		"warrantgate uninstall":         "Take out what install made",
+		"warrantgate uninstall kcp":     "Take the workspace gates out of a kcp",
+		"warrantgate version":           "Print the version",
 	}
 	got := map[string]string{}
 	for path, cmd := range commands(t) {
@@ -154,7 +156,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 }
 
 func TestACommandThatOnlyHasOthersPrintsItsHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"install"}, {"uninstall"}} {
+	for _, args := range [][]string{{}, {"explain"}, {"install"}, {"uninstall"}} {
 		t.Run(strings.Join(append([]string{"warrantgate"}, args...), " "), func(t *testing.T) {
 			out, errOut, err := run(t, args...)
 			help, _, helpErr := run(t, append(args, "--help")...)

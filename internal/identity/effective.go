@@ -139,3 +139,7 @@ func (o Owner) ServiceAccount() (home logicalcluster.Name, namespace, name strin
 	}
 	return home, namespace, name, true
 }
+
+// IsServiceAccount tells whether the owner goes by the name that a service account has in its home. Elsewhere that name is
+// anybody's who makes a service account of it.
+func (o Owner) IsServiceAccount() bool { return o.isServiceAccount() }

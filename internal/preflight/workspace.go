@@ -20,7 +20,7 @@ const createdByAnnotation = "warrantgate.dev/created-by"
 
 // Workspace is what kcp has recorded about a workspace.
 type Workspace struct {
-	// Path is what was asked for: a workspace's path or the name of its logical cluster.
+	// Path is the workspace's path, or the name of its logical cluster where kcp does not tell that.
 	Path string `json:"path"`
 	// Cluster is its logical cluster; empty as long as it is not scheduled.
 	Cluster logicalcluster.Name `json:"cluster,omitempty"`
@@ -109,6 +109,7 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 
 // fromLogicalCluster takes over what the LogicalCluster says, which is what kcp acts upon once it exists.
 func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
+	ws.Path = cmp.Or(from.Annotations[core.LogicalClusterPathAnnotationKey], ws.Path)
 	ws.Cluster = logicalcluster.From(from)
 	ws.Phase = from.Status.Phase
 	ws.Deleted = ws.Deleted || from.DeletionTimestamp != nil
@@ -143,4 +144,3 @@ func (c Checker) pathOf(ctx context.Context, cluster logicalcluster.Name) string
 	}
 	return object.Annotations[core.LogicalClusterPathAnnotationKey]
 }
-

@@ -1,0 +1,192 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/identity"
+)
+
+// bindings looks at each default API binding of all types, each APIExport once.
+func (c *check) bindings(ctx context.Context) {
+	made, err := c.made(ctx)
+	if err != nil {
+		c.add(Finding{
+			Reason: CouldNotTell, Advisory: true, Message: fmt.Sprintf("which API bindings there are in %s could not be told: %s", c.ws.Path,
+				missingRight(err, "list", "apibindings.apis.kcp.io", c.ws.Cluster.Path())),
+		})
+	}
+	seen := map[tenancyv1alpha1.APIExportReference]bool{}
+	for _, t := range c.types {
+		for _, export := range t.Spec.DefaultAPIBindings {
+			export.Path = cmp.Or(export.Path, logicalcluster.From(t).String())
+			if seen[export] {
+				continue
+			}
+			seen[export] = true
+			binding := Binding{Export: exportName(export), Type: typeName(t), Answer: Unknown}
+			switch existing := made[export]; {
+			case existing != nil:
+				c.existing(existing, &binding)
+			case c.ready() && err != nil:
+				binding.Why = "the API bindings could not be read"
+			case c.ready():
+				binding.Answer, binding.Why = No, "it is not bound any more"
+			default:
+				c.missing(ctx, export, &binding)
+			}
+			c.report.Bindings = append(c.report.Bindings, binding)
+		}
+	}
+}
+
+// made returns the API bindings that there are, by what they bind.
+func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReference]*apisv1alpha2.APIBinding, error) {
+	within, err := c.Client(c.ws.Cluster.Path())
+	if err != nil {
+		return nil, err
+	}
+	list := &apisv1alpha2.APIBindingList{}
+	if err := within.List(ctx, list); err != nil {
+		return nil, err
+	}
+	made := map[tenancyv1alpha1.APIExportReference]*apisv1alpha2.APIBinding{}
+	for i := range list.Items {
+		if to := list.Items[i].Spec.Reference.Export; to != nil {
+			made[tenancyv1alpha1.APIExportReference{Path: to.Path, Export: to.Name}] = &list.Items[i]
+		}
+	}
+	return made, nil
+}
+
+// existing judges an API binding that has been made.
+func (c *check) existing(made *apisv1alpha2.APIBinding, binding *Binding) {
+	if made.Status.Phase == apisv1alpha2.APIBindingPhaseBound {
+		binding.Answer, binding.Why = Yes, "bound"
+		return
+	}
+	why := "no reason is given"
+	for i := range made.Status.Conditions {
+		if condition := &made.Status.Conditions[i]; condition.Status != "True" && condition.Message != "" {
+			why = condition.Message
+			break
+		}
+	}
+	binding.Answer, binding.Why = No, fmt.Sprintf("APIBinding %s is not bound: %s", made.Name, why)
+	c.add(Finding{
+		Reason: BindingIncomplete, Message: fmt.Sprintf("APIBinding %s to %s is not bound: %s", made.Name, binding.Export, why),
+		Next: fmt.Sprintf("see `kubectl describe apibinding %s` in %s", made.Name, c.ws.Cluster),
+	})
+}
+
+// missing finds out whether the owner can make an API binding.
+func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExportReference, binding *Binding) {
+	at := logicalcluster.NewPath(reference.Path)
+	export := &apisv1alpha2.APIExport{}
+	found, err := c.get(ctx, at, reference.Export, export)
+	switch {
+	case err != nil:
+		binding.Why = missingRight(err, "get", "apiexports.apis.kcp.io", at)
+		c.add(Finding{Reason: CouldNotTell, Message: fmt.Sprintf("whether there is an APIExport %s could not be told: %s", binding.Export, binding.Why)})
+	case !found:
+		binding.Answer, binding.Why = No, "there is no such APIExport"
+		c.add(Finding{
+			Reason: APIExportMissing, Message: fmt.Sprintf("there is no APIExport %q in %s, which the type %s binds", reference.Export, at, binding.Type),
+			Next: fmt.Sprintf("create the APIExport, or take it out of spec.defaultAPIBindings of the type %s; kcp goes on by itself", binding.Type),
+		})
+		return
+	}
+	if c.actor == nil {
+		binding.Why = cmp.Or(binding.Why, "there is no owner to ask about")
+		return
+	}
+	cluster := logicalcluster.From(export) // empty if it could not be read
+	allowed, askErr := c.allowed(ctx, cmp.Or(cluster.Path(), at), *c.actor, authorizationv1.ResourceAttributes{
+		Group: apisv1alpha2.SchemeGroupVersion.Group, Version: apisv1alpha2.SchemeGroupVersion.Version,
+		Resource: "apiexports", Name: reference.Export, Verb: "bind",
+	}, true)
+	switch {
+	case askErr != nil:
+		binding.Why = missingRight(askErr, "create", "subjectaccessreviews.authorization.k8s.io", at)
+		c.add(Finding{Reason: CouldNotTell, Message: fmt.Sprintf("whether %s may bind the APIExport %s could not be told: %s",
+			c.description, binding.Export, binding.Why)})
+	case !allowed:
+		binding.Answer, binding.Why = No, "the owner lacks \"bind\""
+		c.add(c.bindMissing(reference, cluster))
+	case err == nil:
+		binding.Answer, binding.Why = Yes, "the owner may bind it"
+	}
+}
+
+// bindMissing says what has to be granted to whom so that the owner may bind an APIExport, if that can be done at all.
+func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluster logicalcluster.Name) Finding {
+	finding := Finding{
+		Reason:  BindPermissionMissing,
+		Message: fmt.Sprintf("%s lacks \"bind\" on the APIExport %q in %s", c.description, reference.Export, reference.Path),
+	}
+	subject, ok := subjectIn(*c.actor, cluster)
+	if !ok {
+		finding.Next = fmt.Sprintf("create the workspace again as somebody who may: in %s the owner counts as nobody in particular, so no right can be given to it alone",
+			reference.Path)
+		return finding
+	}
+	finding.Grant = &Grant{Workspace: reference.Path, Objects: bindGrant(reference.Export, subject)}
+	finding.Next = fmt.Sprintf("apply the objects below in %s, then make kcp try again by touching the type: %s", reference.Path, touch(c.ws.Type))
+	if c.report.has(OwnerForeign) {
+		finding.Next = fmt.Sprintf("apply the objects below in %s, before the repair", reference.Path)
+	}
+	return finding
+}
+
+// subjectIn returns as whom an owner can be given rights in a logical cluster, whether global service accounts are on or off.
+func subjectIn(owner identity.Owner, cluster logicalcluster.Name) (rbacv1.Subject, bool) {
+	for _, as := range identity.Effective(owner, cluster, false) {
+		_, namespace, name, isServiceAccount := as.ServiceAccount()
+		switch {
+		case as.Username == "" || as.Username == user.Anonymous:
+		case isServiceAccount && as.IsServiceAccount():
+			return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}, true
+		default:
+			return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: as.Username}, true
+		}
+	}
+	return rbacv1.Subject{}, false
+}
+
+// bindGrant is the RBAC by which a subject may bind an APIExport. It takes no right to enter the APIExport's workspace.
+func bindGrant(export string, subject rbacv1.Subject) []client.Object {
+	digest := sha256.Sum256([]byte(subject.Kind + "\x00" + subject.Namespace + "\x00" + subject.Name))
+	role := "warrantgate:bind:" + export
+	return []client.Object{
+		&rbacv1.ClusterRole{
+			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+			ObjectMeta: metav1.ObjectMeta{Name: role},
+			Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{apisv1alpha2.SchemeGroupVersion.Group}, Resources: []string{"apiexports"},
+				ResourceNames: []string{export}, Verbs: []string{"bind"},
+			}},
+		},
+		&rbacv1.ClusterRoleBinding{
+			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
+			ObjectMeta: metav1.ObjectMeta{Name: role + ":" + hex.EncodeToString(digest[:4])},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{subject},
+		},
+	}
+}
+
+func exportName(reference tenancyv1alpha1.APIExportReference) string {
+	return logicalcluster.NewPath(reference.Path).Join(reference.Export).String()
+}

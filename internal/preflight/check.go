@@ -1,0 +1,234 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"warrantgate.dev/internal/identity"
+)
+
+// Check says what keeps a workspace from becoming Ready. A foreign owner is judged as it will be once it is rewritten, so
+// that what else is missing is known before.
+func (c Checker) Check(ctx context.Context, ws Workspace) Report {
+	run := &check{Checker: c, ws: ws, report: Report{
+		Workspace: ws, Types: []Type{}, Initializers: []Initializer{}, Bindings: []Binding{}, Findings: []Finding{},
+	}}
+	run.run(ctx)
+	return run.report
+}
+
+// check is one call of Check.
+type check struct {
+	Checker
+	ws     Workspace
+	report Report
+
+	// actor is as whom kcp acts, or will once the owner is rewritten; nil if there is nobody.
+	actor *identity.Owner
+	// description names the actor.
+	description string
+	// types are the workspace's type and all that it extends.
+	types []*tenancyv1alpha1.WorkspaceType
+}
+
+func (c *check) run(ctx context.Context) {
+	if c.ws.unread != nil {
+		c.add(Finding{
+			Reason: CouldNotTell, Advisory: c.ready(),
+			Message: fmt.Sprintf("what the LogicalCluster says could not be told, only what the Workspace does: %s",
+				missingRight(c.ws.unread, "get", "logicalclusters.core.kcp.io", c.ws.Cluster.Path())),
+		})
+	}
+	if c.ws.Mount || c.ws.Cluster.Empty() {
+		c.notReady()
+		return
+	}
+	c.owner(ctx)
+	c.resolveTypes(ctx)
+	c.bindings(ctx)
+	if c.waitsForBindings() && c.actor != nil && !c.report.has(OwnerForeign) {
+		c.entry(ctx)
+	}
+	c.initializers()
+	c.notReady()
+}
+
+func (c *check) add(f Finding) { c.report.Findings = append(c.report.Findings, f) }
+
+func (c *check) ready() bool { return c.ws.Phase == corev1alpha1.LogicalClusterPhaseReady }
+
+// waitsForBindings tells whether kcp has yet to act as the owner.
+func (c *check) waitsForBindings() bool {
+	return slices.Contains(c.ws.Waiting, tenancyv1alpha1.WorkspaceAPIBindingsInitializer)
+}
+
+// owner judges the recorded owner and finds out as whom kcp acts.
+func (c *check) owner(ctx context.Context) {
+	raw, rewrite := identity.Rewrite(c.ws.Owner, c.ws.Cluster, c.ws.RequiredGroups, identity.Policy{})
+	recorded, err := identity.ParseOwner(c.ws.Owner)
+	if err == nil {
+		c.describe(ctx, recorded)
+	}
+	bareName := err == nil && recorded.IsServiceAccount() && !recorded.InScope(c.ws.Cluster) ||
+		rewrite.Reason == identity.HomeUnknown || rewrite.Reason == identity.HomeAmbiguous
+	switch {
+	case c.ready() && bareName:
+		c.add(Finding{
+			Reason: OwnerForeign,
+			Message: fmt.Sprintf("the owner %q is the bare name of a service account of another workspace: "+
+				"whoever makes a service account of that name in this one is its administrator", recorded.Username),
+			Next: c.repair(),
+		})
+	case c.ready(): // kcp has cut the owner down to a name, and acts as it no more
+	case rewrite.Reason.Rewritten():
+		if rewritten, err := identity.ParseOwner(raw); err == nil {
+			c.actor = &rewritten
+		}
+		c.add(Finding{
+			Reason: OwnerForeign,
+			Message: fmt.Sprintf("the owner, %s, is foreign in logical cluster %q: kcp acts as %q there, and refuses it",
+				c.description, c.ws.Cluster, recorded.Username),
+			Next: c.repair(),
+		})
+	case !rewrite.Reason.Harmless():
+		c.add(Finding{
+			Reason: OwnerUnusable, Message: rewrite.Message,
+			Next: "create the workspace again as somebody whose home kcp knows",
+		})
+	default:
+		c.actor = &recorded
+	}
+	if err == nil && c.ws.CreatedBy == "" {
+		c.report.Workspace.CreatedBy = recorded.Username
+	}
+}
+
+// repair is what to do about a foreign owner.
+func (c *check) repair() string {
+	return fmt.Sprintf("run `warrantgate repair --under=%s`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair", c.ws.Path)
+}
+
+// describe tells who the owner is, and as whom it counts where.
+func (c *check) describe(ctx context.Context, owner identity.Owner) {
+	view := &Owner{Recorded: owner, InScope: owner.InScope(c.ws.Cluster)}
+	view.Places = append(view.Places, placeOf(owner, c.ws.Cluster, c.ws.Path, false))
+	paths := map[logicalcluster.Name]string{}
+	for _, home := range identity.Homes(owner) {
+		if home == c.ws.Cluster {
+			continue
+		}
+		paths[home] = c.pathOf(ctx, home)
+		view.Places = append(view.Places, placeOf(owner, home, paths[home], true))
+	}
+	view.Description = fmt.Sprintf("user %q", owner.Username)
+	if home, namespace, name, ok := owner.ServiceAccount(); ok {
+		where := "an unknown workspace"
+		if !home.Empty() {
+			where = cmp.Or(paths[home], home.String())
+		}
+		view.Description = fmt.Sprintf("service account %s/%s of %s", namespace, name, where)
+	}
+	c.description = view.Description
+	c.report.Owner = view
+}
+
+func placeOf(owner identity.Owner, cluster logicalcluster.Name, path string, home bool) Place {
+	place := Place{Cluster: cluster, Workspace: path, Home: home}
+	for _, as := range identity.Effective(owner, cluster, true) {
+		place.As = append(place.As, identity.Owner{Username: as.Username, Groups: as.Groups})
+	}
+	return place
+}
+
+// entry asks whether kcp lets the owner make API bindings in the workspace at all, as it does not where groups are required
+// that the owner is not in.
+func (c *check) entry(ctx context.Context) {
+	allowed, err := c.allowed(ctx, c.ws.Cluster.Path(), *c.actor, authorizationv1.ResourceAttributes{
+		Group: apisv1alpha2.SchemeGroupVersion.Group, Version: "*", Resource: "apibindings", Verb: "create",
+	}, false)
+	switch {
+	case err != nil:
+		c.add(Finding{Reason: CouldNotTell, Message: fmt.Sprintf("whether %s may make API bindings in %s could not be told: %s",
+			c.description, c.ws.Path, missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", c.ws.Cluster.Path()))})
+	case !allowed && c.ws.RequiredGroups != "":
+		c.add(Finding{
+			Reason: OwnerRefused,
+			Message: fmt.Sprintf("%s may not make API bindings in %s, which requires the groups %q",
+				c.description, c.ws.Path, c.ws.RequiredGroups),
+			Next: "create the workspace again as somebody in these groups",
+		})
+	case !allowed:
+		c.add(Finding{
+			Reason:  OwnerRefused,
+			Message: fmt.Sprintf("%s may not make API bindings in %s", c.description, c.ws.Path),
+			Next:    fmt.Sprintf("see whether the ClusterRoleBinding \"workspace-admin\" in %s names %q", c.ws.Cluster, c.actor.Username),
+		})
+	}
+}
+
+// initializers tells what is waited for, and whose turn it is. What others have to do is never the owner's fault.
+func (c *check) initializers() {
+	for _, initializer := range c.ws.Initializers {
+		waiting := slices.Contains(c.ws.Waiting, initializer)
+		own := initializer == tenancyv1alpha1.WorkspaceAPIBindingsInitializer
+		of := fmt.Sprintf("whoever provides the WorkspaceType %s", initializer)
+		if own {
+			of = "kcp, which makes the default API bindings as the owner"
+		}
+		c.report.Initializers = append(c.report.Initializers, Initializer{Name: string(initializer), Waiting: waiting, Of: of})
+		switch {
+		case !waiting:
+		case !own:
+			c.add(Finding{
+				Reason:  InitializerPending,
+				Message: fmt.Sprintf("initializer %s has not finished; that is for %s to do, not for the owner", initializer, of),
+				Next:    fmt.Sprintf("see whether the controller of %s runs, and what it says about logical cluster %s", initializer, c.ws.Cluster),
+			})
+		case !slices.ContainsFunc(c.report.Findings, func(f Finding) bool {
+			// What others have to do explains nothing about this one.
+			return !f.Advisory && f.Reason != InitializerPending
+		}):
+			c.add(Finding{
+				Reason:  InitializerPending,
+				Message: fmt.Sprintf("initializer %s has not finished, though nothing that it needs is missing any more", initializer),
+				Next: fmt.Sprintf("wait a few seconds; if nothing happens, make kcp try again by touching the type: %s",
+					touch(c.ws.Type)),
+			})
+		}
+	}
+}
+
+// touch is a command that has kcp look again at all workspaces of a type. It does not by itself when rights are given.
+func touch(workspaceType string) string {
+	path, name := logicalcluster.NewPath(workspaceType).Split()
+	return fmt.Sprintf("in %s, `kubectl annotate workspacetype %s --overwrite warrantgate.dev/touched=\"$(date)\"`", path, name)
+}
+
+// notReady says why a workspace is not Ready if nothing else does.
+func (c *check) notReady() {
+	because := ""
+	if len(c.ws.Conditions) > 0 {
+		because = ": " + strings.Join(c.ws.Conditions, "; ")
+	}
+	switch {
+	case c.ws.Deleted:
+		c.add(Finding{Reason: NotReady, Message: "the workspace is being deleted" + because})
+	case c.ready() || c.report.has():
+	case c.ws.Cluster.Empty() && !c.ws.Mount:
+		c.add(Finding{
+			Reason: NotReady, Message: "kcp has not found a shard for the workspace yet" + because,
+			Next: "if the gates are installed, see whether warrantgate runs: foreign owners wait for it",
+		})
+	default:
+		c.add(Finding{Reason: NotReady, Message: fmt.Sprintf("the workspace is %s%s", c.ws.Phase, because)})
+	}
+}

@@ -1,0 +1,118 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"github.com/kcp-dev/sdk/apis/core"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+)
+
+// resolveTypes finds the workspace's type and all that it extends, the way kcp does.
+func (c *check) resolveTypes(ctx context.Context) {
+	path, name := logicalcluster.NewPath(c.ws.Type).Split()
+	if path.Empty() {
+		return // root, and what kcp makes for itself, have no type
+	}
+	reference := tenancyv1alpha1.WorkspaceTypeReference{Path: path.String(), Name: tenancyv1alpha1.WorkspaceTypeName(name)}
+	c.resolveType(ctx, path, reference, "")
+	for _, t := range c.types {
+		c.use(ctx, t)
+	}
+}
+
+// resolveType finds one type and those below it. A cycle, which kcp refuses to create workspaces of, ends where it closes.
+func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, reference tenancyv1alpha1.WorkspaceTypeReference, extendedBy string) {
+	t, err := c.findType(ctx, from, reference)
+	whose := fmt.Sprintf("the type %s", reference)
+	if extendedBy != "" {
+		whose += ", which " + extendedBy + " extends,"
+	}
+	switch {
+	case err != nil:
+		c.add(Finding{
+			Reason: CouldNotTell, Advisory: c.ready(), Message: fmt.Sprintf("what %s asks for could not be told: %s", whose,
+				missingRight(err, "get", "workspacetypes.tenancy.kcp.io", cmp.Or(logicalcluster.NewPath(reference.Path), from))),
+		})
+	case t == nil:
+		c.add(Finding{
+			Reason: TypeMissing, Advisory: c.ready(), Message: whose + " does not exist",
+			Next: "create it again, or delete the workspace",
+		})
+	case !slices.ContainsFunc(c.types, func(known *tenancyv1alpha1.WorkspaceType) bool { return typeName(known) == typeName(t) }):
+		c.types = append(c.types, t)
+		for _, extended := range t.Spec.Extend.With {
+			c.resolveType(ctx, typePath(t), extended, typeName(t))
+		}
+	}
+}
+
+// findType finds a type by its path, or without one in the nearest workspace from there upwards and last in root. It returns
+// nil if there is none.
+func (c *check) findType(
+	ctx context.Context, from logicalcluster.Path, reference tenancyv1alpha1.WorkspaceTypeReference,
+) (*tenancyv1alpha1.WorkspaceType, error) {
+	at := cmp.Or(logicalcluster.NewPath(reference.Path), from)
+	for {
+		t := &tenancyv1alpha1.WorkspaceType{}
+		found, err := c.get(ctx, at, string(reference.Name), t)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			return t, nil
+		}
+		parent, hasParent := at.Parent()
+		switch {
+		case reference.Path != "" || !hasParent && at == core.RootCluster.Path():
+			return nil, nil //nolint:nilnil // there is none, and that is certain
+		case !hasParent:
+			parent = core.RootCluster.Path()
+		}
+		at = parent
+	}
+}
+
+// use asks whether the owner may create workspaces of a type.
+func (c *check) use(ctx context.Context, t *tenancyv1alpha1.WorkspaceType) {
+	answer := Type{Name: typeName(t), Use: Unknown}
+	defer func() { c.report.Types = append(c.report.Types, answer) }()
+	if c.actor == nil {
+		return
+	}
+	allowed, err := c.allowed(ctx, logicalcluster.From(t).Path(), *c.actor, authorizationv1.ResourceAttributes{
+		Group: tenancyv1alpha1.SchemeGroupVersion.Group, Version: tenancyv1alpha1.SchemeGroupVersion.Version,
+		Resource: "workspacetypes", Name: t.Name, Verb: "use",
+	}, true)
+	switch {
+	case err != nil:
+		c.add(Finding{
+			Reason: CouldNotTell, Advisory: true,
+			Message: fmt.Sprintf("whether %s may use the type %s could not be told: %s", c.description, typeName(t),
+				missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", typePath(t))),
+		})
+	case allowed:
+		answer.Use = Yes
+	default:
+		answer.Use = No
+		c.add(Finding{
+			Reason: UsePermissionMissing, Advisory: true,
+			Message: fmt.Sprintf("%s lacks \"use\" on the type %s; kcp asks for it when a workspace is created, and not afterwards",
+				c.description, typeName(t)),
+		})
+	}
+}
+
+// typeName is the path and name of a type.
+func typeName(t *tenancyv1alpha1.WorkspaceType) string { return typePath(t).Join(t.Name).String() }
+
+func typePath(t *tenancyv1alpha1.WorkspaceType) logicalcluster.Path {
+	if path := t.Annotations[core.LogicalClusterPathAnnotationKey]; path != "" {
+		return logicalcluster.NewPath(path)
+	}
+	return logicalcluster.From(t).Path()
+}
