@@ -183,8 +183,14 @@ const (
 	policy     = "root/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/warrantgate-owner-integrity"
 	binding    = "root/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/warrantgate-owner-integrity"
 
+	repairRole    = "root/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-repair"
+	repairBinding = "root/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-repair"
+
 	shardRole    = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-events"
 	shardBinding = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-events"
+
+	shardRepairRole    = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-repair"
+	shardRepairBinding = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-repair"
 
 	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not given the right to write Events. Unless it has it already, " +
 		"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n"
@@ -196,6 +202,7 @@ func inRoot(outcomes ...string) string {
 		`MutatingWebhookConfiguration "warrantgate"`,
 		`ValidatingAdmissionPolicy "warrantgate-owner-integrity"`, `ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity"`,
 		`ValidatingWebhookConfiguration "warrantgate"`,
+		`ClusterRole "warrantgate-repair"`, `ClusterRoleBinding "warrantgate-repair"`,
 	}
 	var text strings.Builder
 	for i, outcome := range outcomes {
@@ -216,6 +223,7 @@ func writeFile(t *testing.T, name, content string) string {
 const offConfiguration = `apiVersion: config.warrantgate.dev/v1alpha1
 kind: GateConfiguration
 workspace: {ownerIntegrity: {mode: "Off"}}
+repair: {mode: "Off"}
 `
 
 func TestInstallAndUninstall(t *testing.T) {
@@ -223,8 +231,12 @@ func TestInstallAndUninstall(t *testing.T) {
 	caFile := newCertificate(t).write(t, t.TempDir()).certFile
 	installArgs := []string{"install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile}
 	shard := []string{"--shard-kubeconfig", kubeconfig}
-	inShard := func(first, second string) string {
-		return fmt.Sprintf("%[1]s: %[2]s\n%[1]s: %[3]s\n", kubeconfig, first, second)
+	inShard := func(lines ...string) string {
+		text := ""
+		for _, line := range lines {
+			text += fmt.Sprintf("%s: %s\n", kubeconfig, line)
+		}
+		return text
 	}
 	uninstallArgs := []string{"uninstall", "kcp", "--kubeconfig", kubeconfig}
 
@@ -238,42 +250,52 @@ func TestInstallAndUninstall(t *testing.T) {
 	}{
 		{
 			name: "the gates are registered in root, and the right to write Events is not given", args: installArgs,
-			want: inRoot("created", "created", "created", "created"), wantErrOut: withoutEvents,
-			wantHeld: []string{mutating, validating, policy, binding},
+			want: inRoot("created", "created", "created", "created", "created", "created"), wantErrOut: withoutEvents,
+			wantHeld: []string{mutating, validating, policy, binding, repairRole, repairBinding},
 		},
 		{
 			name: "with the kubeconfig of a shard it is given there, once for each shard", args: append(append(installArgs, shard...), shard...),
-			want: inShard(`ClusterRole "warrantgate-events" created`, `ClusterRoleBinding "warrantgate-events" created`) +
-				inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" unchanged`) +
-				inRoot("unchanged", "unchanged", "unchanged", "unchanged"),
-			wantHeld: []string{mutating, validating, policy, binding, shardRole, shardBinding},
+			want: inShard(`ClusterRole "warrantgate-events" created`, `ClusterRoleBinding "warrantgate-events" created`,
+				`ClusterRole "warrantgate-repair" created`, `ClusterRoleBinding "warrantgate-repair" created`) +
+				inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" unchanged`,
+					`ClusterRole "warrantgate-repair" unchanged`, `ClusterRoleBinding "warrantgate-repair" unchanged`) +
+				inRoot("unchanged", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged"),
+			wantHeld: []string{mutating, validating, policy, binding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
 			name: "for another user it is changed", args: append(append(installArgs, shard...), "--user", "gate"),
-			want: inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" configured`) +
-				inRoot("unchanged", "unchanged", "unchanged", "unchanged"),
-			wantHeld: []string{mutating, validating, policy, binding, shardRole, shardBinding},
+			want: inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" configured`,
+				`ClusterRole "warrantgate-repair" unchanged`, `ClusterRoleBinding "warrantgate-repair" configured`) +
+				inRoot("unchanged", "unchanged", "unchanged", "unchanged", "unchanged", "configured"),
+			wantHeld: []string{mutating, validating, policy, binding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
 			name: "a gate that is off is taken out", args: append(installArgs, "--config", writeFile(t, "off.yaml", offConfiguration)),
 			want: inRoot("unchanged") +
 				"root: ValidatingWebhookConfiguration \"warrantgate\" configured\n" +
+				"root: ClusterRoleBinding \"warrantgate-repair\" deleted\n" +
+				"root: ClusterRole \"warrantgate-repair\" deleted\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" deleted\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" deleted\n",
 			wantErrOut: withoutEvents,
-			wantHeld:   []string{mutating, validating, shardRole, shardBinding},
+			wantHeld:   []string{mutating, validating, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
 			name: "uninstall takes out what is there", args: append(uninstallArgs, shard...),
-			want: "root: ValidatingWebhookConfiguration \"warrantgate\" deleted\n" +
+			want: "root: ClusterRoleBinding \"warrantgate-repair\" not there\n" +
+				"root: ClusterRole \"warrantgate-repair\" not there\n" +
+				"root: ValidatingWebhookConfiguration \"warrantgate\" deleted\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
 				"root: MutatingWebhookConfiguration \"warrantgate\" deleted\n" +
-				inShard(`ClusterRoleBinding "warrantgate-events" deleted`, `ClusterRole "warrantgate-events" deleted`),
+				inShard(`ClusterRoleBinding "warrantgate-repair" deleted`, `ClusterRole "warrantgate-repair" deleted`,
+					`ClusterRoleBinding "warrantgate-events" deleted`, `ClusterRole "warrantgate-events" deleted`),
 		},
 		{
 			name: "a second time there is nothing to do", args: uninstallArgs,
-			want: "root: ValidatingWebhookConfiguration \"warrantgate\" not there\n" +
+			want: "root: ClusterRoleBinding \"warrantgate-repair\" not there\n" +
+				"root: ClusterRole \"warrantgate-repair\" not there\n" +
+				"root: ValidatingWebhookConfiguration \"warrantgate\" not there\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
 				"root: MutatingWebhookConfiguration \"warrantgate\" not there\n",
@@ -300,7 +322,7 @@ func TestInstallTakesTheKubeconfigsOfTheEnvironment(t *testing.T) {
 	if _, _, err := run(t, "install", "kcp", "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile); err != nil {
 		t.Fatalf("error = %v", err)
 	}
-	api.holds(t, mutating, validating, policy, binding)
+	api.holds(t, mutating, validating, policy, binding, repairRole, repairBinding)
 }
 
 func TestInstallLeavesWhatIsNotItsOwnAlone(t *testing.T) {
@@ -455,8 +477,12 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 		"# in workspace root ValidatingAdmissionPolicy warrantgate-owner-integrity",
 		"# in workspace root ValidatingAdmissionPolicyBinding warrantgate-owner-integrity",
 		"# in workspace root ValidatingWebhookConfiguration warrantgate",
+		"# in workspace root ClusterRole warrantgate-repair",
+		"# in workspace root ClusterRoleBinding warrantgate-repair",
 		"# in logical cluster system:admin of each shard ClusterRole warrantgate-events",
 		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-events",
+		"# in logical cluster system:admin of each shard ClusterRole warrantgate-repair",
+		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-repair",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)

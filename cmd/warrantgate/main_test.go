@@ -107,6 +107,7 @@ func TestTheCommandsAreThese(t *testing.T) {
 		"warrantgate install kcp":       "Register the workspace gates in root of a kcp",
 		"warrantgate uninstall":         "Take out what install made",
 		"warrantgate uninstall kcp":     "Take the workspace gates out of a kcp",
+		"warrantgate repair":            "Heal workspaces that hang because of their owner",
 		"warrantgate version":           "Print the version",
 	}
 	got := map[string]string{}

@@ -24,6 +24,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
@@ -34,6 +35,7 @@ import (
 type serveOptions struct {
 	config         string
 	kcpKubeconfig  string
+	lcKubeconfig   string
 	webhookAddress string
 	metricsAddress string
 	healthAddress  string
@@ -60,7 +62,9 @@ serve needs no administrator: for Events it acts as the user that "warrantgate i
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file (GateConfiguration of "+v1alpha1.APIVersion+"); without it the defaults hold")
-	flags.StringVar(&o.kcpKubeconfig, "kcp-kubeconfig", "", "kubeconfig for kcp, to write Events as; without it Events are off")
+	flags.StringVar(&o.kcpKubeconfig, "kcp-kubeconfig", "", "kubeconfig for kcp, to write Events and see workspaces as; without it Events and the repair are off")
+	flags.StringVar(&o.lcKubeconfig, "logical-cluster-kubeconfig", "",
+		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write the owners of LogicalClusters as; without it the repair is off")
 	flags.StringVar(&o.webhookAddress, "webhook-address", ":9443", "address that the webhooks listen on, with TLS")
 	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address that /metrics listens on; 0 turns it off")
 	flags.StringVar(&o.healthAddress, "health-address", ":8081", "address that /healthz and /readyz listen on")
@@ -113,6 +117,15 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if metricsServer != nil { // nil when it is turned off
 		servers = append(servers, metricsServer)
 	}
+	repair, off, err := o.repairController(config, recorder)
+	if err != nil {
+		return err
+	}
+	if repair == nil {
+		logger.Info("the repair of workspaces that hang is off", "reason", off)
+	} else {
+		servers = append(servers, repair)
+	}
 	logger.Info("starting", "version", version, "webhookAddress", o.webhookAddress,
 		"ownerRewrite", config.Workspace.OwnerRewrite.Mode, "ownerIntegrity", config.Workspace.OwnerIntegrity.Mode)
 	return runAll(ctx, servers, recorder)
@@ -148,6 +161,33 @@ func (o serveOptions) eventRecorder() (*events.Recorder, error) {
 		return nil, err
 	}
 	return events.NewRecorder(writer), nil
+}
+
+// repairController returns none where the repair is off, and why it is.
+func (o serveOptions) repairController(config v1alpha1.GateConfiguration, recorder owner.EventRecorder) (_ manager.Runnable, off string, err error) {
+	switch {
+	case config.Repair.Mode == v1alpha1.Off:
+		return nil, "repair.mode is Off", nil
+	case o.kcpKubeconfig == "":
+		return nil, "no --kcp-kubeconfig to see workspaces with was given", nil
+	case o.lcKubeconfig == "":
+		return nil, "no --logical-cluster-kubeconfig to write owners with was given", nil
+	}
+	reading, err := loadKubeconfig(o.kcpKubeconfig, "")
+	if err != nil {
+		return nil, "", fmt.Errorf("--kcp-kubeconfig: %w", err)
+	}
+	writing, err := loadKubeconfig(o.lcKubeconfig, "")
+	if err != nil {
+		return nil, "", fmt.Errorf("--logical-cluster-kubeconfig: %w", err)
+	}
+	repair, err := newRepair(reading, writing, config)
+	if err != nil {
+		return nil, "", err
+	}
+	repair.DryRun = config.Repair.Mode == v1alpha1.Warn
+	controller, err := owner.NewController(repair, recorder, reading)
+	return controller, "", err
 }
 
 func newWebhookServer(

@@ -69,6 +69,15 @@ func (p place) waitInitializing(ctx context.Context, name string) *tenancyv1alph
 	return ws
 }
 
+// waitScheduled waits until a workspace has a logical cluster. It may be Ready by then, if something heals it.
+func (p place) waitScheduled(ctx context.Context, name string) {
+	GinkgoHelper()
+	Eventually(ctx, func() (string, error) {
+		ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
+		return ws.Spec.Cluster, err
+	}).ShouldNot(BeEmpty())
+}
+
 func waitReady(ctx context.Context, admin *rest.Config, name string) *tenancyv1alpha1.Workspace {
 	GinkgoHelper()
 	ctx, cancel := context.WithTimeout(ctx, healedTimeout)

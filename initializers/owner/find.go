@@ -96,8 +96,3 @@ func (f *Finder) onShard(ctx context.Context, url string, phase corev1alpha1.Log
 		}
 	}
 }
-
-// ClusterOf returns the logical cluster of a Workspace, or "" before it has one.
-func ClusterOf(ws *tenancyv1alpha1.Workspace) logicalcluster.Name {
-	return logicalcluster.Name(ws.Spec.Cluster)
-}

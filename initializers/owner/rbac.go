@@ -2,6 +2,7 @@ package owner
 
 import (
 	"github.com/kcp-dev/sdk/apis/apis"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -12,7 +13,7 @@ import (
 const roleName = "warrantgate-repair"
 
 // RootRoles returns what lets a user see the Workspaces of all shards, once it is in root: where the virtual workspaces
-// of the APIExport tenancy.kcp.io are, and a list of what is in them.
+// of the APIExport tenancy.kcp.io are, and a list of what is in them; and lets its replicas agree on which one heals.
 func RootRoles(username string) []client.Object {
 	return install.Role(roleName, username,
 		rbacv1.PolicyRule{
@@ -22,6 +23,11 @@ func RootRoles(username string) []client.Object {
 		rbacv1.PolicyRule{
 			APIGroups: []string{apis.GroupName}, Resources: []string{"apiexports/content"},
 			ResourceNames: []string{workspacesExport}, Verbs: []string{"list"},
+		},
+		rbacv1.PolicyRule{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"create"}},
+		rbacv1.PolicyRule{
+			APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"},
+			ResourceNames: []string{leaseName}, Verbs: []string{"get", "update"},
 		})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"golang.org/x/sync/errgroup"
@@ -32,6 +33,8 @@ type Repair struct {
 	Under string
 	// DryRun says only what would be done.
 	DryRun bool
+	// Skip tells which workspaces are not looked into. May be nil.
+	Skip func(*tenancyv1alpha1.Workspace) bool
 }
 
 // Repaired is what became of a Workspace, or why nothing could.
@@ -71,7 +74,7 @@ func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Work
 			errs = append(errs, err)
 			continue
 		}
-		if ClusterOf(ws).Empty() || ws.DeletionTimestamp != nil {
+		if ws.Spec.Cluster == "" || ws.DeletionTimestamp != nil || r.Skip != nil && r.Skip(ws) {
 			continue
 		}
 		group.Go(func() error {
@@ -91,12 +94,12 @@ func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Work
 // healOne looks before it writes where only a part of the workspaces is meant: a Workspace does not tell its path.
 func (r *Repair) healOne(ctx context.Context, ws *tenancyv1alpha1.Workspace) (Result, error) {
 	if r.Under != "" && !r.DryRun {
-		result, err := r.Healer.Heal(ctx, ClusterOf(ws), true)
+		result, err := r.Healer.Heal(ctx, logicalcluster.Name(ws.Spec.Cluster), true)
 		if err != nil || !within(result.Path, r.Under) {
 			return result, err
 		}
 	}
-	return r.Healer.Heal(ctx, ClusterOf(ws), r.DryRun)
+	return r.Healer.Heal(ctx, logicalcluster.Name(ws.Spec.Cluster), r.DryRun)
 }
 
 // suspicious yields those Ready workspaces whose owner bears the bare name of a service account, which in a workspace is

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -27,6 +28,7 @@ func configuration(modify ...func(*v1alpha1.GateConfiguration)) v1alpha1.GateCon
 			OwnerRewrite:   v1alpha1.Gate{Mode: v1alpha1.Enforce},
 			OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Enforce},
 		},
+		Repair: v1alpha1.Repair{Mode: v1alpha1.Enforce, After: metav1.Duration{Duration: time.Minute}},
 	}
 	for _, m := range modify {
 		m(&config)
@@ -37,6 +39,12 @@ func configuration(modify ...func(*v1alpha1.GateConfiguration)) v1alpha1.GateCon
 func withModes(rewrite, integrity v1alpha1.Mode) func(*v1alpha1.GateConfiguration) {
 	return func(c *v1alpha1.GateConfiguration) {
 		c.Workspace.OwnerRewrite.Mode, c.Workspace.OwnerIntegrity.Mode = rewrite, integrity
+	}
+}
+
+func withRepair(mode v1alpha1.Mode, after time.Duration) func(*v1alpha1.GateConfiguration) {
+	return func(c *v1alpha1.GateConfiguration) {
+		c.Repair = v1alpha1.Repair{Mode: mode, After: metav1.Duration{Duration: after}}
 	}
 }
 
@@ -65,14 +73,17 @@ workspace:
     mode: Warn
   ownerIntegrity:
     mode: "Off"
+repair:
+  mode: Warn
+  after: 90s
 `,
-			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
+			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withRepair(v1alpha1.Warn, 90*time.Second), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
 		},
 		"every field in JSON": {
 			raw: `{"kind":"GateConfiguration","apiVersion":"config.warrantgate.dev/v1alpha1",` +
 				`"delegation":{"keepWarrants":{"users":["bob","team-*"],"groups":["ops"]}},` +
-				`"workspace":{"ownerRewrite":{"mode":"Warn"},"ownerIntegrity":{"mode":"Off"}}}`,
-			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
+				`"workspace":{"ownerRewrite":{"mode":"Warn"},"ownerIntegrity":{"mode":"Off"}},"repair":{"mode":"Off","after":"2m"}}`,
+			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withRepair(v1alpha1.Off, 2*time.Minute), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
 		},
 		"Off needs no quotes, although YAML 1.1 reads it as false": {
 			raw:  header + "workspace:\n  ownerRewrite:\n    mode: Off\n",
@@ -150,6 +161,13 @@ workspace:
 				`delegation.keepWarrants.users[1]: Invalid value: "[": must be a pattern of path.Match, such as "team-*"`,
 				`delegation.keepWarrants.groups[0]: Required value: a pattern of names`,
 				`delegation.keepWarrants.groups[2]: Invalid value: "a[z-": must be a pattern of path.Match, such as "team-*"`,
+			},
+		},
+		"a repair that cannot be": {
+			raw: header + "repair: {mode: always, after: -1s}",
+			want: []string{
+				`repair.mode: Unsupported value: "always": supported values: "Enforce", "Warn", "Off"`,
+				`repair.after: Invalid value: "-1s": must not be negative`,
 			},
 		},
 		"a mode that YAML reads as true": {

@@ -1,0 +1,166 @@
+//go:build e2e
+
+package repair_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+// many is how many workspaces hang after an outage of the webhook.
+const many = 50
+
+// A platform team runs serve, and workspaces that hang become Ready by themselves.
+var _ = Describe("the repair that serve runs", func() {
+	It("heals what hangs and tells it in kubectl describe", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot, "child")
+		w := serve(ctx, "Enforce")
+		waitReady(ctx, p.admin(), "child")
+		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+		Eventually(ctx, func() string {
+			return kcptest.Describe(ctx, p.admin(), "child")
+		}).Should(And(ContainSubstring("OwnerRewritten"), ContainSubstring("Repaired: ")))
+		Expect(healedBy(ctx, w)).To(BeNumerically(">=", 1))
+	}, SpecTimeout(specTimeout))
+
+	It("writes nothing in mode Warn, and reports", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot, "child")
+		before := atRest(ctx, p, child)
+		w := serve(ctx, "Warn")
+		Eventually(ctx, func() string {
+			return kcptest.Describe(ctx, p.admin(), "child")
+		}).Should(And(ContainSubstring("OwnerNotRewritten"), ContainSubstring("the repair only warns")))
+		Expect(versions(ctx, p, child)).To(Equal(before))
+		Expect(healedBy(ctx, w)).To(BeZero())
+	}, SpecTimeout(specTimeout))
+
+	It("never writes the workspace of a person who is in scope", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+		ws, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "local")
+		Expect(err).NotTo(HaveOccurred())
+		ws = waitReady(ctx, p.admin(), ws.Name)
+		before := atRest(ctx, p, ws)
+
+		By("passing over it until a workspace beside it is healed")
+		p.stuck(ctx, p.bot, "child")
+		serve(ctx, "Enforce")
+		waitReady(ctx, p.admin(), "child")
+		Expect(versions(ctx, p, ws)).To(Equal(before))
+	}, SpecTimeout(specTimeout))
+
+	It("heals fifty at once, although it is killed in the middle", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		hang(ctx, p, many)
+		w := serve(ctx, "Enforce")
+		Eventually(ctx, func() float64 { return healedBy(ctx, w) }).Should(BeNumerically(">=", 5))
+		w.Kill()
+		Expect(w.Restart(ctx)).To(Succeed())
+		expectAllReady(ctx, p, many)
+	}, SpecTimeout(2*specTimeout))
+
+	It("is done by one replica, and by another once that is gone", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		first := serve(ctx, "Enforce")
+		Eventually(ctx, logOf(first)).Should(ContainSubstring("this replica leads"))
+		second := serve(ctx, "Enforce")
+
+		hang(ctx, p, 3)
+		expectAllReady(ctx, p, 3)
+		Expect(healedBy(ctx, first)).To(BeNumerically(">=", 3))
+		Expect(healedBy(ctx, second)).To(BeZero())
+		Expect(logOf(second)()).NotTo(ContainSubstring("this replica leads"))
+
+		By("killing the one that leads")
+		first.Kill()
+		q := newPlace(ctx)
+		hang(ctx, q, 3)
+		expectAllReady(ctx, q, 3)
+		Expect(healedBy(ctx, second)).To(BeNumerically(">=", 3))
+	}, SpecTimeout(specTimeout))
+
+	It("says plainly why it is off", func(ctx SpecContext) {
+		w := start(ctx, "Enforce")
+		Eventually(ctx, logOf(w)).Should(ContainSubstring("no --logical-cluster-kubeconfig to write owners with was given"))
+	}, SpecTimeout(specTimeout))
+
+	It("names the group that it would have to be in to write LogicalClusters", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot, "child")
+		before := atRest(ctx, p, child)
+		start(ctx, "Enforce", "--logical-cluster-kubeconfig="+reading)
+		Eventually(ctx, func() string {
+			return kcptest.Describe(ctx, p.admin(), "child")
+		}).Should(And(ContainSubstring("RepairFailed"), ContainSubstring("as the group system:kcp:external-logical-cluster-admin")))
+		Expect(versions(ctx, p, child)).To(Equal(before))
+	}, SpecTimeout(specTimeout))
+})
+
+// serve runs a warrantgate that may heal, until the spec ends.
+func serve(ctx context.Context, mode string) *kcptest.Warrantgate {
+	GinkgoHelper()
+	return start(ctx, mode, "--logical-cluster-kubeconfig="+writing)
+}
+
+func start(ctx context.Context, mode string, args ...string) *kcptest.Warrantgate {
+	GinkgoHelper()
+	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{
+		Binary: binary, Configuration: withoutGates + fmt.Sprintf("repair: {mode: %s, after: 2s}\n", mode), Args: args,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(w.Start(ctx)).To(Succeed())
+	DeferCleanup(func() { _ = w.Stop() }) // it may have been killed
+	return w
+}
+
+// hang creates workspaces as the service account, some at a time, and waits until all hang.
+func hang(ctx context.Context, p place, count int) {
+	GinkgoHelper()
+	var creators errgroup.Group
+	creators.SetLimit(8)
+	for i := range count {
+		creators.Go(func() error {
+			_, err := kcptest.CreateWorkspace(ctx, p.bot, fmt.Sprintf("child-%d", i))
+			return err
+		})
+	}
+	Expect(creators.Wait()).To(Succeed())
+	for i := range count {
+		p.waitScheduled(ctx, fmt.Sprintf("child-%d", i))
+	}
+}
+
+func expectAllReady(ctx context.Context, p place, count int) {
+	GinkgoHelper()
+	for i := range count {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		_, err := kcptest.WaitReady(ctx, p.admin(), fmt.Sprintf("child-%d", i))
+		cancel()
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+func healedBy(ctx context.Context, w *kcptest.Warrantgate) float64 {
+	GinkgoHelper()
+	healed, err := w.Metric(ctx, "warrantgate_repairs_total", map[string]string{"outcome": "healed"})
+	Expect(err).NotTo(HaveOccurred())
+	return healed
+}
+
+func logOf(w *kcptest.Warrantgate) func() string {
+	return func() string {
+		log, err := os.ReadFile(w.LogFile())
+		Expect(err).NotTo(HaveOccurred())
+		return string(log)
+	}
+}

@@ -1,0 +1,174 @@
+package owner
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/flowcontrol"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/kcp"
+)
+
+const (
+	// leaseName is the Lease, in namespace default of root, by which one of several replicas leads.
+	leaseName     = "warrantgate-repair"
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+
+	// longestInterval is the longest time between two looks at what hangs.
+	longestInterval = 15 * time.Second
+	// readyInterval is the time between two looks at workspaces that are Ready, whose owner nothing changes any more.
+	readyInterval = time.Hour
+	// firstBackOff and longestBackOff bound the time until a workspace that could not be healed is looked at again.
+	firstBackOff, longestBackOff = 5 * time.Second, 10 * time.Minute
+	// backOffJitter is the share by which that time varies, so that many do not come back at once.
+	backOffJitter = 0.2
+)
+
+// EventRecorder takes Events without blocking.
+type EventRecorder interface {
+	Record(event events.Event)
+}
+
+// Controller heals at intervals what hangs, in one of several replicas at a time.
+type Controller struct {
+	repair   *Repair
+	recorder EventRecorder
+	lease    resourcelock.Interface
+	backOff  *flowcontrol.Backoff
+}
+
+// NewController returns a controller whose replicas agree by a Lease in root of the kcp that config reaches. What the
+// repair has as DryRun holds for the controller: then it only reports.
+func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) (*Controller, error) {
+	inRoot, err := kcp.ConfigFor(config, kcp.Root)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := coordinationv1client.NewForConfig(inRoot)
+	if err != nil {
+		return nil, fmt.Errorf("client for leases: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		repair: repair, recorder: recorder,
+		lease: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: leaseName},
+			Client:     leases,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
+		},
+		backOff: flowcontrol.NewBackOffWithJitter(firstBackOff, longestBackOff, backOffJitter),
+	}
+	repair.Skip = c.skips
+	return c, nil
+}
+
+// Start heals whenever this replica leads, until ctx ends.
+func (c *Controller) Start(ctx context.Context) error {
+	log := logf.FromContext(ctx).WithName("repair")
+	var leading sync.WaitGroup
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: c.lease, Name: leaseName, ReleaseOnCancel: true,
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				leading.Add(1)
+				defer leading.Done()
+				log.Info("this replica leads")
+				c.lead(logf.IntoContext(ctx, log))
+			},
+			OnStoppedLeading: func() { log.Info("this replica does not lead") },
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("elect a leader for the repair: %w", err)
+	}
+	wait.UntilWithContext(ctx, elector.Run, retryPeriod)
+	leading.Wait()
+	return nil
+}
+
+// lead makes one pass after the other.
+func (c *Controller) lead(ctx context.Context) {
+	var readyAt time.Time
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		pass := c.repair.PassStuck
+		if time.Since(readyAt) >= readyInterval {
+			readyAt, pass = time.Now(), c.repair.Pass
+		}
+		if err := pass(ctx, func(r Repaired) { c.tell(ctx, r) }); err != nil && ctx.Err() == nil {
+			passesFailed.Inc()
+			logf.FromContext(ctx).Error(err, "not all workspaces could be looked at; trying again")
+		}
+		c.backOff.GC()
+	}, min(max(c.repair.After/4, time.Second), longestInterval))
+}
+
+// skips tells whether a workspace that could not be healed is to be left in peace for now.
+func (c *Controller) skips(ws *tenancyv1alpha1.Workspace) bool {
+	return c.backOff.IsInBackOffSinceUpdate(backOffKey(ws), time.Now())
+}
+
+// backOffKey holds the logical cluster: a UID is unique in one only by chance.
+func backOffKey(ws *tenancyv1alpha1.Workspace) string {
+	return logicalcluster.From(ws).String() + "|" + string(ws.UID)
+}
+
+// tell leaves the traces of what was found and done.
+func (c *Controller) tell(ctx context.Context, r Repaired) {
+	if ctx.Err() != nil {
+		return // what was cut off is not a verdict
+	}
+	repairs.WithLabelValues(string(r.Result.Outcome)).Inc()
+	if r.Result.Outcome != Healed {
+		c.backOff.Next(backOffKey(r.Workspace), time.Now())
+	}
+	log := logf.FromContext(ctx).WithValues("workspace", r.Result.Path, "cluster", r.Result.Cluster.String(),
+		"outcome", string(r.Result.Outcome), "reason", string(r.Result.Report.Reason))
+	switch {
+	case r.Err != nil:
+		log.Error(r.Err, "repair")
+		c.record(r, corev1.EventTypeWarning, events.RepairFailed, "The owner could not be made right: "+r.Sentence())
+	case r.Result.Outcome == Healed:
+		log.Info("repair", "message", r.Sentence())
+		c.record(r, corev1.EventTypeNormal, events.OwnerRewritten, "Repaired: "+r.Sentence())
+	case r.Result.Outcome == Foreign:
+		log.Info("repair", "message", r.Sentence())
+		c.record(r, corev1.EventTypeWarning, events.OwnerNotRewritten,
+			"The owner was left as it is, because the repair only warns: "+r.Sentence())
+	case r.Result.Outcome == Unhealable:
+		log.Info("repair", "message", r.Sentence())
+		c.record(r, corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner cannot be made right: "+r.Sentence())
+	default:
+		log.V(1).Info("repair", "message", r.Sentence())
+	}
+}
+
+func (c *Controller) record(r Repaired, eventType, reason, message string) {
+	c.recorder.Record(events.Event{
+		Cluster: logicalcluster.From(r.Workspace), Type: eventType, Reason: reason, Message: message,
+		Object: corev1.ObjectReference{
+			APIVersion: tenancyv1alpha1.SchemeGroupVersion.String(), Kind: "Workspace",
+			Name: r.Workspace.Name, UID: r.Workspace.UID, ResourceVersion: r.Workspace.ResourceVersion,
+		},
+	})
+}

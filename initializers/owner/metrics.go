@@ -1,0 +1,22 @@
+package owner
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// No label holds a user, workspace or object.
+var (
+	repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "warrantgate_repairs_total",
+		Help: "Workspaces that the repair looked into, by outcome (healed, foreign, fine, waiting, unhealable, gone, failed).",
+	}, []string{"outcome"})
+	passesFailed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "warrantgate_repair_passes_failed_total",
+		Help: "Passes of the repair in which not all workspaces could be looked at.",
+	})
+)
+
+func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+	metrics.Registry.MustRegister(repairs, passesFailed)
+}
