@@ -100,7 +100,7 @@ func commands(t *testing.T) map[string]*cobra.Command {
 func TestTheCommandsAreThese(t *testing.T) {
 	want := map[string]string{
 		"warrantgate":                   "The gate that makes owners of kcp workspaces work, and keeps them honest",
-		"warrantgate serve":             "Serve the admission webhooks",
+		"warrantgate serve":             "Serve the admission webhooks and heal workspaces that hang",
 		"warrantgate explain":           "Say what is wrong with an object",
 		"warrantgate explain workspace": "Say why a workspace is not Ready, and what to do",
 		"warrantgate install":           "Register the gates with an API server",

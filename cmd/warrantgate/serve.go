@@ -49,11 +49,12 @@ func newServeCommand() *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the admission webhooks",
+		Short: "Serve the admission webhooks and heal workspaces that hang",
 		Long: `Serve the admission webhooks over TLS, with /healthz, /readyz and Prometheus metrics on addresses of their own.
 
 The certificate is read again when its files change. On SIGTERM, admissions under way are finished first.
-serve needs no administrator: for Events it acts as the user that "warrantgate install kcp --user" was given.`,
+serve needs no administrator: for Events it acts as the user that "warrantgate install kcp --user" was given. With
+--logical-cluster-kubeconfig it also heals workspaces that hang because of their owner; of several replicas one does.`,
 		Example: `  warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kcp-kubeconfig=warrantgate.kubeconfig`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

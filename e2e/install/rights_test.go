@@ -15,14 +15,13 @@ import (
 )
 
 var _ = Describe("the user that serve runs as", func() {
-	It("may write Events in every workspace, and nothing else", func(ctx SpecContext) {
+	It("may write Events in every workspace, agree on a leader in root, and nothing else", func(ctx SpecContext) {
 		w := serve(ctx, "")
 		install(ctx, w)
 
-		for _, place := range []string{"root", "root:provider"} {
-			everybody := sets.New(rights(ctx, place, "somebody")...)
-			Expect(rights(ctx, place, kcptest.WarrantgateUser)).To(ConsistOf(
-				everybody.Insert("access /", "create events", "patch events").UnsortedList()), place)
+		for place, more := range map[string][]string{"root": {"create leases"}, "root:provider": nil} {
+			want := sets.New(rights(ctx, place, "somebody")...).Insert("access /", "create events", "patch events").Insert(more...)
+			Expect(rights(ctx, place, kcptest.WarrantgateUser)).To(ConsistOf(want.UnsortedList()), place)
 		}
 	}, SpecTimeout(time.Minute))
 })
@@ -45,7 +44,8 @@ func rights(ctx context.Context, workspace, username string) []string {
 		"":                             {"events", "secrets", "configmaps", "namespaces", "serviceaccounts", "users", "groups"},
 		"tenancy.kcp.io":               {"workspaces", "workspacetypes"},
 		"core.kcp.io":                  {"logicalclusters"},
-		"apis.kcp.io":                  {"apibindings", "apiexports"},
+		"apis.kcp.io":                  {"apibindings", "apiexports", "apiexportendpointslices"},
+		"coordination.k8s.io":          {"leases"},
 		"rbac.authorization.k8s.io":    {"clusterroles", "clusterrolebindings"},
 		"admissionregistration.k8s.io": {"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies"},
 	} {
