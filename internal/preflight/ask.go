@@ -34,12 +34,12 @@ func (c Checker) get(ctx context.Context, at logicalcluster.Path, name string, i
 	switch {
 	case err == nil:
 		return true, nil
-	case !apierrors.IsNotFound(err):
+	case !leadsNowhere(err):
 		return false, err
-	case isAboutObject(err), c.exists(ctx, at), c.isMissing(ctx, at):
+	case isAboutObject(err), apierrors.IsNotFound(err) && c.exists(ctx, at), c.isMissing(ctx, at):
 		return false, nil
 	default:
-		return false, fmt.Errorf("no workspace %s can be reached: %w", at, err)
+		return false, err
 	}
 }
 
@@ -60,14 +60,18 @@ func (c Checker) isMissing(ctx context.Context, at logicalcluster.Path) bool {
 		return false
 	}
 	err = within.Get(ctx, client.ObjectKey{Name: name}, &tenancyv1alpha1.Workspace{})
-	return apierrors.IsNotFound(err) && (isAboutObject(err) || c.isMissing(ctx, parent))
+	return isAboutObject(err) || leadsNowhere(err) && c.isMissing(ctx, parent)
 }
 
-// isAboutObject tells whether an error is about the object itself. For a workspace that it cannot find, kcp answers with a
-// 404 of no details, into which client-go writes what it had asked for.
+// leadsNowhere tells whether an error is one with which kcp answers where there is no such workspace: 404, and up to v0.30
+// also 403.
+func leadsNowhere(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
+
+// isAboutObject tells whether an error says that the object itself does not exist. For a workspace that it cannot find, kcp
+// answers with a 404 of no details, into which client-go writes what it had asked for.
 func isAboutObject(err error) bool {
 	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) {
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
 		return false
 	}
 	details := status.Status().Details
@@ -107,8 +111,14 @@ func (c Checker) allowed(
 
 // missingRight says why something could not be read or asked, and what right it takes.
 func missingRight(err error, verb, resource string, at logicalcluster.Path) string {
-	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+	switch {
+	case apierrors.IsForbidden(err):
 		return fmt.Sprintf("you lack %q on %s in %s, or access to that workspace", verb, resource, at)
+	case apierrors.IsUnauthorized(err):
+		return "kcp does not accept your credentials"
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("your kubeconfig does not reach %s", at)
+	default:
+		return err.Error()
 	}
-	return err.Error()
 }

@@ -143,7 +143,7 @@ func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluste
 		return finding
 	}
 	finding.Grant = &Grant{Workspace: reference.Path, Objects: bindGrant(reference.Export, subject)}
-	finding.Next = fmt.Sprintf("apply the objects below in %s, then make kcp try again by touching the type: %s", reference.Path, touch(c.ws.Type))
+	finding.Next = fmt.Sprintf("apply the objects below in %s; kcp up to v0.30 then tries again by itself, newer ones once the type is touched: %s", reference.Path, touch(c.ws.Type))
 	if c.report.has(OwnerForeign) {
 		finding.Next = fmt.Sprintf("apply the objects below in %s, before the repair", reference.Path)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 
@@ -44,8 +45,7 @@ func (c *check) run(ctx context.Context) {
 	if c.ws.unread != nil {
 		c.add(Finding{
 			Reason: CouldNotTell, Advisory: c.ready(),
-			Message: fmt.Sprintf("what the LogicalCluster says could not be told, only what the Workspace does: %s",
-				missingRight(c.ws.unread, "get", "logicalclusters.core.kcp.io", c.ws.Cluster.Path())),
+			Message: fmt.Sprintf("what the LogicalCluster says could not be told, only what the Workspace does: %v", c.ws.unread),
 		})
 	}
 	if c.ws.Mount || c.ws.Cluster.Empty() {
@@ -144,7 +144,16 @@ func (c *check) describe(ctx context.Context, owner identity.Owner) {
 func placeOf(owner identity.Owner, cluster logicalcluster.Name, path string, home bool) Place {
 	place := Place{Cluster: cluster, Workspace: path, Home: home}
 	for _, as := range identity.Effective(owner, cluster, true) {
-		place.As = append(place.As, identity.Owner{Username: as.Username, Groups: as.Groups})
+		i := slices.IndexFunc(place.As, func(known identity.Owner) bool { return known.Username == as.Username })
+		if i < 0 {
+			i = len(place.As)
+			place.As = append(place.As, identity.Owner{Username: as.Username})
+		}
+		for _, group := range as.Groups {
+			if !slices.Contains(place.As[i].Groups, group) {
+				place.As[i].Groups = append(place.As[i].Groups, group)
+			}
+		}
 	}
 	return place
 }
@@ -180,7 +189,7 @@ func (c *check) initializers() {
 	for _, initializer := range c.ws.Initializers {
 		waiting := slices.Contains(c.ws.Waiting, initializer)
 		own := initializer == tenancyv1alpha1.WorkspaceAPIBindingsInitializer
-		of := fmt.Sprintf("whoever provides the WorkspaceType %s", initializer)
+		of := "whoever provides the WorkspaceType " + c.typeOf(initializer)
 		if own {
 			of = "kcp, which makes the default API bindings as the owner"
 		}
@@ -190,8 +199,8 @@ func (c *check) initializers() {
 		case !own:
 			c.add(Finding{
 				Reason:  InitializerPending,
-				Message: fmt.Sprintf("initializer %s has not finished; that is for %s to do, not for the owner", initializer, of),
-				Next:    fmt.Sprintf("see whether the controller of %s runs, and what it says about logical cluster %s", initializer, c.ws.Cluster),
+				Message: fmt.Sprintf("initializer %s has not finished; that is for %s to do, and not the owner's fault", initializer, of),
+				Next:    fmt.Sprintf("see whether its controller runs, and what that says about logical cluster %s", c.ws.Cluster),
 			})
 		case !slices.ContainsFunc(c.report.Findings, func(f Finding) bool {
 			// What others have to do explains nothing about this one.
@@ -205,6 +214,16 @@ func (c *check) initializers() {
 			})
 		}
 	}
+}
+
+// typeOf is the type that an initializer belongs to. kcp names them by the type's logical cluster, and nobody knows it by that.
+func (c *check) typeOf(initializer corev1alpha1.LogicalClusterInitializer) string {
+	for _, t := range c.types {
+		if initialization.InitializerForType(t) == initializer {
+			return typeName(t)
+		}
+	}
+	return string(initializer)
 }
 
 // touch is a command that has kcp look again at all workspaces of a type. It does not by itself when rights are given.

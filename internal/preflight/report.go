@@ -90,7 +90,7 @@ type Place struct {
 	Workspace string `json:"workspace,omitempty"`
 	// Home tells the owner's home from the workspace that is asked about.
 	Home bool `json:"home"`
-	// As are names and groups. Extra fields are left out: they have been counted in.
+	// As are names, each once, and groups. Extra fields are left out: they have been counted in.
 	As []identity.Owner `json:"as"`
 }
 

@@ -60,7 +60,7 @@ func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace,
 		found, err := c.get(ctx, parent, name, workspace)
 		switch {
 		case err != nil:
-			unread = fmt.Errorf("read Workspace %q in %s: %w", name, parent, err)
+			unread = errors.New(missingRight(err, "get", "workspaces.tenancy.kcp.io", parent))
 		case !found:
 			return Workspace{}, fmt.Errorf("there is no workspace %q in %s", name, parent)
 		default:
@@ -78,14 +78,19 @@ func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace,
 		ws.fromLogicalCluster(cluster)
 		return ws, nil
 	case err == nil:
-		err = errors.New("it does not exist")
+		err = errors.New("it has no LogicalCluster")
+	default:
+		err = errors.New(missingRight(err, "get", "logicalclusters.core.kcp.io", at))
 	}
-	err = fmt.Errorf("read the LogicalCluster of %s: %w", path, err)
-	if ws.Cluster.Empty() {
-		return Workspace{}, errors.Join(unread, err)
+	switch {
+	case !ws.Cluster.Empty():
+		ws.unread = err
+		return ws, nil
+	case unread != nil:
+		return Workspace{}, fmt.Errorf("%s could not be read: %w; %w", path, unread, err)
+	default:
+		return Workspace{}, fmt.Errorf("%s could not be read: %w", path, err)
 	}
-	ws.unread = err
-	return ws, nil
 }
 
 func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {

@@ -1,0 +1,211 @@
+//go:build e2e
+
+package explain_test
+
+import (
+	"bytes"
+	"slices"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+var _ = Describe("explain workspace", func() {
+	It("says that nothing is wrong with a workspace that is Ready", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		create(ctx, home.alice(ctx), "fine")
+		_, err := kcptest.WaitReady(ctx, home.admin(), "fine")
+		Expect(err).NotTo(HaveOccurred())
+
+		text, found := explainAsAdmin(ctx, home.path+":fine")
+		Expect(text.code).To(Equal(0), text.out)
+		Expect(text.out).To(SatisfyAll(
+			MatchRegexp(`Phase: +Ready`), MatchRegexp(`Type: +root:universal`), MatchRegexp(`Created by: +alice`),
+			ContainSubstring(`Owner: user "alice", in scope in the workspace`),
+			MatchRegexp(`root:tenancy\.kcp\.io +yes +bound`), ContainSubstring("Nothing is wrong with it."),
+		))
+		Expect(found.Findings).To(BeEmpty())
+		Expect(found.waiting()).To(BeEmpty())
+		Expect(found.answers()).To(Equal(map[string]string{"root:tenancy.kcp.io": "yes", "root:topology.kcp.io": "yes"}))
+	}, SpecTimeout(specTimeout))
+
+	It("says that a service account is foreign in the workspace that it created", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		create(ctx, home.bot(ctx), "child")
+		home.waitRefused(ctx, `User "system:serviceaccount:default:bot" cannot create`)
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(text.out).To(SatisfyAll(
+			ContainSubstring("Owner: service account default/bot of "+home.path+", foreign in the workspace"),
+			ContainSubstring("at home in "+home.path+" kcp counts it as\n    system:serviceaccount:default:bot, in system:serviceaccounts"),
+			MatchRegexp(`system:apibindings +waiting`),
+			ContainSubstring("warrantgate repair --under="+home.path+":child"),
+		))
+		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
+		Expect(found.waiting()).To(ConsistOf("system:apibindings"))
+		Expect(found.Owner.InScope).To(BeFalse())
+		Expect(found.answers()).To(Equal(map[string]string{"root:tenancy.kcp.io": "yes", "root:topology.kcp.io": "yes"}))
+	}, SpecTimeout(specTimeout))
+
+	It("says what an owner lacks, and granting just that mends it", func(ctx SpecContext) {
+		home, elsewhere := newPlace(ctx), newPlace(ctx)
+		local, remote := home.export(ctx, "widgets"), elsewhere.export(ctx, "gadgets")
+		home.workspaceType(ctx, "base", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{local}})
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{
+			Extend:             tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{{Name: "base", Path: home.path}}},
+			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{remote},
+		})
+		guard(ctx)
+		create(ctx, home.bot(ctx), "child", ofType)
+		home.waitRefused(ctx, "no permission to bind to export")
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("BindPermissionMissing", "BindPermissionMissing"))
+		Expect(found.Workspace.CreatedBy).To(Equal(home.cluster + ":default:bot"))
+		Expect(found.answers()).To(Equal(map[string]string{
+			home.path + ":widgets.example.io": "no", elsewhere.path + ":gadgets.example.io": "no",
+		}))
+		for _, where := range []place{home, elsewhere} {
+			Expect(text.out).To(ContainSubstring("service account default/bot of %s lacks \"bind\" on the APIExport", home.path))
+			Expect(text.out).To(ContainSubstring("apply the objects below in %s; kcp", where.path))
+		}
+
+		By("granting what is printed")
+		for _, f := range found.Findings {
+			c := newClient(kcp.Admin(f.Grant.Workspace))
+			for _, raw := range f.Grant.Objects {
+				Expect(text.out).To(ContainSubstring("name: " + asObject(raw).GetName()))
+				Expect(c.Create(ctx, asObject(raw))).To(Succeed())
+			}
+		}
+		Eventually(ctx, func() []string { // kcp v0.30 tries again by itself
+			return parse(explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root", "-o", "json").out).reasons()
+		}).Should(Or(ConsistOf("InitializerPending"), BeEmpty()))
+
+		By("touching the type")
+		home.touch(ctx, "team")
+		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+		text, found = explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(0), text.out)
+		Expect(found.Findings).To(BeEmpty())
+	}, SpecTimeout(specTimeout))
+
+	It("says which APIExport does not exist, also where its workspace does not", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		gone := home.export(ctx, "widgets")
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{gone}})
+		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: gone.Export}}
+		Expect(newClient(home.admin()).Delete(ctx, export)).To(Succeed())
+		create(ctx, home.alice(ctx), "child", ofType)
+		home.waitRefused(ctx, "unable to find at least 1 APIExport")
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("APIExportMissing"))
+		Expect(text.out).To(ContainSubstring(`there is no APIExport "widgets.example.io" in %s, which the type %s:team binds`, home.path, home.path))
+	}, SpecTimeout(specTimeout))
+
+	It("blames nobody for an initializer that is somebody else's", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		ofType := home.workspaceType(ctx, "held", tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true})
+		create(ctx, home.alice(ctx), "child", ofType)
+		held := corev1alpha1.LogicalClusterInitializer(home.cluster + ":held")
+		home.waitChild(ctx, func(ws *tenancyv1alpha1.Workspace) bool {
+			return slices.Equal(ws.Status.Initializers, []corev1alpha1.LogicalClusterInitializer{held})
+		})
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("InitializerPending"))
+		Expect(found.waiting()).To(ConsistOf(home.cluster + ":held"))
+		Expect(text.out).To(ContainSubstring("initializer %s:held has not finished; that is for whoever provides the WorkspaceType %s:held to do, and not the owner's fault",
+			home.cluster, home.path))
+	}, SpecTimeout(specTimeout))
+
+	It("says that the owner is not in the groups that are required", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		// system:masters may say who owns a workspace, as kcp's tools for moving them do.
+		create(ctx, kcp.ShardAdmin(home.path), "child",
+			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"carol","groups":["system:authenticated"]}`),
+			kcptest.WithAnnotation("authorization.kcp.io/required-groups", "team-a,on-call;operators"))
+		home.waitRefused(ctx, `User "carol" cannot create`)
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("OwnerRefused"))
+		Expect(text.out).To(ContainSubstring(`requires the groups "team-a,on-call;operators"`))
+	}, SpecTimeout(specTimeout))
+
+	It("gives no verdict about what it may not ask, and names the right that is missing", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		widgets := home.export(ctx, "widgets")
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
+		alice, err := kcp.KubeconfigFile("alice-"+home.cluster, home.alice(ctx))
+		Expect(err).NotTo(HaveOccurred())
+		create(ctx, kcp.Person(home.path, "alice"), "child", ofType)
+		home.waitRefused(ctx, "no permission to bind to export")
+
+		asAlice := explain(ctx, alice, home.path+":child")
+		Expect(asAlice.code).To(Equal(2), asAlice.out)
+		Expect(asAlice.out).To(SatisfyAll(
+			ContainSubstring("Whether something is wrong with it could not be told:"),
+			ContainSubstring(`you lack "get" on workspacetypes.tenancy.kcp.io in %s`, home.path),
+		))
+
+		By("asking as somebody who may see nothing at all")
+		stranger, err := kcp.KubeconfigFile("stranger", kcp.Person("root", "stranger"))
+		Expect(err).NotTo(HaveOccurred())
+		asStranger := explain(ctx, stranger, home.path+":child", "-o", "json")
+		Expect(asStranger.code).To(Equal(2))
+		Expect(asStranger.out).To(BeEmpty())
+		Expect(asStranger.errText).To(SatisfyAll(
+			HavePrefix("warrantgate: "), ContainSubstring(`you lack "get" on workspaces.tenancy.kcp.io in `+home.path),
+		))
+	}, SpecTimeout(specTimeout))
+
+	It("tells a workspace that does not exist from what cannot be read", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		for path, want := range map[string]string{
+			home.path + ":nothing":        `warrantgate: there is no workspace "nothing" in ` + home.path + "\n",
+			home.path + ":nothing:at-all": `warrantgate: there is no workspace "at-all" in ` + home.path + ":nothing\n",
+			"root:what?":                  "warrantgate: \"root:what?\" is not the path of a workspace, such as root:orgs:team-a\n",
+		} {
+			got := explain(ctx, kcp.AdminKubeconfig(), path, "--context=root")
+			Expect(got).To(Equal(explanation{code: 2, errText: want}))
+		}
+		got := explain(ctx, "/no/such/file", home.path)
+		Expect(got.code).To(Equal(2))
+	}, SpecTimeout(specTimeout))
+})
+
+// guard installs warrantgate until the end of the spec.
+func guard(ctx SpecContext) {
+	GinkgoHelper()
+	w, err := kcptest.StartWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		_, err := w.Uninstall(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.Stop()).To(Succeed())
+	}, NodeTimeout(specTimeout))
+}
+
+// asObject reads an object that was printed.
+func asObject(raw []byte) client.Object {
+	GinkgoHelper()
+	object := &unstructured.Unstructured{}
+	Expect(yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), len(raw)).Decode(object)).To(Succeed())
+	return object
+}
