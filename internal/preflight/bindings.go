@@ -31,13 +31,17 @@ func (c *check) bindings(ctx context.Context) {
 	seen := map[tenancyv1alpha1.APIExportReference]bool{}
 	for _, t := range c.types {
 		for _, export := range t.Spec.DefaultAPIBindings {
-			export.Path = cmp.Or(export.Path, logicalcluster.From(t).String())
-			if seen[export] {
+			// Without a path kcp takes the type's own logical cluster, by its name, which says nothing to people.
+			bound := tenancyv1alpha1.APIExportReference{Path: cmp.Or(export.Path, logicalcluster.From(t).String()), Export: export.Export}
+			if seen[bound] {
 				continue
 			}
-			seen[export] = true
-			binding := Binding{Export: exportName(export), Type: typeName(t), Answer: Unknown}
-			switch existing := made[export]; {
+			seen[bound] = true
+			export.Path = cmp.Or(export.Path, typePath(t).String())
+			binding := Binding{
+				Export: logicalcluster.NewPath(export.Path).Join(export.Export).String(), Type: typeName(t), Answer: Unknown,
+			}
+			switch existing := made[bound]; {
 			case existing != nil:
 				c.existing(existing, &binding)
 			case c.ready() && err != nil:
@@ -185,8 +189,4 @@ func bindGrant(export string, subject rbacv1.Subject) []client.Object {
 			Subjects:   []rbacv1.Subject{subject},
 		},
 	}
-}
-
-func exportName(reference tenancyv1alpha1.APIExportReference) string {
-	return logicalcluster.NewPath(reference.Path).Join(reference.Export).String()
 }

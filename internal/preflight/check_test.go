@@ -1,0 +1,383 @@
+package preflight_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/preflight"
+)
+
+const (
+	homeCluster  logicalcluster.Name = "1dz6n4ubraua7pul"
+	apisCluster  logicalcluster.Name = "2ckxs5l4w09g7c29"
+	childCluster logicalcluster.Name = "m82w61j76ws21znq"
+	globalName                       = "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot"
+)
+
+// newKCP is a kcp with workspace root:org, whose type "team" extends "base" of root:apis, and where a workspace "child" of
+// alice waits for its API bindings. Alice may do all of it.
+func newKCP() *fakeKCP {
+	return &fakeKCP{
+		names: map[logicalcluster.Name]string{"root": "root", homeCluster: "root:org", apisCluster: "root:apis", childCluster: "root:org:child"},
+		clusters: map[string][]client.Object{
+			"root": {
+				&tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "org"}},
+				&tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "apis"}},
+				at(logicalCluster(), "root", "root"),
+			},
+			"root:org": {
+				at(logicalCluster(), homeCluster, "root:org"),
+				&tenancyv1alpha1.Workspace{
+					ObjectMeta: metav1.ObjectMeta{Name: "child"}, Spec: tenancyv1alpha1.WorkspaceSpec{Cluster: childCluster.String()},
+				},
+				at(&tenancyv1alpha1.WorkspaceType{
+					ObjectMeta: metav1.ObjectMeta{Name: "team"},
+					Spec: tenancyv1alpha1.WorkspaceTypeSpec{Extend: tenancyv1alpha1.WorkspaceTypeExtension{
+						With: []tenancyv1alpha1.WorkspaceTypeReference{{Name: "base", Path: "root:apis"}},
+					}},
+				}, homeCluster, "root:org"),
+			},
+			"root:apis": {
+				at(logicalCluster(), apisCluster, "root:apis"),
+				at(&tenancyv1alpha1.WorkspaceType{
+					ObjectMeta: metav1.ObjectMeta{Name: "base"},
+					Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Export: "widgets"}}},
+				}, apisCluster, "root:apis"),
+				at(&apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "widgets"}}, apisCluster, "root:apis"),
+			},
+			"root:org:child": {childOf(`{"username":"alice"}`)},
+		},
+		rights: []string{
+			"alice use team root:org", "alice use base root:apis", "alice bind widgets root:apis", "alice create  root:org:child",
+		},
+	}
+}
+
+func logicalCluster() *corev1alpha1.LogicalCluster {
+	return &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+}
+
+// childOf is the LogicalCluster of the workspace that is asked about.
+func childOf(owner string) *corev1alpha1.LogicalCluster {
+	lc := at(logicalCluster(), childCluster, "root:org:child")
+	lc.Annotations["internal.tenancy.kcp.io/type"] = "root:org:team"
+	lc.Annotations["experimental.tenancy.kcp.io/owner"] = owner
+	lc.Spec.Initializers = []corev1alpha1.LogicalClusterInitializer{"system:apibindings"}
+	lc.Status = corev1alpha1.LogicalClusterStatus{
+		Phase: corev1alpha1.LogicalClusterPhaseInitializing, Initializers: lc.Spec.Initializers,
+	}
+	return lc
+}
+
+func child(k *fakeKCP) *corev1alpha1.LogicalCluster {
+	return k.clusters["root:org:child"][0].(*corev1alpha1.LogicalCluster) //nolint:errcheck,forcetypeassert // newKCP put it there
+}
+
+func without(rights []string, right string) []string {
+	var left []string
+	for _, r := range rights {
+		if r != right {
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+const touchTeam = "in root:org, `kubectl annotate workspacetype team --overwrite warrantgate.dev/touched=\"$(date)\"`"
+
+func TestFindings(t *testing.T) {
+	rawServiceAccount := identity.Owner{
+		Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"},
+		Extra: map[string][]string{identity.ClusterNameKey: {homeCluster.String()}},
+	}
+	repairNext := "run `warrantgate repair --under=root:org:child`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair"
+	foreign := preflight.Finding{
+		Reason: preflight.OwnerForeign,
+		Message: `the owner, service account default/bot of root:org, is foreign in logical cluster "m82w61j76ws21znq": ` +
+			`kcp acts as "system:serviceaccount:default:bot" there, and refuses it`,
+		Next: repairNext,
+	}
+	serviceAccountRights := []string{globalName + " use team root:org", globalName + " use base root:apis"}
+
+	for name, tc := range map[string]struct {
+		given       func(*fakeKCP)
+		want        []preflight.Finding
+		wantBinding preflight.Answer
+		wantVerdict preflight.Answer
+	}{
+		"nothing is missing, and kcp has not noticed": {
+			want: []preflight.Finding{{
+				Reason:  preflight.InitializerPending,
+				Message: "initializer system:apibindings has not finished, though nothing that it needs is missing any more",
+				Next:    "wait a few seconds; if nothing happens, make kcp try again by touching the type: " + touchTeam,
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"a foreign service account that may bind": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{childOf(rawServiceAccount.String())}
+				k.rights = append([]string{globalName + " bind widgets root:apis"}, serviceAccountRights...)
+			},
+			want: []preflight.Finding{foreign}, wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"a foreign service account that will lack a right once it is rewritten": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{childOf(rawServiceAccount.String())}
+				k.rights = serviceAccountRights
+			},
+			want: []preflight.Finding{foreign, {
+				Reason:  preflight.BindPermissionMissing,
+				Message: `service account default/bot of root:org lacks "bind" on the APIExport "widgets" in root:apis`,
+				Next:    "apply the objects below in root:apis, before the repair",
+				Grant: grantTo("b7b21d0e", rbacv1.Subject{
+					APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: globalName,
+				}),
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"a person that may not bind": {
+			given: func(k *fakeKCP) { k.rights = without(k.rights, "alice bind widgets root:apis") },
+			want: []preflight.Finding{{
+				Reason:  preflight.BindPermissionMissing,
+				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
+				Next:    "apply the objects below in root:apis; kcp up to v0.30 then tries again by itself, newer ones once the type is touched: " + touchTeam,
+				Grant:   grantTo("f57017e3", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "alice"}),
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"a person scoped to this workspace, who counts as nobody where the APIExport is": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{childOf(identity.Owner{
+					Username: "alice", Groups: []string{"system:authenticated"},
+					Extra: map[string][]string{identity.ScopesKey: {"cluster:" + childCluster.String()}},
+				}.String())}
+				k.rights = append(k.rights, "system:anonymous use team root:org", "system:anonymous use base root:apis")
+			},
+			want: []preflight.Finding{{
+				Reason:  preflight.BindPermissionMissing,
+				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
+				Next:    "create the workspace again as somebody who may: in root:apis the owner counts as nobody in particular, so no right can be given to it alone",
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"an APIExport that does not exist": {
+			given: func(k *fakeKCP) { k.clusters["root:apis"] = k.clusters["root:apis"][:2] },
+			want: []preflight.Finding{{
+				Reason:  preflight.APIExportMissing,
+				Message: `there is no APIExport "widgets" in root:apis, which the type root:apis:base binds`,
+				Next:    "create the APIExport, or take it out of spec.defaultAPIBindings of the type root:apis:base; kcp goes on by itself",
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"a type whose workspace does not exist": {
+			given: func(k *fakeKCP) {
+				delete(k.clusters, "root:apis")
+				k.clusters["root"] = k.clusters["root"][:1]
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.TypeMissing, Message: "the type root:apis:base, which root:org:team extends, does not exist",
+				Next: "create it again, or delete the workspace",
+			}},
+			wantVerdict: preflight.No,
+		},
+		"a type whose workspace exists, and cannot be reached": {
+			given: func(k *fakeKCP) { k.unreachable = []string{"root:apis"} },
+			want: []preflight.Finding{{
+				Reason:  preflight.CouldNotTell,
+				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be told: your kubeconfig does not reach root:apis",
+			}},
+			wantVerdict: preflight.Unknown,
+		},
+		"a type that may not be read": {
+			given: func(k *fakeKCP) { k.closed = []string{"root:apis"} },
+			want: []preflight.Finding{{
+				Reason: preflight.CouldNotTell,
+				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be told: " +
+					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace`,
+			}},
+			wantVerdict: preflight.Unknown,
+		},
+		"no right to use the type": {
+			given: func(k *fakeKCP) { k.rights = without(k.rights, "alice use base root:apis") },
+			want: []preflight.Finding{{
+				Reason: preflight.UsePermissionMissing, Advisory: true,
+				Message: `user "alice" lacks "use" on the type root:apis:base; kcp asks for it when a workspace is created, and not afterwards`,
+			}, {
+				Reason:  preflight.InitializerPending,
+				Message: "initializer system:apibindings has not finished, though nothing that it needs is missing any more",
+				Next:    "wait a few seconds; if nothing happens, make kcp try again by touching the type: " + touchTeam,
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"required groups": {
+			given: func(k *fakeKCP) {
+				k.rights = without(k.rights, "alice create  root:org:child")
+				child(k).Annotations["authorization.kcp.io/required-groups"] = "ops"
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.OwnerRefused, Message: `user "alice" may not make API bindings in root:org:child, which requires the groups "ops"`,
+				Next: "create the workspace again as somebody in these groups",
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"no owner": {
+			given: func(k *fakeKCP) { delete(child(k).Annotations, "experimental.tenancy.kcp.io/owner") },
+			want: []preflight.Finding{{
+				Reason: preflight.OwnerUnusable, Message: "no owner is recorded, so kcp has nobody to act as",
+				Next: "create the workspace again as somebody whose home kcp knows",
+			}},
+			wantBinding: preflight.Unknown, wantVerdict: preflight.No,
+		},
+		"an API binding that kcp cannot complete": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], binding(apisv1alpha2.APIBindingPhaseBinding))
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.BindingIncomplete, Message: "APIBinding widgets-12345 to root:apis:widgets is not bound: no reason is given",
+				Next: "see `kubectl describe apibinding widgets-12345` in m82w61j76ws21znq",
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"Ready": {
+			given: func(k *fakeKCP) {
+				child(k).Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseReady}
+				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], binding(apisv1alpha2.APIBindingPhaseBound))
+			},
+			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
+		},
+		"Ready, and anybody's who takes the owner's name": {
+			given: func(k *fakeKCP) {
+				ready := childOf(`{"username":"system:serviceaccount:default:bot"}`)
+				ready.Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseReady}
+				k.clusters["root:org:child"] = []client.Object{ready}
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.OwnerForeign,
+				Message: `the owner "system:serviceaccount:default:bot" is the bare name of a service account of another workspace: ` +
+					"whoever makes a service account of that name in this one is its administrator",
+				Next: repairNext,
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKCP()
+			if tc.given != nil {
+				tc.given(k)
+			}
+			checker := k.checker(t)
+			ws, err := checker.Load(t.Context(), logicalcluster.NewPath("root:org:child"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := checker.Check(t.Context(), ws)
+			if diff := cmp.Diff(tc.want, report.Findings, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+			if got := report.Verdict(); got != tc.wantVerdict {
+				t.Errorf("verdict = %s, want %s", got, tc.wantVerdict)
+			}
+			var answer preflight.Answer
+			if len(report.Bindings) > 0 {
+				answer = report.Bindings[0].Answer
+			}
+			if answer != tc.wantBinding {
+				t.Errorf("bindings = %+v, want %q", report.Bindings, tc.wantBinding)
+			}
+		})
+	}
+}
+
+// grantTo is the right to bind the widgets.
+func grantTo(suffix string, subject rbacv1.Subject) *preflight.Grant {
+	return &preflight.Grant{Workspace: "root:apis", Objects: []client.Object{
+		&rbacv1.ClusterRole{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
+			ObjectMeta: metav1.ObjectMeta{Name: "warrantgate:bind:widgets"},
+			Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{"apis.kcp.io"}, Resources: []string{"apiexports"}, ResourceNames: []string{"widgets"}, Verbs: []string{"bind"},
+			}},
+		},
+		&rbacv1.ClusterRoleBinding{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleBinding"},
+			ObjectMeta: metav1.ObjectMeta{Name: "warrantgate:bind:widgets:" + suffix},
+			RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "warrantgate:bind:widgets"},
+			Subjects:   []rbacv1.Subject{subject},
+		},
+	}}
+}
+
+func binding(phase apisv1alpha2.APIBindingPhaseType) *apisv1alpha2.APIBinding {
+	return &apisv1alpha2.APIBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets-12345"},
+		Spec: apisv1alpha2.APIBindingSpec{Reference: apisv1alpha2.BindingReference{
+			Export: &apisv1alpha2.ExportBindingReference{Path: apisCluster.String(), Name: "widgets"},
+		}},
+		Status: apisv1alpha2.APIBindingStatus{Phase: phase},
+	}
+}
+
+func TestWorkspacesThatCannotBeRead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		path   string
+		closed []string
+		want   string
+	}{
+		"none of this name":         {path: "root:org:other", want: `there is no workspace "other" in root:org`},
+		"none of its parent's name": {path: "root:other:child", want: `there is no workspace "child" in root:other`},
+		"no logical cluster":        {path: "3ckxs5l4w09g7c29", want: "3ckxs5l4w09g7c29 could not be read: your kubeconfig does not reach 3ckxs5l4w09g7c29"},
+		"neither it nor its parent": {
+			path: "root:org:child", closed: []string{"root:org", "root:org:child"},
+			want: `root:org:child could not be read: you lack "get" on workspaces.tenancy.kcp.io in root:org, or access to that workspace; ` +
+				`you lack "get" on logicalclusters.core.kcp.io in root:org:child, or access to that workspace`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKCP()
+			k.closed = tc.closed
+			ws, err := k.checker(t).Load(t.Context(), logicalcluster.NewPath(tc.path))
+			if err == nil || err.Error() != tc.want {
+				t.Errorf("Load() = %+v, %v, want %s", ws, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestWorkspaceOfWhichOnlyTheLogicalClusterMayBeRead(t *testing.T) {
+	k := newKCP()
+	k.closed = []string{"root:org"}
+	ws, err := k.checker(t).Load(t.Context(), logicalcluster.NewPath("root:org:child"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ws.Cluster != childCluster || ws.Owner != `{"username":"alice"}` || ws.Type != "root:org:team" {
+		t.Errorf("Load() = %+v", ws)
+	}
+}
+
+func TestAKCPThatDoesNotAnswerIsNoVerdict(t *testing.T) {
+	checker := preflight.Checker{Client: func(logicalcluster.Path) (client.Client, error) { return nil, errors.New("connection refused") }}
+	const want = "root:org:child could not be read: connection refused; connection refused"
+	if _, err := checker.Load(t.Context(), logicalcluster.NewPath("root:org:child")); err == nil || err.Error() != want {
+		t.Errorf("Load() error = %v, want %s", err, want)
+	}
+	report := checker.Check(t.Context(), preflight.Workspace{
+		Path: "root:org:child", Cluster: childCluster, Phase: corev1alpha1.LogicalClusterPhaseInitializing, Type: "root:org:team",
+		Owner: `{"username":"alice"}`, Waiting: []corev1alpha1.LogicalClusterInitializer{"system:apibindings"},
+		Initializers: []corev1alpha1.LogicalClusterInitializer{"system:apibindings"},
+	})
+	if got := report.Verdict(); got != preflight.Unknown {
+		t.Errorf("verdict = %s of %+v", got, report.Findings)
+	}
+}
