@@ -112,7 +112,7 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	registration := workspace.Registration(o.url, caBundle, config.Workspace)
 	roles := events.KCPRoles(o.user)
 	if config.Repair.Mode != v1alpha1.Off {
-		registration = append(registration, owner.RootRoles(o.user)...)
+		registration = append(registration, owner.RootObjects(o.user)...)
 		roles = append(roles, owner.ShardRoles(o.user)...)
 	}
 	if o.dryRun {
@@ -200,7 +200,7 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 
 // registrable is all that may be registered in root, whatever the configuration is or was.
 func (kcpTarget) registrable() []client.Object {
-	return append(workspace.Registration("", nil, v1alpha1.Default().Workspace), owner.RootRoles("")...)
+	return append(workspace.Registration("", nil, v1alpha1.Default().Workspace), owner.RootObjects("")...)
 }
 
 // shardRegistrable is all that may be registered in system:admin of a shard.

@@ -8,11 +8,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,10 +37,11 @@ var discovery = map[string]any{
 	"/api": metav1.APIVersions{Versions: []string{"v1"}},
 	"/apis": metav1.APIGroupList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
-		Groups:   []metav1.APIGroup{group(rbacv1.GroupName), group(admissionregistrationv1.GroupName)},
+		Groups:   []metav1.APIGroup{group(rbacv1.GroupName, "v1"), group(admissionregistrationv1.GroupName, "v1"), group("tenancy.kcp.io", "v1alpha1")},
 	},
 	"/apis/rbac.authorization.k8s.io/v1": resources("rbac.authorization.k8s.io/v1",
 		"clusterroles", "ClusterRole", "clusterrolebindings", "ClusterRoleBinding"),
+	"/apis/tenancy.kcp.io/v1alpha1": resources("tenancy.kcp.io/v1alpha1", "workspacetypes", "WorkspaceType"),
 	"/apis/admissionregistration.k8s.io/v1": resources("admissionregistration.k8s.io/v1",
 		"mutatingwebhookconfigurations", "MutatingWebhookConfiguration",
 		"validatingwebhookconfigurations", "ValidatingWebhookConfiguration",
@@ -46,8 +49,8 @@ var discovery = map[string]any{
 		"validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
 }
 
-func group(name string) metav1.APIGroup {
-	version := metav1.GroupVersionForDiscovery{GroupVersion: name + "/v1", Version: "v1"}
+func group(name, servedVersion string) metav1.APIGroup {
+	version := metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + servedVersion, Version: servedVersion}
 	return metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
 }
 
@@ -183,6 +186,10 @@ const (
 	policy     = "root/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/warrantgate-owner-integrity"
 	binding    = "root/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/warrantgate-owner-integrity"
 
+	warrantedType    = "root/apis/tenancy.kcp.io/v1alpha1/workspacetypes/warranted"
+	warrantedRole    = "root/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-warranted"
+	warrantedBinding = "root/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-warranted"
+
 	repairRole    = "root/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-repair"
 	repairBinding = "root/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-repair"
 
@@ -202,6 +209,7 @@ func inRoot(outcomes ...string) string {
 		`MutatingWebhookConfiguration "warrantgate"`,
 		`ValidatingAdmissionPolicy "warrantgate-owner-integrity"`, `ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity"`,
 		`ValidatingWebhookConfiguration "warrantgate"`,
+		`WorkspaceType "warranted"`, `ClusterRole "warrantgate-warranted"`, `ClusterRoleBinding "warrantgate-warranted"`,
 		`ClusterRole "warrantgate-repair"`, `ClusterRoleBinding "warrantgate-repair"`,
 	}
 	var text strings.Builder
@@ -250,8 +258,8 @@ func TestInstallAndUninstall(t *testing.T) {
 	}{
 		{
 			name: "the gates are registered in root, and the right to write Events is not given", args: installArgs,
-			want: inRoot("created", "created", "created", "created", "created", "created"), wantErrOut: withoutEvents,
-			wantHeld: []string{mutating, validating, policy, binding, repairRole, repairBinding},
+			want: inRoot(slices.Repeat([]string{"created"}, 9)...), wantErrOut: withoutEvents,
+			wantHeld: []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding},
 		},
 		{
 			name: "with the kubeconfig of a shard it is given there, once for each shard", args: append(append(installArgs, shard...), shard...),
@@ -259,15 +267,15 @@ func TestInstallAndUninstall(t *testing.T) {
 				`ClusterRole "warrantgate-repair" created`, `ClusterRoleBinding "warrantgate-repair" created`) +
 				inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" unchanged`,
 					`ClusterRole "warrantgate-repair" unchanged`, `ClusterRoleBinding "warrantgate-repair" unchanged`) +
-				inRoot("unchanged", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged"),
-			wantHeld: []string{mutating, validating, policy, binding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
+				inRoot(slices.Repeat([]string{"unchanged"}, 9)...),
+			wantHeld: []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
 			name: "for another user it is changed", args: append(append(installArgs, shard...), "--user", "gate"),
 			want: inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" configured`,
 				`ClusterRole "warrantgate-repair" unchanged`, `ClusterRoleBinding "warrantgate-repair" configured`) +
-				inRoot("unchanged", "unchanged", "unchanged", "unchanged", "unchanged", "configured"),
-			wantHeld: []string{mutating, validating, policy, binding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
+				inRoot(append(slices.Repeat([]string{"unchanged"}, 8), "configured")...),
+			wantHeld: []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
 			name: "a gate that is off is taken out", args: append(installArgs, "--config", writeFile(t, "off.yaml", offConfiguration)),
@@ -275,6 +283,9 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: ValidatingWebhookConfiguration \"warrantgate\" configured\n" +
 				"root: ClusterRoleBinding \"warrantgate-repair\" deleted\n" +
 				"root: ClusterRole \"warrantgate-repair\" deleted\n" +
+				"root: ClusterRoleBinding \"warrantgate-warranted\" deleted\n" +
+				"root: ClusterRole \"warrantgate-warranted\" deleted\n" +
+				"root: WorkspaceType \"warranted\" deleted\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" deleted\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" deleted\n",
 			wantErrOut: withoutEvents,
@@ -284,6 +295,9 @@ func TestInstallAndUninstall(t *testing.T) {
 			name: "uninstall takes out what is there", args: append(uninstallArgs, shard...),
 			want: "root: ClusterRoleBinding \"warrantgate-repair\" not there\n" +
 				"root: ClusterRole \"warrantgate-repair\" not there\n" +
+				"root: ClusterRoleBinding \"warrantgate-warranted\" not there\n" +
+				"root: ClusterRole \"warrantgate-warranted\" not there\n" +
+				"root: WorkspaceType \"warranted\" not there\n" +
 				"root: ValidatingWebhookConfiguration \"warrantgate\" deleted\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
@@ -295,6 +309,9 @@ func TestInstallAndUninstall(t *testing.T) {
 			name: "a second time there is nothing to do", args: uninstallArgs,
 			want: "root: ClusterRoleBinding \"warrantgate-repair\" not there\n" +
 				"root: ClusterRole \"warrantgate-repair\" not there\n" +
+				"root: ClusterRoleBinding \"warrantgate-warranted\" not there\n" +
+				"root: ClusterRole \"warrantgate-warranted\" not there\n" +
+				"root: WorkspaceType \"warranted\" not there\n" +
 				"root: ValidatingWebhookConfiguration \"warrantgate\" not there\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
@@ -322,7 +339,7 @@ func TestInstallTakesTheKubeconfigsOfTheEnvironment(t *testing.T) {
 	if _, _, err := run(t, "install", "kcp", "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile); err != nil {
 		t.Fatalf("error = %v", err)
 	}
-	api.holds(t, mutating, validating, policy, binding, repairRole, repairBinding)
+	api.holds(t, mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding)
 }
 
 func TestInstallLeavesWhatIsNotItsOwnAlone(t *testing.T) {
@@ -449,7 +466,7 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 	}
 
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{admissionregistrationv1.AddToScheme, rbacv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{admissionregistrationv1.AddToScheme, rbacv1.AddToScheme, tenancyv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -477,6 +494,9 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 		"# in workspace root ValidatingAdmissionPolicy warrantgate-owner-integrity",
 		"# in workspace root ValidatingAdmissionPolicyBinding warrantgate-owner-integrity",
 		"# in workspace root ValidatingWebhookConfiguration warrantgate",
+		"# in workspace root WorkspaceType warranted",
+		"# in workspace root ClusterRole warrantgate-warranted",
+		"# in workspace root ClusterRoleBinding warrantgate-warranted",
 		"# in workspace root ClusterRole warrantgate-repair",
 		"# in workspace root ClusterRoleBinding warrantgate-repair",
 		"# in logical cluster system:admin of each shard ClusterRole warrantgate-events",
@@ -512,6 +532,9 @@ func checkDryRun(t *testing.T, object runtime.Object, caBundle []byte) {
 			got = append(got, subject.Name)
 		}
 		want = []string{"gate"}
+		if o.Name == "warrantgate-warranted" { // whoever creates workspaces of a type that extends warranted
+			want = []string{"system:authenticated"}
+		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%T (-want +got):\n%s", object, diff)

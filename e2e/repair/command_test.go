@@ -49,6 +49,36 @@ var _ = Describe("warrantgate repair", func() {
 		expectAtHome(ctx, kcp.Person("root", "alice"), child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
+	It("heals a Ready workspace that belongs to whoever makes a service account of that name in it", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		plain := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: "plain"}})
+		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", plain)
+		Expect(err).NotTo(HaveOccurred())
+		child := waitReady(ctx, p.admin(), "child") // with nothing to bind, kcp never acts as the owner
+		Eventually(ctx, adminsOf).WithArguments(child).Should(ConsistOf("system:serviceaccount:default:bot"))
+		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(child.Spec.Cluster))
+		Expect(err).NotTo(HaveOccurred())
+
+		if lc.Spec.CreatedBy == nil {
+			By("reporting it where kcp has forgotten the owner's home")
+			Eventually(ctx, func() []line { // kcp cuts the owner down to its name a little after Ready
+				out, _, _ := repair(ctx, "--under="+p.path, "-o", "json", "--dry-run")
+				return lines(out)
+			}).Should(HaveExactElements(And(HaveField("Outcome", "unhealable"), HaveField("Reason", "HomeUnknown"), HaveField("Phase", "Ready"))))
+			before := atRest(ctx, p, child)
+			_, notes, status := repair(ctx, "--under="+p.path)
+			Expect(status).To(Equal(1))
+			Expect(notes).To(ContainSubstring("0 workspaces were healed, 1 could not be"))
+			Expect(versions(ctx, p, child)).To(Equal(before))
+			return
+		}
+		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
+		Expect(status).To(BeZero(), notes)
+		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "healed"), HaveField("Phase", "Ready"))))
+		Expect(adminsOf(ctx, child)).To(ConsistOf(p.globalName()))
+		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+
 	It("writes nothing on a dry run, and says what it would do", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot, "child")
@@ -63,20 +93,13 @@ var _ = Describe("warrantgate repair", func() {
 	It("leaves alone a workspace that hangs for another reason, and says so", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
-		held := &tenancyv1alpha1.WorkspaceType{
+		held := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
 			ObjectMeta: metav1.ObjectMeta{Name: "held"}, Spec: tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true},
-		}
-		admin, err := kcptest.NewClient(p.admin())
+		})
+		_, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "local", held)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(admin.Create(ctx, held)).To(Succeed())
-		Eventually(ctx, func() error {
-			_, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "local", kcptest.OfType(p.path, "held"))
-			return err
-		}).Should(Succeed())
-		Eventually(ctx, func() error {
-			_, err := kcptest.CreateWorkspace(ctx, p.bot, "foreign", kcptest.OfType(p.path, "held"))
-			return err
-		}).Should(Succeed())
+		_, err = kcptest.CreateWorkspace(ctx, p.bot, "foreign", held)
+		Expect(err).NotTo(HaveOccurred())
 		p.waitInitializing(ctx, "local")
 		p.waitInitializing(ctx, "foreign")
 

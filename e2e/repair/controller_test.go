@@ -112,10 +112,21 @@ func serve(ctx context.Context, mode string) *kcptest.Warrantgate {
 	return start(ctx, mode, "--logical-cluster-kubeconfig="+writing)
 }
 
+// serveSlowly runs one whose repair finds nothing stuck while a spec lasts.
+func serveSlowly(ctx context.Context) *kcptest.Warrantgate {
+	GinkgoHelper()
+	return startWith(ctx, "repair: {after: 1h}\n", "--logical-cluster-kubeconfig="+writing)
+}
+
 func start(ctx context.Context, mode string, args ...string) *kcptest.Warrantgate {
 	GinkgoHelper()
+	return startWith(ctx, fmt.Sprintf("repair: {mode: %s, after: 2s}\n", mode), args...)
+}
+
+func startWith(ctx context.Context, repair string, args ...string) *kcptest.Warrantgate {
+	GinkgoHelper()
 	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{
-		Binary: binary, Configuration: withoutGates + fmt.Sprintf("repair: {mode: %s, after: 2s}\n", mode), Args: args,
+		Binary: binary, Configuration: withoutGates + repair, Args: args,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.Start(ctx)).To(Succeed())

@@ -14,9 +14,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/kcptest"
 )
@@ -43,6 +45,38 @@ func newPlace(ctx context.Context) place {
 func (p place) admin() *rest.Config { return kcp.Admin(p.path) }
 
 func (p place) globalName() string { return "system:kcp:serviceaccount:" + p.cluster + ":default:bot" }
+
+// workspaceType makes a WorkspaceType here, and waits until kcp has noticed.
+func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceType) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	admin, err := kcptest.NewClient(p.admin())
+	Expect(err).NotTo(HaveOccurred())
+	Expect(admin.Create(ctx, wt)).To(Succeed())
+	ofType := kcptest.OfType(p.path, wt.Name)
+	Eventually(ctx, func() error {
+		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
+		ofType(ws)
+		return admin.Create(ctx, ws, client.DryRunAll)
+	}).Should(Succeed())
+	return ofType
+}
+
+// adminsOf are the users to whom kcp has given a workspace.
+func adminsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) ([]string, error) {
+	c, err := kcptest.NewClient(kcp.ShardAdmin(ws.Spec.Cluster))
+	if err != nil {
+		return nil, err
+	}
+	var binding rbacv1.ClusterRoleBinding
+	if err := c.Get(ctx, client.ObjectKey{Name: "workspace-admin"}, &binding); err != nil {
+		return nil, err
+	}
+	var users []string
+	for _, subject := range binding.Subjects {
+		users = append(users, subject.Name)
+	}
+	return users, nil
+}
 
 // stuck creates a workspace as a user and waits until kcp has tried and failed to act as its owner.
 func (p place) stuck(ctx context.Context, as *rest.Config, name string, options ...kcptest.WorkspaceOption) *tenancyv1alpha1.Workspace {

@@ -46,12 +46,13 @@ type EventRecorder interface {
 	Record(event events.Event)
 }
 
-// Controller heals at intervals what hangs, in one of several replicas at a time.
+// Controller heals at intervals what hangs, and runs the initializer, in one of several replicas at a time.
 type Controller struct {
-	repair   *Repair
-	recorder EventRecorder
-	lease    resourcelock.Interface
-	backOff  *flowcontrol.Backoff
+	repair      *Repair
+	initializer *Initializer
+	recorder    EventRecorder
+	lease       resourcelock.Interface
+	backOff     *flowcontrol.Backoff
 }
 
 // NewController returns a controller whose replicas agree by a Lease in root of the kcp that config reaches. What the
@@ -69,8 +70,12 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 	if err != nil {
 		return nil, err
 	}
+	initializer, err := NewInitializer(repair.Healer, recorder, repair.DryRun, config)
+	if err != nil {
+		return nil, err
+	}
 	c := &Controller{
-		repair: repair, recorder: recorder,
+		repair: repair, initializer: initializer, recorder: recorder,
 		lease: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: leaseName},
 			Client:     leases,
@@ -84,7 +89,7 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 
 // Start heals whenever this replica leads, until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
-	log := logf.FromContext(ctx).WithName("repair")
+	log := logf.FromContext(ctx).WithName("owner")
 	var leading sync.WaitGroup
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: c.lease, Name: leaseName, ReleaseOnCancel: true,
@@ -107,8 +112,22 @@ func (c *Controller) Start(ctx context.Context) error {
 	return nil
 }
 
-// lead makes one pass after the other.
+// lead repairs and initializes until ctx ends. A failure of the one does not stop the other.
 func (c *Controller) lead(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { c.repairAll(ctx) })
+	both.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := c.initializer.Start(ctx); err != nil {
+				logf.FromContext(ctx).Error(err, "the initializer failed; starting it again")
+			}
+		}, retryPeriod)
+	})
+	both.Wait()
+}
+
+// repairAll makes one pass after the other.
+func (c *Controller) repairAll(ctx context.Context) {
 	var readyAt time.Time
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		pass := c.repair.PassStuck

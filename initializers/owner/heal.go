@@ -74,6 +74,8 @@ type Healer struct {
 	Bindings Clients
 	// Policy says which delegations may be passed on.
 	Policy identity.Policy
+	// Initializer is one that waits for the owner to be made right. Empty for none.
+	Initializer corev1alpha1.LogicalClusterInitializer
 }
 
 var errNotTakenUp = errors.New("kcp has not yet taken up the new owner in the ClusterRoleBinding workspace-admin")
@@ -106,7 +108,7 @@ func (h *Healer) Heal(ctx context.Context, cluster logicalcluster.Name, dryRun b
 				result.Outcome = Unhealable
 			}
 			return nil
-		case !p.treatable():
+		case !p.treatable() && !p.waitsFor(h.Initializer):
 			result.Outcome = Waiting
 			return nil
 		case dryRun:

@@ -11,6 +11,10 @@ var (
 		Name: "warrantgate_repairs_total",
 		Help: "Workspaces that the repair looked into, by outcome (healed, foreign, fine, waiting, unhealable, gone, failed).",
 	}, []string{"outcome"})
+	initialized = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "warrantgate_initializations_total",
+		Help: "Workspaces that waited for the initializer of type warranted, by outcome (fine, healed, unhealable, failed).",
+	}, []string{"outcome"})
 	passesFailed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "warrantgate_repair_passes_failed_total",
 		Help: "Passes of the repair in which not all workspaces could be looked at.",
@@ -18,5 +22,5 @@ var (
 )
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
-	metrics.Registry.MustRegister(repairs, passesFailed)
+	metrics.Registry.MustRegister(repairs, initialized, passesFailed)
 }

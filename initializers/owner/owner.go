@@ -73,8 +73,12 @@ func (p patient) recordedOwner() string {
 
 // waitsForBindings tells whether kcp has yet to act as the owner: to create the default API bindings.
 func (p patient) waitsForBindings() bool {
+	return p.waitsFor(tenancyv1alpha1.WorkspaceAPIBindingsInitializer)
+}
+
+func (p patient) waitsFor(initializer corev1alpha1.LogicalClusterInitializer) bool {
 	return p.typed.Status.Phase == corev1alpha1.LogicalClusterPhaseInitializing &&
-		initialization.InitializerPresent(tenancyv1alpha1.WorkspaceAPIBindingsInitializer, p.typed.Status.Initializers)
+		initialization.InitializerPresent(initializer, p.typed.Status.Initializers)
 }
 
 // treatable tells whether it is for warrantgate to write the owner. While initializers of others are all that is waited

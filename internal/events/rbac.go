@@ -13,7 +13,7 @@ const roleName = "warrantgate-events"
 // KCPRoles returns what lets a user write Events in every workspace of a shard, and nothing else, once it is in the
 // shard's logical cluster system:admin: access to workspaces at all, and create and patch of events.
 func KCPRoles(username string) []client.Object {
-	return install.Role(roleName, username,
+	return install.Role(roleName, install.User(username),
 		rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
 		rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}})
 }

@@ -6,14 +6,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Role returns a ClusterRole and the ClusterRoleBinding of the same name that gives it to one user.
-func Role(name, username string, rules ...rbacv1.PolicyRule) []client.Object {
+// User is one user, as a subject of RBAC.
+func User(name string) rbacv1.Subject {
+	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
+}
+
+// Group is a group of users, as a subject of RBAC.
+func Group(name string) rbacv1.Subject {
+	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}
+}
+
+// Role returns a ClusterRole and the ClusterRoleBinding of the same name that gives it to the subject.
+func Role(name string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) []client.Object {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
 	role.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: username}},
+		Subjects:   []rbacv1.Subject{subject},
 	}
 	binding.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"))
 	return []client.Object{role, binding}
