@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/kcptest"
@@ -90,7 +91,7 @@ var _ = Describe("explain workspace", func() {
 			}
 		}
 		Eventually(ctx, func() []string { // kcp v0.30 tries again by itself
-			return parse(explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root", "-o", "json").out).reasons()
+			return explainAsJSON(ctx, home.path+":child").reasons()
 		}).Should(Or(ConsistOf("InitializerPending"), BeEmpty()))
 
 		By("touching the type")
@@ -132,6 +133,53 @@ var _ = Describe("explain workspace", func() {
 		Expect(found.waiting()).To(ConsistOf(home.cluster + ":held"))
 		Expect(text.out).To(ContainSubstring("initializer %s:held has not finished; that is for whoever provides the WorkspaceType %s:held to do, and not the owner's fault",
 			home.cluster, home.path))
+	}, SpecTimeout(specTimeout))
+
+	It("says that anybody can become the administrator of a workspace whose owner is a bare name", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		ofType := home.workspaceType(ctx, "empty", tenancyv1alpha1.WorkspaceTypeSpec{})
+		create(ctx, home.bot(ctx), "child", ofType)
+		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
+		Expect(text.out).To(ContainSubstring("whoever makes a service account of that name in this one is its administrator"))
+	}, SpecTimeout(specTimeout))
+
+	It("says that a person is foreign whose identity is scoped to another workspace", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		home.alice(ctx)
+		asAlice := home.admin() // kcp lets an administrator be alice in this workspace only
+		asAlice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
+		create(ctx, asAlice, "child")
+		home.waitRefused(ctx, `User "alice" cannot create`)
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
+		Expect(text.out).To(ContainSubstring(`Owner: user "alice", foreign in the workspace`))
+		Expect(text.out).To(ContainSubstring("at home in %s kcp counts it as\n    alice", home.path))
+	}, SpecTimeout(specTimeout))
+
+	It("says that a workspace waits for a warrantgate that is down", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		bot := home.bot(ctx)
+		w := guard(ctx)
+		Expect(w.Stop()).To(Succeed())
+		create(ctx, bot, "child")
+		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("NotReady"))
+
+		text := explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(text.out).To(SatisfyAll(
+			MatchRegexp(`Logical cluster: +none yet`), ContainSubstring("kcp has not found a shard for the workspace yet"),
+			ContainSubstring("see whether warrantgate runs"),
+		))
+		Expect(w.Start(ctx)).To(Succeed())
+		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(specTimeout))
 
 	It("says that the owner is not in the groups that are required", func(ctx SpecContext) {
@@ -191,7 +239,7 @@ var _ = Describe("explain workspace", func() {
 })
 
 // guard installs warrantgate until the end of the spec.
-func guard(ctx SpecContext) {
+func guard(ctx SpecContext) *kcptest.Warrantgate {
 	GinkgoHelper()
 	w, err := kcptest.StartWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary})
 	Expect(err).NotTo(HaveOccurred())
@@ -200,6 +248,7 @@ func guard(ctx SpecContext) {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.Stop()).To(Succeed())
 	}, NodeTimeout(specTimeout))
+	return w
 }
 
 // asObject reads an object that was printed.

@@ -76,6 +76,12 @@ func explainAsAdmin(ctx context.Context, path string) (explanation, report) {
 	return text, parse(asJSON.out)
 }
 
+// explainAsJSON is the report for an administrator, for states that do not last.
+func explainAsJSON(ctx context.Context, path string) report {
+	GinkgoHelper()
+	return parse(explain(ctx, kcp.AdminKubeconfig(), path, "--context=root", "--output=json").out)
+}
+
 // report is what is looked at of the JSON.
 type report struct {
 	Workspace struct{ Phase, Cluster, Type, CreatedBy string }

@@ -82,12 +82,16 @@ func (c *check) owner(ctx context.Context) {
 		rewrite.Reason == identity.HomeUnknown || rewrite.Reason == identity.HomeAmbiguous
 	switch {
 	case c.ready() && bareName:
-		c.add(Finding{
+		finding := Finding{
 			Reason: OwnerForeign,
 			Message: fmt.Sprintf("the owner %q is the bare name of a service account of another workspace: "+
 				"whoever makes a service account of that name in this one is its administrator", recorded.Username),
 			Next: c.repair(),
-		})
+		}
+		if !rewrite.Reason.Rewritten() { // up to v0.30 kcp forgets whose it was
+			finding.Next = "move to a new workspace: it is no longer recorded whose service account it was, so this one cannot be repaired"
+		}
+		c.add(finding)
 	case c.ready(): // kcp has cut the owner down to a name, and acts as it no more
 	case rewrite.Reason.Rewritten():
 		if rewritten, err := identity.ParseOwner(raw); err == nil {

@@ -256,6 +256,20 @@ func TestFindings(t *testing.T) {
 			},
 			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
 		},
+		"Ready, and anybody's who takes the name of an owner that is still known": {
+			given: func(k *fakeKCP) {
+				ready := childOf(rawServiceAccount.String())
+				ready.Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseReady}
+				k.clusters["root:org:child"] = []client.Object{ready}
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.OwnerForeign,
+				Message: `the owner "system:serviceaccount:default:bot" is the bare name of a service account of another workspace: ` +
+					"whoever makes a service account of that name in this one is its administrator",
+				Next: repairNext,
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
 		"Ready, and anybody's who takes the owner's name": {
 			given: func(k *fakeKCP) {
 				ready := childOf(`{"username":"system:serviceaccount:default:bot"}`)
@@ -266,7 +280,7 @@ func TestFindings(t *testing.T) {
 				Reason: preflight.OwnerForeign,
 				Message: `the owner "system:serviceaccount:default:bot" is the bare name of a service account of another workspace: ` +
 					"whoever makes a service account of that name in this one is its administrator",
-				Next: repairNext,
+				Next: "move to a new workspace: it is no longer recorded whose service account it was, so this one cannot be repaired",
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
