@@ -18,7 +18,7 @@ import (
 var _ = Describe("warrantgate repair", func() {
 	It("makes a service account's stuck workspace Ready, and the service account works in it", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		child := p.stuck(ctx, p.bot, "child")
+		child := p.stuck(ctx, p.bot)
 
 		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
 		Expect(status).To(BeZero(), notes)
@@ -40,7 +40,7 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 		alice := p.admin()
 		alice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
-		child := p.stuck(ctx, alice, "child")
+		child := p.stuck(ctx, alice)
 
 		out, notes, status := repair(ctx, "--under="+p.path+":child", "-o", "json")
 		Expect(status).To(BeZero(), notes)
@@ -81,7 +81,7 @@ var _ = Describe("warrantgate repair", func() {
 
 	It("writes nothing on a dry run, and says what it would do", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		child := p.stuck(ctx, p.bot, "child")
+		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)
 
 		out, notes, status := repair(ctx, "--under="+p.path, "--dry-run")
@@ -116,7 +116,7 @@ var _ = Describe("warrantgate repair", func() {
 
 	DescribeTable("names the right that is missing", func(ctx SpecContext, args func() []string, want string) {
 		p := newPlace(ctx)
-		p.stuck(ctx, p.bot, "child")
+		p.stuck(ctx, p.bot)
 		out, notes, status := run(ctx, append(append([]string{"repair", "--after=0s", "-o=json"}, args()...), "--under="+p.path)...)
 		Expect(status).To(Equal(1))
 		Expect(out + notes).To(ContainSubstring(want))

@@ -22,7 +22,7 @@ const many = 50
 var _ = Describe("the repair that serve runs", func() {
 	It("heals what hangs and tells it in kubectl describe", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		child := p.stuck(ctx, p.bot, "child")
+		child := p.stuck(ctx, p.bot)
 		w := serve(ctx, "Enforce")
 		waitReady(ctx, p.admin(), "child")
 		expectAtHome(ctx, p.bot, child.Spec.Cluster)
@@ -34,7 +34,7 @@ var _ = Describe("the repair that serve runs", func() {
 
 	It("writes nothing in mode Warn, and reports", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		child := p.stuck(ctx, p.bot, "child")
+		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)
 		w := serve(ctx, "Warn")
 		Eventually(ctx, func() string {
@@ -53,7 +53,7 @@ var _ = Describe("the repair that serve runs", func() {
 		before := atRest(ctx, p, ws)
 
 		By("passing over it until a workspace beside it is healed")
-		p.stuck(ctx, p.bot, "child")
+		p.stuck(ctx, p.bot)
 		serve(ctx, "Enforce")
 		waitReady(ctx, p.admin(), "child")
 		Expect(versions(ctx, p, ws)).To(Equal(before))
@@ -96,7 +96,7 @@ var _ = Describe("the repair that serve runs", func() {
 
 	It("names the group that it would have to be in to write LogicalClusters", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		child := p.stuck(ctx, p.bot, "child")
+		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)
 		start(ctx, "Enforce", "--logical-cluster-kubeconfig="+reading)
 		Eventually(ctx, func() string {

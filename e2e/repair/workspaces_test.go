@@ -78,12 +78,12 @@ func adminsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) ([]string, err
 	return users, nil
 }
 
-// stuck creates a workspace as a user and waits until kcp has tried and failed to act as its owner.
-func (p place) stuck(ctx context.Context, as *rest.Config, name string, options ...kcptest.WorkspaceOption) *tenancyv1alpha1.Workspace {
+// stuck creates a workspace "child" as a user and waits until kcp has tried and failed to act as its owner.
+func (p place) stuck(ctx context.Context, as *rest.Config) *tenancyv1alpha1.Workspace {
 	GinkgoHelper()
-	_, err := kcptest.CreateWorkspace(ctx, as, name, options...)
+	_, err := kcptest.CreateWorkspace(ctx, as, "child")
 	Expect(err).NotTo(HaveOccurred())
-	ws := p.waitInitializing(ctx, name)
+	ws := p.waitInitializing(ctx, "child")
 	Eventually(ctx, func() (string, error) {
 		return kcp.InitializationError(ctx, ws.Spec.Cluster)
 	}).Should(Or(ContainSubstring("forbidden"), ContainSubstring("no permission to bind")))

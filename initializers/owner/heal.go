@@ -30,6 +30,7 @@ const (
 // Outcome is what became of a logical cluster. It is a stable word for metrics and output.
 type Outcome string
 
+// What can become of a logical cluster.
 const (
 	// Healed: the owner was rewritten, and kcp was made to try again where it had to.
 	Healed Outcome = "healed"
