@@ -171,6 +171,27 @@ func TestFindings(t *testing.T) {
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
+		"a person scoped to this workspace, who has a warrant of a service account where the APIExport is": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{childOf(identity.Owner{
+					Username: "alice", Groups: []string{"system:authenticated"},
+					Extra: map[string][]string{
+						identity.ScopesKey: {"cluster:" + childCluster.String()},
+						identity.WarrantKey: {identity.Warrant{
+							User: "system:serviceaccount:default:binder", Extra: map[string][]string{identity.ClusterNameKey: {apisCluster.String()}},
+						}.String()},
+					},
+				}.String())}
+				k.rights = append(k.rights, "system:anonymous use team root:org", "system:anonymous use base root:apis")
+			},
+			want: []preflight.Finding{{
+				Reason:  preflight.BindPermissionMissing,
+				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
+				Next:    "apply the objects below in root:apis; kcp up to v0.30 then tries again by itself, newer ones once the type is touched: " + touchTeam,
+				Grant:   grantTo("99db22fc", rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "binder"}),
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
 		"an APIExport that does not exist": {
 			given: func(k *fakeKCP) { k.clusters["root:apis"] = k.clusters["root:apis"][:2] },
 			want: []preflight.Finding{{
