@@ -50,10 +50,5 @@ func describeWorkspace(ctx context.Context, d *demo) error {
 	}
 	say("%s looks at the workspace of the service account (long lines are folded):", personName)
 	quote("$ kubectl describe workspace " + after + "\n" + text)
-
-	if _, err := d.hanging(ctx); err != nil {
-		return err
-	}
-	say("Workspace %q, from before warrantgate was there, still hangs: this version does not mend such workspaces yet.", before)
 	return nil
 }

@@ -27,6 +27,7 @@ var steps = []struct {
 	{"With warrantgate, the workspace of a service account becomes Ready", becomeReady},
 	{"Nobody can forge an owner", forge},
 	{"What `kubectl describe workspace` tells", describeWorkspace},
+	{"A workspace that hung from before is healed", heal},
 }
 
 func main() {

@@ -41,7 +41,7 @@ func becomeReady(ctx context.Context, d *demo) error {
 	quote(text)
 	say("The name holds in every workspace and says where the service account comes from (%s is %s). The warrant lends "+
 		"what the service account may do there, and nothing beyond.", lived, home)
-	return useWorkspace(ctx, kcptest.In(d.account, home+":"+after))
+	return useWorkspace(ctx, d.account, after)
 }
 
 // pretty unfolds the warrants of an owner.
@@ -67,11 +67,12 @@ func pretty(owner identity.Owner) (string, error) {
 	return string(text), err
 }
 
-// useWorkspace creates a namespace as the service account, with the token that it had before. kcp's authorizer follows
+// useWorkspace creates a namespace in a workspace as the service account, with the token that it had before. kcp's authorizer follows
 // its storage with a short delay, so a refusal in the first moments is not the last word.
-func useWorkspace(ctx context.Context, account *rest.Config) error {
+func useWorkspace(ctx context.Context, account *rest.Config, name string) error {
+	within := kcptest.In(account, home+":"+name)
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, hangsFor, true, func(ctx context.Context) (bool, error) {
-		err := kcptest.EnsureNamespace(ctx, account, namespaceName)
+		err := kcptest.EnsureNamespace(ctx, within, namespaceName)
 		if apierrors.IsForbidden(err) {
 			return false, nil
 		}
@@ -80,6 +81,6 @@ func useWorkspace(ctx context.Context, account *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("service account creates a namespace in its own workspace: %w", err)
 	}
-	say("It works in it, with the same token: it created namespace %q in %s:%s.", namespaceName, home, after)
+	say("It works in it, with the same token: it created namespace %q in %s:%s.", namespaceName, home, name)
 	return nil
 }
