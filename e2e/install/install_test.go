@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -147,7 +148,7 @@ func places() map[*rest.Config][]client.ObjectList {
 		kcp.Admin("root"): {
 			&admissionregistrationv1.MutatingWebhookConfigurationList{}, &admissionregistrationv1.ValidatingWebhookConfigurationList{},
 			&admissionregistrationv1.ValidatingAdmissionPolicyList{}, &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{},
-			&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{},
+			&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &tenancyv1alpha1.WorkspaceTypeList{},
 		},
 		kcp.ShardAdmin("system:admin"): {&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}},
 	}
@@ -181,17 +182,19 @@ func inventory(ctx context.Context) []string {
 	return names
 }
 
-// contents returns what is installed, without the version that says that it was written anew.
+// contents returns what is installed, without what says only when it was written and what kcp makes of it.
 func contents(ctx context.Context) map[string]map[string]any {
 	GinkgoHelper()
 	all := map[string]map[string]any{}
 	for _, object := range objects(ctx) {
 		if object.GetLabels()["app.kubernetes.io/managed-by"] == "warrantgate" {
 			object.SetResourceVersion("")
+			object.SetManagedFields(nil)
+			unstructured.RemoveNestedField(object.Object, "status")
 			all[object.GetKind()+"/"+object.GetName()] = object.Object
 		}
 	}
-	Expect(all).To(HaveLen(6))
+	Expect(all).To(HaveLen(13))
 	return all
 }
 

@@ -16,6 +16,8 @@ import (
 const (
 	// roleName names the roles of the repair and the initializer.
 	roleName = "warrantgate-repair"
+	// shardRoleName names the role in the shards.
+	shardRoleName = "warrantgate-workspace-admin"
 	// typeRoleName names the role of whoever creates workspaces of a type that extends warranted.
 	typeRoleName = "warrantgate-warranted"
 )
@@ -43,7 +45,7 @@ func RootObjects(username string) []client.Object {
 // ShardRoles returns what lets a user see whose a workspace is, in every workspace of a shard, once it is in the shard's
 // logical cluster system:admin.
 func ShardRoles(username string) []client.Object {
-	return install.Role(roleName, install.User(username), rbacv1.PolicyRule{
+	return install.Role(shardRoleName, install.User(username), rbacv1.PolicyRule{
 		APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterrolebindings"},
 		ResourceNames: []string{workspaceAdmin}, Verbs: []string{"get"},
 	})
