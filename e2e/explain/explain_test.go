@@ -5,12 +5,14 @@ package explain_test
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -104,18 +106,27 @@ var _ = Describe("explain workspace", func() {
 	}, SpecTimeout(specTimeout))
 
 	It("says which APIExport does not exist, also where its workspace does not", func(ctx SpecContext) {
-		home := newPlace(ctx)
-		gone := home.export(ctx, "widgets")
-		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{gone}})
+		home, lost := newPlace(ctx), newPlace(ctx)
+		gone, goneToo := home.export(ctx, "widgets"), lost.export(ctx, "gadgets")
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{
+			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{gone, goneToo},
+		})
 		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: gone.Export}}
 		Expect(newClient(home.admin()).Delete(ctx, export)).To(Succeed())
+		root := newClient(kcp.Admin("root"))
+		lostWorkspace := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: strings.TrimPrefix(lost.path, "root:")}}
+		Expect(root.Delete(ctx, lostWorkspace)).To(Succeed())
+		Eventually(ctx, func() error {
+			return root.Get(ctx, client.ObjectKeyFromObject(lostWorkspace), &tenancyv1alpha1.Workspace{})
+		}).Should(MatchError(apierrors.IsNotFound, "is gone"))
 		create(ctx, home.alice(ctx), "child", ofType)
 		home.waitRefused(ctx, "unable to find at least 1 APIExport")
 
 		text, found := explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(1), text.out)
-		Expect(found.reasons()).To(ConsistOf("APIExportMissing"))
+		Expect(found.reasons()).To(ConsistOf("APIExportMissing", "APIExportMissing"), text.out)
 		Expect(text.out).To(ContainSubstring(`there is no APIExport "widgets.example.io" in %s, which the type %s:team binds`, home.path, home.path))
+		Expect(text.out).To(ContainSubstring(`there is no APIExport "gadgets.example.io" in %s, which the type %s:team binds`, lost.path, home.path))
 	}, SpecTimeout(specTimeout))
 
 	It("blames nobody for an initializer that is somebody else's", func(ctx SpecContext) {
