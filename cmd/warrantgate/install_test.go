@@ -196,8 +196,8 @@ const (
 	shardRole    = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-events"
 	shardBinding = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-events"
 
-	shardRepairRole    = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-workspace-admin"
-	shardRepairBinding = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-workspace-admin"
+	shardRepairRole    = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-explain"
+	shardRepairBinding = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-explain"
 
 	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not given the right to write Events. Unless it has it already, " +
 		"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n"
@@ -264,16 +264,16 @@ func TestInstallAndUninstall(t *testing.T) {
 		{
 			name: "with the kubeconfig of a shard it is given there, once for each shard", args: append(append(installArgs, shard...), shard...),
 			want: inShard(`ClusterRole "warrantgate-events" created`, `ClusterRoleBinding "warrantgate-events" created`,
-				`ClusterRole "warrantgate-workspace-admin" created`, `ClusterRoleBinding "warrantgate-workspace-admin" created`) +
+				`ClusterRole "warrantgate-explain" created`, `ClusterRoleBinding "warrantgate-explain" created`) +
 				inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" unchanged`,
-					`ClusterRole "warrantgate-workspace-admin" unchanged`, `ClusterRoleBinding "warrantgate-workspace-admin" unchanged`) +
+					`ClusterRole "warrantgate-explain" unchanged`, `ClusterRoleBinding "warrantgate-explain" unchanged`) +
 				inRoot(slices.Repeat([]string{"unchanged"}, 9)...),
 			wantHeld: []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
 			name: "for another user it is changed", args: append(append(installArgs, shard...), "--user", "gate"),
 			want: inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" configured`,
-				`ClusterRole "warrantgate-workspace-admin" unchanged`, `ClusterRoleBinding "warrantgate-workspace-admin" configured`) +
+				`ClusterRole "warrantgate-explain" unchanged`, `ClusterRoleBinding "warrantgate-explain" configured`) +
 				inRoot(append(slices.Repeat([]string{"unchanged"}, 8), "configured")...),
 			wantHeld: []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
@@ -302,7 +302,7 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
 				"root: MutatingWebhookConfiguration \"warrantgate\" deleted\n" +
-				inShard(`ClusterRoleBinding "warrantgate-workspace-admin" deleted`, `ClusterRole "warrantgate-workspace-admin" deleted`,
+				inShard(`ClusterRoleBinding "warrantgate-explain" deleted`, `ClusterRole "warrantgate-explain" deleted`,
 					`ClusterRoleBinding "warrantgate-events" deleted`, `ClusterRole "warrantgate-events" deleted`),
 		},
 		{
@@ -501,8 +501,8 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 		"# in workspace root ClusterRoleBinding warrantgate-repair",
 		"# in logical cluster system:admin of each shard ClusterRole warrantgate-events",
 		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-events",
-		"# in logical cluster system:admin of each shard ClusterRole warrantgate-workspace-admin",
-		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-workspace-admin",
+		"# in logical cluster system:admin of each shard ClusterRole warrantgate-explain",
+		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-explain",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)

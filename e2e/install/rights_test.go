@@ -15,12 +15,14 @@ import (
 )
 
 var _ = Describe("the user that serve runs as", func() {
-	It("may write Events in every workspace, agree on a leader in root, and nothing else", func(ctx SpecContext) {
+	It("may write Events and see what a workspace rests on, agree on a leader in root, and nothing else", func(ctx SpecContext) {
 		w := serve(ctx, "")
 		install(ctx, w)
 
 		for place, more := range map[string][]string{"root": {"create leases"}, "root:provider": nil} {
-			want := sets.New(rights(ctx, place, "somebody")...).Insert("access /", "create events", "patch events").Insert(more...)
+			want := sets.New(rights(ctx, place, "somebody")...).Insert(
+				"access /", "create events", "patch events", "create subjectaccessreviews", "get logicalclusters", "get workspaces",
+				"get workspacetypes", "get apiexports", "list apibindings").Insert(more...)
 			Expect(rights(ctx, place, kcptest.WarrantgateUser)).To(ConsistOf(want.UnsortedList()), place)
 		}
 	}, SpecTimeout(time.Minute))
@@ -46,6 +48,7 @@ func rights(ctx context.Context, workspace, username string) []string {
 		"core.kcp.io":                  {"logicalclusters"},
 		"apis.kcp.io":                  {"apibindings", "apiexports", "apiexportendpointslices"},
 		"coordination.k8s.io":          {"leases"},
+		"authorization.k8s.io":         {"subjectaccessreviews"},
 		"rbac.authorization.k8s.io":    {"clusterroles", "clusterrolebindings"},
 		"admissionregistration.k8s.io": {"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies"},
 	} {

@@ -8,9 +8,12 @@ import (
 	"os"
 	"time"
 
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/e2e/kcptest"
 )
@@ -87,6 +90,31 @@ var _ = Describe("the repair that serve runs", func() {
 		hang(ctx, q, 3)
 		expectAllReady(ctx, q, 3)
 		Expect(healedBy(ctx, second)).To(BeNumerically(">=", 3))
+	}, SpecTimeout(specTimeout))
+
+	It("says what else is missing where the owner is right, and touches nothing", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		admin, err := kcptest.NewClient(p.admin())
+		Expect(err).NotTo(HaveOccurred())
+		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "core.example.io"}}
+		Expect(admin.Create(ctx, export)).To(Succeed())
+		binding := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
+			ObjectMeta: metav1.ObjectMeta{Name: "binding"},
+			Spec: tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{
+				{Path: p.path, Export: "core.example.io"},
+			}},
+		})
+		w := serve(ctx, "Enforce")
+		_, err = kcptest.CreateWorkspace(ctx, p.bot, "child", binding)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() string {
+			return kcptest.Describe(ctx, p.admin(), "child")
+		}).Should(And(ContainSubstring("BindPermissionMissing"), ContainSubstring("default/bot"), ContainSubstring(p.path),
+			ContainSubstring(`ClusterRole "warrantgate:bind:core.example.io" with verbs bind on apiexports.apis.kcp.io core.example.io`)))
+		child := p.waitInitializing(ctx, "child")
+		before := atRest(ctx, p, child)
+		Consistently(ctx, func() []string { return versions(ctx, p, child) }).Should(Equal(before))
+		Expect(healedBy(ctx, w)).To(BeEquivalentTo(1), "only the owner was foreign")
 	}, SpecTimeout(specTimeout))
 
 	It("says plainly why it is off", func(ctx SpecContext) {

@@ -22,6 +22,7 @@ import (
 
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/preflight"
 )
 
 const (
@@ -50,6 +51,7 @@ type EventRecorder interface {
 type Controller struct {
 	repair      *Repair
 	initializer *Initializer
+	checker     preflight.Checker
 	recorder    EventRecorder
 	lease       resourcelock.Interface
 	backOff     *flowcontrol.Backoff
@@ -76,6 +78,7 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 	}
 	c := &Controller{
 		repair: repair, initializer: initializer, recorder: recorder,
+		checker: preflight.Checker{Client: repair.Healer.Bindings},
 		lease: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: leaseName},
 			Client:     leases,
@@ -179,6 +182,9 @@ func (c *Controller) tell(ctx context.Context, r Repaired) {
 		c.record(r, corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner cannot be made right: "+r.Sentence())
 	default:
 		log.V(1).Info("repair", "message", r.Sentence())
+		if r.Result.Outcome == Fine {
+			c.tellCauses(ctx, r)
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func (h *Healer) Heal(ctx context.Context, cluster logicalcluster.Name, dryRun b
 			return err
 		}
 		result.Path, result.Phase = p.path(), p.typed.Status.Phase
-		owner, report := identity.Rewrite(p.recordedOwner(), cluster, p.typed.Annotations[kcp.RequiredGroupsAnnotation], h.Policy)
+		owner, report := identity.Rewrite(kcp.RecordedOwner(&p.typed), cluster, p.typed.Annotations[kcp.RequiredGroupsAnnotation], h.Policy)
 		result.Report = report
 		switch {
 		case !p.halfHealed() && !report.Reason.Rewritten():
@@ -150,7 +150,7 @@ func (h *Healer) finish(ctx context.Context, c client.Client, cluster logicalclu
 		if !p.halfHealed() {
 			return nil // another replica was faster
 		}
-		owner, err := identity.ParseOwner(p.recordedOwner())
+		owner, err := identity.ParseOwner(kcp.RecordedOwner(&p.typed))
 		if err != nil {
 			return err
 		}

@@ -55,22 +55,6 @@ func (p patient) path() string {
 	return p.name.String()
 }
 
-// recordedOwner is the owner that kcp goes by.
-func (p patient) recordedOwner() string {
-	by := p.typed.Spec.CreatedBy
-	if by == nil {
-		return p.typed.Annotations[kcp.OwnerAnnotation]
-	}
-	owner := identity.Owner{Username: by.Username, UID: by.UID, Groups: by.Groups}
-	for key, values := range by.Extra {
-		if owner.Extra == nil {
-			owner.Extra = map[string][]string{}
-		}
-		owner.Extra[key] = values
-	}
-	return owner.String()
-}
-
 // waitsForBindings tells whether kcp has yet to act as the owner: to create the default API bindings.
 func (p patient) waitsForBindings() bool {
 	return p.waitsFor(tenancyv1alpha1.WorkspaceAPIBindingsInitializer)

@@ -77,8 +77,8 @@ func TestTheOwnerIsWrittenWhereKCPHasItRecorded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := examined(t, tc.modify)
-			if got := p.recordedOwner(); got != before && got != `{"username":"alice","uid":"1"}` {
-				t.Errorf("recordedOwner() = %s", got)
+			if got := kcp.RecordedOwner(&p.typed); got != before && got != `{"username":"alice","uid":"1"}` {
+				t.Errorf("RecordedOwner() = %s", got)
 			}
 			if err := p.setOwner(after); err != nil {
 				t.Fatal(err)

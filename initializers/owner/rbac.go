@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	"github.com/kcp-dev/sdk/apis/apis"
+	"github.com/kcp-dev/sdk/apis/core"
 	"github.com/kcp-dev/sdk/apis/tenancy"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -17,7 +19,7 @@ const (
 	// roleName names the roles of the repair and the initializer.
 	roleName = "warrantgate-repair"
 	// shardRoleName names the role in the shards.
-	shardRoleName = "warrantgate-workspace-admin"
+	shardRoleName = "warrantgate-explain"
 	// typeRoleName names the role of whoever creates workspaces of a type that extends warranted.
 	typeRoleName = "warrantgate-warranted"
 )
@@ -42,11 +44,20 @@ func RootObjects(username string) []client.Object {
 	)
 }
 
-// ShardRoles returns what lets a user see whose a workspace is, in every workspace of a shard, once it is in the shard's
-// logical cluster system:admin.
+// ShardRoles returns what lets a user see, in every workspace of a shard, whose a workspace is and what else keeps it from
+// becoming Ready, once it is in the shard's logical cluster system:admin.
 func ShardRoles(username string) []client.Object {
-	return install.Role(shardRoleName, install.User(username), rbacv1.PolicyRule{
-		APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterrolebindings"},
-		ResourceNames: []string{workspaceAdmin}, Verbs: []string{"get"},
-	})
+	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+	}
+	workspaceAdmins := rule(rbacv1.GroupName, "clusterrolebindings", "get")
+	workspaceAdmins.ResourceNames = []string{workspaceAdmin}
+	return install.Role(shardRoleName, install.User(username),
+		workspaceAdmins,
+		rule(core.GroupName, "logicalclusters", "get"),
+		rule(tenancy.GroupName, "workspaces", "get"),
+		rule(tenancy.GroupName, "workspacetypes", "get"),
+		rule(apis.GroupName, "apiexports", "get"),
+		rule(apis.GroupName, "apibindings", "list"),
+		rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
 }

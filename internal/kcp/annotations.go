@@ -1,6 +1,11 @@
 package kcp
 
-import tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+import (
+	"encoding/json"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+)
 
 // Annotations on Workspaces and LogicalClusters.
 const (
@@ -12,4 +17,17 @@ const (
 	// RequiredGroupsAnnotation holds the groups that one needs for access to the workspace. kcp copies it from the
 	// parent when a Workspace is created.
 	RequiredGroupsAnnotation = "authorization.kcp.io/required-groups"
+	// CreatedByAnnotation is warrantgate's own, and names for good who created a workspace whose owner was rewritten.
+	CreatedByAnnotation = "warrantgate.dev/created-by"
 )
+
+// RecordedOwner is the owner that kcp goes by, JSON of authentication/v1 UserInfo: from v0.32 on spec.createdBy, before that
+// the annotation.
+func RecordedOwner(lc *corev1alpha1.LogicalCluster) string {
+	if lc.Spec.CreatedBy != nil {
+		if raw, err := json.Marshal(lc.Spec.CreatedBy); err == nil {
+			return string(raw)
+		}
+	}
+	return lc.Annotations[OwnerAnnotation]
+}

@@ -3,7 +3,6 @@ package preflight
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -14,9 +13,6 @@ import (
 
 	"warrantgate.dev/internal/kcp"
 )
-
-// createdByAnnotation names the creator of a workspace whose owner was rewritten.
-const createdByAnnotation = "warrantgate.dev/created-by"
 
 // Workspace is what kcp has recorded about a workspace.
 type Workspace struct {
@@ -102,7 +98,7 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 		ws.Type = from.Spec.Type.String()
 	}
 	ws.Owner = from.Annotations[kcp.OwnerAnnotation]
-	ws.CreatedBy = from.Annotations[createdByAnnotation]
+	ws.CreatedBy = from.Annotations[kcp.CreatedByAnnotation]
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Status.Initializers, from.Status.Initializers
 	for i := range from.Status.Conditions {
@@ -119,8 +115,8 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.Phase = from.Status.Phase
 	ws.Deleted = ws.Deleted || from.DeletionTimestamp != nil
 	ws.Type = cmp.Or(from.Annotations[tenancyv1alpha1.LogicalClusterTypeAnnotationKey], ws.Type)
-	ws.Owner = recordedOwner(from)
-	ws.CreatedBy = cmp.Or(ws.CreatedBy, from.Annotations[createdByAnnotation])
+	ws.Owner = kcp.RecordedOwner(from)
+	ws.CreatedBy = cmp.Or(ws.CreatedBy, from.Annotations[kcp.CreatedByAnnotation])
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Spec.Initializers, from.Status.Initializers
 	ws.Conditions = nil
@@ -129,16 +125,6 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 			ws.Conditions = append(ws.Conditions, condition.Message)
 		}
 	}
-}
-
-// recordedOwner is the owner that kcp goes by: from v0.32 on spec.createdBy, before that the annotation.
-func recordedOwner(cluster *corev1alpha1.LogicalCluster) string {
-	if cluster.Spec.CreatedBy != nil {
-		if raw, err := json.Marshal(cluster.Spec.CreatedBy); err == nil {
-			return string(raw)
-		}
-	}
-	return cluster.Annotations[kcp.OwnerAnnotation]
 }
 
 // pathOf is the path of a logical cluster, or "" where it cannot be read.

@@ -57,7 +57,7 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 	if report.Reason.Rewritten() {
 		answer.Patches = []jsonpatch.JsonPatchOperation{
 			setAnnotation(kcp.OwnerAnnotation, owner),
-			setAnnotation(createdByAnnotation, report.CreatedBy),
+			setAnnotation(kcp.CreatedByAnnotation, report.CreatedBy),
 		}
 		answer.Committed = func() { countRewrite(report) }
 	}

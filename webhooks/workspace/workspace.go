@@ -19,13 +19,8 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Annotations of warrantgate on Workspaces.
-const (
-	// annotationPrefix starts the names of all of them.
-	annotationPrefix = "warrantgate.dev/"
-	// createdByAnnotation names for good who created a workspace whose owner was rewritten.
-	createdByAnnotation = annotationPrefix + "created-by"
-)
+// annotationPrefix starts the names of warrantgate's own annotations on Workspaces.
+const annotationPrefix = "warrantgate.dev/"
 
 // reviewed is a Workspace under review.
 type reviewed struct {
