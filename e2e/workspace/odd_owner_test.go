@@ -37,7 +37,7 @@ var _ = Describe("A workspace with an owner that cannot be understood", func() {
 		Entry("none", "", "No owner is recorded", SpecTimeout(specTimeout)),
 		Entry("not JSON", "bot", "The recorded owner cannot be read", SpecTimeout(specTimeout)),
 		Entry("half a service account", `{"username":"system:serviceaccount:`, "The recorded owner cannot be read", SpecTimeout(specTimeout)),
-		Entry("a wrong type", `{"username":["system:serviceaccount:default:bot"]}`, `wrong type of value at \"/username\"`, SpecTimeout(specTimeout)),
+		Entry("a wrong type", `{"username":["system:serviceaccount:default:bot"]}`, `wrong type of value at "/username"`, SpecTimeout(specTimeout)),
 		Entry("a service account without a home", `{"username":"system:serviceaccount:default:bot"}`, "comes without its home cluster", SpecTimeout(specTimeout)),
 		Entry("a service account with two homes",
 			`{"username":"system:serviceaccount:default:bot","extra":{"authentication.kcp.io/cluster-name":["a1","b2"]}}`,
