@@ -48,7 +48,7 @@ func (e *effective) add(o Owner) {
 	default:
 		e.unauthenticated = true
 	}
-	if homes := o.Extra[ClusterNameKey]; e.globalServiceAccounts && o.isServiceAccount() && len(homes) == 1 {
+	if homes := o.Extra[ClusterNameKey]; e.globalServiceAccounts && o.IsServiceAccount() && len(homes) == 1 {
 		name := strings.TrimPrefix(o.Username, serviceaccount.ServiceAccountUsernamePrefix)
 		global := Owner{Username: globalServiceAccountPrefix + homes[0] + ":" + name, Extra: o.Extra}
 		for _, group := range o.Groups {
@@ -65,7 +65,7 @@ func (e *effective) add(o Owner) {
 			continue // kcp ignores it
 		}
 		named := w.owner()
-		if named.isServiceAccount() && len(named.Extra[ClusterNameKey]) == 0 {
+		if named.IsServiceAccount() && len(named.Extra[ClusterNameKey]) == 0 {
 			continue // nobody knows which one it is
 		}
 		named.Groups = slices.Concat(named.Groups, scopeGroups(named))
@@ -99,7 +99,7 @@ func Homes(owner Owner) []logicalcluster.Name {
 		}
 	}
 	addAll := func(o Owner) {
-		if o.isServiceAccount() {
+		if o.IsServiceAccount() {
 			for _, home := range o.homes() {
 				add(home)
 			}
@@ -139,7 +139,3 @@ func (o Owner) ServiceAccount() (home logicalcluster.Name, namespace, name strin
 	}
 	return home, namespace, name, true
 }
-
-// IsServiceAccount tells whether the owner goes by the name that a service account has in its home. Elsewhere that name is
-// anybody's who makes a service account of it.
-func (o Owner) IsServiceAccount() bool { return o.isServiceAccount() }

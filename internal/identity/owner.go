@@ -99,7 +99,7 @@ func (o Owner) String() string { return encode(o) }
 // InScope tells whether the identity itself is valid in the logical cluster, by kcp's rules: a service account in
 // its home, anybody within all of the scopes it carries. What its warrants are worth there is not asked.
 func (o Owner) InScope(cluster logicalcluster.Name) bool {
-	if o.isServiceAccount() {
+	if o.IsServiceAccount() {
 		if homes := o.homes(); len(homes) > 0 && !slices.Equal(homes, []string{cluster.String()}) {
 			return false
 		}
@@ -112,7 +112,9 @@ func (o Owner) InScope(cluster logicalcluster.Name) bool {
 	return true
 }
 
-func (o Owner) isServiceAccount() bool {
+// IsServiceAccount tells whether the owner goes by the name that a service account has in its home. Elsewhere that name is
+// anybody's who makes a service account of it.
+func (o Owner) IsServiceAccount() bool {
 	return strings.HasPrefix(o.Username, serviceaccount.ServiceAccountUsernamePrefix)
 }
 

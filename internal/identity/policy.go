@@ -46,7 +46,7 @@ func (p Policy) refuses(w carried) DropReason {
 		return Unreadable
 	case len(privilegedIn(w.warrant.Groups, w.nested)) > 0:
 		return Privileged
-	case w.warrant.owner().isServiceAccount() && len(w.warrant.Extra[ClusterNameKey]) != 1:
+	case w.warrant.owner().IsServiceAccount() && len(w.warrant.Extra[ClusterNameKey]) != 1:
 		return Homeless
 	case !p.keeps(w.warrant):
 		return Lent

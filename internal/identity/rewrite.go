@@ -69,7 +69,7 @@ func (r *rewriting) run() Owner {
 		return r.unchanged(NoNewCluster, "the workspace has no logical cluster yet")
 	case !r.newCluster.IsValid():
 		return r.unchanged(Malformed, "%q is not the name of a logical cluster", r.newCluster)
-	case r.owner.isServiceAccount():
+	case r.owner.IsServiceAccount():
 		return r.serviceAccount()
 	default:
 		return r.person()
