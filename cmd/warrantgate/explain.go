@@ -133,7 +133,7 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 		return preflight.Report{}, err
 	}
 	config.Timeout = requestTimeout
-	clients, err := kcp.Clients(config)
+	clients, err := kcp.NewClients(config)
 	if err != nil {
 		return preflight.Report{}, err
 	}

@@ -14,11 +14,11 @@ func newRepair(reading, writing *rest.Config, config v1alpha1.GateConfiguration)
 	if err != nil {
 		return nil, err
 	}
-	bindings, err := kcp.Clients(reading)
+	bindings, err := kcp.NewClients(reading)
 	if err != nil {
 		return nil, err
 	}
-	logicalClusters, err := kcp.Clients(writing)
+	logicalClusters, err := kcp.NewClients(writing)
 	if err != nil {
 		return nil, err
 	}

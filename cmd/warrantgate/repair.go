@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -70,8 +71,11 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var mu sync.Mutex
 	healed, failed := 0, 0
 	err = repair.Pass(ctx, func(r owner.Repaired) {
+		mu.Lock()
+		defer mu.Unlock()
 		if r.Err != nil || r.Result.Outcome == owner.Unhealable {
 			failed++
 		} else if r.Result.Outcome == owner.Healed {

@@ -110,8 +110,10 @@ func (c *Controller) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("elect a leader for the repair: %w", err)
 	}
-	wait.UntilWithContext(ctx, elector.Run, retryPeriod)
-	leading.Wait()
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		elector.Run(ctx)
+		leading.Wait() // before this replica may lead again
+	}, retryPeriod)
 	return nil
 }
 
@@ -191,9 +193,6 @@ func (c *Controller) tell(ctx context.Context, r Repaired) {
 func (c *Controller) record(r Repaired, eventType, reason, message string) {
 	c.recorder.Record(events.Event{
 		Cluster: logicalcluster.From(r.Workspace), Type: eventType, Reason: reason, Message: message,
-		Object: corev1.ObjectReference{
-			APIVersion: tenancyv1alpha1.SchemeGroupVersion.String(), Kind: "Workspace",
-			Name: r.Workspace.Name, UID: r.Workspace.UID, ResourceVersion: r.Workspace.ResourceVersion,
-		},
+		Object: events.Workspace(r.Workspace.Name, r.Workspace.UID, r.Workspace.ResourceVersion),
 	})
 }

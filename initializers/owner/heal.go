@@ -70,9 +70,9 @@ func (r Result) healthy() bool {
 type Healer struct {
 	// LogicalClusters reads and writes LogicalClusters. kcp lets only the group
 	// system:kcp:external-logical-cluster-admin write their owner.
-	LogicalClusters Clients
+	LogicalClusters kcp.Clients
 	// Bindings reads the ClusterRoleBinding workspace-admin.
-	Bindings Clients
+	Bindings kcp.Clients
 	// Policy says which delegations may be passed on.
 	Policy identity.Policy
 	// Initializer is one that waits for the owner to be made right. Empty for none.

@@ -158,6 +158,6 @@ func (i *Initializer) record(lc *corev1alpha1.LogicalCluster, eventType, reason,
 	}
 	i.recorder.Record(events.Event{
 		Cluster: logicalcluster.Name(owner.Cluster), Type: eventType, Reason: reason, Message: message,
-		Object: corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: "Workspace", Name: owner.Name, UID: owner.UID},
+		Object: events.Workspace(owner.Name, owner.UID, ""),
 	})
 }

@@ -15,14 +15,10 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 )
-
-// Clients reaches logical clusters, by name or path.
-type Clients func(cluster logicalcluster.Path) (client.Client, error)
 
 // healingAnnotation marks a LogicalCluster whose owner has been rewritten and whose initialization has yet to be tried
 // again. It is what is left to do, in the object itself, so that whoever finds it can finish.

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
@@ -44,7 +42,7 @@ type Repaired struct {
 	Err       error
 }
 
-// Pass goes over all workspaces once and tells each that hangs or is not its owner's, one at a time and in no fixed order.
+// Pass goes over all workspaces once and tells each that hangs or is not its owner's, several at once and in no fixed order.
 // The error is about what could not be looked at.
 func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
 	now := time.Now()
@@ -61,13 +59,6 @@ func (r *Repair) PassStuck(ctx context.Context, each func(Repaired)) error {
 func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Workspace, error], each func(Repaired)) error {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
-	results, told := make(chan Repaired), make(chan struct{})
-	go func() {
-		defer close(told)
-		for repaired := range results {
-			each(repaired)
-		}
-	}()
 	var errs []error
 	for ws, err := range found {
 		if err != nil {
@@ -80,14 +71,12 @@ func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Work
 		group.Go(func() error {
 			result, err := r.healOne(ctx, ws)
 			if err != nil || within(result.Path, r.Under) && !result.healthy() {
-				results <- Repaired{Workspace: ws, Result: result, Err: err}
+				each(Repaired{Workspace: ws, Result: result, Err: err})
 			}
 			return nil
 		})
 	}
-	_ = group.Wait() // the errors are among the results
-	close(results)
-	<-told
+	_ = group.Wait() // the errors have been told
 	return errors.Join(errs...)
 }
 
@@ -109,7 +98,7 @@ func suspicious(found iter.Seq2[*tenancyv1alpha1.Workspace, error]) iter.Seq2[*t
 		for ws, err := range found {
 			if err == nil {
 				owner, parseErr := identity.ParseOwner(ws.Annotations[kcp.OwnerAnnotation])
-				if parseErr != nil || !strings.HasPrefix(owner.Username, serviceaccount.ServiceAccountUsernamePrefix) {
+				if parseErr != nil || !owner.IsServiceAccount() {
 					continue
 				}
 			}

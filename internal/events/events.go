@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/record/util"
@@ -45,6 +47,14 @@ type Event struct {
 	Reason string
 	// Message is for the person who reads it; it is cut to 1024 bytes.
 	Message string
+}
+
+// Workspace refers to a kcp Workspace, as the object of an Event.
+func Workspace(name string, uid types.UID, resourceVersion string) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: tenancyv1alpha1.SchemeGroupVersion.String(), Kind: "Workspace",
+		Name: name, UID: uid, ResourceVersion: resourceVersion,
+	}
 }
 
 // Writer writes Events of core/v1 in a logical cluster.

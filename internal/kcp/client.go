@@ -10,7 +10,6 @@ import (
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +24,7 @@ var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1alpha1.AddToScheme, tenancyv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme,
-		corev1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme,
+		rbacv1.AddToScheme, authorizationv1.AddToScheme,
 	} {
 		utilruntime.Must(add(scheme))
 	}
@@ -45,16 +44,18 @@ var mapper = sync.OnceValue(func() meta.RESTMapper {
 })
 
 // namespaced are the kinds of Scheme that live in namespaces, in which nothing is addressed.
-var namespaced = sets.New("Event", "Role", "RoleBinding", "LocalSubjectAccessReview")
+var namespaced = sets.New("Role", "RoleBinding", "LocalSubjectAccessReview")
 
 // NewClient returns a client for exactly what config leads to.
 func NewClient(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: Scheme(), Mapper: mapper()})
 }
 
-// Clients returns the clients for logical clusters of the kcp that config reaches, by name or path. They share their
-// connections.
-func Clients(config *rest.Config) (func(cluster logicalcluster.Path) (client.Client, error), error) {
+// Clients reaches logical clusters, by name or path.
+type Clients func(cluster logicalcluster.Path) (client.Client, error)
+
+// NewClients returns the clients for the logical clusters of the kcp that config reaches. They share their connections.
+func NewClients(config *rest.Config) (Clients, error) {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("connections to kcp: %w", err)

@@ -15,12 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
 )
 
 // Checker asks kcp about workspaces.
 type Checker struct {
 	// Client reaches logical clusters, by name or path. It decides as whom is asked, and thus what can be found out.
-	Client func(cluster logicalcluster.Path) (client.Client, error)
+	Client kcp.Clients
 }
 
 // get reads an object. It is not found only if it is certain that it does not exist: not if it may live on another shard

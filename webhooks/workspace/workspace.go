@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/kcp-dev/logicalcluster/v3"
-	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,10 +66,7 @@ func undecodable(err error) webhooks.Answer {
 
 // event is about the Workspace, or about the logical cluster around it where no Workspace has come to be.
 func (r reviewed) event(eventType, reason, format string, args ...any) events.Event {
-	object := corev1.ObjectReference{
-		APIVersion: tenancyv1alpha1.SchemeGroupVersion.String(), Kind: "Workspace",
-		Name: r.object.Name, UID: r.object.UID, ResourceVersion: r.object.ResourceVersion,
-	}
+	object := events.Workspace(r.object.Name, r.object.UID, r.object.ResourceVersion)
 	if !r.exists {
 		object = corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"}
 	}
