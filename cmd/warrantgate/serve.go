@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
@@ -110,7 +111,7 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 		return fmt.Errorf("read the serving certificate (--tls-cert-file, --tls-private-key-file): %w", err)
 	}
 	webhookServer := newWebhookServer(webhook.Options{Host: host, Port: port}, certificates, config, recorder)
-	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress}, nil, nil)
+	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: uncompressed}, nil, nil)
 	if err != nil {
 		return fmt.Errorf("metrics server: %w", err)
 	}
@@ -130,6 +131,17 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	logger.Info("starting", "version", version, "webhookAddress", o.webhookAddress,
 		"ownerRewrite", config.Workspace.OwnerRewrite.Mode, "ownerIntegrity", config.Workspace.OwnerIntegrity.Mode)
 	return runAll(ctx, servers, recorder)
+}
+
+// uncompressed serves the metrics as they are, whatever the client accepts: a compressor holds more memory than all
+// else that an idle serve keeps on its heap, for a page of a few dozen KiB now and then.
+func uncompressed(*rest.Config, *http.Client) (metricsserver.Filter, error) {
+	return func(_ logr.Logger, metrics http.Handler) (http.Handler, error) {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Del("Accept-Encoding")
+			metrics.ServeHTTP(w, r)
+		}), nil
+	}, nil
 }
 
 // runAll runs until a server fails or ctx ends, and then until all have ended. The recorder ends last, because the
