@@ -1,6 +1,7 @@
 package main
 
 import (
+	"golang.org/x/time/rate"
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/initializers/owner"
@@ -25,6 +26,9 @@ func newRepair(reading, writing *rest.Config, config v1alpha1.GateConfiguration)
 	return &owner.Repair{
 		Finder: finder,
 		Healer: &owner.Healer{LogicalClusters: logicalClusters, Bindings: bindings, Policy: config.Policy()},
-		After:  config.Repair.After.Duration,
+		After:  config.Repair.After.Duration, Limiter: limiter(config.Repair.Rate),
 	}, nil
 }
+
+// limiter lets through so many per second, evenly.
+func limiter(perSecond int32) *rate.Limiter { return rate.NewLimiter(rate.Limit(perSecond), 1) }

@@ -22,6 +22,7 @@ type repairOptions struct {
 	logicalClusterKubeconfig string
 	under                    string
 	after                    time.Duration
+	rate                     int32
 	dryRun                   bool
 	output                   string
 }
@@ -57,6 +58,7 @@ The exit status is 1 if something could not be looked at or healed.`,
 		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write LogicalClusters as (default --kubeconfig)")
 	flags.StringVar(&o.under, "under", "", "look only at this workspace and those below it, such as root:orgs")
 	flags.DurationVar(&o.after, "after", time.Minute, "how long a workspace may be Initializing before it counts as stuck")
+	flags.Int32Var(&o.rate, "rate", v1alpha1.Default().Repair.Rate, "how many workspaces are looked into per second at most")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "write nothing, and say what would be done")
 	flags.StringVarP(&o.output, "output", "o", "table", "table, or json: one object a line")
 	return cmd
@@ -66,6 +68,9 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 	tell, flush, err := o.teller(out)
 	if err != nil {
 		return err
+	}
+	if o.rate < 1 {
+		return fmt.Errorf("--rate: %d is less than 1", o.rate)
 	}
 	repair, err := o.repair()
 	if err != nil {
@@ -113,6 +118,7 @@ func (o repairOptions) repair() (*owner.Repair, error) {
 		return nil, err
 	}
 	repair.After, repair.Under, repair.DryRun = o.after, o.under, o.dryRun
+	repair.Limiter = limiter(o.rate)
 	return repair, nil
 }
 

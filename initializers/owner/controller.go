@@ -2,7 +2,9 @@ package owner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"sync"
 	"time"
@@ -32,8 +34,8 @@ const (
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 
-	// longestInterval is the longest time between two looks at what hangs.
-	longestInterval = 15 * time.Second
+	// longestInterval is the longest time between two looks at what hangs. They ask kcp only where the shards are.
+	longestInterval = 5 * time.Second
 	// readyInterval is the time between two looks at workspaces that are Ready, whose owner nothing changes any more.
 	readyInterval = time.Hour
 	// firstBackOff and longestBackOff bound the time until a workspace that could not be healed is looked at again.
@@ -131,20 +133,41 @@ func (c *Controller) lead(ctx context.Context) {
 	both.Wait()
 }
 
-// repairAll makes one pass after the other.
+// repairAll makes one pass after the other over what hangs, as the watcher knows it.
 func (c *Controller) repairAll(ctx context.Context) {
+	defer stuck.Set(0) // this replica's count ends with its lead
+	watcher := NewWatcher(c.repair.Finder)
 	var readyAt time.Time
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		pass := c.repair.PassStuck
+		each := func(r Repaired) { c.tell(ctx, r) }
+		err := watcher.Follow(ctx)
+		err = errors.Join(err, c.repair.heal(ctx, counted(watcher.Workspaces(time.Now().Add(-c.repair.After))), each))
 		if time.Since(readyAt) >= readyInterval {
-			readyAt, pass = time.Now(), c.repair.Pass
+			readyAt = time.Now()
+			err = errors.Join(err, c.repair.passReady(ctx, each))
 		}
-		if err := pass(ctx, func(r Repaired) { c.tell(ctx, r) }); err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			passesFailed.Inc()
 			logf.FromContext(ctx).Error(err, "not all workspaces could be looked at; trying again")
 		}
 		c.backOff.GC()
 	}, min(max(c.repair.After/4, time.Second), longestInterval))
+}
+
+// counted yields what it is given, and at the end sets the metric of what hangs.
+func counted(found iter.Seq2[*tenancyv1alpha1.Workspace, error]) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
+	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
+		count := 0
+		for ws, err := range found {
+			if err == nil {
+				count++
+			}
+			if !yield(ws, err) {
+				return
+			}
+		}
+		stuck.Set(float64(count))
+	}
 }
 
 // skips tells whether a workspace that could not be healed is to be left in peace for now.

@@ -15,6 +15,10 @@ var (
 		Name: "warrantgate_initializations_total",
 		Help: "Workspaces that waited for the initializer of type warranted, by outcome (fine, healed, unhealable, failed).",
 	}, []string{"outcome"})
+	stuck = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "warrantgate_stuck_workspaces",
+		Help: "Workspaces that have been Initializing for longer than repair.after, as the replica that leads saw them last.",
+	})
 	passesFailed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "warrantgate_repair_passes_failed_total",
 		Help: "Passes of the repair in which not all workspaces could be looked at.",
@@ -22,5 +26,5 @@ var (
 )
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
-	metrics.Registry.MustRegister(repairs, initialized, passesFailed)
+	metrics.Registry.MustRegister(repairs, initialized, stuck, passesFailed)
 }

@@ -36,7 +36,7 @@ func RootObjects(username string) []client.Object {
 		install.Role(typeRoleName, install.Group(user.AllAuthenticated), named(tenancy.GroupName, "workspacetypes", warranted, "use")),
 		install.Role(roleName, install.User(username),
 			named(apis.GroupName, "apiexportendpointslices", workspacesExport, "get"),
-			named(apis.GroupName, "apiexports/content", workspacesExport, "list"),
+			named(apis.GroupName, "apiexports/content", workspacesExport, "list", "watch"),
 			named(tenancy.GroupName, "workspacetypes", warranted, "get", "list", "watch", "initialize"),
 			rbacv1.PolicyRule{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 			named(coordinationv1.GroupName, "leases", leaseName, "get", "update"),

@@ -11,14 +11,19 @@ import (
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 )
 
 // atOnce bounds how many logical clusters are healed at the same time, so that a restart after a long outage starts no
-// storm.
-const atOnce = 8
+// storm. healTime bounds how long one may take, so that logical clusters on a shard that does not answer leave room for
+// the others.
+const (
+	atOnce   = 8
+	healTime = 45 * time.Second
+)
 
 // Repair finds workspaces whose owner is foreign, and heals them.
 type Repair struct {
@@ -31,6 +36,8 @@ type Repair struct {
 	Under string
 	// DryRun says only what would be done.
 	DryRun bool
+	// Limiter bounds how many workspaces are looked into per second. May be nil.
+	Limiter *rate.Limiter
 	// Skip tells which workspaces are not looked into. May be nil.
 	Skip func(*tenancyv1alpha1.Workspace) bool
 }
@@ -45,15 +52,13 @@ type Repaired struct {
 // Pass goes over all workspaces once and tells each that hangs or is not its owner's, several at once and in no fixed order.
 // The error is about what could not be looked at.
 func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
-	now := time.Now()
-	stuck := r.Finder.Workspaces(ctx, corev1alpha1.LogicalClusterPhaseInitializing, now.Add(-r.After))
-	ready := suspicious(r.Finder.Workspaces(ctx, corev1alpha1.LogicalClusterPhaseReady, now))
-	return errors.Join(r.heal(ctx, stuck, each), r.heal(ctx, ready, each))
+	stuck := r.Finder.Workspaces(ctx, corev1alpha1.LogicalClusterPhaseInitializing, time.Now().Add(-r.After))
+	return errors.Join(r.heal(ctx, stuck, each), r.passReady(ctx, each))
 }
 
-// PassStuck is Pass without the workspaces that are Ready, which need not be looked at as often.
-func (r *Repair) PassStuck(ctx context.Context, each func(Repaired)) error {
-	return r.heal(ctx, r.Finder.Workspaces(ctx, corev1alpha1.LogicalClusterPhaseInitializing, time.Now().Add(-r.After)), each)
+// passReady goes over the workspaces that are Ready only.
+func (r *Repair) passReady(ctx context.Context, each func(Repaired)) error {
+	return r.heal(ctx, suspicious(r.Finder.Workspaces(ctx, corev1alpha1.LogicalClusterPhaseReady, time.Now())), each)
 }
 
 func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Workspace, error], each func(Repaired)) error {
@@ -67,6 +72,9 @@ func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Work
 		}
 		if ws.Spec.Cluster == "" || ws.DeletionTimestamp != nil || r.Skip != nil && r.Skip(ws) {
 			continue
+		}
+		if r.Limiter != nil && r.Limiter.Wait(ctx) != nil {
+			break // ctx has ended
 		}
 		group.Go(func() error {
 			result, err := r.healOne(ctx, ws)
@@ -82,6 +90,8 @@ func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Work
 
 // healOne looks before it writes where only a part of the workspaces is meant: a Workspace does not tell its path.
 func (r *Repair) healOne(ctx context.Context, ws *tenancyv1alpha1.Workspace) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, healTime)
+	defer cancel()
 	if r.Under != "" && !r.DryRun {
 		result, err := r.Healer.Heal(ctx, logicalcluster.Name(ws.Spec.Cluster), true)
 		if err != nil || !within(result.Path, r.Under) {

@@ -47,8 +47,8 @@ var mapper = sync.OnceValue(func() meta.RESTMapper {
 var namespaced = sets.New("Role", "RoleBinding", "LocalSubjectAccessReview")
 
 // NewClient returns a client for exactly what config leads to.
-func NewClient(config *rest.Config) (client.Client, error) {
-	return client.New(config, client.Options{Scheme: Scheme(), Mapper: mapper()})
+func NewClient(config *rest.Config) (client.WithWatch, error) {
+	return client.NewWithWatch(config, client.Options{Scheme: Scheme(), Mapper: mapper()})
 }
 
 // Clients reaches logical clusters, by name or path.

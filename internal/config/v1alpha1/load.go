@@ -90,6 +90,9 @@ func setDefaults(config *GateConfiguration) {
 	if config.Repair.After.Duration == 0 {
 		config.Repair.After.Duration = time.Minute
 	}
+	if config.Repair.Rate == 0 {
+		config.Repair.Rate = 50
+	}
 }
 
 func validate(config GateConfiguration) field.ErrorList {
@@ -107,6 +110,9 @@ func validate(config GateConfiguration) field.ErrorList {
 	errs = append(errs, validateMode(config.Repair.Mode, repair)...)
 	if config.Repair.After.Duration < 0 {
 		errs = append(errs, field.Invalid(repair.Child("after"), config.Repair.After.Duration.String(), "must not be negative"))
+	}
+	if config.Repair.Rate < 0 {
+		errs = append(errs, field.Invalid(repair.Child("rate"), config.Repair.Rate, "must be at least 1"))
 	}
 	return append(errs, config.Policy().Validate(field.NewPath("delegation", "keepWarrants"))...)
 }

@@ -28,7 +28,7 @@ func configuration(modify ...func(*v1alpha1.GateConfiguration)) v1alpha1.GateCon
 			OwnerRewrite:   v1alpha1.Gate{Mode: v1alpha1.Enforce},
 			OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Enforce},
 		},
-		Repair: v1alpha1.Repair{Mode: v1alpha1.Enforce, After: metav1.Duration{Duration: time.Minute}},
+		Repair: v1alpha1.Repair{Mode: v1alpha1.Enforce, After: metav1.Duration{Duration: time.Minute}, Rate: 50},
 	}
 	for _, m := range modify {
 		m(&config)
@@ -42,9 +42,9 @@ func withModes(rewrite, integrity v1alpha1.Mode) func(*v1alpha1.GateConfiguratio
 	}
 }
 
-func withRepair(mode v1alpha1.Mode, after time.Duration) func(*v1alpha1.GateConfiguration) {
+func withRepair(mode v1alpha1.Mode, after time.Duration, rate int32) func(*v1alpha1.GateConfiguration) {
 	return func(c *v1alpha1.GateConfiguration) {
-		c.Repair = v1alpha1.Repair{Mode: mode, After: metav1.Duration{Duration: after}}
+		c.Repair = v1alpha1.Repair{Mode: mode, After: metav1.Duration{Duration: after}, Rate: rate}
 	}
 }
 
@@ -76,14 +76,15 @@ workspace:
 repair:
   mode: Warn
   after: 90s
+  rate: 5
 `,
-			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withRepair(v1alpha1.Warn, 90*time.Second), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
+			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withRepair(v1alpha1.Warn, 90*time.Second, 5), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
 		},
 		"every field in JSON": {
 			raw: `{"kind":"GateConfiguration","apiVersion":"config.warrantgate.dev/v1alpha1",` +
 				`"delegation":{"keepWarrants":{"users":["bob","team-*"],"groups":["ops"]}},` +
-				`"workspace":{"ownerRewrite":{"mode":"Warn"},"ownerIntegrity":{"mode":"Off"}},"repair":{"mode":"Off","after":"2m"}}`,
-			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withRepair(v1alpha1.Off, 2*time.Minute), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
+				`"workspace":{"ownerRewrite":{"mode":"Warn"},"ownerIntegrity":{"mode":"Off"}},"repair":{"mode":"Off","after":"2m","rate":100}}`,
+			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withRepair(v1alpha1.Off, 2*time.Minute, 100), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
 		},
 		"Off needs no quotes, although YAML 1.1 reads it as false": {
 			raw:  header + "workspace:\n  ownerRewrite:\n    mode: Off\n",
@@ -164,10 +165,11 @@ workspace:
 			},
 		},
 		"a repair that cannot be": {
-			raw: header + "repair: {mode: always, after: -1s}",
+			raw: header + "repair: {mode: always, after: -1s, rate: -1}",
 			want: []string{
 				`repair.mode: Unsupported value: "always": supported values: "Enforce", "Warn", "Off"`,
 				`repair.after: Invalid value: "-1s": must not be negative`,
+				`repair.rate: Invalid value: -1: must be at least 1`,
 			},
 		},
 		"a mode that YAML reads as true": {

@@ -87,4 +87,6 @@ type Repair struct {
 	Mode Mode `json:"mode,omitempty"`
 	// After is how long a workspace may be in Initializing before it counts as stuck, such as 90s. Default: 1m.
 	After metav1.Duration `json:"after,omitempty"`
+	// Rate is how many workspaces are looked into, and healed where it has to be, per second at most. Default: 50.
+	Rate int32 `json:"rate,omitempty"`
 }
