@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,6 +117,10 @@ func (h *Healer) Heal(ctx context.Context, cluster logicalcluster.Name, dryRun b
 			result.Outcome = Foreign
 			return nil
 		case report.Reason.Rewritten():
+			// What cannot be finished is not begun.
+			if _, err := h.admins(ctx, cluster); err != nil {
+				return err
+			}
 			if err := p.setOwner(owner); err != nil {
 				return err
 			}
@@ -165,29 +170,33 @@ func (h *Healer) finish(ctx context.Context, c client.Client, cluster logicalclu
 // awaitAdmin waits until workspace-admin names the owner. If kcp acted as it earlier it would be refused, and say no
 // more for a while.
 func (h *Healer) awaitAdmin(ctx context.Context, cluster logicalcluster.Name, username string) error {
-	c, err := h.Bindings(cluster.Path())
-	if err != nil {
-		return err
-	}
-	err = wait.PollUntilContextTimeout(ctx, stepPoll, stepTime, true, func(ctx context.Context) (bool, error) {
-		var binding rbacv1.ClusterRoleBinding
-		err := c.Get(ctx, client.ObjectKey{Name: workspaceAdmin}, &binding)
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		} else if err != nil {
-			return false, fmt.Errorf("read ClusterRoleBinding %s: %w", workspaceAdmin, err)
-		}
-		for _, subject := range binding.Subjects {
-			if subject.Kind == rbacv1.UserKind && subject.Name == username {
-				return true, nil
-			}
-		}
-		return false, nil
+	err := wait.PollUntilContextTimeout(ctx, stepPoll, stepTime, true, func(ctx context.Context) (bool, error) {
+		admins, err := h.admins(ctx, cluster)
+		return admins.Has(username), err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		return errNotTakenUp
 	}
 	return err
+}
+
+// admins returns the users to whom kcp has given the workspace, none as long as it has given it to nobody.
+func (h *Healer) admins(ctx context.Context, cluster logicalcluster.Name) (sets.Set[string], error) {
+	c, err := h.Bindings(cluster.Path())
+	if err != nil {
+		return nil, err
+	}
+	var binding rbacv1.ClusterRoleBinding
+	if err := c.Get(ctx, client.ObjectKey{Name: workspaceAdmin}, &binding); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read ClusterRoleBinding %s: %w", workspaceAdmin, err)
+	}
+	users := sets.New[string]()
+	for _, subject := range binding.Subjects {
+		if subject.Kind == rbacv1.UserKind {
+			users.Insert(subject.Name)
+		}
+	}
+	return users, nil
 }
 
 func read(ctx context.Context, c client.Client, cluster logicalcluster.Name) (patient, error) {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -83,15 +82,17 @@ func (i *Initializer) Start(ctx context.Context) error {
 	mgr, err := mcmanager.New(i.config, provider, manager.Options{
 		Scheme: kcp.Scheme(), Logger: log,
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-		// Whoever leads again starts a controller of the same name again.
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
 		return fmt.Errorf("manager of the initializer: %w", err)
 	}
 	if err := mcbuilder.ControllerManagedBy(mgr).Named("owner-initializer").
 		For(&corev1alpha1.LogicalCluster{}).
-		WithOptions(mccontroller.Options{MaxConcurrentReconciles: atOnce}).
+		WithOptions(mccontroller.Options{
+			MaxConcurrentReconciles: atOnce,
+			// Whoever leads again starts a controller of the same name again.
+			SkipNameValidation: ptr.To(true),
+		}).
 		Complete(mcreconcile.Func(func(ctx context.Context, request mcreconcile.Request) (reconcile.Result, error) {
 			cluster, err := mgr.GetCluster(ctx, request.ClusterName)
 			if err != nil {
