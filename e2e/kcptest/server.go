@@ -161,6 +161,13 @@ func (s *Server) ModuleVersion() (string, error) {
 	return info.Main.Version, nil
 }
 
+// AdmitsServiceAccounts tells whether kcp lets service accounts into virtual workspaces. v0.30 refuses all of them, which
+// v0.31 mended.
+func (s *Server) AdmitsServiceAccounts() (bool, error) {
+	version, err := s.ModuleVersion()
+	return !strings.HasPrefix(version, "v0.30."), err
+}
+
 // Dir is the server's directory. Its content goes with it.
 func (s *Server) Dir() string { return s.options.Dir }
 

@@ -25,6 +25,8 @@ type WarrantgateOptions struct {
 	Binary string
 	// Configuration is the content of the configuration file. Default: all defaults.
 	Configuration string
+	// Kubeconfig is the file that warrantgate serves with. Default: one of WarrantgateUser.
+	Kubeconfig string
 	// Args are further arguments for "warrantgate serve".
 	Args []string
 }
@@ -101,6 +103,9 @@ func (w *Warrantgate) prepare(ctx context.Context) error {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return err
 		}
+	}
+	if w.kubeconfig = w.options.Kubeconfig; w.kubeconfig != "" {
+		return nil
 	}
 	w.kubeconfig, err = w.kcp.KubeconfigFile(filepath.Base(w.dir), w.kcp.Person("root", WarrantgateUser))
 	return err

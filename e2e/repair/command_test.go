@@ -114,22 +114,35 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(found).To(ContainElement(And(HaveField("Path", p.path+":foreign"), HaveField("Outcome", BeElementOf("waiting", "foreign")))))
 	}, SpecTimeout(specTimeout))
 
-	DescribeTable("names the right that is missing", func(ctx SpecContext, args func() []string, want string) {
+	DescribeTable("names the right that its account has lost", func(ctx SpecContext, place, role, resource, want string) {
 		p := newPlace(ctx)
-		p.stuck(ctx, p.bot)
-		out, notes, status := run(ctx, append(append([]string{"repair", "--after=0s", "-o=json"}, args()...), "--under="+p.path)...)
+		child := p.stuck(ctx, p.bot)
+		before := atRest(ctx, p, child)
+		takeAway(ctx, place, role, resource)
+		out, notes, status := repair(ctx, "-o=json", "--under="+p.path)
 		Expect(status).To(Equal(1))
-		Expect(out + notes).To(ContainSubstring(want))
+		Expect(out + notes).To(And(ContainSubstring(want), ContainSubstring("forbidden")))
+		Expect(versions(ctx, p, child)).To(Equal(before), "what cannot be finished is not begun")
 	},
-		Entry("to see workspaces", func() []string {
-			nobody, err := kcp.KubeconfigFile("nobody", kcp.Person("root", "nobody"))
-			Expect(err).NotTo(HaveOccurred())
-			return []string{"--kubeconfig=" + nobody, "--logical-cluster-kubeconfig=" + writing}
-		}, "find the shards (APIExportEndpointSlice tenancy.kcp.io in root)", SpecTimeout(specTimeout)),
-		Entry("to write LogicalClusters", func() []string {
-			return []string{"--kubeconfig=" + reading}
-		}, "as the group system:kcp:external-logical-cluster-admin", SpecTimeout(specTimeout)),
+		Entry("to know the shards", "root", "warrantgate-repair", "apiexportendpointslices",
+			"find the shards (APIExportEndpointSlice tenancy.kcp.io in root)", SpecTimeout(specTimeout)),
+		Entry("to see workspaces", "root", "warrantgate-repair", "apiexports/content",
+			"the rights list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(specTimeout)),
+		Entry("to see whose a workspace is", "system:admin", "warrantgate-explain", "clusterrolebindings",
+			"workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`", SpecTimeout(specTimeout)),
 	)
+
+	It("names the group that the certificate has lost", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot)
+		before := atRest(ctx, p, child)
+		nobody, err := kcp.KubeconfigFile("nobody", kcp.Person("root", "nobody"))
+		Expect(err).NotTo(HaveOccurred())
+		out, notes, status := repair(ctx, "--logical-cluster-kubeconfig="+nobody, "-o=json", "--under="+p.path)
+		Expect(status).To(Equal(1))
+		Expect(out + notes).To(And(ContainSubstring("as the group system:kcp:external-logical-cluster-admin"), ContainSubstring("forbidden")))
+		Expect(versions(ctx, p, child)).To(Equal(before))
+	}, SpecTimeout(specTimeout))
 
 	It("says what is wrong with its arguments", func(ctx SpecContext) {
 		for _, tc := range []struct{ arg, want string }{

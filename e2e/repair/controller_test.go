@@ -92,6 +92,25 @@ var _ = Describe("the repair that serve runs", func() {
 		Expect(healedBy(ctx, second)).To(BeNumerically(">=", 3))
 	}, SpecTimeout(specTimeout))
 
+	It("goes on when kcp was restarted under it", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		extending := p.extending(ctx)
+		w := serve(ctx, "Enforce")
+		p.stuck(ctx, p.bot)
+		waitReady(ctx, p.admin(), "child")
+		Expect(kcp.Restart(ctx)).To(Succeed())
+
+		By("healing what hangs since then, also through the initializer")
+		_, err := kcptest.CreateWorkspace(ctx, p.bot, "after")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.CreateWorkspace(ctx, p.bot, "extending", extending)
+		Expect(err).NotTo(HaveOccurred())
+		for _, name := range []string{"after", "extending"} {
+			expectAtHome(ctx, p.bot, waitReady(ctx, p.admin(), name).Spec.Cluster)
+		}
+		Expect(w.Stop()).To(Succeed(), "it is still the same process, and ends in order")
+	}, SpecTimeout(2*specTimeout))
+
 	It("says what else is missing where the owner is right, and touches nothing", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		admin, err := kcptest.NewClient(p.admin())
@@ -154,7 +173,7 @@ func start(ctx context.Context, mode string, args ...string) *kcptest.Warrantgat
 func startWith(ctx context.Context, repair string, args ...string) *kcptest.Warrantgate {
 	GinkgoHelper()
 	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{
-		Binary: binary, Configuration: withoutGates + repair, Args: args,
+		Binary: binary, Configuration: withoutGates + repair, Kubeconfig: reading, Args: args,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.Start(ctx)).To(Succeed())

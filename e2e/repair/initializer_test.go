@@ -3,10 +3,8 @@
 package repair_test
 
 import (
-	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/e2e/kcptest"
 )
@@ -19,12 +17,7 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		p = newPlace(ctx)
-		extending = p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
-			ObjectMeta: metav1.ObjectMeta{Name: "extending"},
-			Spec: tenancyv1alpha1.WorkspaceTypeSpec{Extend: tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{
-				{Path: "root", Name: "universal"}, {Path: "root", Name: "warranted"},
-			}}},
-		})
+		extending = p.extending(ctx)
 	}, NodeTimeout(specTimeout))
 
 	It("becomes Ready, with its owner rewritten, and the service account works in it", func(ctx SpecContext) {

@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/kcptest"
 )
@@ -37,8 +38,9 @@ workspace:
 
 var (
 	kcp *kcptest.Server
-	// reading is a kubeconfig of the user that install gave its rights to, writing one of the group that may write
-	// LogicalClusters.
+	// account is whom install gave its rights to, and reading its kubeconfig. writing is that of a certificate of the group
+	// that may write LogicalClusters.
+	account          string
 	reading, writing string
 	binary           string
 )
@@ -62,15 +64,31 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return kcp.Stop() })
 
-	reading, err = kcp.KubeconfigFile("reading", kcp.Person("root", kcptest.WarrantgateUser))
+	var config *rest.Config
+	account, config = readingAccount(ctx)
+	reading, err = kcp.KubeconfigFile("reading", config)
 	Expect(err).NotTo(HaveOccurred())
 	writing, err = kcp.KubeconfigFile("writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 	Expect(err).NotTo(HaveOccurred())
 	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary, Configuration: withoutGates})
 	Expect(err).NotTo(HaveOccurred())
-	_, err = w.InstallOnly(ctx)
+	_, err = w.InstallOnly(ctx, "--user="+account)
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(startTimeout))
+
+// readingAccount is a service account of root, by the name under which kcp knows it in every workspace. kcp v0.30 lets none
+// see Workspaces through a virtual workspace; there it is a user with a certificate.
+func readingAccount(ctx context.Context) (string, *rest.Config) {
+	GinkgoHelper()
+	admitted, err := kcp.AdmitsServiceAccounts()
+	Expect(err).NotTo(HaveOccurred())
+	if !admitted {
+		return kcptest.WarrantgateUser, kcp.Person("root", kcptest.WarrantgateUser)
+	}
+	config, err := kcptest.ServiceAccount(ctx, kcp.Admin("root"), "warrantgate", "warrantgate")
+	Expect(err).NotTo(HaveOccurred())
+	return "system:kcp:serviceaccount:root:warrantgate:warrantgate", config
+}
 
 var _ = JustAfterEach(func() {
 	if CurrentSpecReport().Failed() {

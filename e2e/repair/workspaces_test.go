@@ -13,11 +13,13 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/kcptest"
@@ -59,6 +61,17 @@ func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceT
 		return admin.Create(ctx, ws, client.DryRunAll)
 	}).Should(Succeed())
 	return ofType
+}
+
+// extending makes a WorkspaceType that extends warranted.
+func (p place) extending(ctx context.Context) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	return p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
+		ObjectMeta: metav1.ObjectMeta{Name: "extending"},
+		Spec: tenancyv1alpha1.WorkspaceTypeSpec{Extend: tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{
+			{Path: "root", Name: "universal"}, {Path: "root", Name: "warranted"},
+		}}},
+	})
 }
 
 // adminsOf are the users to whom kcp has given a workspace.
@@ -129,6 +142,54 @@ func expectAtHome(ctx context.Context, user *rest.Config, cluster string) {
 	Eventually(ctx, func() error {
 		return c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "made-by-its-owner-"}})
 	}).Should(Succeed())
+}
+
+// takeAway takes the rule on a resource out of a role that install made, until the spec ends.
+func takeAway(ctx context.Context, place, role, resource string) {
+	GinkgoHelper()
+	admin, err := kcptest.NewClient(kcp.ShardAdmin(place))
+	Expect(err).NotTo(HaveOccurred())
+	// kcp may write the role too.
+	change := func(ctx context.Context, to func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) {
+		Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			object := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}}
+			if err := admin.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+				return err
+			}
+			object.Rules = to(object.Rules)
+			return admin.Update(ctx, object)
+		})).To(Succeed())
+	}
+	var taken rbacv1.PolicyRule
+	DeferCleanup(func(ctx SpecContext) {
+		change(ctx, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(rules, taken) })
+		Eventually(ctx, may).WithArguments(ctx, taken).Should(BeTrue())
+	})
+	change(ctx, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+		at := slices.IndexFunc(rules, func(rule rbacv1.PolicyRule) bool { return slices.Equal(rule.Resources, []string{resource}) })
+		Expect(at).NotTo(Equal(-1), "%s has no rule on %s alone", role, resource)
+		taken = rules[at]
+		return slices.Delete(slices.Clone(rules), at, at+1)
+	})
+	Eventually(ctx, may).WithArguments(ctx, taken).Should(BeFalse())
+}
+
+// may tells whether the account that warrantgate serves as may do what a rule says.
+func may(ctx context.Context, rule rbacv1.PolicyRule) (bool, error) {
+	root, err := kcptest.NewClient(kcp.Admin("root"))
+	if err != nil {
+		return false, err
+	}
+	resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: account, Groups: []string{"system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: rule.Verbs[0], Group: rule.APIGroups[0], Version: "*", Resource: resource, Subresource: subresource,
+			Name: strings.Join(rule.ResourceNames, ""),
+		},
+	}}
+	err = root.Create(ctx, review)
+	return review.Status.Allowed, err
 }
 
 // line is one workspace in the output of "warrantgate repair -o json".

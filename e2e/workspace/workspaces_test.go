@@ -112,6 +112,16 @@ func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceT
 	return ofType
 }
 
+// extendingType makes a WorkspaceType that extends types of root.
+func (p place) extendingType(ctx context.Context, name tenancyv1alpha1.WorkspaceTypeName, extended ...tenancyv1alpha1.WorkspaceTypeName) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	wt := &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: string(name)}}
+	for _, name := range extended {
+		wt.Spec.Extend.With = append(wt.Spec.Extend.With, tenancyv1alpha1.WorkspaceTypeReference{Path: "root", Name: name})
+	}
+	return p.workspaceType(ctx, wt)
+}
+
 // create creates a workspace as the user of config, in its place.
 func create(ctx context.Context, config *rest.Config, name string, options ...kcptest.WorkspaceOption) *tenancyv1alpha1.Workspace {
 	GinkgoHelper()
