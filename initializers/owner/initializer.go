@@ -2,17 +2,23 @@ package owner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/kcp-dev/multicluster-provider/initializingworkspaces"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -139,16 +145,36 @@ func (i *Initializer) initialize(ctx context.Context, name logicalcluster.Name, 
 		i.record(&lc, corev1.EventTypeWarning, events.OwnerNotRewritten,
 			"The owner was left as it is, because the initializer only warns: "+result.Report.Message)
 	}
-	// Meanwhile others may have done their part. Only one's own initializer may be missing from what was read.
-	if err := c.Get(ctx, client.ObjectKeyFromObject(&lc), &lc); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	before := lc.DeepCopy()
-	lc.Status.Initializers = initialization.EnsureInitializerAbsent(initializer, lc.Status.Initializers)
-	if err := c.Status().Patch(ctx, &lc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("remove the initializer of %s: %w", result.Path, err))
+	if err := remove(ctx, c, &lc); err != nil {
+		return fmt.Errorf("remove the initializer of %s: %w", result.Path, err)
 	}
 	return nil
+}
+
+// remove takes the initializer off, and nothing else. kcp writes the same list at the same time, so the patch says which
+// entry it means and what has to be there, rather than which version was read: that would be outdated most of the time.
+func remove(ctx context.Context, c client.Client, lc *corev1alpha1.LogicalCluster) error {
+	hasChanged := func(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsConflict(err) }
+	return retry.OnError(retry.DefaultBackoff, hasChanged, func() error {
+		at := slices.Index(lc.Status.Initializers, initializer)
+		if at < 0 {
+			return nil
+		}
+		path := fmt.Sprintf("/status/initializers/%d", at)
+		patch, err := json.Marshal([]jsonpatch.Operation{
+			jsonpatch.NewOperation("test", path, initializer), jsonpatch.NewOperation("remove", path, nil),
+		})
+		if err != nil {
+			return err
+		}
+		err = c.Status().Patch(ctx, lc.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))
+		if hasChanged(err) {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(lc), lc); err != nil {
+				return client.IgnoreNotFound(err)
+			}
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // record tells it on the Workspace, as the LogicalCluster knows it.
