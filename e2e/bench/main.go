@@ -23,7 +23,7 @@ import (
 )
 
 // patience is far more than the measurements take, so that the program always ends.
-const patience = 15 * time.Minute
+const patience = 40 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
@@ -63,6 +63,12 @@ func bench(ctx context.Context) (err error) {
 	}
 	if err := measureWorkspaces(ctx, out); err != nil {
 		return fmt.Errorf("create workspaces: %w", err)
+	}
+	if err := measureHealing(ctx, out); err != nil {
+		return fmt.Errorf("heal workspaces: %w", err)
+	}
+	if err := measureWatched(ctx, out); err != nil {
+		return fmt.Errorf("watch workspaces that hang: %w", err)
 	}
 	return out.missed()
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/kcptest"
@@ -26,17 +27,17 @@ const (
 
 	// admissions counts the calls of warrantgate.
 	admissions = "warrantgate_admissions_total"
+
+	// arena is the workspace in which the two create theirs.
+	arena = "root:provider"
 )
+
+var universal = kcptest.OfType("root", "universal")
 
 // measureWorkspaces measures on a real kcp what the rewrite adds to the time until a workspace is Ready, and then the
 // memory of the warrantgate that did it.
 func measureWorkspaces(ctx context.Context, out *figures) (err error) {
-	progress("kcp starts")
-	binary, err := kcptest.Asset(kcptest.KCPEnv)
-	if err != nil {
-		return err
-	}
-	kcp, err := kcptest.Start(ctx, kcptest.Options{Binary: binary})
+	kcp, err := startKCP(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,6 +46,7 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 	if err != nil {
 		return err
 	}
+	defer race.watch.Stop()
 	progress("warrantgate is installed and starts")
 	warrantgate, started, err := startWarrantgate(ctx, kcp)
 	if err != nil {
@@ -52,7 +54,7 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 	}
 	defer func() { err = errors.Join(err, warrantgate.Stop()) }()
 
-	serviceAccount, person, err := race.run(ctx, warrantgate)
+	serviceAccount, person, err := race.run(ctx, warrantgate, admissions, universal)
 	if err != nil {
 		return err
 	}
@@ -70,6 +72,15 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 	}
 	out.atMost("idle_rss_mib", memory, "MiB", idleMemoryBound)
 	return nil
+}
+
+func startKCP(ctx context.Context) (*kcptest.Server, error) {
+	progress("kcp starts")
+	binary, err := kcptest.Asset(kcptest.KCPEnv)
+	if err != nil {
+		return nil, err
+	}
+	return kcptest.Start(ctx, kcptest.Options{Binary: binary})
 }
 
 // startWarrantgate installs and starts warrantgate, and returns in how many milliseconds it was ready.
@@ -98,6 +109,7 @@ func startWarrantgate(ctx context.Context, kcp *kcptest.Server) (*kcptest.Warran
 // slower with every workspace, and faster as it warms up. What kcp itself does with the registration on a person's
 // request, the evaluation of a few conditions, is a matter of microseconds.
 type race struct {
+	admin                  *rest.Config
 	serviceAccount, person client.Client
 	watch                  watch.Interface
 }
@@ -106,13 +118,14 @@ type race struct {
 type racer struct {
 	name   string
 	client client.Client
+	kind   kcptest.WorkspaceOption
 	took   *[]float64
-	// isRewritten says whether kcp has to call warrantgate for its workspaces, or must not.
+	// isRewritten says whether warrantgate has to have a part in its workspaces, or must not.
 	isRewritten bool
 }
 
 func prepareRace(ctx context.Context, kcp *kcptest.Server) (*race, error) {
-	const name, path = "provider", "root:provider"
+	const name, path = "provider", arena
 	root := kcp.Admin("root")
 	if _, err := kcptest.CreateWorkspace(ctx, root, name); err != nil {
 		return nil, err
@@ -132,7 +145,7 @@ func prepareRace(ctx context.Context, kcp *kcptest.Server) (*race, error) {
 	if err := kcptest.Grant(ctx, admin, kcptest.User("alice"), kcptest.CreatorRules()...); err != nil {
 		return nil, err
 	}
-	r := &race{}
+	r := &race{admin: admin}
 	if r.serviceAccount, err = kcptest.NewClient(account); err != nil {
 		return nil, err
 	}
@@ -144,33 +157,35 @@ func prepareRace(ctx context.Context, kcp *kcptest.Server) (*race, error) {
 }
 
 // run returns how many milliseconds each measured workspace took to be Ready. The two take turns, one workspace at a
-// time, and who begins alternates.
-func (r *race) run(ctx context.Context, warrantgate *kcptest.Warrantgate) (serviceAccount, person []float64, err error) {
-	defer r.watch.Stop()
+// time, and who begins alternates. counter is the metric by which warrantgate counts those of the service account, which
+// are of a kind.
+func (r *race) run(
+	ctx context.Context, warrantgate *kcptest.Warrantgate, counter string, kind kcptest.WorkspaceOption,
+) (serviceAccount, person []float64, err error) {
 	racers := []*racer{
-		{name: "person", client: r.person, took: &person},
-		{name: "service-account", client: r.serviceAccount, took: &serviceAccount, isRewritten: true},
+		{name: "person", client: r.person, kind: universal, took: &person},
+		{name: "service-account", client: r.serviceAccount, kind: kind, took: &serviceAccount, isRewritten: true},
 	}
 	for i := range warmUps + pairs {
 		if i%5 == 0 {
 			progress("workspaces: %d of %d pairs", i, warmUps+pairs)
 		}
 		for _, racer := range racers {
-			before, err := warrantgate.Metric(ctx, admissions, nil)
+			before, err := warrantgate.Metric(ctx, counter, nil)
 			if err != nil {
 				return nil, nil, err
 			}
 			name := fmt.Sprintf("%s-%d", racer.name, i)
-			took, err := r.timeToReady(ctx, racer.client, name)
+			took, err := r.timeToReady(ctx, racer.client, name, racer.kind)
 			if err != nil {
 				return nil, nil, err
 			}
-			after, err := warrantgate.Metric(ctx, admissions, nil)
+			after, err := warrantgate.Metric(ctx, counter, nil)
 			if err != nil {
 				return nil, nil, err
 			}
 			if called := after > before; called != racer.isRewritten {
-				return nil, nil, fmt.Errorf("that kcp called warrantgate for workspace %s is %t", name, called)
+				return nil, nil, fmt.Errorf("that warrantgate had a part in workspace %s is %t", name, called)
 			}
 			if i >= warmUps {
 				*racer.took = append(*racer.took, milliseconds(took))
@@ -182,9 +197,9 @@ func (r *race) run(ctx context.Context, warrantgate *kcptest.Warrantgate) (servi
 }
 
 // timeToReady creates a workspace and returns after which time an onlooker saw it Ready.
-func (r *race) timeToReady(ctx context.Context, c client.Client, name string) (time.Duration, error) {
+func (r *race) timeToReady(ctx context.Context, c client.Client, name string, kind kcptest.WorkspaceOption) (time.Duration, error) {
 	ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	kcptest.OfType("root", "universal")(ws)
+	kind(ws)
 	start := time.Now()
 	if err := c.Create(ctx, ws); err != nil {
 		return 0, fmt.Errorf("create workspace %s: %w", name, err)

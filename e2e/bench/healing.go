@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+const (
+	initializerReadyBound = 1.5
+	repairRateBound       = 2
+
+	// initializations counts the workspaces that the initializer looked into.
+	initializations = "warrantgate_initializations_total"
+	// rounds of so many workspaces are made by the person and repaired, in turns.
+	rounds, perRound = 4, 50
+	// creators is how many workspaces are created at the same time.
+	creators = 8
+)
+
+// withoutGates has nothing but the repair and the initializer.
+const withoutGates = `apiVersion: config.warrantgate.dev/v1alpha1
+kind: GateConfiguration
+workspace:
+  ownerRewrite: {mode: "Off"}
+  ownerIntegrity: {mode: "Off"}
+`
+
+// healing is a kcp without webhooks, and what heals its workspaces.
+type healing struct {
+	kcp              *kcptest.Server
+	race             *race
+	binary           string
+	reading, writing string
+}
+
+// measureHealing measures what becomes of workspaces that no webhook has seen.
+func measureHealing(ctx context.Context, out *figures) (err error) {
+	h, err := startHealing(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	if err := h.measureInitializer(ctx, out); err != nil {
+		return err
+	}
+	return h.measureRepair(ctx, out)
+}
+
+func startHealing(ctx context.Context) (*healing, error) {
+	kcp, err := startKCP(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h := &healing{kcp: kcp}
+	if err := h.prepare(ctx); err != nil {
+		return nil, errors.Join(err, h.stop())
+	}
+	return h, nil
+}
+
+func (h *healing) prepare(ctx context.Context) (err error) {
+	if h.binary, err = kcptest.Asset(kcptest.WarrantgateEnv); err != nil {
+		return err
+	}
+	if h.reading, err = h.kcp.KubeconfigFile("reading", h.kcp.Person("root", kcptest.WarrantgateUser)); err != nil {
+		return err
+	}
+	if h.writing, err = h.kcp.KubeconfigFile("writing", h.kcp.Person("root", "writer", kcptest.LogicalClusterAdmins)); err != nil {
+		return err
+	}
+	installer, err := h.warrantgate(ctx, "")
+	if err != nil {
+		return err
+	}
+	if _, err := installer.InstallOnly(ctx); err != nil {
+		return err
+	}
+	h.race, err = prepareRace(ctx, h.kcp)
+	return err
+}
+
+func (h *healing) stop() error {
+	if h.race != nil {
+		h.race.watch.Stop()
+	}
+	return h.kcp.Stop()
+}
+
+// warrantgate returns one that heals, not started yet.
+func (h *healing) warrantgate(ctx context.Context, repair string) (*kcptest.Warrantgate, error) {
+	return kcptest.PrepareWarrantgate(ctx, h.kcp, kcptest.WarrantgateOptions{
+		Binary: h.binary, Configuration: withoutGates + repair, Args: []string{"--logical-cluster-kubeconfig=" + h.writing},
+	})
+}
+
+// measureInitializer compares the service account's workspaces, whose type extends warranted, with the person's.
+func (h *healing) measureInitializer(ctx context.Context, out *figures) (err error) {
+	admin, err := kcptest.NewClient(h.kcp.Admin(arena))
+	if err != nil {
+		return err
+	}
+	extending := &tenancyv1alpha1.WorkspaceType{
+		ObjectMeta: metav1.ObjectMeta{Name: "extending"},
+		Spec: tenancyv1alpha1.WorkspaceTypeSpec{Extend: tenancyv1alpha1.WorkspaceTypeExtension{
+			With: []tenancyv1alpha1.WorkspaceTypeReference{{Path: "root", Name: "universal"}, {Path: "root", Name: "warranted"}},
+		}},
+	}
+	if err := admin.Create(ctx, extending); err != nil {
+		return err
+	}
+	w, err := h.warrantgate(ctx, "repair: {after: 1h}\n")
+	if err != nil {
+		return err
+	}
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Stop()) }()
+
+	serviceAccount, person, err := h.race.run(ctx, w, initializations, kcptest.OfType(arena, extending.Name))
+	if err != nil {
+		return err
+	}
+	out.show("initializer_ready_service_account_ms", median(serviceAccount), "ms")
+	out.show("initializer_ready_person_ms", median(person), "ms")
+	out.atMost("initializer_ready_ratio", median(serviceAccount)/median(person), "ratio", initializerReadyBound)
+	return nil
+}
+
+// measureRepair compares how many stuck workspaces "warrantgate repair" makes Ready per second with how many this kcp makes
+// Ready for a person who creates as many at once.
+func (h *healing) measureRepair(ctx context.Context, out *figures) error {
+	var made, repaired time.Duration
+	for round := range rounds {
+		progress("repair: round %d of %d", round+1, rounds)
+		start := time.Now()
+		if err := h.race.createAll(ctx, h.race.person, "made", round*perRound, (round+1)*perRound, corev1alpha1.LogicalClusterPhaseReady); err != nil {
+			return err
+		}
+		made += time.Since(start)
+
+		if err := h.race.createAll(ctx, h.race.serviceAccount, "stuck", round*perRound, (round+1)*perRound, corev1alpha1.LogicalClusterPhaseInitializing); err != nil {
+			return err
+		}
+		start = time.Now()
+		output, err := exec.CommandContext(ctx, h.binary, "repair", "--after=0s",
+			"--kubeconfig="+h.reading, "--logical-cluster-kubeconfig="+h.writing).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("repair: %w\n%s", err, output)
+		}
+		if err := h.race.await(ctx, "stuck", round*perRound, (round+1)*perRound, corev1alpha1.LogicalClusterPhaseReady); err != nil {
+			return err
+		}
+		repaired += time.Since(start)
+	}
+	perSecond := func(took time.Duration) float64 { return rounds * perRound / took.Seconds() }
+	out.show("repair_rate", perSecond(repaired), "workspaces/s")
+	out.show("person_rate", perSecond(made), "workspaces/s")
+	out.atLeast("repair_rate_ratio", perSecond(repaired)/perSecond(made), "ratio", repairRateBound)
+	return nil
+}
+
+// createAll creates workspaces of a numbered series, some at a time, and waits until all are in a phase.
+func (r *race) createAll(ctx context.Context, c client.Client, series string, from, to int, phase corev1alpha1.LogicalClusterPhaseType) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.await(groupCtx, series, from, to, phase) })
+	group.Go(func() error {
+		var created errgroup.Group
+		created.SetLimit(creators)
+		for i := from; i < to; i++ {
+			created.Go(func() error {
+				ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: member(series, i)}}
+				universal(ws)
+				return c.Create(groupCtx, ws)
+			})
+		}
+		return created.Wait()
+	})
+	return group.Wait()
+}
+
+// await waits until an onlooker has seen those workspaces of a series in a phase.
+func (r *race) await(ctx context.Context, series string, from, to int, phase corev1alpha1.LogicalClusterPhaseType) error {
+	missing := sets.New[string]()
+	for i := from; i < to; i++ {
+		missing.Insert(member(series, i))
+	}
+	// It begins with those that are there.
+	watch, err := kcptest.WatchWorkspaces(ctx, r.admin)
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	for missing.Len() > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d workspaces %s* are not %s: %w", missing.Len(), to-from, series, phase, ctx.Err())
+		case event := <-watch.ResultChan():
+			ws, ok := event.Object.(*tenancyv1alpha1.Workspace)
+			if !ok {
+				return fmt.Errorf("watch workspaces: %s: %v", event.Type, event.Object)
+			}
+			// By the label it is found. kcp sets it a moment after the phase.
+			if ws.Status.Phase == phase && ws.Labels[tenancyv1alpha1.WorkspacePhaseLabel] == string(phase) {
+				missing.Delete(ws.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func member(series string, i int) string { return fmt.Sprintf("%s-%d", series, i) }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+const (
+	workspaceSlopeBound   = 8
+	memoryAfterwardsBound = 1
+	// few and many are how many workspaces hang when the memory is taken.
+	few, many = 100, 1000
+	// calm is how long the memory must not have grown before it is taken.
+	calm = 10 * time.Second
+)
+
+// measureWatched measures what a workspace that hangs costs a serve that only reports it, which is what it holds longest:
+// those that it heals, and those that are Ready, it forgets.
+func measureWatched(ctx context.Context, out *figures) (err error) {
+	h, err := startHealing(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	w, err := h.warrantgate(ctx, "repair: {mode: Warn, after: 1s}\n")
+	if err != nil {
+		return err
+	}
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Stop()) }()
+
+	var memory []float64 // few, many, and none any more
+	for _, batch := range []struct{ from, to int }{{0, few}, {few, many}} {
+		progress("workspaces that hang: %d", batch.to)
+		if err := h.race.createAll(ctx, h.race.serviceAccount, "watched", batch.from, batch.to, corev1alpha1.LogicalClusterPhaseInitializing); err != nil {
+			return err
+		}
+		mebibytes, err := h.memoryWith(ctx, w, batch.to)
+		if err != nil {
+			return err
+		}
+		memory = append(memory, mebibytes)
+	}
+	progress("workspaces that hang: 0")
+	admin, err := kcptest.NewClient(h.kcp.Admin(arena))
+	if err != nil {
+		return err
+	}
+	if err := admin.DeleteAllOf(ctx, &tenancyv1alpha1.Workspace{}, client.PropagationPolicy("Background")); err != nil {
+		return err
+	}
+	afterwards, err := h.memoryWith(ctx, w, 0)
+	if err != nil {
+		return err
+	}
+	out.atMost("workspace_slope_kib", (memory[1]-memory[0])*1024/(many-few), "KiB", workspaceSlopeBound)
+	out.atMost("memory_after_deletion_mib", afterwards-memory[1], "MiB", memoryAfterwardsBound)
+	return nil
+}
+
+// memoryWith waits until serve knows so many workspaces that hang, has told of each, and its memory grows no more.
+func (h *healing) memoryWith(ctx context.Context, w *kcptest.Warrantgate, hanging int) (float64, error) {
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		stuck, err := w.Metric(ctx, "warrantgate_stuck_workspaces", nil)
+		if err != nil {
+			return false, err
+		}
+		told, err := w.Metric(ctx, "warrantgate_repairs_total", map[string]string{"outcome": "foreign"})
+		return stuck == float64(hanging) && told >= float64(hanging), err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("wait until serve knows %d workspaces that hang: %w", hanging, err)
+	}
+	var highest float64
+	since := time.Now()
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
+		now, err := residentMebibytes(w.PID())
+		if now > highest {
+			highest, since = now, time.Now()
+		}
+		return time.Since(since) > calm, err
+	})
+	return highest, err
+}
