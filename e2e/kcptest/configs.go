@@ -16,24 +16,34 @@ import (
 // Admin is an administrator of all workspaces: kcp-admin, of group system:kcp:admin. The cluster is a path such as
 // "root:provider" or the name of a logical cluster.
 func (s *Server) Admin(cluster string) *rest.Config {
-	return s.adminConfig("kcp-admin", cluster)
+	return as(s.admin, s.config(s.url, cluster))
 }
 
-// ShardAdmin is of group system:masters, to whom no authorization applies. The cluster may be "system:admin" as well.
+// ShardAdmin is of group system:masters, to whom no authorization applies. The cluster may be "system:admin" as well. Where
+// there are several shards it is at the root shard: no front-proxy lets that group through. See Sharded.ShardAdmin.
 func (s *Server) ShardAdmin(cluster string) *rest.Config {
-	return s.adminConfig("shard-admin", cluster)
+	return s.adminAt(s.shards[0], cluster)
 }
 
-func (s *Server) adminConfig(user, cluster string) *rest.Config {
-	config := s.config(cluster)
-	config.BearerToken = s.raw.AuthInfos[user].Token
-	config.CertData = s.raw.AuthInfos[user].ClientCertificateData
-	config.KeyData = s.raw.AuthInfos[user].ClientKeyData
+func (s *Server) adminAt(shard *program, cluster string) *rest.Config {
+	return as(s.shardAdmin, s.config(shard.url, cluster))
+}
+
+func as(who *clientcmdapi.AuthInfo, config *rest.Config) *rest.Config {
+	config.BearerToken = who.Token
+	config.CertData, config.KeyData = who.ClientCertificateData, who.ClientKeyData
 	return config
 }
 
 // Person is a user who is known by a client certificate. Who is asked for twice is the same person.
 func (s *Server) Person(cluster, name string, groups ...string) *rest.Config {
+	pair := s.clientPair(name, groups...)
+	config := s.config(s.url, cluster)
+	config.CertData, config.KeyData = pair.certificate, pair.key
+	return config
+}
+
+func (s *Server) clientPair(name string, groups ...string) keyPair {
 	key := strings.Join(append([]string{name}, groups...), "\x00")
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,24 +55,20 @@ func (s *Server) Person(cluster, name string, groups ...string) *rest.Config {
 		}
 		s.persons[key] = pair
 	}
-	config := s.config(cluster)
-	config.CertData, config.KeyData = pair.certificate, pair.key
-	return config
+	return pair
 }
 
 // Anonymous has no credentials. With a BearerToken it becomes whoever the token is of.
 func (s *Server) Anonymous(cluster string) *rest.Config {
-	return s.config(cluster)
+	return s.config(s.url, cluster)
 }
 
-func (s *Server) config(cluster string) *rest.Config {
-	config := &rest.Config{Host: s.url + "/clusters/" + cluster}
-	for _, known := range s.raw.Clusters { // all are this server
-		config.CAData = known.CertificateAuthorityData
+func (s *Server) config(url, cluster string) *rest.Config {
+	return &rest.Config{
+		Host:            url + "/clusters/" + cluster,
+		TLSClientConfig: rest.TLSClientConfig{CAData: s.servingCA},
+		QPS:             -1, // the tests are the load that they want to be
 	}
-	// The tests are the load that they want to be.
-	config.QPS = -1
-	return config
 }
 
 // In is the same user in another cluster.

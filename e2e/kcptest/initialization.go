@@ -17,7 +17,7 @@ import (
 // In v0.32 the reason is a condition of the LogicalCluster. v0.30 refuses its own update of that condition ("only removing
 // the \"system:apibindings\" initializer is supported"), so that the reason is in its log only.
 func (s *Server) InitializationError(ctx context.Context, clusterName string) (string, error) {
-	lc, err := GetLogicalCluster(ctx, s.ShardAdmin(clusterName))
+	shard, lc, err := s.shardOf(ctx, clusterName)
 	if err != nil {
 		return "", err
 	}
@@ -28,11 +28,11 @@ func (s *Server) InitializationError(ctx context.Context, clusterName string) (s
 			return condition.Message, nil
 		}
 	}
-	return s.loggedInitializationError(clusterName)
+	return loggedInitializationError(shard.logFile, clusterName)
 }
 
-func (s *Server) loggedInitializationError(clusterName string) (string, error) {
-	log, err := os.ReadFile(s.LogFile())
+func loggedInitializationError(logFile, clusterName string) (string, error) {
+	log, err := os.ReadFile(logFile)
 	if err != nil {
 		return "", err
 	}

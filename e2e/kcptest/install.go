@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -30,9 +31,8 @@ func (w *Warrantgate) InstallOnly(ctx context.Context, args ...string) (string, 
 		"install", "kcp",
 		"--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root",
 		"--url=" + w.URL(), "--ca-file=" + w.caFile,
-		"--shard-kubeconfig=" + w.kcp.AdminKubeconfig(), "--shard-context=system:admin",
 		"--user=" + WarrantgateUser, "--config=" + w.configFile,
-	}, args...)...)
+	}, append(w.shardArgs(), args...)...)...)
 }
 
 // Uninstall runs "warrantgate uninstall kcp", waits until kcp has forgotten it, and returns what it printed.
@@ -40,12 +40,20 @@ func (w *Warrantgate) Uninstall(ctx context.Context, args ...string) (string, er
 	output, err := w.run(ctx, append([]string{
 		"uninstall", "kcp",
 		"--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root",
-		"--shard-kubeconfig=" + w.kcp.AdminKubeconfig(), "--shard-context=system:admin",
-	}, args...)...)
+	}, append(w.shardArgs(), args...)...)...)
 	if err != nil {
 		return output, err
 	}
 	return output, w.waitGuarded(ctx, false)
+}
+
+// shardArgs name every shard: rights that hold in every workspace of a shard are given on the shard itself.
+func (w *Warrantgate) shardArgs() []string {
+	args := []string{"--shard-context=system:admin"}
+	for _, kubeconfig := range w.kcp.ShardKubeconfigs() {
+		args = append(args, "--shard-kubeconfig="+kubeconfig)
+	}
+	return args
 }
 
 func (w *Warrantgate) run(ctx context.Context, args ...string) (string, error) {
@@ -56,10 +64,19 @@ func (w *Warrantgate) run(ctx context.Context, args ...string) (string, error) {
 	return string(output), nil
 }
 
-// waitGuarded waits until kcp guards, or no longer guards, warrantgate's annotations: an API server takes up admission
-// policies with a delay, and later than webhooks. It asks by a dry run that nobody but the policy can refuse.
+// waitGuarded waits until every shard of kcp guards, or no longer guards, warrantgate's annotations: an API server takes up
+// admission policies with a delay, and later than webhooks. It asks by a dry run that nobody but the policy can refuse.
 func (w *Warrantgate) waitGuarded(ctx context.Context, want bool) error {
-	c, err := NewClient(w.kcp.Admin("root"))
+	for _, path := range w.kcp.everywhere {
+		if err := waitGuardedAt(ctx, w.kcp.Admin(path), want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func waitGuardedAt(ctx context.Context, config *rest.Config, want bool) error {
+	c, err := NewClient(config)
 	if err != nil {
 		return err
 	}
@@ -75,7 +92,7 @@ func (w *Warrantgate) waitGuarded(ctx context.Context, want bool) error {
 		return (last != nil) == want, nil
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("wait until kcp guards annotations (%t): %w", want, err), last)
+		return errors.Join(fmt.Errorf("wait until kcp guards annotations at %s (%t): %w", config.Host, want, err), last)
 	}
 	return nil
 }

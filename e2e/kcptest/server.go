@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,13 +36,22 @@ type Options struct {
 	Args []string
 }
 
-// Server is a running kcp: one shard with embedded etcd.
+// Server is a running kcp: one shard with embedded etcd, or the shards of a Sharded.
 type Server struct {
-	options  Options
+	options Options
+	// url is where persons come in: at the shard or, where there are several, at the front-proxy.
 	url      string
-	process  *process
 	clientCA *authority
-	raw      *clientcmdapi.Config
+	// servingCA is what the certificates of all its programs are verified with, in PEM.
+	servingCA         []byte
+	admin, shardAdmin *clientcmdapi.AuthInfo
+	adminKubeconfig   string
+	// programs are all that it consists of, in the order in which they start; shards are those of them that are a kcp, root
+	// first.
+	programs, shards []*program
+	shardKubeconfigs []string
+	// everywhere are paths of workspaces, one on each shard.
+	everywhere []string
 
 	mu      sync.Mutex
 	persons map[string]keyPair
@@ -49,6 +59,18 @@ type Server struct {
 
 // Start runs kcp and waits until it is ready.
 func Start(ctx context.Context, options Options) (*Server, error) {
+	s, err := newServer(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.launch(ctx, s.start); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newServer prepares what does not depend on ports: the directory, and the authority by which persons are known.
+func newServer(options Options) (*Server, error) {
 	options.Keep = options.Keep || os.Getenv(KeepEnv) != ""
 	if options.Dir == "" {
 		dir, err := os.MkdirTemp("", "kcptest-")
@@ -61,65 +83,86 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(options.Dir, "client-ca.crt"), clientCA.pem(), 0o600); err != nil {
-		return nil, err
-	}
 	s := &Server{options: options, clientCA: clientCA, persons: map[string]keyPair{}}
+	return s, os.WriteFile(s.clientCAFile(), clientCA.pem(), 0o600)
+}
+
+// launch starts the server, and again with other ports if another process takes one of them in between.
+func (s *Server) launch(ctx context.Context, start func(context.Context) error) error {
 	for attempt := 1; ; attempt++ {
-		err := s.start(ctx)
+		err := start(ctx)
 		if err == nil {
-			return s, nil
+			return nil
 		}
-		if s.process != nil {
-			err = errors.Join(err, s.process.stop())
-		}
+		err = errors.Join(err, s.stopPrograms())
 		if attempt == startAttempts || !strings.Contains(err.Error(), "address already in use") {
-			return nil, errors.Join(err, s.removeDir())
+			return errors.Join(err, s.removeDir())
 		}
 	}
 }
 
 func (s *Server) start(ctx context.Context) error {
-	ports, err := freePorts(ctx, 3)
+	ports, err := freePorts(ctx, kcpPorts)
 	if err != nil {
 		return err
 	}
-	// What an earlier attempt left behind holds the ports of that attempt.
-	root := filepath.Join(s.options.Dir, "kcp")
-	if err := os.RemoveAll(root); err != nil {
+	kcp := s.newKCP("kcp", ports, s.options.Args...)
+	s.url = kcp.url
+	s.programs, s.shards = []*program{kcp}, []*program{kcp}
+	if err := kcp.startNew(); err != nil {
 		return err
 	}
-	s.url = "https://" + loopback(ports[0])
-	s.process, err = startProcess("kcp", s.LogFile(), s.options.Binary, append([]string{
-		"start",
-		"--root-directory=" + root,
-		"--bind-address=127.0.0.1",
-		"--external-hostname=127.0.0.1",
-		"--secure-port=" + strconv.Itoa(ports[0]),
-		"--shard-base-url=" + s.url,
-		"--embedded-etcd-client-port=" + strconv.Itoa(ports[1]),
-		"--embedded-etcd-peer-port=" + strconv.Itoa(ports[2]),
-		"--client-ca-file=" + filepath.Join(s.options.Dir, "client-ca.crt"),
-		// On by default from v0.31. Without it a service account cannot use a workspace outside its home at all.
-		"--feature-gates=GlobalServiceAccount=true",
-	}, s.options.Args...)...)
+	if err := kcp.waitReady(ctx); err != nil {
+		return err
+	}
+	s.adminKubeconfig = filepath.Join(kcp.dir, "admin.kubeconfig") // kcp writes it
+	s.shardKubeconfigs, s.everywhere = []string{s.adminKubeconfig}, []string{"root"}
+	raw, err := clientcmd.LoadFromFile(s.adminKubeconfig)
 	if err != nil {
 		return err
 	}
-	probeConfig := &rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}} // before its certificate is known
-	if err := s.process.waitReady(ctx, s.url+"/readyz", probeConfig); err != nil {
-		return err
-	}
-	if s.raw, err = clientcmd.LoadFromFile(s.AdminKubeconfig()); err != nil {
-		return err
-	}
-	return s.waitBootstrapped(ctx)
+	s.servingCA = raw.Clusters["root"].CertificateAuthorityData
+	s.admin, s.shardAdmin = raw.AuthInfos["kcp-admin"], raw.AuthInfos["shard-admin"]
+	return s.waitCreatable(ctx, s.Admin("root"))
 }
 
-// waitBootstrapped waits until workspaces can be created under root. kcp is ready somewhat before it has noticed the
-// workspace types that it brings along.
-func (s *Server) waitBootstrapped(ctx context.Context) error {
-	c, err := NewClient(s.Admin("root"))
+// newProgram is a program that serves at a port of this machine.
+func (s *Server) newProgram(name, binary string, port int, args ...string) *program {
+	dir := filepath.Join(s.options.Dir, name)
+	return &program{
+		name: name, url: "https://" + loopback(port), dir: dir, logFile: dir + ".log", binary: binary,
+		args: append(args, "--root-directory="+dir, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port)),
+	}
+}
+
+// kcpPorts is how many ports a kcp with embedded etcd needs.
+const kcpPorts = 3
+
+func (s *Server) newKCP(name string, ports []int, args ...string) *program {
+	kcp := s.newProgram(name, s.options.Binary, ports[0], "start")
+	kcp.args = append(append(append(kcp.args, etcdArgs(ports)...),
+		"--external-hostname=127.0.0.1",
+		"--shard-base-url="+kcp.url,
+		"--client-ca-file="+s.clientCAFile(),
+		// On by default from v0.31. Without it a service account cannot use a workspace outside its home at all.
+		"--feature-gates=GlobalServiceAccount=true",
+	), args...)
+	return kcp
+}
+
+func etcdArgs(ports []int) []string {
+	return []string{
+		"--embedded-etcd-client-port=" + strconv.Itoa(ports[1]),
+		"--embedded-etcd-peer-port=" + strconv.Itoa(ports[2]),
+	}
+}
+
+func (s *Server) clientCAFile() string { return filepath.Join(s.options.Dir, "client-ca.crt") }
+
+// waitCreatable waits until workspaces can be created in the cluster of config. kcp is ready somewhat before it has noticed
+// the workspace types that it brings along.
+func (s *Server) waitCreatable(ctx context.Context, config *rest.Config) error {
+	c, err := NewClient(config)
 	if err != nil {
 		return err
 	}
@@ -131,14 +174,23 @@ func (s *Server) waitBootstrapped(ctx context.Context) error {
 		return last == nil, s.Alive()
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("wait until workspaces can be created: %w", err), last)
+		return errors.Join(fmt.Errorf("wait until workspaces can be created at %s: %w", config.Host, err), last)
 	}
 	return nil
 }
 
 // Stop ends kcp and removes its directory.
 func (s *Server) Stop() error {
-	return errors.Join(s.process.stop(), s.removeDir())
+	return errors.Join(s.stopPrograms(), s.removeDir())
+}
+
+// stopPrograms stops first what was started last.
+func (s *Server) stopPrograms() error {
+	var errs []error
+	for _, p := range slices.Backward(s.programs) {
+		errs = append(errs, p.stop())
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Server) removeDir() error {
@@ -171,23 +223,25 @@ func (s *Server) AdmitsServiceAccounts() (bool, error) {
 // Dir is the server's directory. Its content goes with it.
 func (s *Server) Dir() string { return s.options.Dir }
 
-// LogFile is the log of kcp.
-func (s *Server) LogFile() string { return filepath.Join(s.options.Dir, "kcp.log") }
+// LogFile is the log of kcp, and of the root shard where there are several.
+func (s *Server) LogFile() string { return s.shards[0].logFile }
 
-// AdminKubeconfig is the kubeconfig that kcp wrote itself, with contexts such as "root" and "system:admin".
-func (s *Server) AdminKubeconfig() string {
-	return filepath.Join(s.options.Dir, "kcp", "admin.kubeconfig")
-}
+// AdminKubeconfig is a kubeconfig with a context "root" of an administrator, as Admin.
+func (s *Server) AdminKubeconfig() string { return s.adminKubeconfig }
+
+// ShardKubeconfigs are kubeconfigs with a context "system:admin" of a user of group system:masters, one for each shard. They
+// lead to the shard itself.
+func (s *Server) ShardKubeconfigs() []string { return slices.Clone(s.shardKubeconfigs) }
 
 // KeepDir leaves the directory in place at the end, as Options.Keep does.
 func (s *Server) KeepDir() { s.options.Keep = true }
 
-// Alive returns an error, with the end of the log, if kcp has ended.
+// Alive returns an error, with the end of the log, if a program of kcp has ended by itself.
 func (s *Server) Alive() error {
-	select {
-	case <-s.process.ended:
-		return fmt.Errorf("kcp ended: %w\n%s", s.process.exitError(), s.process.logTail())
-	default:
-		return nil
+	for _, p := range s.programs {
+		if err := p.alive(); err != nil {
+			return err
+		}
 	}
+	return nil
 }
