@@ -15,14 +15,12 @@ SERVERS_KCP := e2e/servers/kcp
 TOOLS_MOD   := .ci/tools.mod
 
 # The end-to-end suites, the demo and the benchmark run against this kcp: one built elsewhere if TEST_ASSET_KCP names it,
-# else the one that e2e/servers/kcp/go.mod pins.
-ifeq ($(strip $(TEST_ASSET_KCP)),)
-KCP       := $(BIN)/kcp
-KCP_BUILT := bin/kcp
-else
-KCP       := $(abspath $(TEST_ASSET_KCP))
-KCP_BUILT :=
-endif
+# else the one that e2e/servers/kcp/go.mod pins. The same holds for what a kcp of several shards needs besides.
+KCP           := $(abspath $(or $(strip $(TEST_ASSET_KCP)),bin/kcp))
+FRONT_PROXY   := $(abspath $(or $(strip $(TEST_ASSET_KCP_FRONT_PROXY)),bin/kcp-front-proxy))
+CACHE_SERVER  := $(abspath $(or $(strip $(TEST_ASSET_CACHE_SERVER)),bin/cache-server))
+KCP_BUILT     := $(if $(strip $(TEST_ASSET_KCP)),,bin/kcp)
+SHARDED_BUILT := $(if $(strip $(TEST_ASSET_KCP_FRONT_PROXY)),,bin/kcp-front-proxy) $(if $(strip $(TEST_ASSET_CACHE_SERVER)),,bin/cache-server)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -72,7 +70,7 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	done
 
 .PHONY: servers
-servers: $(KCP_BUILT) bin/kcp-effective-users ## Build the servers that the end-to-end suites run on
+servers: $(KCP_BUILT) $(SHARDED_BUILT) bin/kcp-effective-users ## Build the servers that the end-to-end suites run on
 
 .PHONY: image
 image: ## Build the container image IMAGE
@@ -83,16 +81,18 @@ image: ## Build the container image IMAGE
 	$(CONTAINER_ENGINE) build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
 
 .PHONY: clean
-clean: ## Remove what was built, but keep bin/kcp and bin/golangci-lint, which take minutes to build
+clean: ## Remove what was built, but keep kcp's own programs and bin/golangci-lint, which take minutes to build
 	rm -rf dist bin/warrantgate bin/kcp-effective-users
 
 demo e2e bench: export TEST_ASSET_KCP := $(KCP)
+demo e2e bench: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
+demo e2e bench: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
 demo e2e bench: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
 demo e2e bench: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
 
 # kcp and what is compiled from its packages. Built again only if the pinned versions or the sources change.
-bin/kcp: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum
-	cd $(SERVERS_KCP) && $(GO) build -mod=readonly -o $(BIN)/kcp github.com/kcp-dev/kcp/cmd/kcp
+bin/kcp bin/kcp-front-proxy bin/cache-server: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum
+	cd $(SERVERS_KCP) && $(GO) build -mod=readonly -o $(BIN)/$(@F) github.com/kcp-dev/kcp/cmd/$(@F)
 
 bin/kcp-effective-users: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum $(wildcard $(SERVERS_KCP)/effectiveusers/*.go)
 	cd $(SERVERS_KCP) && $(GO) build -mod=readonly -o $(BIN)/kcp-effective-users ./effectiveusers

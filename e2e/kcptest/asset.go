@@ -11,6 +11,10 @@ import (
 const (
 	// KCPEnv names the kcp to run, as in kcp's own test framework.
 	KCPEnv = "TEST_ASSET_KCP"
+	// FrontProxyEnv names the kcp-front-proxy to run, for a kcp of several shards.
+	FrontProxyEnv = "TEST_ASSET_KCP_FRONT_PROXY"
+	// CacheServerEnv names the cache-server to run, for a kcp of several shards.
+	CacheServerEnv = "TEST_ASSET_CACHE_SERVER"
 	// WarrantgateEnv names the warrantgate to run.
 	WarrantgateEnv = "TEST_ASSET_WARRANTGATE"
 	// EffectiveUsersEnv names the program that answers with kcp's own scope rules (e2e/servers/kcp/effectiveusers).
@@ -22,6 +26,8 @@ const (
 // defaultAssets are where "make servers" and "make build" put the binaries.
 var defaultAssets = map[string]string{
 	KCPEnv:            "kcp",
+	FrontProxyEnv:     "kcp-front-proxy",
+	CacheServerEnv:    "cache-server",
 	WarrantgateEnv:    "warrantgate",
 	EffectiveUsersEnv: "kcp-effective-users",
 }
