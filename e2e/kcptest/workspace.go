@@ -34,6 +34,15 @@ func OfType(path, name string) WorkspaceOption {
 	}
 }
 
+// OnShard puts the workspace on a shard, instead of on any. kcp labels its Shards with their names.
+func OnShard(name string) WorkspaceOption {
+	return func(ws *tenancyv1alpha1.Workspace) {
+		ws.Spec.Location = &tenancyv1alpha1.WorkspaceLocation{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": name}},
+		}
+	}
+}
+
 // WithAnnotation sets an annotation of the Workspace.
 func WithAnnotation(key, value string) WorkspaceOption {
 	return func(ws *tenancyv1alpha1.Workspace) {
