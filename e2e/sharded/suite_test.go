@@ -1,0 +1,62 @@
+//go:build e2e
+
+// Package sharded_test tells what becomes of workspaces where kcp has several shards: the workspace of a service account on
+// one, those that it creates on another.
+package sharded_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+const (
+	startTimeout = 5 * time.Minute
+	specTimeout  = 4 * time.Minute
+	// readyTimeout is many times what a workspace needs to become Ready, also after its shard came back.
+	readyTimeout = time.Minute
+	pollInterval = 100 * time.Millisecond
+)
+
+// kcp has warrantgate installed.
+var kcp *kcptest.Sharded
+
+func TestSharded(t *testing.T) {
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(readyTimeout)
+	SetDefaultEventuallyPollingInterval(pollInterval)
+	RunSpecs(t, "Sharded")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	options := kcptest.ShardedOptions{}
+	warrantgate := ""
+	for env, path := range map[string]*string{
+		kcptest.KCPEnv: &options.KCP, kcptest.FrontProxyEnv: &options.FrontProxy, kcptest.CacheServerEnv: &options.CacheServer,
+		kcptest.WarrantgateEnv: &warrantgate,
+	} {
+		var err error
+		*path, err = kcptest.Asset(env)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	var err error
+	kcp, err = kcptest.StartSharded(ctx, options)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return kcp.Stop() })
+
+	gate, err := kcptest.StartWarrantgate(ctx, kcp.Server, kcptest.WarrantgateOptions{Binary: warrantgate})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(gate.Stop)
+}, NodeTimeout(startTimeout))
+
+var _ = JustAfterEach(func() {
+	if CurrentSpecReport().Failed() {
+		kcp.KeepDir()
+		AddReportEntry("logs are kept", kcp.Dir())
+	}
+})
