@@ -112,6 +112,23 @@ func (s *Server) start(ctx context.Context) error {
 	if err := kcp.startNew(); err != nil {
 		return err
 	}
+	return s.enter(ctx, kcp)
+}
+
+// Restart ends a kcp of one shard in order, and starts it again: with the same data, at the same place.
+func (s *Server) Restart(ctx context.Context) error {
+	kcp := s.shards[0]
+	if err := kcp.stop(); err != nil {
+		return err
+	}
+	if err := kcp.start(); err != nil {
+		return err
+	}
+	return s.enter(ctx, kcp)
+}
+
+// enter waits until kcp is ready, and takes up who its administrators are: it gives them new tokens at every start.
+func (s *Server) enter(ctx context.Context, kcp *program) error {
 	if err := kcp.waitReady(ctx); err != nil {
 		return err
 	}
@@ -222,6 +239,9 @@ func (s *Server) AdmitsServiceAccounts() (bool, error) {
 
 // Dir is the server's directory. Its content goes with it.
 func (s *Server) Dir() string { return s.options.Dir }
+
+// PID is the process id of kcp, of the root shard where there are several, for measurements.
+func (s *Server) PID() int { return s.shards[0].process.cmd.Process.Pid }
 
 // LogFile is the log of kcp, and of the root shard where there are several.
 func (s *Server) LogFile() string { return s.shards[0].logFile }
