@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
 )
 
@@ -162,8 +163,11 @@ func (s *Sharded) ShardOf(ctx context.Context, clusterName string) (string, erro
 // watches of the others to end.
 func (s *Sharded) KillShard(shard string) { s.shard(shard).kill() }
 
-// StartShard brings a shard up again, as it was when it was killed, and waits until workspaces can be created in the
-// workspaces that are there. It may be called for a shard that runs.
+// StartShard brings a shard up again, as it was when it was killed, and waits until a workspace becomes Ready there. It may be
+// called for a shard that runs.
+//
+// That takes up to a minute or so, as the front-proxy asks a shard that is down less and less often. It may take longer for
+// what waits for the shard meanwhile, for the same reason.
 func (s *Sharded) StartShard(ctx context.Context, shard string) error {
 	p := s.shard(shard)
 	if p.process != nil {
@@ -175,7 +179,23 @@ func (s *Sharded) StartShard(ctx context.Context, shard string) error {
 	if err := p.waitReady(ctx); err != nil {
 		return err
 	}
-	return s.waitCreatable(ctx, s.Admin("root:"+settlement(p)))
+	// With parent and child on this shard, whether the others run does not matter.
+	admin := s.Admin("root:" + settlement(p))
+	if err := s.waitCreatable(ctx, admin); err != nil {
+		return err
+	}
+	ws, err := CreateWorkspace(ctx, admin, "probe-"+rand.String(6), OnShard(shard))
+	if err != nil {
+		return err
+	}
+	if _, err := WaitReady(ctx, admin, ws.Name); err != nil {
+		return err
+	}
+	c, err := NewClient(admin)
+	if err != nil {
+		return err
+	}
+	return c.Delete(ctx, ws)
 }
 
 func (s *Sharded) shard(name string) *program {

@@ -51,7 +51,11 @@ var _ = Describe("On several shards", func() {
 
 			Expect(kcp.StartShard(ctx, other)).To(Succeed())
 			home.expectAtHome(ctx, "far", other)
-			create(ctx, home.bot, "later", other)
+			// When the root shard starts, it takes the right to write Workspaces out of the cache server for some seconds.
+			Eventually(ctx, func() error {
+				_, err := kcptest.CreateWorkspace(ctx, home.bot, "later", kcptest.OnShard(other))
+				return err
+			}).Should(Succeed())
 			home.expectAtHome(ctx, "later", other)
 		},
 		Entry("without the second shard", kcptest.RootShard, kcptest.SecondShard, SpecTimeout(specTimeout)),

@@ -16,9 +16,10 @@ import (
 
 const (
 	startTimeout = 5 * time.Minute
-	specTimeout  = 4 * time.Minute
-	// readyTimeout is many times what a workspace needs to become Ready, also after its shard came back.
-	readyTimeout = time.Minute
+	specTimeout  = 8 * time.Minute
+	// readyTimeout is many times what a workspace needs to become Ready. The longest waits are for a shard that came back, since
+	// kcp asks one that is down less and less often.
+	readyTimeout = 3 * time.Minute
 	pollInterval = 100 * time.Millisecond
 )
 
