@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+	"syscall"
 
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -28,8 +28,6 @@ type ShardedOptions struct {
 	Dir string
 	// Keep leaves the directory in place at the end, for a look at the logs. Default: whether KEEP is set.
 	Keep bool
-	// CacheDelay is by how much the cache server delays every request, and so what a shard tells the others.
-	CacheDelay time.Duration
 }
 
 // Sharded is a running kcp of two shards, a front-proxy and a cache server.
@@ -90,8 +88,7 @@ func (s *Sharded) start(ctx context.Context) error {
 
 func (s *Sharded) newCacheServer(ports []int) *program {
 	cache := s.newProgram("cache-server", s.setup.CacheServer, ports[0])
-	cache.args = append(append(append(cache.args, s.servingArgs()...), etcdArgs(ports)...),
-		"--synthetic-delay="+s.setup.CacheDelay.String())
+	cache.args = append(append(cache.args, s.servingArgs()...), etcdArgs(ports)...)
 	return cache
 }
 
@@ -196,6 +193,14 @@ func (s *Sharded) StartShard(ctx context.Context, shard string) error {
 		return err
 	}
 	return c.Delete(ctx, ws)
+}
+
+// SuspendCacheServer keeps the cache server from answering anybody, so that no shard learns of what is new on another, until
+// the function that it returns is called.
+func (s *Sharded) SuspendCacheServer() (resume func()) {
+	cache := s.programs[0].process.cmd.Process
+	_ = cache.Signal(syscall.SIGSTOP) // fails only if it has ended, which Alive tells
+	return func() { _ = cache.Signal(syscall.SIGCONT) }
 }
 
 func (s *Sharded) shard(name string) *program {

@@ -23,8 +23,12 @@ const (
 	pollInterval = 100 * time.Millisecond
 )
 
-// kcp has warrantgate installed.
-var kcp *kcptest.Sharded
+var (
+	// kcp has warrantgate installed, and gate is the one that it calls.
+	kcp    *kcptest.Sharded
+	gate   *kcptest.Warrantgate
+	binary string
+)
 
 func TestSharded(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -36,10 +40,9 @@ func TestSharded(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	options := kcptest.ShardedOptions{}
-	warrantgate := ""
 	for env, path := range map[string]*string{
 		kcptest.KCPEnv: &options.KCP, kcptest.FrontProxyEnv: &options.FrontProxy, kcptest.CacheServerEnv: &options.CacheServer,
-		kcptest.WarrantgateEnv: &warrantgate,
+		kcptest.WarrantgateEnv: &binary,
 	} {
 		var err error
 		*path, err = kcptest.Asset(env)
@@ -50,9 +53,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return kcp.Stop() })
 
-	gate, err := kcptest.StartWarrantgate(ctx, kcp.Server, kcptest.WarrantgateOptions{Binary: warrantgate})
+	gate, err = kcptest.StartWarrantgate(ctx, kcp.Server, kcptest.WarrantgateOptions{Binary: binary})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(gate.Stop)
+	DeferCleanup(func() error { return gate.Stop() })
 }, NodeTimeout(startTimeout))
 
 var _ = JustAfterEach(func() {

@@ -43,8 +43,14 @@ func (p place) admin() *rest.Config { return kcp.Admin(p.path) }
 func (p place) expectAtHome(ctx context.Context, name, shard string) {
 	GinkgoHelper()
 	ws := waitReady(ctx, p.admin(), name)
-	Expect(kcp.ShardOf(ctx, ws.Spec.Cluster)).To(Equal(shard))
 	Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, p.cluster+":default:bot"))
+	p.expectWorking(ctx, ws, shard)
+}
+
+// expectWorking expects a workspace to be on a shard, and the service account to be able to work in it.
+func (p place) expectWorking(ctx context.Context, ws *tenancyv1alpha1.Workspace, shard string) {
+	GinkgoHelper()
+	Expect(kcp.ShardOf(ctx, ws.Spec.Cluster)).To(Equal(shard))
 	c, err := kcptest.NewClient(kcptest.In(p.bot, ws.Spec.Cluster))
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(ctx, func() error {
@@ -53,9 +59,9 @@ func (p place) expectAtHome(ctx context.Context, name, shard string) {
 }
 
 // create creates a workspace on a shard, as the user of config and in its place.
-func create(ctx context.Context, config *rest.Config, name, shard string) *tenancyv1alpha1.Workspace {
+func create(ctx context.Context, config *rest.Config, name, shard string, options ...kcptest.WorkspaceOption) *tenancyv1alpha1.Workspace {
 	GinkgoHelper()
-	ws, err := kcptest.CreateWorkspace(ctx, config, name, kcptest.OnShard(shard))
+	ws, err := kcptest.CreateWorkspace(ctx, config, name, append(options, kcptest.OnShard(shard))...)
 	Expect(err).NotTo(HaveOccurred())
 	return ws
 }
