@@ -95,10 +95,28 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 
 		serve(ctx)
 		home.expectWorking(ctx, waitReady(ctx, home.admin(), "near"), kcptest.RootShard)
-		unreachable := explain(ctx, home.path+":far")
-		Expect(unreachable.Status).To(Equal(2), unreachable.Out)
+		// The Workspace is on the shard that is up, and tells enough.
+		Expect(explain(ctx, home.path+":far")).To(And(HaveField("Status", 1), HaveField("Out", And(
+			ContainSubstring("OwnerForeign"), ContainSubstring("CouldNotTell"), ContainSubstring("or the shard that has it is down")))))
 		Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
 		home.expectWorking(ctx, waitReady(ctx, home.admin(), "far"), kcptest.SecondShard)
+	}, SpecTimeout(specTimeout))
+
+	It("a shard that was down when serve started is looked after once it is up", func(ctx SpecContext) {
+		home := newPlace(ctx, kcptest.RootShard)
+		extending := home.extendingType(ctx)
+		kcp.KillShard(kcptest.SecondShard)
+		DeferCleanup(func(ctx SpecContext) { // for the other specs, should this one fail
+			Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
+		}, NodeTimeout(startTimeout))
+
+		w := serve(ctx)
+		create(ctx, home.bot, "near", kcptest.RootShard, extending)
+		home.expectWorking(ctx, waitReady(ctx, home.admin(), "near"), kcptest.RootShard)
+		Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
+		create(ctx, home.bot, "far", kcptest.SecondShard, extending)
+		home.expectWorking(ctx, waitReady(ctx, home.admin(), "far"), kcptest.SecondShard)
+		Expect(w.Stop()).To(Succeed(), "it is still the same process, and ends in order")
 	}, SpecTimeout(specTimeout))
 
 	It("what the shards have not yet learned of each other is waited for, and taken for no verdict", func(ctx SpecContext) {

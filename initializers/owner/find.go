@@ -73,7 +73,7 @@ func (f *Finder) Workspaces(ctx context.Context, phase corev1alpha1.LogicalClust
 // onShard yields the Workspaces of a phase on one shard, page by page.
 func (f *Finder) onShard(ctx context.Context, url string, phase corev1alpha1.LogicalClusterPhaseType) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
 	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
-		c, err := f.shardClient(url)
+		c, err := wildcardClient(f.config, url)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -121,13 +121,13 @@ func (f *Finder) shards(ctx context.Context) (sets.Set[string], error) {
 	return urls, nil
 }
 
-// shardClient reads what is in all logical clusters of a shard, through its virtual workspace.
-func (f *Finder) shardClient(url string) (client.WithWatch, error) {
-	config := rest.CopyConfig(f.config)
+// wildcardClient reads what is in all logical clusters of a shard, through a virtual workspace at url.
+func wildcardClient(config *rest.Config, url string) (client.WithWatch, error) {
+	config = rest.CopyConfig(config)
 	config.Host = strings.TrimSuffix(url, "/") + logicalcluster.Wildcard.RequestPath()
 	c, err := kcp.NewClient(config)
 	if err != nil {
-		return nil, fmt.Errorf("client for the workspaces at %s: %w", url, err)
+		return nil, fmt.Errorf("client for %s: %w", url, err)
 	}
 	return c, nil
 }

@@ -78,7 +78,7 @@ func NewInitializer(healer *Healer, recorder EventRecorder, dryRun bool, config 
 	return &Initializer{healer: &own, recorder: recorder, dryRun: dryRun, config: inRoot}, nil
 }
 
-// Start initializes until ctx ends.
+// Start initializes until ctx ends, or until it has to be started again.
 func (i *Initializer) Start(ctx context.Context) error {
 	log := logf.FromContext(ctx).WithName("initializer").V(1) // whole objects, and each step of starting and stopping
 	provider, err := initializingworkspaces.New(i.config, warranted, initializingworkspaces.Options{Scheme: kcp.Scheme(), Log: &log})
@@ -114,6 +114,9 @@ func (i *Initializer) Start(ctx context.Context) error {
 		})); err != nil {
 		return fmt.Errorf("controller of the initializer: %w", err)
 	}
+	ctx, restart := context.WithCancel(ctx)
+	defer restart()
+	go i.supervise(ctx, provider, restart)
 	return mgr.Start(ctx)
 }
 

@@ -58,7 +58,7 @@ func (w *Watcher) Follow(ctx context.Context) error {
 		if _, known := w.shards[url]; known {
 			continue
 		}
-		c, err := w.finder.shardClient(url)
+		c, err := wildcardClient(w.finder.config, url)
 		if err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func (c Checker) allowed(
 func missingRight(err error, verb, resource string, at logicalcluster.Path) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("you lack %q on %s in %s, or access to that workspace", verb, resource, at)
+		return fmt.Sprintf("you lack %q on %s in %s, or access to that workspace, or the shard that has it is down", verb, resource, at)
 	case apierrors.IsUnauthorized(err):
 		return "kcp does not accept your credentials"
 	case apierrors.IsNotFound(err):

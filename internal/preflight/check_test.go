@@ -225,7 +225,7 @@ func TestFindings(t *testing.T) {
 			want: []preflight.Finding{{
 				Reason: preflight.CouldNotTell,
 				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be told: " +
-					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace`,
+					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down`,
 			}},
 			wantVerdict: preflight.Unknown,
 		},
@@ -374,8 +374,8 @@ func TestWorkspacesThatCannotBeRead(t *testing.T) {
 		"no logical cluster":        {path: "3ckxs5l4w09g7c29", want: "3ckxs5l4w09g7c29 could not be read: your kubeconfig does not reach 3ckxs5l4w09g7c29"},
 		"neither it nor its parent": {
 			path: "root:org:child", closed: []string{"root:org", "root:org:child"},
-			want: `root:org:child could not be read: you lack "get" on workspaces.tenancy.kcp.io in root:org, or access to that workspace; ` +
-				`you lack "get" on logicalclusters.core.kcp.io in root:org:child, or access to that workspace`,
+			want: `root:org:child could not be read: you lack "get" on workspaces.tenancy.kcp.io in root:org, or access to that workspace, or the shard that has it is down; ` +
+				`you lack "get" on logicalclusters.core.kcp.io in root:org:child, or access to that workspace, or the shard that has it is down`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
