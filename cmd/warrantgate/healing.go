@@ -15,7 +15,7 @@ func newRepair(reading, writing *rest.Config, config v1alpha1.GateConfiguration)
 	if err != nil {
 		return nil, err
 	}
-	bindings, err := kcp.NewClients(reading)
+	workspaces, err := kcp.NewClients(reading)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func newRepair(reading, writing *rest.Config, config v1alpha1.GateConfiguration)
 	}
 	return &owner.Repair{
 		Finder: finder,
-		Healer: &owner.Healer{LogicalClusters: logicalClusters, Bindings: bindings, Policy: config.Policy()},
+		Healer: &owner.Healer{LogicalClusters: logicalClusters, Workspaces: workspaces, Policy: config.Policy()},
 		After:  config.Repair.After.Duration, Limiter: limiter(config.Repair.Rate),
 	}, nil
 }

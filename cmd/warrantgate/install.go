@@ -70,8 +70,8 @@ func newInstallKCPCommand() *cobra.Command {
 configurations, and the admission policy that keeps owners from being forged also while no warrantgate is running.
 
 With --shard-kubeconfig it also gives the user that serve runs as the right to write Events in every workspace of
-that shard and to see what it rests on (LogicalCluster, admin, type, API bindings and exports), and nothing else. Without
-it the gates work, but Events are off and nothing is repaired.
+that shard, to see what it rests on (LogicalCluster, admin, type, API bindings and exports) and to annotate Workspaces
+that were healed, and nothing else. Without it the gates work, but Events are off and nothing is repaired.
 
 It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered
 and no warrantgate answers, new workspaces of service accounts wait.`,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os/exec"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/kcptest"
@@ -140,10 +142,10 @@ func (h *healing) measureInitializer(ctx context.Context, out *figures) (err err
 }
 
 // measureRepair compares how many stuck workspaces "warrantgate repair" makes Ready per second with how many this kcp makes
-// Ready for a person who creates as many at once. Both begin when kcp has calmed down: it tries in vain, often at first and
-// then ever more seldom, to set up what is stuck.
+// Ready for a person who creates as many at once. Both begin when kcp has calmed down: it tries in vain to set up what is
+// stuck, ever more seldom as time goes by, and allows itself only ten such tries a second in all.
 func (h *healing) measureRepair(ctx context.Context, out *figures) error {
-	if err := awaitCalm(ctx, h.kcp.PID()); err != nil {
+	if err := h.awaitCalm(ctx); err != nil {
 		return err
 	}
 	progress("repair: %d workspaces of a person", repaired)
@@ -157,7 +159,7 @@ func (h *healing) measureRepair(ctx context.Context, out *figures) error {
 	if err := h.race.createAll(ctx, h.race.serviceAccount, "stuck", 0, repaired, corev1alpha1.LogicalClusterPhaseInitializing); err != nil {
 		return err
 	}
-	if err := awaitCalm(ctx, h.kcp.PID()); err != nil {
+	if err := h.awaitCalm(ctx); err != nil {
 		return err
 	}
 	progress("repair: all of them")
@@ -175,6 +177,18 @@ func (h *healing) measureRepair(ctx context.Context, out *figures) error {
 	out.show("person_rate", person, "workspaces/s")
 	out.atLeast("repair_rate_ratio", repair/person, "ratio", repairRateBound)
 	return nil
+}
+
+// awaitCalm waits until kcp hardly tries any more to set up what is stuck.
+func (h *healing) awaitCalm(ctx context.Context) error {
+	const period, fewTries = 5 * time.Second, 5
+	last := math.Inf(-1)
+	return wait.PollUntilContextCancel(ctx, period, true, func(ctx context.Context) (bool, error) {
+		now, err := h.kcp.Metric(ctx, "workqueue_retries_total", map[string]string{"name": "kcp-apibinder-initializer"})
+		calm := now-last <= fewTries
+		last = now
+		return calm, err
+	})
 }
 
 // createAll creates workspaces of a numbered series, some at a time, and waits until all are in a phase.

@@ -21,7 +21,7 @@ var _ = Describe("the user that serve runs as", func() {
 
 		for place, more := range map[string][]string{"root": {"create leases"}, "root:provider": nil} {
 			want := sets.New(rights(ctx, place, "somebody")...).Insert(
-				"access /", "create events", "patch events", "create subjectaccessreviews", "get logicalclusters", "get workspaces",
+				"access /", "create events", "patch events", "create subjectaccessreviews", "get logicalclusters", "get workspaces", "patch workspaces",
 				"get workspacetypes", "get apiexports", "list apibindings").Insert(more...)
 			Expect(rights(ctx, place, kcptest.WarrantgateUser)).To(ConsistOf(want.UnsortedList()), place)
 		}

@@ -240,9 +240,6 @@ func (s *Server) AdmitsServiceAccounts() (bool, error) {
 // Dir is the server's directory. Its content goes with it.
 func (s *Server) Dir() string { return s.options.Dir }
 
-// PID is the process id of kcp, of the root shard where there are several, for measurements.
-func (s *Server) PID() int { return s.shards[0].process.cmd.Process.Pid }
-
 // LogFile is the log of kcp, and of the root shard where there are several.
 func (s *Server) LogFile() string { return s.shards[0].logFile }
 

@@ -3,7 +3,9 @@
 package repair_test
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -33,6 +35,21 @@ var _ = Describe("warrantgate repair", func() {
 		out, _, status = repair(ctx, "--under="+p.path, "-o", "json")
 		Expect(status).To(BeZero())
 		Expect(lines(out)).To(BeEmpty())
+	}, SpecTimeout(specTimeout))
+
+	// kcp before v0.32 looks at a Workspace that is Initializing ever more seldom.
+	It("makes Ready within seconds what has hung for long", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot)
+		Eventually(ctx, func() time.Duration {
+			return time.Since(child.CreationTimestamp.Time)
+		}).WithTimeout(time.Minute).Should(BeNumerically(">", longHung))
+		_, _, status := repair(ctx, "--under="+p.path)
+		Expect(status).To(BeZero())
+		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_, err := kcptest.WaitReady(soon, p.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(specTimeout))
 
 	It("heals a scoped person's workspace", func(ctx SpecContext) {

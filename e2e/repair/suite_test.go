@@ -26,6 +26,8 @@ const (
 	healedTimeout = 45 * time.Second
 	pollInterval  = 100 * time.Millisecond
 	hangTime      = 2 * time.Second
+	// longHung is so long that kcp v0.30 looks at a workspace every six seconds only.
+	longHung = 30 * time.Second
 )
 
 // withoutGates has nothing but the repair.

@@ -161,9 +161,9 @@ func takeAway(ctx context.Context, place, role, resource string) {
 		})).To(Succeed())
 	}
 	var taken rbacv1.PolicyRule
-	DeferCleanup(func(ctx SpecContext) {
-		change(ctx, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(rules, taken) })
-		Eventually(ctx, may).WithArguments(ctx, taken).Should(BeTrue())
+	DeferCleanup(func(cleanup context.Context) {
+		change(cleanup, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(rules, taken) })
+		Eventually(cleanup, may).WithArguments(cleanup, taken).Should(BeTrue())
 	})
 	change(ctx, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		at := slices.IndexFunc(rules, func(rule rbacv1.PolicyRule) bool { return slices.Equal(rule.Resources, []string{resource}) })

@@ -80,7 +80,7 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 	}
 	c := &Controller{
 		repair: repair, initializer: initializer, recorder: recorder,
-		checker: preflight.Checker{Client: repair.Healer.Bindings},
+		checker: preflight.Checker{Client: repair.Healer.Workspaces},
 		lease: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: leaseName},
 			Client:     leases,

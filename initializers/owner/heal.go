@@ -72,8 +72,8 @@ type Healer struct {
 	// LogicalClusters reads and writes LogicalClusters. kcp lets only the group
 	// system:kcp:external-logical-cluster-admin write their owner.
 	LogicalClusters kcp.Clients
-	// Bindings reads the ClusterRoleBinding workspace-admin.
-	Bindings kcp.Clients
+	// Workspaces reads the ClusterRoleBinding workspace-admin in a workspace, and annotates Workspaces.
+	Workspaces kcp.Clients
 	// Policy says which delegations may be passed on.
 	Policy identity.Policy
 	// Initializer is one that waits for the owner to be made right. Empty for none.
@@ -182,7 +182,7 @@ func (h *Healer) awaitAdmin(ctx context.Context, cluster logicalcluster.Name, us
 
 // admins returns the users to whom kcp has given the workspace, none as long as it has given it to nobody.
 func (h *Healer) admins(ctx context.Context, cluster logicalcluster.Name) (sets.Set[string], error) {
-	c, err := h.Bindings(cluster.Path())
+	c, err := h.Workspaces(cluster.Path())
 	if err != nil {
 		return nil, err
 	}

@@ -151,6 +151,9 @@ func (i *Initializer) initialize(ctx context.Context, name logicalcluster.Name, 
 	if err := remove(ctx, c, &lc); err != nil {
 		return fmt.Errorf("remove the initializer of %s: %w", result.Path, err)
 	}
+	if result.Outcome == Healed {
+		go i.healer.awaken(ctx, name) // the next need not wait for it
+	}
 	return nil
 }
 

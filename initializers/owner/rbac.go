@@ -45,7 +45,8 @@ func RootObjects(username string) []client.Object {
 }
 
 // ShardRoles returns what lets a user see, in every workspace of a shard, whose a workspace is and what else keeps it from
-// becoming Ready, once it is in the shard's logical cluster system:admin.
+// becoming Ready, and note on a Workspace that it was healed, once it is in the shard's logical cluster system:admin. kcp
+// lets nobody write the status of a Workspace, where the note would belong.
 func ShardRoles(username string) []client.Object {
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
@@ -55,7 +56,7 @@ func ShardRoles(username string) []client.Object {
 	return install.Role(shardRoleName, install.User(username),
 		workspaceAdmins,
 		rule(core.GroupName, "logicalclusters", "get"),
-		rule(tenancy.GroupName, "workspaces", "get"),
+		rule(tenancy.GroupName, "workspaces", "get", "patch"),
 		rule(tenancy.GroupName, "workspacetypes", "get"),
 		rule(apis.GroupName, "apiexports", "get"),
 		rule(apis.GroupName, "apibindings", "list"),

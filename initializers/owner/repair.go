@@ -62,8 +62,9 @@ func (r *Repair) passReady(ctx context.Context, each func(Repaired)) error {
 }
 
 func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Workspace, error], each func(Repaired)) error {
-	var group errgroup.Group
+	var group, awakening errgroup.Group
 	group.SetLimit(atOnce)
+	awakening.SetLimit(awakenAtOnce)
 	var errs []error
 	for ws, err := range found {
 		if err != nil {
@@ -81,10 +82,16 @@ func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Work
 			if err != nil || within(result.Path, r.Under) && !result.healthy() {
 				each(Repaired{Workspace: ws, Result: result, Err: err})
 			}
+			if result.Outcome == Healed && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing {
+				awakening.Go(func() error {
+					r.Healer.awaken(ctx, result.Cluster)
+					return nil
+				})
+			}
 			return nil
 		})
 	}
-	_ = group.Wait() // the errors have been told
+	_, _ = group.Wait(), awakening.Wait() // the errors have been told
 	return errors.Join(errs...)
 }
 
