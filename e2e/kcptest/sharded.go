@@ -1,9 +1,11 @@
 package kcptest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"syscall"
 
@@ -61,7 +63,10 @@ func (s *Sharded) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cache := s.newCacheServer(ports[:kcpPorts])
+	cache, err := s.newCacheServer(ctx, ports[:kcpPorts])
+	if err != nil {
+		return err
+	}
 	frontProxy := s.newFrontProxy(ports[3*kcpPorts])
 	root := s.newShard(RootShard, frontProxy, ports[kcpPorts:2*kcpPorts])
 	second := s.newShard(SecondShard, frontProxy, ports[2*kcpPorts:3*kcpPorts], "--root-shard-kubeconfig-file="+s.file("root.kubeconfig"))
@@ -86,10 +91,18 @@ func (s *Sharded) start(ctx context.Context) error {
 	return s.settle(ctx)
 }
 
-func (s *Sharded) newCacheServer(ports []int) *program {
+func (s *Sharded) newCacheServer(ctx context.Context, ports []int) (*program, error) {
 	cache := s.newProgram("cache-server", s.setup.CacheServer, ports[0])
 	cache.args = append(append(cache.args, s.servingArgs()...), etcdArgs(ports)...)
-	return cache
+	// Later releases want to know who asks; v0.30 asks nobody, and has no such flag.
+	help, err := exec.CommandContext(ctx, s.setup.CacheServer, "--help").Output()
+	if err != nil {
+		return nil, fmt.Errorf("flags of the cache server: %w", err)
+	}
+	if bytes.Contains(help, []byte("--client-ca-file")) {
+		cache.args = append(cache.args, "--client-ca-file="+s.clientCAFile())
+	}
+	return cache, nil
 }
 
 func (s *Sharded) newFrontProxy(port int) *program {

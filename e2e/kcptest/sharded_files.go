@@ -60,7 +60,7 @@ func (s *Sharded) writeKubeconfigs(cache *program) error {
 	root := s.shard(RootShard)
 	kubeconfigs := map[string]*clientcmdapi.Config{
 		s.adminKubeconfig:          s.kubeconfig(s.admin, map[string]string{"base": s.url, "root": s.url + "/clusters/root"}, "root"),
-		s.file("cache.kubeconfig"): s.kubeconfig(&clientcmdapi.AuthInfo{}, map[string]string{"cache": cache.url}, "cache"),
+		s.file("cache.kubeconfig"): s.kubeconfig(s.shardAdmin, map[string]string{"cache": cache.url}, "cache"),
 		// Who makes LogicalClusters on other shards: kcp puts their addresses in the place of this one.
 		s.file("logical-cluster-admin.kubeconfig"): s.kubeconfig(
 			s.certified("logical-cluster-admin", "system:kcp:logical-cluster-admin"), map[string]string{"base": root.url}, "base"),
