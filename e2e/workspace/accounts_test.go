@@ -9,23 +9,27 @@ import (
 	"warrantgate.dev/e2e/kcptest"
 )
 
-// A platform's operator onboards customers with nothing but a service account's kubeconfig: it lives in a workspace of
-// its own, has rights where the organizations are, and makes organizations and accounts in them.
+// A platform's operator onboards customers with nothing but a service account's kubeconfig: it lives where the
+// organizations are, and makes organizations, and accounts in them.
 var _ = Describe("An operator with the kubeconfig of a service account", func() {
 	It("creates an organization and an account in it, and works in both", func(ctx SpecContext) {
-		home, orgs := newPlace(ctx, guarded), newPlace(ctx, guarded)
+		orgs := newPlace(ctx, guarded)
 		organization, account := orgs.extendingType(ctx, "organization", "universal"), orgs.extendingType(ctx, "account", "universal")
-		operator := home.serviceAccount(ctx, "operator")
-		Expect(kcptest.Grant(ctx, orgs.admin(), kcptest.User(home.globalName("operator")), kcptest.CreatorRules()...)).To(Succeed())
+		operator := orgs.serviceAccount(ctx, "operator")
 
-		inOrgs := kcptest.In(operator, orgs.path)
-		create(ctx, inOrgs, "acme", organization)
-		acme := waitReady(ctx, inOrgs, "acme")
+		create(ctx, operator, "acme", organization)
+		acme := waitReady(ctx, operator, "acme")
 		expectAtHome(ctx, operator, acme.Spec.Cluster)
 
+		// kcp lets no service account create Workspaces outside its home, not even where it is the administrator.
+		By("making a service account in the organization, which creates the account")
 		inAcme := kcptest.In(operator, orgs.path+":acme")
-		create(ctx, inAcme, "alpha", account)
-		alpha := waitReady(ctx, inAcme, "alpha")
-		expectAtHome(ctx, operator, alpha.Spec.Cluster)
+		accounts, err := kcptest.ServiceAccount(ctx, inAcme, "default", "accounts")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(kcptest.Grant(ctx, inAcme, kcptest.ServiceAccountSubject("default", "accounts"), kcptest.CreatorRules()...)).To(Succeed())
+		Expect(kcptest.Grant(ctx, orgs.admin(), kcptest.Group("system:authenticated"), kcptest.UseTypesRule(), kcptest.AccessRule())).To(Succeed())
+		create(ctx, accounts, "alpha", account)
+		alpha := waitReady(ctx, accounts, "alpha")
+		expectAtHome(ctx, accounts, alpha.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 })
