@@ -8,6 +8,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,11 +21,13 @@ const healedAtAnnotation = "healed.warrantgate.dev/at"
 
 const (
 	// readyTime is how long a logical cluster may take to be Ready once it has been healed.
-	readyTime = time.Minute
+	readyTime = 30 * time.Second
 	// awakenAtOnce bounds for how many is waited at the same time. What takes long is kcp's part, so they are more than are
 	// healed at the same time.
 	awakenAtOnce = 64
 )
+
+var awakenSlots = semaphore.NewWeighted(awakenAtOnce)
 
 // readyPoll asks ever more seldom: where many are healed, kcp takes seconds for each, and is busy as it is.
 var readyPoll = wait.Backoff{Duration: stepPoll, Factor: 1.5, Jitter: 0.1, Steps: 9} // to two seconds, and on so
@@ -33,6 +36,10 @@ var readyPoll = wait.Backoff{Duration: stepPoll, Factor: 1.5, Jitter: 0.1, Steps
 // before v0.32 asks from the Workspace's side only, and ever more seldom: after a fifth of its age, up to ten minutes. A
 // failure delays what the Workspace shows, and nothing else.
 func (h *Healer) awaken(ctx context.Context, cluster logicalcluster.Name) {
+	if awakenSlots.Acquire(ctx, 1) != nil {
+		return // ctx has ended
+	}
+	defer awakenSlots.Release(1)
 	err := h.tryAwaken(ctx, cluster)
 	if err != nil && ctx.Err() == nil {
 		logf.FromContext(ctx).Info("kcp was not made to look at a Workspace that was healed; it does by itself within ten minutes",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -40,6 +41,9 @@ type Repair struct {
 	Limiter *rate.Limiter
 	// Skip tells which workspaces are not looked into. May be nil.
 	Skip func(*tenancyv1alpha1.Workspace) bool
+
+	// awakening are those who have healed and wait for kcp. Nothing else waits for them: what is healed may lack something else.
+	awakening sync.WaitGroup
 }
 
 // Repaired is what became of a Workspace, or why nothing could.
@@ -53,7 +57,9 @@ type Repaired struct {
 // The error is about what could not be looked at.
 func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
 	stuck := r.Finder.Workspaces(ctx, corev1alpha1.LogicalClusterPhaseInitializing, time.Now().Add(-r.After))
-	return errors.Join(r.heal(ctx, stuck, each), r.passReady(ctx, each))
+	err := errors.Join(r.heal(ctx, stuck, each), r.passReady(ctx, each))
+	r.awakening.Wait()
+	return err
 }
 
 // passReady goes over the workspaces that are Ready only.
@@ -62,9 +68,8 @@ func (r *Repair) passReady(ctx context.Context, each func(Repaired)) error {
 }
 
 func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Workspace, error], each func(Repaired)) error {
-	var group, awakening errgroup.Group
+	var group errgroup.Group
 	group.SetLimit(atOnce)
-	awakening.SetLimit(awakenAtOnce)
 	var errs []error
 	for ws, err := range found {
 		if err != nil {
@@ -83,15 +88,12 @@ func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Work
 				each(Repaired{Workspace: ws, Result: result, Err: err})
 			}
 			if result.Outcome == Healed && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing {
-				awakening.Go(func() error {
-					r.Healer.awaken(ctx, result.Cluster)
-					return nil
-				})
+				r.awakening.Go(func() { r.Healer.awaken(ctx, result.Cluster) })
 			}
 			return nil
 		})
 	}
-	_, _ = group.Wait(), awakening.Wait() // the errors have been told
+	_ = group.Wait() // the errors have been told
 	return errors.Join(errs...)
 }
 
