@@ -71,7 +71,7 @@ type Writer interface {
 // Recorder takes Events off the path of requests.
 type Recorder struct {
 	writer     Writer
-	queue      chan Event
+	queue      chan *Event // pointers, because a queue holds the room for all that it may ever hold
 	permitted  atomic.Bool
 	correlator *record.EventCorrelator
 }
@@ -80,7 +80,7 @@ type Recorder struct {
 func NewRecorder(writer Writer) *Recorder {
 	return &Recorder{
 		writer:     writer,
-		queue:      make(chan Event, queueLength),
+		queue:      make(chan *Event, queueLength),
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
 	}
 }
@@ -93,7 +93,7 @@ func (r *Recorder) Record(event Event) {
 		return
 	}
 	select {
-	case r.queue <- event:
+	case r.queue <- &event:
 	default:
 		count(outcomeDropped)
 	}
@@ -111,7 +111,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case event := <-r.queue:
-			r.write(writes, event)
+			r.write(writes, *event)
 		case <-ctx.Done():
 		}
 	}
@@ -148,7 +148,7 @@ func (r *Recorder) drain(ctx context.Context) {
 	for {
 		select {
 		case event := <-r.queue:
-			r.write(ctx, event)
+			r.write(ctx, *event)
 		default:
 			return
 		}
