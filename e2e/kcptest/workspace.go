@@ -50,6 +50,30 @@ func WithAnnotation(key, value string) WorkspaceOption {
 	}
 }
 
+// CreateWorkspaceType creates a WorkspaceType in the workspace of admin, which is at path, waits until kcp has noticed, and
+// returns the option by which workspaces are of it.
+func CreateWorkspaceType(ctx context.Context, admin *rest.Config, path string, wt *tenancyv1alpha1.WorkspaceType) (WorkspaceOption, error) {
+	c, err := NewClient(admin)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Create(ctx, wt); err != nil {
+		return nil, fmt.Errorf("create workspace type %s: %w", wt.Name, err)
+	}
+	ofType := OfType(path, wt.Name)
+	var last error
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
+		ofType(ws)
+		last = c.Create(ctx, ws, client.DryRunAll)
+		return last == nil, nil
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("wait until kcp has noticed workspace type %s: %w", wt.Name, err), last)
+	}
+	return ofType, nil
+}
+
 // CreateWorkspace creates a Workspace in the cluster, and as the user, of config. It does not wait.
 func CreateWorkspace(ctx context.Context, config *rest.Config, name string, options ...WorkspaceOption) (*tenancyv1alpha1.Workspace, error) {
 	c, err := NewClient(config)

@@ -51,15 +51,8 @@ func (p place) globalName() string { return "system:kcp:serviceaccount:" + p.clu
 // workspaceType makes a WorkspaceType here, and waits until kcp has noticed.
 func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceType) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	admin, err := kcptest.NewClient(p.admin())
+	ofType, err := kcptest.CreateWorkspaceType(ctx, p.admin(), p.path, wt)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(admin.Create(ctx, wt)).To(Succeed())
-	ofType := kcptest.OfType(p.path, wt.Name)
-	Eventually(ctx, func() error {
-		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
-		ofType(ws)
-		return admin.Create(ctx, ws, client.DryRunAll)
-	}).Should(Succeed())
 	return ofType
 }
 

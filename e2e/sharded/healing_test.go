@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/kcptest"
 )
@@ -156,20 +155,13 @@ repair: {after: 2s}
 // extendingType makes a WorkspaceType that extends warranted, and waits until kcp has noticed.
 func (p place) extendingType(ctx context.Context) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	admin, err := kcptest.NewClient(p.admin())
-	Expect(err).NotTo(HaveOccurred())
-	Expect(admin.Create(ctx, &tenancyv1alpha1.WorkspaceType{
+	ofType, err := kcptest.CreateWorkspaceType(ctx, p.admin(), p.path, &tenancyv1alpha1.WorkspaceType{
 		ObjectMeta: metav1.ObjectMeta{Name: "extending"},
 		Spec: tenancyv1alpha1.WorkspaceTypeSpec{Extend: tenancyv1alpha1.WorkspaceTypeExtension{
 			With: []tenancyv1alpha1.WorkspaceTypeReference{{Path: "root", Name: "universal"}, {Path: "root", Name: "warranted"}},
 		}},
-	})).To(Succeed())
-	ofType := kcptest.OfType(p.path, "extending")
-	Eventually(ctx, func() error {
-		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
-		ofType(ws)
-		return admin.Create(ctx, ws, client.DryRunAll)
-	}).Should(Succeed())
+	})
+	Expect(err).NotTo(HaveOccurred())
 	return ofType
 }
 

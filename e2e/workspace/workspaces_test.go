@@ -102,13 +102,8 @@ func (p place) heldType(ctx context.Context) kcptest.WorkspaceOption {
 // workspaceType makes a WorkspaceType here, and waits until kcp has noticed. Whoever may create workspaces here may use it.
 func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceType) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	Expect(p.client().Create(ctx, wt)).To(Succeed())
-	ofType := kcptest.OfType(p.path, wt.Name)
-	Eventually(ctx, func() error {
-		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
-		ofType(ws)
-		return p.client().Create(ctx, ws, client.DryRunAll)
-	}).Should(Succeed())
+	ofType, err := kcptest.CreateWorkspaceType(ctx, p.admin(), p.path, wt)
+	Expect(err).NotTo(HaveOccurred())
 	return ofType
 }
 
