@@ -10,17 +10,22 @@ E2E_ARGS         ?=
 # The race detector needs a C compiler; without one the tests run without it.
 RACE             ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
-BIN         := $(CURDIR)/bin
-SERVERS_KCP := e2e/servers/kcp
-TOOLS_MOD   := .ci/tools.mod
+BIN                := $(CURDIR)/bin
+SERVERS_KCP        := e2e/servers/kcp
+SERVERS_KUBERNETES := e2e/servers/kubernetes
+TOOLS_MOD          := .ci/tools.mod
 
 # The end-to-end suites, the demo and the benchmark run against this kcp: one built elsewhere if TEST_ASSET_KCP names it,
-# else the one that e2e/servers/kcp/go.mod pins. The same holds for what a kcp of several shards needs besides.
-KCP           := $(abspath $(or $(strip $(TEST_ASSET_KCP)),bin/kcp))
-FRONT_PROXY   := $(abspath $(or $(strip $(TEST_ASSET_KCP_FRONT_PROXY)),bin/kcp-front-proxy))
-CACHE_SERVER  := $(abspath $(or $(strip $(TEST_ASSET_CACHE_SERVER)),bin/cache-server))
-KCP_BUILT     := $(if $(strip $(TEST_ASSET_KCP)),,bin/kcp)
-SHARDED_BUILT := $(if $(strip $(TEST_ASSET_KCP_FRONT_PROXY)),,bin/kcp-front-proxy) $(if $(strip $(TEST_ASSET_CACHE_SERVER)),,bin/cache-server)
+# else the one that e2e/servers/kcp/go.mod pins. The same holds for what a kcp of several shards needs besides, and for a
+# Kubernetes, which e2e/servers/kubernetes/go.mod pins.
+KCP              := $(abspath $(or $(strip $(TEST_ASSET_KCP)),bin/kcp))
+FRONT_PROXY      := $(abspath $(or $(strip $(TEST_ASSET_KCP_FRONT_PROXY)),bin/kcp-front-proxy))
+CACHE_SERVER     := $(abspath $(or $(strip $(TEST_ASSET_CACHE_SERVER)),bin/cache-server))
+KUBE_APISERVER   := $(abspath $(or $(strip $(TEST_ASSET_KUBE_APISERVER)),bin/kube-apiserver))
+ETCD             := $(abspath $(or $(strip $(TEST_ASSET_ETCD)),bin/etcd))
+KCP_BUILT        := $(if $(strip $(TEST_ASSET_KCP)),,bin/kcp)
+SHARDED_BUILT    := $(if $(strip $(TEST_ASSET_KCP_FRONT_PROXY)),,bin/kcp-front-proxy) $(if $(strip $(TEST_ASSET_CACHE_SERVER)),,bin/cache-server)
+KUBERNETES_BUILT := $(if $(strip $(TEST_ASSET_KUBE_APISERVER)),,bin/kube-apiserver) $(if $(strip $(TEST_ASSET_ETCD)),,bin/etcd)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -55,6 +60,7 @@ e2e: build servers ## Run the end-to-end suites on real servers
 lint: bin/golangci-lint ## Check style, imports and that the modules are tidy
 	bin/golangci-lint run ./...
 	cd $(SERVERS_KCP) && $(GO) vet -mod=readonly ./effectiveusers
+	cd $(SERVERS_KUBERNETES) && $(GO) list -mod=readonly -deps k8s.io/kubernetes/cmd/kube-apiserver go.etcd.io/etcd/server/v3 >/dev/null
 	$(GO) mod tidy -diff
 
 .PHONY: bench
@@ -70,7 +76,7 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	done
 
 .PHONY: servers
-servers: $(KCP_BUILT) $(SHARDED_BUILT) bin/kcp-effective-users ## Build the servers that the end-to-end suites run on
+servers: $(KCP_BUILT) $(SHARDED_BUILT) bin/kcp-effective-users $(KUBERNETES_BUILT) ## Build the servers that the end-to-end suites run on
 
 .PHONY: image
 image: ## Build the container image IMAGE
@@ -81,12 +87,14 @@ image: ## Build the container image IMAGE
 	$(CONTAINER_ENGINE) build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
 
 .PHONY: clean
-clean: ## Remove what was built, but keep kcp's own programs and bin/golangci-lint, which take minutes to build
+clean: ## Remove what was built, but keep the programs of others, which take minutes to build
 	rm -rf dist bin/warrantgate bin/kcp-effective-users
 
 demo e2e bench: export TEST_ASSET_KCP := $(KCP)
 demo e2e bench: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
 demo e2e bench: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
+demo e2e bench: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
+demo e2e bench: export TEST_ASSET_ETCD := $(ETCD)
 demo e2e bench: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
 demo e2e bench: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
 
@@ -96,6 +104,15 @@ bin/kcp bin/kcp-front-proxy bin/cache-server: $(SERVERS_KCP)/go.mod $(SERVERS_KC
 
 bin/kcp-effective-users: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum $(wildcard $(SERVERS_KCP)/effectiveusers/*.go)
 	cd $(SERVERS_KCP) && $(GO) build -mod=readonly -o $(BIN)/kcp-effective-users ./effectiveusers
+
+# Kubernetes takes its version from the linker. The version of the module is the one that is meant.
+bin/kube-apiserver: $(SERVERS_KUBERNETES)/go.mod $(SERVERS_KUBERNETES)/go.sum
+	cd $(SERVERS_KUBERNETES) && $(GO) build -mod=readonly -o $(BIN)/$(@F) \
+		-ldflags "-X k8s.io/component-base/version.gitVersion=$$($(GO) list -mod=readonly -m -f '{{.Version}}' k8s.io/kubernetes)" \
+		k8s.io/kubernetes/cmd/kube-apiserver
+
+bin/etcd: $(SERVERS_KUBERNETES)/go.mod $(SERVERS_KUBERNETES)/go.sum
+	cd $(SERVERS_KUBERNETES) && $(GO) build -mod=readonly -o $(BIN)/$(@F) go.etcd.io/etcd/server/v3
 
 bin/golangci-lint: $(TOOLS_MOD) $(TOOLS_MOD:.mod=.sum)
 	$(GO) build -modfile=$(TOOLS_MOD) -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -33,7 +33,8 @@ const (
 	Denied Decision = ""
 	// Allowed lets the request pass, with the patches of the answer.
 	Allowed Decision = "allowed"
-	// Warned lets the request pass and says what the gate would have done. Only the mode Warn leads here.
+	// Warned lets the request pass and says what the gate would have done, or that it could not judge: in the mode Warn,
+	// or where a gate is configured to let pass what it cannot judge.
 	Warned Decision = "warned"
 	// Undecided refuses the request because no verdict could be found, as 503: trying again may help.
 	Undecided Decision = "error"
@@ -54,6 +55,10 @@ type Answer struct {
 	Reason string
 	// Message is for the person who sent the request: what was refused, why, which identity, what to do.
 	Message string
+	// Field is the path of the field that a refusal is about, "" if it is about the object. For status causes.
+	Field string
+	// Causes are further status causes, for controllers that act on a refusal.
+	Causes []metav1.StatusCause
 	// Patches change the object. Only a mutating gate has them.
 	Patches []jsonpatch.JsonPatchOperation
 	// Events are recorded unless the request is a dry run.
@@ -102,6 +107,8 @@ func (h *handler) Handle(ctx context.Context, request admission.Request) admissi
 	if h.mode == v1alpha1.Warn && (decision != Allowed || len(answer.Patches) > 0) {
 		decision, answer.Patches = Warned, nil
 		warning = fmt.Sprintf("%s (mode Warn, nothing was changed or refused): %s", answer.Reason, answer.Message)
+	} else if decision == Warned {
+		warning = answer.Reason + ": " + answer.Message
 	}
 	if request.DryRun == nil || !*request.DryRun {
 		for _, event := range answer.Events {
@@ -155,7 +162,9 @@ func (h *handler) review(ctx context.Context, request admission.Request) (answer
 		}
 	}()
 	answer = h.gate.Review(ctx, request)
-	if ctx.Err() != nil && answer.Decision != Denied {
+	// A refusal still is one, and a gate that could not judge says more about it than that time is up. But an approval may
+	// rest on half a look.
+	if ctx.Err() != nil && answer.Decision == Allowed {
 		return Answer{Decision: Undecided, Reason: "Deadline", Message: "no verdict was found in time; try again"}
 	}
 	return answer
@@ -204,9 +213,10 @@ func setPatch(response *admission.Response, operations []jsonpatch.JsonPatchOper
 
 func status(code int32, reason metav1.StatusReason, answer Answer) *metav1.Status {
 	message := shortLine(answer.Message, maxMessageBytes)
+	cause := metav1.StatusCause{Type: metav1.CauseType(answer.Reason), Message: message, Field: answer.Field}
 	return &metav1.Status{
 		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
-		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(answer.Reason), Message: message}}},
+		Details: &metav1.StatusDetails{Causes: append([]metav1.StatusCause{cause}, answer.Causes...)},
 	}
 }
 

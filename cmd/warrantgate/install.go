@@ -22,6 +22,7 @@ import (
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
 
@@ -41,13 +42,44 @@ func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.shardContext, "shard-context", "", "context in the shard kubeconfigs (default their current one)")
 }
 
-type installOptions struct {
-	kcpTarget
+// serverOptions say what is registered: which gates, and where the API server reaches them.
+type serverOptions struct {
 	config string
 	url    string
 	caFile string
 	user   string
 	dryRun bool
+}
+
+func (o *serverOptions) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates that are Off are not registered")
+	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which the API server reaches serve (required)")
+	flags.StringVar(&o.caFile, "ca-file", "", "certificate authority of serve's certificate, in PEM (required)")
+	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
+	for _, required := range []string{"url", "ca-file"} {
+		if err := cmd.MarkFlagRequired(required); err != nil {
+			panic(err) // a flag that is not defined above
+		}
+	}
+}
+
+func (o serverOptions) load() (v1alpha1.GateConfiguration, webhooks.Server, error) {
+	config, err := v1alpha1.Load(o.config)
+	if err != nil {
+		return config, webhooks.Server{}, err
+	}
+	if err := validateURL(o.url); err != nil {
+		return config, webhooks.Server{}, err
+	}
+	caBundle, err := readCABundle(o.caFile)
+	return config, webhooks.Server{URL: o.url, CABundle: caBundle}, err
+}
+
+type installOptions struct {
+	kcpTarget
+	serverOptions
 }
 
 func newInstallCommand() *cobra.Command {
@@ -57,7 +89,7 @@ func newInstallCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newInstallKCPCommand())
+	cmd.AddCommand(newInstallKCPCommand(), newInstallKubernetesCommand())
 	return cmd
 }
 
@@ -82,41 +114,24 @@ and no warrantgate answers, new workspaces of service accounts wait.`,
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	flags := cmd.Flags()
-	o.addFlags(flags)
-	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates that are Off are not registered")
-	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which kcp reaches serve (required)")
-	flags.StringVar(&o.caFile, "ca-file", "", "certificate authority of serve's certificate, in PEM (required)")
-	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
-	for _, required := range []string{"url", "ca-file"} {
-		if err := cmd.MarkFlagRequired(required); err != nil {
-			panic(err) // a flag that is not defined above
-		}
-	}
+	o.kcpTarget.addFlags(cmd.Flags())
+	o.serverOptions.addFlags(cmd)
 	return cmd
 }
 
 func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
-	config, err := v1alpha1.Load(o.config)
+	config, server, err := o.load()
 	if err != nil {
 		return err
 	}
-	if err := validateURL(o.url); err != nil {
-		return err
-	}
-	caBundle, err := readCABundle(o.caFile)
-	if err != nil {
-		return err
-	}
-	registration := workspace.Registration(o.url, caBundle, config.Workspace)
+	registration := workspace.Registration(server, config.Workspace)
 	roles := events.KCPRoles(o.user)
 	if config.Repair.Mode != v1alpha1.Off {
 		registration = append(registration, owner.RootObjects(o.user)...)
 		roles = append(roles, owner.ShardRoles(o.user)...)
 	}
 	if o.dryRun {
-		return printYAML(out, registration, roles)
+		return printYAML(out, part{"in workspace root", registration}, part{"in logical cluster system:admin of each shard", roles})
 	}
 	for i := range o.shardKubeconfigs { // the rights first: serve may be waiting for them
 		if err := o.inShard(i, func(c client.Client) error {
@@ -160,7 +175,7 @@ their owners.`,
 		},
 	}
 	target.addFlags(uninstallKCP.Flags())
-	cmd.AddCommand(uninstallKCP)
+	cmd.AddCommand(uninstallKCP, newUninstallKubernetesCommand())
 	return cmd
 }
 
@@ -200,7 +215,7 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 
 // registrable is all that may be registered in root, whatever the configuration is or was.
 func (kcpTarget) registrable() []client.Object {
-	return append(workspace.Registration("", nil, v1alpha1.Default().Workspace), owner.RootObjects("")...)
+	return append(workspace.Registration(webhooks.Server{}, v1alpha1.Default().Workspace), owner.RootObjects("")...)
 }
 
 // shardRegistrable is all that may be registered in system:admin of a shard.
@@ -272,14 +287,14 @@ func readCABundle(path string) ([]byte, error) {
 	return bundle, nil
 }
 
-func printYAML(out io.Writer, registration, roles []client.Object) error {
-	for _, part := range []struct {
-		comment string
-		objects []client.Object
-	}{
-		{"in workspace root", registration},
-		{"in logical cluster system:admin of each shard", roles},
-	} {
+// part is objects that belong into the same place.
+type part struct {
+	place   string
+	objects []client.Object
+}
+
+func printYAML(out io.Writer, parts ...part) error {
+	for _, part := range parts {
 		for _, object := range part.objects {
 			prepared, err := install.Prepare(object)
 			if err != nil {
@@ -289,7 +304,7 @@ func printYAML(out io.Writer, registration, roles []client.Object) error {
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(out, "---\n# %s\n%s", part.comment, document); err != nil {
+			if _, err := fmt.Fprintf(out, "---\n# %s\n%s", part.place, document); err != nil {
 				return err
 			}
 		}

@@ -33,7 +33,7 @@ func main() {
 func newCommand(out, errOut io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "warrantgate",
-		Short: "The gate that makes owners of kcp workspaces work, and keeps them honest",
+		Short: "The gate that keeps the identities that control planes act as right",
 		Long: `warrantgate sits at the gate of a control plane and asks of every object that names an identity: may this
 object act as the user it names?
 
@@ -41,7 +41,10 @@ On kcp it rewrites the owner of a workspace that a service account creates (or a
 foreign in it) into a warrant-backed identity, so that the workspace becomes Ready (kcp-dev/kcp#4038), and keeps
 the recorded owner from being forged.
 
-Start with: warrantgate install kcp --help`,
+On the API server of Cluster API objects it refuses a machine that names an instance which does not belong to the user
+whom its provider acts as, and a cluster that names a user whom its author may not act for.
+
+Start with: warrantgate install kcp --help, or warrantgate install kubernetes --help`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
@@ -52,6 +55,6 @@ Start with: warrantgate install kcp --help`,
 	root.SetOut(out)
 	root.SetErr(errOut)
 	root.AddCommand(newServeCommand(), newInstallCommand(), newUninstallCommand(), newRepairCommand(), newVersionCommand())
-	root.AddCommand(newExplainCommand())
+	root.AddCommand(newExplainCommand(), newAuditCommand())
 	return root
 }

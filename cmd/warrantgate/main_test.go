@@ -99,16 +99,19 @@ func commands(t *testing.T) map[string]*cobra.Command {
 
 func TestTheCommandsAreThese(t *testing.T) {
 	want := map[string]string{
-		"warrantgate":                   "The gate that makes owners of kcp workspaces work, and keeps them honest",
-		"warrantgate serve":             "Serve the admission webhooks and heal workspaces that hang",
-		"warrantgate explain":           "Say what is wrong with an object",
-		"warrantgate explain workspace": "Say why a workspace is not Ready, and what to do",
-		"warrantgate install":           "Register the gates with an API server",
-		"warrantgate install kcp":       "Register the workspace gates in root of a kcp",
-		"warrantgate uninstall":         "Take out what install made",
-		"warrantgate uninstall kcp":     "Take the workspace gates out of a kcp",
-		"warrantgate repair":            "Heal workspaces that hang because of their owner",
-		"warrantgate version":           "Print the version",
+		"warrantgate":                      "The gate that keeps the identities that control planes act as right",
+		"warrantgate serve":                "Serve the admission webhooks and heal workspaces that hang",
+		"warrantgate audit":                "Report machines that name somebody else's instance, and instances that no machine names",
+		"warrantgate install kubernetes":   "Register the gates on machines, clusters and controller managers with a Kubernetes API server",
+		"warrantgate uninstall kubernetes": "Take out what install kubernetes made",
+		"warrantgate explain":              "Say what is wrong with an object",
+		"warrantgate explain workspace":    "Say why a workspace is not Ready, and what to do",
+		"warrantgate install":              "Register the gates with an API server",
+		"warrantgate install kcp":          "Register the workspace gates in root of a kcp",
+		"warrantgate uninstall":            "Take out what install made",
+		"warrantgate uninstall kcp":        "Take the workspace gates out of a kcp",
+		"warrantgate repair":               "Heal workspaces that hang because of their owner",
+		"warrantgate version":              "Print the version",
 	}
 	got := map[string]string{}
 	for path, cmd := range commands(t) {

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -34,7 +35,10 @@ import (
 
 // serveOptions say where things are. What the gates decide is in the configuration file.
 type serveOptions struct {
+	cloudFlags
 	config         string
+	kubeconfig     string
+	leaseNamespace string
 	kcpKubeconfig  string
 	lcKubeconfig   string
 	webhookAddress string
@@ -54,10 +58,16 @@ func newServeCommand() *cobra.Command {
 		Long: `Serve the admission webhooks over TLS, with /healthz, /readyz and Prometheus metrics on addresses of their own.
 
 The certificate is read again when its files change. On SIGTERM, admissions under way are finished first.
-serve needs no administrator: for Events it acts as the user that "warrantgate install kcp --user" was given. With
---logical-cluster-kubeconfig it also heals workspaces that hang because of their owner; of several replicas one does.`,
-		Example: `  warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kcp-kubeconfig=warrantgate.kubeconfig`,
-		Args:    cobra.NoArgs,
+serve needs no administrator: for Events it acts as the user that "warrantgate install --user" was given. With
+--logical-cluster-kubeconfig it also heals workspaces that hang because of their owner; of several replicas one does.
+
+With --kubeconfig it serves the gates on machines, clusters and controller managers of a Kubernetes API server, and audits
+the machines that are there already. What it needs to ask CloudSigma is said by flags, or by the environment that
+CloudSigma's own controllers have.`,
+		Example: `  warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kcp-kubeconfig=warrantgate.kubeconfig
+  warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kubeconfig=warrantgate.kubeconfig \
+    --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.ErrOrStderr())
 		},
@@ -67,6 +77,9 @@ serve needs no administrator: for Events it acts as the user that "warrantgate i
 	flags.StringVar(&o.kcpKubeconfig, "kcp-kubeconfig", "", "kubeconfig for kcp, to write Events and see workspaces as; without it Events and the repair are off")
 	flags.StringVar(&o.lcKubeconfig, "logical-cluster-kubeconfig", "",
 		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write the owners of LogicalClusters as; without it the repair is off")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the API server of the machines; without it the gates on machines are off")
+	flags.StringVar(&o.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease there by which one replica makes the audit")
+	o.addFlags(flags)
 	flags.StringVar(&o.webhookAddress, "webhook-address", ":9443", "address that the webhooks listen on, with TLS")
 	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address that /metrics listens on; 0 turns it off")
 	flags.StringVar(&o.healthAddress, "health-address", ":8081", "address that /healthz and /readyz listen on")
@@ -102,6 +115,10 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
+	gates, err := o.kubernetesGates(config, logger)
+	if err != nil {
+		return err
+	}
 	host, port, err := splitAddress(o.webhookAddress)
 	if err != nil {
 		return fmt.Errorf("--webhook-address: %w", err)
@@ -111,13 +128,10 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 		return fmt.Errorf("read the serving certificate (--tls-cert-file, --tls-private-key-file): %w", err)
 	}
 	webhookServer := newWebhookServer(webhook.Options{Host: host, Port: port}, certificates, config, recorder)
-	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: uncompressed}, nil, nil)
+	gates.register(webhookServer)
+	servers, err := o.servers(certificates, webhookServer, gates)
 	if err != nil {
-		return fmt.Errorf("metrics server: %w", err)
-	}
-	servers := []manager.Runnable{certificates, webhookServer, o.healthServer(webhookServer)}
-	if metricsServer != nil { // nil when it is turned off
-		servers = append(servers, metricsServer)
+		return err
 	}
 	repair, off, err := o.repairController(config, recorder)
 	if err != nil {
@@ -130,7 +144,42 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	}
 	logger.Info("starting", "version", version, "webhookAddress", o.webhookAddress,
 		"ownerRewrite", config.Workspace.OwnerRewrite.Mode, "ownerIntegrity", config.Workspace.OwnerIntegrity.Mode)
-	return runAll(ctx, servers, recorder)
+	recorders := []manager.Runnable{recorder}
+	if gates.recorder != nil {
+		recorders = append(recorders, gates.recorder)
+	}
+	return runAll(ctx, servers, recorders)
+}
+
+// servers returns all that runs until the end but the repair.
+func (o serveOptions) servers(
+	certificates *certwatcher.CertWatcher, webhookServer webhook.Server, gates kubernetesGates,
+) ([]manager.Runnable, error) {
+	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: uncompressed}, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("metrics server: %w", err)
+	}
+	ready := map[string]healthz.Checker{"webhooks": webhookServer.StartedChecker()}
+	if gates.objects != nil {
+		ready["objects"] = gates.synced
+	}
+	servers := append(gates.runnables, certificates, webhookServer, o.healthServer(ready)) //nolint:gocritic // gates are not used again
+	if metricsServer != nil {                                                              // nil when it is turned off
+		servers = append(servers, metricsServer)
+	}
+	return servers, nil
+}
+
+// kubernetesGates returns none where no kubeconfig was given.
+func (o serveOptions) kubernetesGates(config v1alpha1.GateConfiguration, logger logr.Logger) (kubernetesGates, error) {
+	if o.kubeconfig == "" {
+		return kubernetesGates{}, nil
+	}
+	kubernetes, err := loadKubeconfig(o.kubeconfig, "")
+	if err != nil {
+		return kubernetesGates{}, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return newKubernetesGates(kubernetes, config, o.cloudFlags, o.leaseNamespace, logger)
 }
 
 // uncompressed serves the metrics as they are, whatever the client accepts: a compressor holds more memory than all
@@ -144,20 +193,22 @@ func uncompressed(*rest.Config, *http.Client) (metricsserver.Filter, error) {
 	}, nil
 }
 
-// runAll runs until a server fails or ctx ends, and then until all have ended. The recorder ends last, because the
+// runAll runs until a server fails or ctx ends, and then until all have ended. The recorders end last, because the
 // admissions that a server finishes at shutdown have Events too.
-func runAll(ctx context.Context, servers []manager.Runnable, recorder manager.Runnable) error {
-	recorderCtx, stopRecorder := context.WithCancel(context.WithoutCancel(ctx))
-	recorded := make(chan error, 1)
-	go func() { recorded <- recorder.Start(recorderCtx) }()
-
+func runAll(ctx context.Context, servers, recorders []manager.Runnable) error {
+	recorderCtx, stopRecorders := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRecorders()
+	var recording errgroup.Group
+	for _, recorder := range recorders {
+		recording.Go(func() error { return recorder.Start(recorderCtx) })
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, server := range servers {
 		group.Go(func() error { return server.Start(ctx) })
 	}
 	err := group.Wait()
-	stopRecorder()
-	return errors.Join(err, <-recorded)
+	stopRecorders()
+	return errors.Join(err, recording.Wait())
 }
 
 func (o serveOptions) eventRecorder() (*events.Recorder, error) {
@@ -219,12 +270,12 @@ func newWebhookServer(
 	return server
 }
 
-// healthServer answers /healthz as long as the process lives, and /readyz once the webhooks listen with a certificate.
-func (o serveOptions) healthServer(webhookServer webhook.Server) manager.Runnable {
+// healthServer answers /healthz as long as the process lives, and /readyz once the checks pass.
+func (o serveOptions) healthServer(ready map[string]healthz.Checker) manager.Runnable {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]map[string]healthz.Checker{
 		"/healthz": {"ping": healthz.Ping},
-		"/readyz":  {"webhooks": webhookServer.StartedChecker()},
+		"/readyz":  ready,
 	} {
 		// Below each path is one for each check.
 		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})

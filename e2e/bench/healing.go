@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -73,7 +74,7 @@ func startHealing(ctx context.Context) (*healing, error) {
 }
 
 func (h *healing) prepare(ctx context.Context) (err error) {
-	if h.binary, err = kcptest.Asset(kcptest.WarrantgateEnv); err != nil {
+	if h.binary, err = asset.Path(asset.Warrantgate); err != nil {
 		return err
 	}
 	if h.reading, err = h.kcp.KubeconfigFile("reading", h.kcp.Person("root", kcptest.WarrantgateUser)); err != nil {

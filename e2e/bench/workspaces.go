@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -76,7 +77,7 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 
 func startKCP(ctx context.Context) (*kcptest.Server, error) {
 	progress("kcp starts")
-	binary, err := kcptest.Asset(kcptest.KCPEnv)
+	binary, err := asset.Path(asset.KCP)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func startKCP(ctx context.Context) (*kcptest.Server, error) {
 
 // startWarrantgate installs and starts warrantgate, and returns in how many milliseconds it was ready.
 func startWarrantgate(ctx context.Context, kcp *kcptest.Server) (*kcptest.Warrantgate, float64, error) {
-	binary, err := kcptest.Asset(kcptest.WarrantgateEnv)
+	binary, err := asset.Path(asset.Warrantgate)
 	if err != nil {
 		return nil, 0, err
 	}

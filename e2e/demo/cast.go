@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -35,7 +36,7 @@ type demo struct {
 // setUp starts kcp and makes one workspace with a service account and a person in it.
 func (d *demo) setUp(ctx context.Context) error {
 	heading("A kcp of its own, with embedded etcd")
-	binary, err := kcptest.Asset(kcptest.KCPEnv)
+	binary, err := asset.Path(asset.KCP)
 	if err != nil {
 		return err
 	}

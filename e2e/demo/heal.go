@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -13,7 +14,7 @@ func heal(ctx context.Context, d *demo) error {
 	if _, err := d.hanging(ctx); err != nil {
 		return err
 	}
-	binary, err := kcptest.Asset(kcptest.WarrantgateEnv)
+	binary, err := asset.Path(asset.Warrantgate)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
 func installAndServe(ctx context.Context, d *demo) error {
-	binary, err := kcptest.Asset(kcptest.WarrantgateEnv)
+	binary, err := asset.Path(asset.Warrantgate)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -37,9 +38,9 @@ func TestExplain(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	kcpBinary, err := kcptest.Asset(kcptest.KCPEnv)
+	kcpBinary, err := asset.Path(asset.KCP)
 	Expect(err).NotTo(HaveOccurred())
-	binary, err = kcptest.Asset(kcptest.WarrantgateEnv)
+	binary, err = asset.Path(asset.Warrantgate)
 	Expect(err).NotTo(HaveOccurred())
 	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: kcpBinary})
 	Expect(err).NotTo(HaveOccurred())

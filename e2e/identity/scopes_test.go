@@ -15,6 +15,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/identity/identitytest"
 )
@@ -137,9 +138,9 @@ func countedBefore(now identity.Owner, before []identity.Owner) bool {
 // startOracle starts the program that asks kcp's own code.
 func startOracle(t *testing.T) func(question) answer {
 	t.Helper()
-	path := os.Getenv("TEST_ASSET_EFFECTIVE_USERS")
-	if path == "" {
-		t.Fatal("TEST_ASSET_EFFECTIVE_USERS is not set: run make e2e, which builds it")
+	path, err := asset.Path(asset.EffectiveUsers)
+	if err != nil {
+		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path)
 	cmd.Stderr = os.Stderr

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -133,7 +134,7 @@ func planned(ctx context.Context, w *kcptest.Warrantgate) []*unstructured.Unstru
 // runInstall runs install without the shard's kubeconfig, and returns what it prints.
 func runInstall(ctx context.Context, w *kcptest.Warrantgate, args ...string) string {
 	GinkgoHelper()
-	binary, err := kcptest.Asset(kcptest.WarrantgateEnv)
+	binary, err := asset.Path(asset.Warrantgate)
 	Expect(err).NotTo(HaveOccurred())
 	output, err := exec.CommandContext(ctx, binary, append([]string{
 		"install", "kcp", "--kubeconfig=" + kcp.AdminKubeconfig(), "--context=root", "--url=" + w.URL(), "--ca-file=" + w.CAFile(),

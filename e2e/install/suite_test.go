@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -48,7 +49,7 @@ func TestInstall(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	binary, err := kcptest.Asset(kcptest.KCPEnv)
+	binary, err := asset.Path(asset.KCP)
 	Expect(err).NotTo(HaveOccurred())
 	dir := GinkgoT().TempDir()
 	auditLog = filepath.Join(dir, "audit.log")
@@ -75,7 +76,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // serve starts a warrantgate with a configuration, which nothing asks before it is installed, and takes it out of kcp again when the story has been told.
 func serve(ctx context.Context, configuration string, args ...string) *kcptest.Warrantgate {
 	GinkgoHelper()
-	binary, err := kcptest.Asset(kcptest.WarrantgateEnv)
+	binary, err := asset.Path(asset.Warrantgate)
 	Expect(err).NotTo(HaveOccurred())
 	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary, Configuration: configuration, Args: args})
 	Expect(err).NotTo(HaveOccurred())

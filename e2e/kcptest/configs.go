@@ -1,17 +1,19 @@
 package kcptest
 
 import (
-	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"warrantgate.dev/e2e/access"
 )
+
+// dialTimeout is how long an OwnConnection may take to come about.
+const dialTimeout = 15 * time.Second
 
 // Admin is an administrator of all workspaces: kcp-admin, of group system:kcp:admin. The cluster is a path such as
 // "root:provider" or the name of a logical cluster.
@@ -39,18 +41,18 @@ func as(who *clientcmdapi.AuthInfo, config *rest.Config) *rest.Config {
 func (s *Server) Person(cluster, name string, groups ...string) *rest.Config {
 	pair := s.clientPair(name, groups...)
 	config := s.config(s.url, cluster)
-	config.CertData, config.KeyData = pair.certificate, pair.key
+	config.CertData, config.KeyData = pair.Certificate, pair.Key
 	return config
 }
 
-func (s *Server) clientPair(name string, groups ...string) keyPair {
+func (s *Server) clientPair(name string, groups ...string) access.KeyPair {
 	key := strings.Join(append([]string{name}, groups...), "\x00")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pair, known := s.persons[key]
 	if !known {
 		var err error
-		if pair, err = s.clientCA.clientPair(name, groups); err != nil {
+		if pair, err = s.clientCA.ClientPair(name, groups); err != nil {
 			panic(err) // only without randomness
 		}
 		s.persons[key] = pair
@@ -82,24 +84,12 @@ func In(config *rest.Config, cluster string) *rest.Config {
 // OwnConnection is the same user over a connection that nobody else uses; clients of one user share one otherwise.
 func OwnConnection(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Dial = (&net.Dialer{Timeout: gracePeriod}).DialContext // client-go shares connections of equal dialers only
+	config.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext // client-go shares connections of equal dialers only
 	return config
 }
 
 // KubeconfigFile writes a kubeconfig with one context, named name, into the server's directory.
 func (s *Server) KubeconfigFile(name string, config *rest.Config) (string, error) {
-	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: slices.Clone(config.CAData)}
-	kubeconfig.AuthInfos[name] = &clientcmdapi.AuthInfo{
-		ClientCertificateData: slices.Clone(config.CertData),
-		ClientKeyData:         slices.Clone(config.KeyData),
-		Token:                 config.BearerToken,
-	}
-	kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	kubeconfig.CurrentContext = name
 	path := filepath.Join(s.options.Dir, name+".kubeconfig")
-	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
-		return "", fmt.Errorf("write kubeconfig of %s: %w", name, err)
-	}
-	return path, os.Chmod(path, 0o600)
+	return path, access.WriteKubeconfig(path, name, config)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"strings"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,17 +25,17 @@ func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, erro
 
 // InstallOnly is Install without the wait, for configurations in which there is no gate to wait for.
 func (w *Warrantgate) InstallOnly(ctx context.Context, args ...string) (string, error) {
-	return w.run(ctx, append([]string{
+	return w.Run(ctx, append([]string{
 		"install", "kcp",
 		"--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root",
-		"--url=" + w.URL(), "--ca-file=" + w.caFile,
-		"--user=" + WarrantgateUser, "--config=" + w.configFile,
+		"--url=" + w.URL(), "--ca-file=" + w.CAFile(),
+		"--user=" + WarrantgateUser, "--config=" + w.ConfigFile(),
 	}, append(w.shardArgs(), args...)...)...)
 }
 
 // Uninstall runs "warrantgate uninstall kcp", waits until kcp has forgotten it, and returns what it printed.
 func (w *Warrantgate) Uninstall(ctx context.Context, args ...string) (string, error) {
-	output, err := w.run(ctx, append([]string{
+	output, err := w.Run(ctx, append([]string{
 		"uninstall", "kcp",
 		"--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root",
 	}, append(w.shardArgs(), args...)...)...)
@@ -54,14 +52,6 @@ func (w *Warrantgate) shardArgs() []string {
 		args = append(args, "--shard-kubeconfig="+kubeconfig)
 	}
 	return args
-}
-
-func (w *Warrantgate) run(ctx context.Context, args ...string) (string, error) {
-	output, err := exec.CommandContext(ctx, w.options.Binary, args...).CombinedOutput()
-	if err != nil {
-		return string(output), fmt.Errorf("warrantgate %s: %w\n%s", strings.Join(args, " "), err, output)
-	}
-	return string(output), nil
 }
 
 // waitGuarded waits until every shard of kcp guards, or no longer guards, warrantgate's annotations: an API server takes up

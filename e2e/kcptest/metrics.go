@@ -2,18 +2,11 @@ package kcptest
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"k8s.io/client-go/rest"
-)
 
-// Metric returns the sum of a counter or gauge over all series that carry the given labels, 0 where there is none.
-func (w *Warrantgate) Metric(ctx context.Context, name string, labels map[string]string) (float64, error) {
-	return metricAt(ctx, http.DefaultClient, "http://"+w.metricsAddress, name, labels)
-}
+	"warrantgate.dev/e2e/process"
+)
 
 // Metric returns the sum of a counter or gauge of kcp, of the root shard where there are several, as Warrantgate.Metric does.
 func (s *Server) Metric(ctx context.Context, name string, labels map[string]string) (float64, error) {
@@ -21,38 +14,5 @@ func (s *Server) Metric(ctx context.Context, name string, labels map[string]stri
 	if err != nil {
 		return 0, err
 	}
-	return metricAt(ctx, httpClient, s.shards[0].url, name, labels)
-}
-
-func metricAt(ctx context.Context, httpClient *http.Client, url, name string, labels map[string]string) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	response, err := httpClient.Do(request)
-	if err != nil {
-		return 0, fmt.Errorf("read metrics: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("read metrics: %s", response.Status)
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(response.Body)
-	if err != nil {
-		return 0, fmt.Errorf("read metrics: %w", err)
-	}
-	sum := 0.0
-	for _, metric := range families[name].GetMetric() {
-		found := 0
-		for _, label := range metric.GetLabel() {
-			if value, asked := labels[label.GetName()]; asked && value == label.GetValue() {
-				found++
-			}
-		}
-		if found == len(labels) {
-			sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
-		}
-	}
-	return sum, nil
+	return process.Metric(ctx, httpClient, s.shards[0].url, name, labels)
 }

@@ -2,10 +2,11 @@ package kcptest
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/process"
 )
 
 // program is one of the programs that a kcp consists of: a shard, the front-proxy, the cache server. It may be stopped and
@@ -20,7 +21,7 @@ type program struct {
 	binary  string
 	args    []string
 	// process is nil while it is meant to be down.
-	process *process
+	process *process.Process
 }
 
 // startNew starts the program without the data of an earlier attempt, which would hold on to the ports of that attempt.
@@ -32,14 +33,14 @@ func (p *program) startNew() error {
 }
 
 func (p *program) start() (err error) {
-	p.process, err = startProcess(p.name, p.logFile, p.binary, p.args...)
+	p.process, err = process.Start(process.Options{Name: p.name, LogFile: p.logFile, Binary: p.binary, Args: p.args})
 	return err
 }
 
 func (p *program) waitReady(ctx context.Context) error {
 	// Asked before its certificate is known.
 	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
-	return p.process.waitReady(ctx, p.url+"/readyz", config)
+	return p.process.WaitReady(ctx, p.url+"/readyz", config)
 }
 
 // stop may be called when the program does not run.
@@ -47,15 +48,15 @@ func (p *program) stop() error {
 	if p.process == nil {
 		return nil
 	}
-	process := p.process
+	running := p.process
 	p.process = nil
-	return process.stop()
+	return running.Stop()
 }
 
 // kill ends the program as a crash would, if it runs.
 func (p *program) kill() {
 	if p.process != nil {
-		p.process.kill()
+		p.process.Kill()
 		p.process = nil
 	}
 }
@@ -65,10 +66,5 @@ func (p *program) alive() error {
 	if p.process == nil {
 		return nil
 	}
-	select {
-	case <-p.process.ended:
-		return fmt.Errorf("%s ended: %w\n%s", p.name, p.process.exitError(), p.process.logTail())
-	default:
-		return nil
-	}
+	return p.process.Alive()
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,14 +20,21 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/access"
+	"warrantgate.dev/e2e/process"
 )
 
-// startAttempts is how often kcp is started when another process takes one of its ports in between.
-const startAttempts = 3
+const (
+	// pollInterval is how often an object is looked at.
+	pollInterval = 25 * time.Millisecond
+	// startAttempts is how often kcp is started when another process takes one of its ports in between.
+	startAttempts = 3
+)
 
 // Options say how to run kcp.
 type Options struct {
-	// Binary is the path of kcp; see Asset.
+	// Binary is the path of kcp; see package asset.
 	Binary string
 	// Dir is where the server keeps its data and its log. Default: a new temporary directory.
 	Dir string
@@ -41,7 +49,7 @@ type Server struct {
 	options Options
 	// url is where persons come in: at the shard or, where there are several, at the front-proxy.
 	url      string
-	clientCA *authority
+	clientCA *access.Authority
 	// servingCA is what the certificates of all its programs are verified with, in PEM.
 	servingCA         []byte
 	admin, shardAdmin *clientcmdapi.AuthInfo
@@ -54,7 +62,7 @@ type Server struct {
 	everywhere []string
 
 	mu      sync.Mutex
-	persons map[string]keyPair
+	persons map[string]access.KeyPair
 }
 
 // Start runs kcp and waits until it is ready.
@@ -71,7 +79,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 
 // newServer prepares what does not depend on ports: the directory, and the authority by which persons are known.
 func newServer(options Options) (*Server, error) {
-	options.Keep = options.Keep || os.Getenv(KeepEnv) != ""
+	options.Keep = options.Keep || os.Getenv(process.KeepEnv) != ""
 	if options.Dir == "" {
 		dir, err := os.MkdirTemp("", "kcptest-")
 		if err != nil {
@@ -79,12 +87,12 @@ func newServer(options Options) (*Server, error) {
 		}
 		options.Dir = dir
 	}
-	clientCA, err := newAuthority("kcptest-clients")
+	clientCA, err := access.NewAuthority("kcptest-clients")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: options, clientCA: clientCA, persons: map[string]keyPair{}}
-	return s, os.WriteFile(s.clientCAFile(), clientCA.pem(), 0o600)
+	s := &Server{options: options, clientCA: clientCA, persons: map[string]access.KeyPair{}}
+	return s, os.WriteFile(s.clientCAFile(), clientCA.PEM(), 0o600)
 }
 
 // launch starts the server, and again with other ports if another process takes one of them in between.
@@ -102,7 +110,7 @@ func (s *Server) launch(ctx context.Context, start func(context.Context) error) 
 }
 
 func (s *Server) start(ctx context.Context) error {
-	ports, err := freePorts(ctx, kcpPorts)
+	ports, err := process.FreePorts(ctx, kcpPorts)
 	if err != nil {
 		return err
 	}
@@ -147,7 +155,7 @@ func (s *Server) enter(ctx context.Context, kcp *program) error {
 func (s *Server) newProgram(name, binary string, port int, args ...string) *program {
 	dir := filepath.Join(s.options.Dir, name)
 	return &program{
-		name: name, url: "https://" + loopback(port), dir: dir, logFile: dir + ".log", binary: binary,
+		name: name, url: "https://" + process.Loopback(port), dir: dir, logFile: dir + ".log", binary: binary,
 		args: append(args, "--root-directory="+dir, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port)),
 	}
 }

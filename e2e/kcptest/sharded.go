@@ -12,6 +12,8 @@ import (
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/process"
 )
 
 // The shards of a Sharded.
@@ -24,7 +26,7 @@ const (
 
 // ShardedOptions say how to run a kcp of several shards.
 type ShardedOptions struct {
-	// KCP, FrontProxy and CacheServer are the paths of the binaries; see Asset.
+	// KCP, FrontProxy and CacheServer are the paths of the binaries; see package asset.
 	KCP, FrontProxy, CacheServer string
 	// Dir is where the programs keep their data and their logs. Default: a new temporary directory.
 	Dir string
@@ -59,7 +61,7 @@ func StartSharded(ctx context.Context, options ShardedOptions) (*Sharded, error)
 }
 
 func (s *Sharded) start(ctx context.Context) error {
-	ports, err := freePorts(ctx, 3*kcpPorts+1)
+	ports, err := process.FreePorts(ctx, 3*kcpPorts+1)
 	if err != nil {
 		return err
 	}
@@ -211,7 +213,7 @@ func (s *Sharded) StartShard(ctx context.Context, shard string) error {
 // SuspendCacheServer keeps the cache server from answering anybody, so that no shard learns of what is new on another, until
 // the function that it returns is called.
 func (s *Sharded) SuspendCacheServer() (resume func()) {
-	cache := s.programs[0].process.cmd.Process
+	cache := s.programs[0].process
 	_ = cache.Signal(syscall.SIGSTOP) // fails only if it has ended, which Alive tells
 	return func() { _ = cache.Signal(syscall.SIGCONT) }
 }

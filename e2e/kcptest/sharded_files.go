@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"warrantgate.dev/e2e/access"
 )
 
 // file is one of the files by which the programs of a sharded kcp know each other.
@@ -17,33 +19,33 @@ func (s *Sharded) writeCertificates() error {
 	if err := os.MkdirAll(s.file(""), 0o700); err != nil {
 		return err
 	}
-	servingCA, err := newAuthority("kcptest-serving")
+	servingCA, err := access.NewAuthority("kcptest-serving")
 	if err != nil {
 		return err
 	}
-	serving, err := servingCA.servingPair("kcp")
+	serving, err := servingCA.ServingPair("kcp")
 	if err != nil {
 		return err
 	}
-	requestHeaderCA, err := newAuthority("kcptest-requestheader")
+	requestHeaderCA, err := access.NewAuthority("kcptest-requestheader")
 	if err != nil {
 		return err
 	}
-	requestHeader, err := requestHeaderCA.clientPair("kcp-front-proxy", nil)
+	requestHeader, err := requestHeaderCA.ClientPair("kcp-front-proxy", nil)
 	if err != nil {
 		return err
 	}
 	// Only the key matters. The certificate is how its public half is given to kcp.
-	serviceAccount, err := servingCA.clientPair("kcptest-service-accounts", nil)
+	serviceAccount, err := servingCA.ClientPair("kcptest-service-accounts", nil)
 	if err != nil {
 		return err
 	}
-	s.servingCA = servingCA.pem()
+	s.servingCA = servingCA.PEM()
 	for name, content := range map[string][]byte{
-		"serving-ca.crt": servingCA.pem(), "serving.crt": serving.certificate, "serving.key": serving.key,
-		"requestheader-ca.crt": requestHeaderCA.pem(),
-		"requestheader.crt":    requestHeader.certificate, "requestheader.key": requestHeader.key,
-		"service-account.crt": serviceAccount.certificate, "service-account.key": serviceAccount.key,
+		"serving-ca.crt": servingCA.PEM(), "serving.crt": serving.Certificate, "serving.key": serving.Key,
+		"requestheader-ca.crt": requestHeaderCA.PEM(),
+		"requestheader.crt":    requestHeader.Certificate, "requestheader.key": requestHeader.Key,
+		"service-account.crt": serviceAccount.Certificate, "service-account.key": serviceAccount.Key,
 	} {
 		if err := os.WriteFile(s.file(name), content, 0o600); err != nil {
 			return err
@@ -85,7 +87,7 @@ func (s *Sharded) writeKubeconfigs(cache *program) error {
 // certified is a user whom every program knows by a client certificate.
 func (s *Sharded) certified(user, group string) *clientcmdapi.AuthInfo {
 	pair := s.clientPair(user, group)
-	return &clientcmdapi.AuthInfo{ClientCertificateData: pair.certificate, ClientKeyData: pair.key}
+	return &clientcmdapi.AuthInfo{ClientCertificateData: pair.Certificate, ClientKeyData: pair.Key}
 }
 
 // kubeconfig has a context for each of the servers, all for one user.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
@@ -23,6 +24,9 @@ const (
 	// CreatedByAnnotation tells who created a workspace whose owner warrantgate rewrote.
 	CreatedByAnnotation = "warrantgate.dev/created-by"
 )
+
+// describeTimeout is how long Describe may take.
+const describeTimeout = 15 * time.Second
 
 // WorkspaceOption changes a Workspace before it is created.
 type WorkspaceOption func(*tenancyv1alpha1.Workspace)
@@ -153,7 +157,7 @@ func WaitWorkspace(
 // Describe tells in which state a workspace is and why: phase, initializers, conditions, recorded owner, Events. What
 // cannot be read is said in its place.
 func Describe(ctx context.Context, config *rest.Config, name string) string {
-	ctx, cancel := context.WithTimeout(ctx, gracePeriod)
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	c, err := NewClient(config)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -58,9 +59,9 @@ func TestRepair(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	server, err := kcptest.Asset(kcptest.KCPEnv)
+	server, err := asset.Path(asset.KCP)
 	Expect(err).NotTo(HaveOccurred())
-	binary, err = kcptest.Asset(kcptest.WarrantgateEnv)
+	binary, err = asset.Path(asset.Warrantgate)
 	Expect(err).NotTo(HaveOccurred())
 	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: server})
 	Expect(err).NotTo(HaveOccurred())

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -41,11 +42,11 @@ func TestSharded(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	options := kcptest.ShardedOptions{}
 	for env, path := range map[string]*string{
-		kcptest.KCPEnv: &options.KCP, kcptest.FrontProxyEnv: &options.FrontProxy, kcptest.CacheServerEnv: &options.CacheServer,
-		kcptest.WarrantgateEnv: &binary,
+		asset.KCP: &options.KCP, asset.FrontProxy: &options.FrontProxy, asset.CacheServer: &options.CacheServer,
+		asset.Warrantgate: &binary,
 	} {
 		var err error
-		*path, err = kcptest.Asset(env)
+		*path, err = asset.Path(env)
 		Expect(err).NotTo(HaveOccurred())
 	}
 	var err error

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -17,7 +18,7 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 		home := newPlace(ctx, guarded)
 		writing, err := guarded.KubeconfigFile("writing", guarded.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 		Expect(err).NotTo(HaveOccurred())
-		binary, err := kcptest.Asset(kcptest.WarrantgateEnv)
+		binary, err := asset.Path(asset.Warrantgate)
 		Expect(err).NotTo(HaveOccurred())
 		// A replica that kcp does not call: its webhooks are registered nowhere.
 		initializing, err := kcptest.NewWarrantgate(ctx, guarded, kcptest.WarrantgateOptions{

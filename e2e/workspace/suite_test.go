@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 
+	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
 )
 
@@ -53,9 +54,9 @@ func TestWorkspaces(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	kcp, err := kcptest.Asset(kcptest.KCPEnv)
+	kcp, err := asset.Path(asset.KCP)
 	Expect(err).NotTo(HaveOccurred())
-	warrantgate, err := kcptest.Asset(kcptest.WarrantgateEnv)
+	warrantgate, err := asset.Path(asset.Warrantgate)
 	Expect(err).NotTo(HaveOccurred())
 
 	DeferCleanup(stopServers)

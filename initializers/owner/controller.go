@@ -3,9 +3,7 @@ package owner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"os"
 	"sync"
 	"time"
 
@@ -13,26 +11,20 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
-	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/flowcontrol"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/internal/preflight"
 )
 
 const (
 	// leaseName is the Lease, in namespace default of root, by which one of several replicas leads.
-	leaseName     = "warrantgate-repair"
-	leaseDuration = 15 * time.Second
-	renewDeadline = 10 * time.Second
-	retryPeriod   = 2 * time.Second
+	leaseName = "warrantgate-repair"
 
 	// longestInterval is the longest time between two looks at what hangs. They ask kcp only where the shards are.
 	longestInterval = 5 * time.Second
@@ -55,7 +47,7 @@ type Controller struct {
 	initializer *Initializer
 	checker     preflight.Checker
 	recorder    EventRecorder
-	lease       resourcelock.Interface
+	election    *leader.Election
 	backOff     *flowcontrol.Backoff
 }
 
@@ -66,11 +58,7 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 	if err != nil {
 		return nil, err
 	}
-	leases, err := coordinationv1client.NewForConfig(inRoot)
-	if err != nil {
-		return nil, fmt.Errorf("client for leases: %w", err)
-	}
-	host, err := os.Hostname()
+	election, err := leader.NewElection(inRoot, metav1.NamespaceDefault, leaseName)
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +68,9 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 	}
 	c := &Controller{
 		repair: repair, initializer: initializer, recorder: recorder,
-		checker: preflight.Checker{Client: repair.Healer.Workspaces},
-		lease: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: leaseName},
-			Client:     leases,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
-		},
-		backOff: flowcontrol.NewBackOffWithJitter(firstBackOff, longestBackOff, backOffJitter),
+		checker:  preflight.Checker{Client: repair.Healer.Workspaces},
+		election: election,
+		backOff:  flowcontrol.NewBackOffWithJitter(firstBackOff, longestBackOff, backOffJitter),
 	}
 	repair.Skip = c.skips
 	return c, nil
@@ -94,29 +78,7 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 
 // Start heals whenever this replica leads, until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
-	log := logf.FromContext(ctx).WithName("owner")
-	var leading sync.WaitGroup
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: c.lease, Name: leaseName, ReleaseOnCancel: true,
-		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				leading.Add(1)
-				defer leading.Done()
-				log.Info("this replica leads")
-				c.lead(logf.IntoContext(ctx, log))
-			},
-			OnStoppedLeading: func() { log.Info("this replica does not lead") },
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("elect a leader for the repair: %w", err)
-	}
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		elector.Run(ctx)
-		leading.Wait() // before this replica may lead again
-	}, retryPeriod)
-	return nil
+	return c.election.Run(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("owner")), c.lead)
 }
 
 // lead repairs and initializes until ctx ends. A failure of the one does not stop the other.
@@ -128,7 +90,7 @@ func (c *Controller) lead(ctx context.Context) {
 			if err := c.initializer.Start(ctx); err != nil {
 				logf.FromContext(ctx).Error(err, "the initializer failed; starting it again")
 			}
-		}, retryPeriod)
+		}, leader.RetryPeriod)
 	})
 	both.Wait()
 }

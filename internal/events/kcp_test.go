@@ -173,7 +173,7 @@ func TestKCPWriterWritesInTheLogicalClusterOfTheObject(t *testing.T) {
 
 func TestKCPWriterAsksRootForThePermission(t *testing.T) {
 	const asked = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":` +
-		`{"resourceAttributes":{"namespace":"default","verb":"create","version":"v1","resource":"events"}},"status":{"allowed":false}}` + "\n"
+		`{"resourceAttributes":{"verb":"create","version":"v1","resource":"events"}},"status":{"allowed":false}}` + "\n"
 	review := func(allowed bool) any {
 		return map[string]any{
 			"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "status": map[string]any{"allowed": allowed},

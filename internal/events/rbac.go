@@ -14,6 +14,10 @@ const roleName = "warrantgate-events"
 // shard's logical cluster system:admin: access to workspaces at all, and create and patch of events.
 func KCPRoles(username string) []client.Object {
 	return install.Role(roleName, install.User(username),
-		rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
-		rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}})
+		rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}, Rule())
+}
+
+// Rule is the right to write Events, and nothing else.
+func Rule() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}
 }

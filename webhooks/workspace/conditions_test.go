@@ -22,6 +22,7 @@ import (
 
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
 
@@ -332,7 +333,7 @@ func webhookConfigurations(t *testing.T) (
 // registered returns the one object of a type that is registered by default.
 func registered[T any](t *testing.T) T {
 	t.Helper()
-	for _, object := range workspace.Registration("https://warrantgate.example.com:9443", []byte("CA"), v1alpha1.Default().Workspace) {
+	for _, object := range workspace.Registration(webhooks.Server{URL: "https://warrantgate.example.com:9443", CABundle: []byte("CA")}, v1alpha1.Default().Workspace) {
 		if found, ok := object.(T); ok {
 			return found
 		}

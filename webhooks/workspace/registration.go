@@ -2,7 +2,7 @@ package workspace
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/kcp-dev/sdk/apis/tenancy"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
 )
 
 // Paths that the gates are served at.
@@ -20,103 +21,58 @@ const (
 	OwnerNoticePath    = "/workspace/owner-notice"
 )
 
-const (
-	configurationName = "warrantgate"
-	policyName        = "warrantgate-owner-integrity"
-	// timeoutSeconds is how long kcp waits for a verdict. A verdict is a matter of a millisecond, so whoever takes
-	// longer is not there.
-	timeoutSeconds = 3
-)
+// policyName is the name of the admission policy and of its binding.
+const policyName = "warrantgate-owner-integrity"
 
 // Registration returns what has to be in root for kcp to ask the gates: both webhook configurations, and the admission
-// policy that holds owner integrity by itself. url is where kcp reaches the gates, without a path; caBundle, in PEM,
-// is whom it trusts there. Gates that are off are left out.
-func Registration(url string, caBundle []byte, config v1alpha1.Workspace) []client.Object {
-	url = strings.TrimSuffix(url, "/")
-	connection := func(path string) admissionregistrationv1.WebhookClientConfig {
-		return admissionregistrationv1.WebhookClientConfig{URL: ptr.To(url + path), CABundle: caBundle}
-	}
-	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configurationName}}
-	mutating.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
-	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configurationName}}
-	validating.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"))
-
-	var objects []client.Object
+// policy that holds owner integrity by itself. Gates that are off are left out.
+func Registration(server webhooks.Server, config v1alpha1.Workspace) []client.Object {
+	var mutating, validating []webhooks.Hook
+	var policies []client.Object
 	if mode := config.OwnerRewrite.Mode; mode != v1alpha1.Off {
-		mutating.Webhooks = []admissionregistrationv1.MutatingWebhook{ownerRewriteWebhook(connection(OwnerRewritePath), mode)}
-		validating.Webhooks = append(validating.Webhooks, ownerNoticeWebhook(connection(OwnerNoticePath)))
-		objects = append(objects, mutating)
+		mutating = append(mutating, ownerRewriteHook(mode))
+		validating = append(validating, ownerNoticeHook())
 	}
 	if mode := config.OwnerIntegrity.Mode; mode != v1alpha1.Off {
-		validating.Webhooks = append(validating.Webhooks, ownerIntegrityWebhook(connection(OwnerIntegrityPath), mode))
-		objects = append(objects, integrityPolicy(mode), integrityBinding(mode))
+		validating = append(validating, ownerIntegrityHook(mode))
+		policies = append(policies, integrityPolicy(mode), integrityBinding(mode))
 	}
-	if len(validating.Webhooks) > 0 {
-		objects = append(objects, validating)
-	}
-	return objects
+	return slices.Concat(server.Registration(mutating, nil), policies, server.Registration(nil, validating))
 }
 
-// failurePolicy says what becomes of a request that no warrantgate judges. A gate that only warns must not refuse
-// anything by being away either, or it could not be tried out.
-func failurePolicy(mode v1alpha1.Mode) admissionregistrationv1.FailurePolicyType {
-	if mode == v1alpha1.Warn {
-		return admissionregistrationv1.Ignore
-	}
-	return admissionregistrationv1.Fail
-}
-
-func ownerRewriteWebhook(connection admissionregistrationv1.WebhookClientConfig, mode v1alpha1.Mode) admissionregistrationv1.MutatingWebhook {
-	return admissionregistrationv1.MutatingWebhook{
-		Name:         "owner-rewrite.warrantgate.dev",
-		ClientConfig: connection,
-		Rules:        workspaceRules(admissionregistrationv1.Update),
-		MatchPolicy:  ptr.To(admissionregistrationv1.Equivalent),
-		MatchConditions: []admissionregistrationv1.MatchCondition{
+func ownerRewriteHook(mode v1alpha1.Mode) webhooks.Hook {
+	return webhooks.Hook{
+		Name: "owner-rewrite.warrantgate.dev", Path: OwnerRewritePath, FailurePolicy: webhooks.FailurePolicy(mode),
+		Rules: workspaceRules(admissionregistrationv1.Update),
+		Conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
 			{Name: "not-a-conflict", Expression: celCurrent},
 			{Name: "owner-may-be-foreign", Expression: celForeign},
 		},
-		FailurePolicy:           ptr.To(failurePolicy(mode)),
-		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun),
-		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
-		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
-		AdmissionReviewVersions: []string{"v1"},
 	}
 }
 
-func ownerNoticeWebhook(connection admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.ValidatingWebhook {
-	return validatingWebhook("owner-notice.warrantgate.dev", connection, admissionregistrationv1.Ignore,
-		workspaceRules(admissionregistrationv1.Update),
-		admissionregistrationv1.MatchCondition{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
-		admissionregistrationv1.MatchCondition{Name: "not-a-conflict", Expression: celCurrent},
-		admissionregistrationv1.MatchCondition{Name: "owner-is-not-foreign", Expression: "!" + celForeign},
-		admissionregistrationv1.MatchCondition{Name: "owner-is-notable", Expression: celNotable},
-	)
+func ownerNoticeHook() webhooks.Hook {
+	return webhooks.Hook{
+		Name: "owner-notice.warrantgate.dev", Path: OwnerNoticePath, FailurePolicy: admissionregistrationv1.Ignore,
+		Rules: workspaceRules(admissionregistrationv1.Update),
+		Conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
+			{Name: "not-a-conflict", Expression: celCurrent},
+			{Name: "owner-is-not-foreign", Expression: "!" + celForeign},
+			{Name: "owner-is-notable", Expression: celNotable},
+		},
+	}
 }
 
-func ownerIntegrityWebhook(connection admissionregistrationv1.WebhookClientConfig, mode v1alpha1.Mode) admissionregistrationv1.ValidatingWebhook {
-	return validatingWebhook("owner-integrity.warrantgate.dev", connection, failurePolicy(mode),
-		workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update),
-		admissionregistrationv1.MatchCondition{Name: "not-by-the-system", Expression: celNotSystem},
-		admissionregistrationv1.MatchCondition{Name: "changes-what-is-guarded", Expression: "size(" + celChanged + ") > 0"},
-	)
-}
-
-func validatingWebhook(
-	name string, connection admissionregistrationv1.WebhookClientConfig, failurePolicy admissionregistrationv1.FailurePolicyType,
-	rules []admissionregistrationv1.RuleWithOperations, conditions ...admissionregistrationv1.MatchCondition,
-) admissionregistrationv1.ValidatingWebhook {
-	return admissionregistrationv1.ValidatingWebhook{
-		Name:                    name,
-		ClientConfig:            connection,
-		Rules:                   rules,
-		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
-		MatchConditions:         conditions,
-		FailurePolicy:           ptr.To(failurePolicy),
-		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun),
-		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
-		AdmissionReviewVersions: []string{"v1"},
+func ownerIntegrityHook(mode v1alpha1.Mode) webhooks.Hook {
+	return webhooks.Hook{
+		Name: "owner-integrity.warrantgate.dev", Path: OwnerIntegrityPath, FailurePolicy: webhooks.FailurePolicy(mode),
+		Rules: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update),
+		Conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "not-by-the-system", Expression: celNotSystem},
+			{Name: "changes-what-is-guarded", Expression: "size(" + celChanged + ") > 0"},
+		},
 	}
 }
 
@@ -136,7 +92,7 @@ func integrityPolicy(mode v1alpha1.Mode) client.Object {
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: policyName},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(failurePolicy(mode)),
+			FailurePolicy: ptr.To(webhooks.FailurePolicy(mode)),
 			MatchConstraints: &admissionregistrationv1.MatchResources{
 				MatchPolicy: ptr.To(admissionregistrationv1.Equivalent),
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
 
@@ -71,7 +72,7 @@ func TestPolicyActsAsItsModeSays(t *testing.T) {
 		config := v1alpha1.Default().Workspace
 		config.OwnerIntegrity.Mode = mode
 		var got []admissionregistrationv1.ValidationAction
-		for _, object := range workspace.Registration("https://h", nil, config) {
+		for _, object := range workspace.Registration(webhooks.Server{URL: "https://h"}, config) {
 			if binding, ok := object.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding); ok {
 				got = binding.Spec.ValidationActions
 			}
@@ -84,14 +85,14 @@ func TestPolicyActsAsItsModeSays(t *testing.T) {
 
 func TestGatesThatAreOffAreNotRegistered(t *testing.T) {
 	off := v1alpha1.Workspace{OwnerRewrite: v1alpha1.Gate{Mode: v1alpha1.Off}, OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Off}}
-	if objects := workspace.Registration("https://h", nil, off); len(objects) > 0 {
+	if objects := workspace.Registration(webhooks.Server{URL: "https://h"}, off); len(objects) > 0 {
 		t.Errorf("%d objects are registered", len(objects))
 	}
 }
 
 func TestGatesThatOnlyWarnRefuseNothingWhileAway(t *testing.T) {
 	warn := v1alpha1.Workspace{OwnerRewrite: v1alpha1.Gate{Mode: v1alpha1.Warn}, OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Warn}}
-	for _, object := range workspace.Registration("https://h", nil, warn) {
+	for _, object := range workspace.Registration(webhooks.Server{URL: "https://h"}, warn) {
 		policies := map[string]*admissionregistrationv1.FailurePolicyType{}
 		switch o := object.(type) {
 		case *admissionregistrationv1.MutatingWebhookConfiguration:

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -76,52 +74,4 @@ func Parse(raw []byte) (GateConfiguration, error) {
 // Policy returns the delegation policy in the terms of the domain.
 func (c GateConfiguration) Policy() identity.Policy {
 	return identity.Policy{Users: c.Delegation.KeepWarrants.Users, Groups: c.Delegation.KeepWarrants.Groups}
-}
-
-func setDefaults(config *GateConfiguration) {
-	for _, gate := range []*Gate{&config.Workspace.OwnerRewrite, &config.Workspace.OwnerIntegrity} {
-		if gate.Mode == "" {
-			gate.Mode = Enforce
-		}
-	}
-	if config.Repair.Mode == "" {
-		config.Repair.Mode = Enforce
-	}
-	if config.Repair.After.Duration == 0 {
-		config.Repair.After.Duration = time.Minute
-	}
-	if config.Repair.Rate == 0 {
-		config.Repair.Rate = 50
-	}
-}
-
-func validate(config GateConfiguration) field.ErrorList {
-	var errs field.ErrorList
-	if config.APIVersion != APIVersion {
-		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), config.APIVersion, []string{APIVersion}))
-	}
-	if config.Kind != Kind {
-		errs = append(errs, field.NotSupported(field.NewPath("kind"), config.Kind, []string{Kind}))
-	}
-	workspace := field.NewPath("workspace")
-	errs = append(errs, validateMode(config.Workspace.OwnerRewrite.Mode, workspace.Child("ownerRewrite"))...)
-	errs = append(errs, validateMode(config.Workspace.OwnerIntegrity.Mode, workspace.Child("ownerIntegrity"))...)
-	repair := field.NewPath("repair")
-	errs = append(errs, validateMode(config.Repair.Mode, repair)...)
-	if config.Repair.After.Duration < 0 {
-		errs = append(errs, field.Invalid(repair.Child("after"), config.Repair.After.Duration.String(), "must not be negative"))
-	}
-	if config.Repair.Rate < 0 {
-		errs = append(errs, field.Invalid(repair.Child("rate"), config.Repair.Rate, "must be at least 1"))
-	}
-	return append(errs, config.Policy().Validate(field.NewPath("delegation", "keepWarrants"))...)
-}
-
-func validateMode(mode Mode, at *field.Path) field.ErrorList {
-	switch mode {
-	case Enforce, Warn, Off:
-		return nil
-	default:
-		return field.ErrorList{field.NotSupported(at.Child("mode"), mode, []Mode{Enforce, Warn, Off})}
-	}
 }

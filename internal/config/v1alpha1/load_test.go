@@ -28,7 +28,21 @@ func configuration(modify ...func(*v1alpha1.GateConfiguration)) v1alpha1.GateCon
 			OwnerRewrite:   v1alpha1.Gate{Mode: v1alpha1.Enforce},
 			OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Enforce},
 		},
-		Repair: v1alpha1.Repair{Mode: v1alpha1.Enforce, After: metav1.Duration{Duration: time.Minute}, Rate: 50},
+		Repair:  v1alpha1.Repair{Mode: v1alpha1.Enforce, After: metav1.Duration{Duration: time.Minute}, Rate: 50},
+		Machine: v1alpha1.Machine{Mode: v1alpha1.Enforce, Unknown: v1alpha1.Refuse},
+		Cluster: v1alpha1.Cluster{Impersonation: v1alpha1.Gate{Mode: v1alpha1.Enforce}},
+		ControllerManager: v1alpha1.ControllerManager{
+			Mode: v1alpha1.Off, ClusterNameLabel: "cluster.x-k8s.io/cluster-name", Secret: "cloudsigma-impersonation",
+		},
+		Audit: v1alpha1.Audit{Mode: v1alpha1.Enforce, Interval: metav1.Duration{Duration: 10 * time.Minute}, Rate: 5},
+		CloudSigma: v1alpha1.CloudSigma{
+			API:                "https://{region}.cloudsigma.com/api/2.0/",
+			ServiceProviderAPI: "https://direct.{region}.cloudsigma.com/service_provider/api/v1/",
+			TokenPath:          "/realms/cloudsigma/protocol/openid-connect/token",
+			Flow:               v1alpha1.ServiceProvider,
+			Audience:           "service_provider_api",
+			Concurrency:        16,
+		},
 	}
 	for _, m := range modify {
 		m(&config)
@@ -45,6 +59,13 @@ func withModes(rewrite, integrity v1alpha1.Mode) func(*v1alpha1.GateConfiguratio
 func withRepair(mode v1alpha1.Mode, after time.Duration, rate int32) func(*v1alpha1.GateConfiguration) {
 	return func(c *v1alpha1.GateConfiguration) {
 		c.Repair = v1alpha1.Repair{Mode: mode, After: metav1.Duration{Duration: after}, Rate: rate}
+	}
+}
+
+func exampleMachine(kind, instanceIDPath, providerIDPath string) v1alpha1.MachineKind {
+	return v1alpha1.MachineKind{
+		Group: "infrastructure.example.com", Version: "v1", Kind: kind, Resource: strings.ToLower(kind) + "s",
+		InstanceIDPath: instanceIDPath, ProviderIDPath: providerIDPath, Provider: v1alpha1.ProviderCloudSigma,
 	}
 }
 
@@ -90,6 +111,42 @@ repair:
 			raw:  header + "workspace:\n  ownerRewrite:\n    mode: Off\n",
 			want: configuration(withModes(v1alpha1.Off, v1alpha1.Enforce)),
 		},
+		"everything about machines": {
+			raw: header + `machine:
+  mode: Warn
+  unknown: Admit
+  kinds:
+  - {group: infrastructure.example.com, version: v1, kind: ExampleMachine, resource: examplemachines, provider: cloudsigma}
+  - group: infrastructure.example.com
+    version: v1
+    kind: OtherMachine
+    resource: othermachines
+    instanceIDPath: status.vm.id
+    providerIDPath: spec.vm.providerID
+    provider: cloudsigma
+cluster: {impersonation: {mode: Off}}
+controllerManager:
+  selector: {matchLabels: {app: cloudsigma-ccm}}
+  container: ccm
+audit: {mode: Off, interval: 1h, rate: 1}
+cloudSigma:
+  regions: [zrh, next]
+  api: https://cloud.example.com/{region}/
+  flow: TokenExchange
+`,
+			want: configuration(func(c *v1alpha1.GateConfiguration) {
+				c.Machine = v1alpha1.Machine{Mode: v1alpha1.Warn, Unknown: v1alpha1.Admit, Kinds: []v1alpha1.MachineKind{
+					exampleMachine("ExampleMachine", "status.instanceID", "spec.providerID"),
+					exampleMachine("OtherMachine", "status.vm.id", "spec.vm.providerID"),
+				}}
+				c.Cluster.Impersonation.Mode = v1alpha1.Off
+				c.ControllerManager.Mode, c.ControllerManager.Container = v1alpha1.Enforce, "ccm"
+				c.ControllerManager.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cloudsigma-ccm"}}
+				c.Audit = v1alpha1.Audit{Mode: v1alpha1.Off, Interval: metav1.Duration{Duration: time.Hour}, Rate: 1}
+				c.CloudSigma.Regions, c.CloudSigma.API = []string{"zrh", "next"}, "https://cloud.example.com/{region}/"
+				c.CloudSigma.Flow, c.CloudSigma.Audience = v1alpha1.TokenExchange, "cloudsigma-api"
+			}),
+		},
 		"a mode that is null or empty is the default": {
 			raw:  header + "workspace:\n  ownerRewrite:\n    mode: null\n  ownerIntegrity:\n    mode: ''\n",
 			want: configuration(),
@@ -106,6 +163,16 @@ repair:
 		})
 	}
 }
+
+// Texts of apimachinery and of validateTemplate.
+const (
+	subdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end " +
+		"with an alphanumeric character (e.g. 'example.com', regex used for validation is " +
+		"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+	label = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end " +
+		"with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+	notATemplate = "must be an https URL without user, query and fragment; {region} stands for the region"
+)
 
 func TestParseRefusesMistakes(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -170,6 +237,54 @@ workspace:
 				`repair.mode: Unsupported value: "always": supported values: "Enforce", "Warn", "Off"`,
 				`repair.after: Invalid value: "-1s": must not be negative`,
 				`repair.rate: Invalid value: -1: must be at least 1`,
+			},
+		},
+		"machines that cannot be": {
+			raw: header + `machine:
+  unknown: Perhaps
+  kinds:
+  - {group: infrastructure.cluster.x-k8s.io, version: v1beta1, kind: CloudSigmaMachine, resource: cloudsigmamachines, provider: cloudsigma}
+  - {group: A_B, version: "1", kind: "", resource: Things, instanceIDPath: "status['id']", providerIDPath: id, provider: elsewhere}
+cluster: {impersonation: {mode: maybe}}
+controllerManager: {mode: Enforce, secret: "No Secret", clusterNameLabel: "/"}
+audit: {interval: -1m, rate: -1}
+`,
+			want: []string{
+				`machine.unknown: Unsupported value: "Perhaps": supported values: "Refuse", "Admit"`,
+				`machine.kinds[0]: Duplicate value: "cloudsigmamachines.infrastructure.cluster.x-k8s.io"`,
+				`machine.kinds[1].group: Invalid value: "A_B": ` + subdomain,
+				`machine.kinds[1].version: Invalid value: "1": ` + label,
+				`machine.kinds[1].resource: Invalid value: "Things": ` + label,
+				`machine.kinds[1].kind: Invalid value: "": ` + label,
+				`machine.kinds[1].instanceIDPath: Invalid value: "status['id']": must be a path of fields, such as status.instanceID`,
+				`machine.kinds[1].providerIDPath: Invalid value: "id": must be a path of fields, such as status.instanceID`,
+				`machine.kinds[1].provider: Unsupported value: "elsewhere": supported values: "cloudsigma"`,
+				`cluster.impersonation.mode: Unsupported value: "maybe": supported values: "Enforce", "Warn", "Off"`,
+				`controllerManager.selector: Required value: without labels to pick them by, every Deployment would be taken for a cloud controller manager`,
+				`controllerManager.clusterNameLabel: Invalid value: "/": prefix part must be non-empty`,
+				`controllerManager.clusterNameLabel: Invalid value: "/": name part must be non-empty`,
+				`controllerManager.clusterNameLabel: Invalid value: "/": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
+				`controllerManager.secret: Invalid value: "No Secret": ` + subdomain,
+				`audit.interval: Invalid value: "-1m0s": must not be negative`,
+				`audit.rate: Invalid value: -1: must be at least 1`,
+			},
+		},
+		"a cloud to which tokens must not be sent": {
+			raw: header + `cloudSigma:
+  regions: [zrh, "evil.example.com/"]
+  api: http://{region}.cloudsigma.com/api/2.0/
+  serviceProviderAPI: https://user:password@example.com/?x={region}
+  tokenPath: token
+  flow: Magic
+  concurrency: -1
+`,
+			want: []string{
+				`cloudSigma.regions[1]: Invalid value: "evil.example.com/": must match ^[a-z][a-z0-9-]{0,31}$`,
+				`cloudSigma.api: Invalid value: "http://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
+				`cloudSigma.serviceProviderAPI: Invalid value: "https://user:xxxxx@example.com/?x={region}": ` + notATemplate,
+				`cloudSigma.tokenPath: Invalid value: "token": must begin with /`,
+				`cloudSigma.flow: Unsupported value: "Magic": supported values: "ServiceProvider", "TokenExchange"`,
+				`cloudSigma.concurrency: Invalid value: -1: must be at least 1`,
 			},
 		},
 		"a mode that YAML reads as true": {

@@ -49,6 +49,16 @@ type GateConfiguration struct {
 	Workspace Workspace `json:"workspace,omitempty"`
 	// Repair configures the healing of kcp workspaces that were made while no gate was there.
 	Repair Repair `json:"repair,omitempty"`
+	// Machine configures the gate on machine objects of Cluster API providers.
+	Machine Machine `json:"machine,omitempty"`
+	// Cluster configures the gates on cluster objects of Cluster API providers.
+	Cluster Cluster `json:"cluster,omitempty"`
+	// ControllerManager configures the gate on the Deployments of cloud controller managers.
+	ControllerManager ControllerManager `json:"controllerManager,omitempty"`
+	// Audit configures the pass over existing machines.
+	Audit Audit `json:"audit,omitempty"`
+	// CloudSigma says how CloudSigma is asked.
+	CloudSigma CloudSigma `json:"cloudSigma,omitempty"`
 }
 
 // Delegation is the delegation policy.

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/audit"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+)
+
+// syncTimeout is how long it may take to read all machines and clusters.
+const syncTimeout = time.Minute
+
+type auditOptions struct {
+	cloudFlags
+	config              string
+	kubeconfig, context string
+	rate                int32
+	output              string
+}
+
+func newAuditCommand() *cobra.Command {
+	var o auditOptions
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Report machines that name somebody else's instance, and instances that no machine names",
+		Long: `Go once over all machines and report those that name an instance which is not their user's, and the instances
+that were made for a machine and that no machine names (orphans, duplicates). It changes nothing. "warrantgate serve"
+does the same at an interval, and tells by Events.
+
+The exit status is 0 if everything is as it should be, 1 if something is not, 2 if not everything could be looked at.`,
+		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			wrong, err := o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			switch {
+			case err != nil:
+				return exitError{exitUnknown, err}
+			case wrong:
+				return exitError{exitWrong, nil}
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the API server of the machines (default $KUBECONFIG)")
+	flags.StringVar(&o.context, "context", "", "context in that kubeconfig (default its current one)")
+	flags.Int32Var(&o.rate, "rate", 0, "how many requests are sent to each cloud per second at most (default audit.rate of the configuration)")
+	flags.StringVarP(&o.output, "output", "o", "table", "table, or json: one object a line")
+	o.addFlags(flags)
+	return cmd
+}
+
+// run prints the findings, and returns whether there are any.
+func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool, err error) {
+	if o.output != "table" && o.output != "json" {
+		return false, fmt.Errorf("--output: %q is neither table nor json", o.output)
+	}
+	logger, err := newLogger(notes, "warn", "text")
+	if err != nil {
+		return false, err
+	}
+	ctx, stop := context.WithCancel(log.IntoContext(ctx, logger))
+	defer stop()
+	pass, err := o.prepare(ctx)
+	if err != nil {
+		return false, err
+	}
+	result, err := pass(ctx)
+	if err := errors.Join(printAudited(out, o.output, result.Findings), err); err != nil {
+		return false, err
+	}
+	_, err = fmt.Fprintf(notes, "%d machines of %d accounts, %d requests to the cloud, %d findings\n",
+		result.Machines, result.Accounts, result.Requests, len(result.Findings))
+	return len(result.Findings) > 0, err
+}
+
+// prepare reads all machines and clusters, and returns the pass over them.
+func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit.Result, error), error) {
+	config, err := v1alpha1.Load(o.config)
+	if err != nil {
+		return nil, err
+	}
+	if o.rate < 0 {
+		return nil, fmt.Errorf("--rate: %d is less than 1", o.rate)
+	}
+	if o.rate > 0 {
+		config.Audit.Rate = o.rate
+	}
+	kubernetes, err := loadKubeconfig(o.kubeconfig, o.context)
+	if err != nil {
+		return nil, err
+	}
+	access, err := o.access(config.CloudSigma, kubernetes, log.FromContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if access.cloud == nil {
+		return nil, errors.New("there is no access to CloudSigma: give --impersonation-enabled and the flags that say as whom")
+	}
+	objects, err := newObjects(kubernetes, config, access)
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = objects.Start(ctx) }() // it ends with ctx, and fails never
+	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, syncTimeout, true, func(context.Context) (bool, error) {
+		return objects.Synced() == nil, nil
+	}); err != nil {
+		return nil, fmt.Errorf("read machines and clusters: %w", errors.Join(objects.Synced(), err))
+	}
+	return newAudit(objects, map[string]ownership.Cloud{string(v1alpha1.ProviderCloudSigma): access.cloud}, config.Audit.Rate).Pass, nil
+}
+
+// found is one line of the output.
+type found struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Reason    string `json:"reason"`
+	Instance  string `json:"instance,omitempty"`
+	User      string `json:"user,omitempty"`
+	Region    string `json:"region,omitempty"`
+	Message   string `json:"message"`
+}
+
+func printAudited(out io.Writer, format string, findings []audit.Finding) error {
+	if format == "json" {
+		encoder := json.NewEncoder(out)
+		for _, f := range findings {
+			if err := encoder.Encode(found{
+				f.Object.Kind, f.Object.Namespace, f.Object.Name, f.Reason, f.Instance, f.Account.User, f.Account.Region, f.Message,
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "NAMESPACE\tOBJECT\tREASON\tINSTANCE\tMESSAGE")
+	for _, f := range findings {
+		fmt.Fprintf(table, "%s\t%s/%s\t%s\t%s\t%s\n", f.Object.Namespace, f.Object.Kind, f.Object.Name, f.Reason, f.Instance, f.Message)
+	}
+	return table.Flush()
+}

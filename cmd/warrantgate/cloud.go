@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/cloudsigma/impersonation"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+)
+
+// The environment of CloudSigma's own controllers. A flag wins over the variable of the same meaning.
+const (
+	envEnabled      = "CLOUDSIGMA_IMPERSONATION_ENABLED"
+	envOAuthURL     = "CLOUDSIGMA_OAUTH_URL"
+	envClientID     = "CLOUDSIGMA_CLIENT_ID"
+	envClientSecret = "CLOUDSIGMA_CLIENT_SECRET" //nolint:gosec // the name of a variable
+	envLegacy       = "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"
+	envUsername     = "CLOUDSIGMA_USERNAME"
+	envPassword     = "CLOUDSIGMA_PASSWORD"
+)
+
+// cloudFlags say as whom warrantgate asks CloudSigma.
+type cloudFlags struct {
+	impersonationEnabled bool
+	oauthURL             string
+	clientID             string
+	clientSecret         string
+	clientSecretFile     string
+	secret               string
+}
+
+func (f *cloudFlags) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.impersonationEnabled, "impersonation-enabled", false, "ask CloudSigma as the user of each cluster (default $"+envEnabled+")")
+	flags.StringVar(&f.oauthURL, "oauth-url", "", "base URL of CloudSigma's identity provider (default $"+envOAuthURL+")")
+	flags.StringVar(&f.clientID, "client-id", "", "service account there (default $"+envClientID+")")
+	flags.StringVar(&f.clientSecret, "client-secret", "",
+		"its secret, for all to see who may list processes: better give --client-secret-file or $"+envClientSecret)
+	flags.StringVar(&f.clientSecretFile, "client-secret-file", "", "file with its secret, which is read again when it changes")
+	flags.StringVar(&f.secret, "impersonation-secret", "",
+		"namespace/name of a Secret with the keys oauth-url, client-id and client-secret, instead of the four flags before; it is read again when it changes")
+}
+
+// fromEnvironment fills in what no flag says.
+func (f cloudFlags) fromEnvironment() (cloudFlags, error) {
+	if !f.impersonationEnabled {
+		enabled, err := boolVariable(envEnabled)
+		if err != nil {
+			return f, err
+		}
+		f.impersonationEnabled = enabled
+	}
+	for _, setting := range []struct {
+		value    *string
+		variable string
+	}{{&f.oauthURL, envOAuthURL}, {&f.clientID, envClientID}} {
+		if *setting.value == "" {
+			*setting.value = os.Getenv(setting.variable)
+		}
+	}
+	if f.clientSecret == "" && f.clientSecretFile == "" {
+		f.clientSecret = os.Getenv(envClientSecret)
+	}
+	return f, nil
+}
+
+func boolVariable(name string) (bool, error) {
+	value := os.Getenv(name)
+	if value == "" {
+		return false, nil
+	}
+	parsed, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, fmt.Errorf("$%s: %q is neither true nor false", name, value)
+	}
+	return parsed, nil
+}
+
+// cloudAccess is the access to CloudSigma.
+type cloudAccess struct {
+	// cloud is nil where there is none.
+	cloud ownership.Cloud
+	// impersonating is true where clusters are asked about as their users.
+	impersonating bool
+}
+
+// access returns the access to CloudSigma that flags and environment give.
+func (f cloudFlags) access(config v1alpha1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (cloudAccess, error) {
+	f, err := f.fromEnvironment()
+	if err != nil {
+		return cloudAccess{}, err
+	}
+	legacy, err := boolVariable(envLegacy)
+	if err != nil {
+		return cloudAccess{}, err
+	}
+	rootCAs, err := readRootCAs(config.CAFile)
+	if err != nil {
+		return cloudAccess{}, err
+	}
+	options := cloudsigma.Options{Regions: config.Regions, API: config.API, RootCAs: rootCAs, UserAgent: "warrantgate/" + version}
+	switch {
+	case f.impersonationEnabled:
+		credentials, err := f.credentials(kubernetes)
+		if err != nil {
+			return cloudAccess{}, err
+		}
+		tokens, err := impersonation.New(impersonation.Options{
+			Flow: config.Flow, TokenPath: config.TokenPath, ServiceProviderAPI: config.ServiceProviderAPI, Audience: config.Audience,
+			RootCAs: rootCAs, Credentials: credentials,
+		})
+		if err != nil {
+			return cloudAccess{}, err
+		}
+		options.Tokens = tokens
+	case legacy:
+		log.Info("CloudSigma is asked with legacy credentials: one account for all, whose password can do everything that the account can; " +
+			"use impersonation instead")
+		options.Legacy = legacyCredentials
+	default:
+		return cloudAccess{}, nil
+	}
+	cloud, err := cloudsigma.New(options)
+	return cloudAccess{cloud: cloud, impersonating: f.impersonationEnabled}, err
+}
+
+func legacyCredentials() (cloudsigma.LegacyCredentials, error) {
+	credentials := cloudsigma.LegacyCredentials{Username: os.Getenv(envUsername), Password: os.Getenv(envPassword)}
+	if credentials.Username == "" || credentials.Password == "" {
+		return cloudsigma.LegacyCredentials{}, fmt.Errorf("legacy credentials are enabled ($%s), but $%s or $%s is empty", envLegacy, envUsername, envPassword)
+	}
+	return credentials, nil
+}
+
+// credentials returns where the service account's credentials come from.
+func (f cloudFlags) credentials(kubernetes *rest.Config) (func(context.Context) (impersonation.Credentials, error), error) {
+	if f.secret != "" {
+		namespace, name, ok := strings.Cut(f.secret, "/")
+		if !ok || namespace == "" || name == "" {
+			return nil, fmt.Errorf("--impersonation-secret: %q is not of the form namespace/name", f.secret)
+		}
+		return credentialsFromSecret(kubernetes, namespace, name)
+	}
+	var missing []string
+	for _, needed := range []struct{ value, name string }{
+		{f.oauthURL, "--oauth-url"}, {f.clientID, "--client-id"}, {f.clientSecret + f.clientSecretFile, "--client-secret-file"},
+	} {
+		if needed.value == "" {
+			missing = append(missing, needed.name)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("impersonation is enabled, but neither --impersonation-secret nor %s was given", strings.Join(missing, ", "))
+	}
+	if f.clientSecretFile != "" {
+		return impersonation.FromFile(f.oauthURL, f.clientID, f.clientSecretFile), nil
+	}
+	return impersonation.Fixed(impersonation.Credentials{OAuthURL: f.oauthURL, ClientID: f.clientID, ClientSecret: f.clientSecret}), nil
+}
+
+// credentialsFromSecret reads the Secret each time, as it is seldom: when a token is needed that is not there.
+func credentialsFromSecret(kubernetes *rest.Config, namespace, name string) (func(context.Context) (impersonation.Credentials, error), error) {
+	core, err := corev1client.NewForConfig(kubernetes)
+	if err != nil {
+		return nil, fmt.Errorf("client for secrets: %w", err)
+	}
+	return func(ctx context.Context) (impersonation.Credentials, error) {
+		secret, err := core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return impersonation.Credentials{}, fmt.Errorf("there is no Secret %q in namespace %q (--impersonation-secret)", name, namespace)
+		case err != nil:
+			return impersonation.Credentials{}, fmt.Errorf("read the Secret %q of namespace %q: %w", name, namespace, err)
+		}
+		value := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
+		return impersonation.Credentials{OAuthURL: value("oauth-url"), ClientID: value("client-id"), ClientSecret: value("client-secret")}, nil
+	}, nil
+}
+
+// readRootCAs returns nil, the system's, where no file is named.
+func readRootCAs(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	bundle, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("cloudSigma.caFile: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(bundle) {
+		return nil, errors.New("cloudSigma.caFile: " + file + " holds no certificate in PEM")
+	}
+	return pool, nil
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/install"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/webhooks/controllermanager"
+	"warrantgate.dev/webhooks/machine"
+)
+
+// kubernetesTarget says which API server, and as whom.
+type kubernetesTarget struct {
+	kubeconfig     string
+	context        string
+	leaseNamespace string
+}
+
+func (t *kubernetesTarget) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator (default $KUBECONFIG)")
+	flags.StringVar(&t.context, "context", "", "context in that kubeconfig (default its current one)")
+	flags.StringVar(&t.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease by which one replica makes the audit")
+}
+
+type installKubernetesOptions struct {
+	kubernetesTarget
+	serverOptions
+}
+
+func newInstallKubernetesCommand() *cobra.Command {
+	var o installKubernetesOptions
+	cmd := &cobra.Command{
+		Use:   "kubernetes",
+		Short: "Register the gates on machines, clusters and controller managers with a Kubernetes API server",
+		Long: `Register the gates on machines, clusters and controller managers of Cluster API providers with a Kubernetes API
+server: both webhook configurations, and the rights that serve needs, for the user that it runs as (get, list and watch of
+the machines and clusters, get of Secrets by name, access reviews, Events, one Lease), and nothing else.
+
+It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered and no
+warrantgate answers, no machine can come to name another instance.`,
+		Example: `  warrantgate install kubernetes --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
+    --user=system:serviceaccount:warrantgate:warrantgate`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	o.kubernetesTarget.addFlags(cmd.Flags())
+	o.serverOptions.addFlags(cmd)
+	return cmd
+}
+
+func (o installKubernetesOptions) run(ctx context.Context, out io.Writer) error {
+	config, server, err := o.load()
+	if err != nil {
+		return err
+	}
+	// The rights first: serve may be waiting for them.
+	objects := append(kubernetesRoles(config, o.user, o.leaseNamespace), kubernetesRegistration(server, config)...)
+	if o.dryRun {
+		return printYAML(out, part{"in the API server", objects})
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	return report(out, "kubernetes", func() ([]install.Result, error) { return install.Replace(ctx, c, objects, o.registrable()) })
+}
+
+func newUninstallKubernetesCommand() *cobra.Command {
+	var target kubernetesTarget
+	cmd := &cobra.Command{
+		Use:     "kubernetes",
+		Short:   "Take out what install kubernetes made",
+		Long:    "Take out of a Kubernetes API server what \"warrantgate install kubernetes\" put in, and nothing else.",
+		Example: `  warrantgate uninstall kubernetes --kubeconfig=admin.kubeconfig`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := target.client()
+			if err != nil {
+				return err
+			}
+			return report(cmd.OutOrStdout(), "kubernetes", func() ([]install.Result, error) {
+				return install.Remove(cmd.Context(), c, target.registrable())
+			})
+		},
+	}
+	target.addFlags(cmd.Flags())
+	return cmd
+}
+
+// kubernetesRegistration is what has the API server ask the gates that are not off.
+func kubernetesRegistration(server webhooks.Server, config v1alpha1.GateConfiguration) []client.Object {
+	mutating, validating := controllermanager.Hooks(config.ControllerManager)
+	validating = append(validating, machine.Hooks(config.Machine.Mode, config.MachineKinds())...)
+	validating = append(validating, cluster.Hooks(config.Cluster.Impersonation.Mode)...)
+	return server.Registration(mutating, validating)
+}
+
+// registrable is all that may be registered, whatever the configuration is or was.
+func (t kubernetesTarget) registrable() []client.Object {
+	config := v1alpha1.Default()
+	config.ControllerManager.Mode = v1alpha1.Enforce
+	return append(kubernetesRoles(config, "", t.leaseNamespace), kubernetesRegistration(webhooks.Server{}, config)...)
+}
+
+func (t kubernetesTarget) client() (client.Client, error) {
+	config, err := loadKubeconfig(t.kubeconfig, t.context)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("client for the API server: %w", err)
+	}
+	return c, nil
+}
+
+// kubernetesRoles is what lets a user serve the gates.
+func kubernetesRoles(config v1alpha1.GateConfiguration, username, leaseNamespace string) []client.Object {
+	return clusterapi.Roles(config.MachineKinds(), username, leaseNamespace, auditLease)
+}

@@ -1,0 +1,63 @@
+package access
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// tokenSeconds is how long a token of ServiceAccount is valid.
+const tokenSeconds = 3600
+
+// ServiceAccount creates a service account, with its namespace if that is missing, and returns a config that acts as it
+// where admin is, for an hour. The client c is an administrator's there.
+func ServiceAccount(ctx context.Context, c client.Client, admin *rest.Config, namespace, name string) (*rest.Config, error) {
+	account, err := CreateServiceAccount(ctx, c, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](tokenSeconds)},
+	}
+	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
+		return nil, fmt.Errorf("token of service account %s/%s: %w", namespace, name, err)
+	}
+	return WithToken(admin, request.Status.Token), nil
+}
+
+// CreateServiceAccount creates a service account, with its namespace if that is missing.
+func CreateServiceAccount(ctx context.Context, c client.Client, namespace, name string) (*corev1.ServiceAccount, error) {
+	if err := EnsureNamespace(ctx, c, namespace); err != nil {
+		return nil, err
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := c.Create(ctx, account); err != nil {
+		return nil, fmt.Errorf("create service account: %w", err)
+	}
+	return account, nil
+}
+
+// WithToken is whoever the token is of, where config is.
+func WithToken(config *rest.Config, token string) *rest.Config {
+	return &rest.Config{
+		Host:            config.Host,
+		TLSClientConfig: rest.TLSClientConfig{CAData: config.CAData},
+		BearerToken:     token,
+		QPS:             config.QPS,
+	}
+}
+
+// EnsureNamespace creates a namespace that is not there.
+func EnsureNamespace(ctx context.Context, c client.Client, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := c.Create(ctx, namespace); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	return nil
+}

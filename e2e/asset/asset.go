@@ -1,0 +1,91 @@
+// Package asset finds the programs that the end-to-end suites, the demo and the benchmarks run.
+package asset
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Environment variables that name binaries built elsewhere.
+const (
+	// KCP names the kcp to run, as in kcp's own test framework.
+	KCP = "TEST_ASSET_KCP"
+	// FrontProxy names the kcp-front-proxy to run, for a kcp of several shards.
+	FrontProxy = "TEST_ASSET_KCP_FRONT_PROXY"
+	// CacheServer names the cache-server to run, for a kcp of several shards.
+	CacheServer = "TEST_ASSET_CACHE_SERVER"
+	// KubeAPIServer names the kube-apiserver to run, as in controller-runtime's envtest.
+	KubeAPIServer = "TEST_ASSET_KUBE_APISERVER"
+	// Etcd names the etcd to run, as in controller-runtime's envtest.
+	Etcd = "TEST_ASSET_ETCD"
+	// Warrantgate names the warrantgate to run.
+	Warrantgate = "TEST_ASSET_WARRANTGATE"
+	// EffectiveUsers names the program that answers with kcp's own scope rules (e2e/servers/kcp/effectiveusers).
+	EffectiveUsers = "TEST_ASSET_EFFECTIVE_USERS"
+)
+
+// built tells under which name "make servers" and "make build" put the binary into the repository's bin.
+func built(env string) (string, error) {
+	switch env {
+	case KCP:
+		return "kcp", nil
+	case FrontProxy:
+		return "kcp-front-proxy", nil
+	case CacheServer:
+		return "cache-server", nil
+	case KubeAPIServer:
+		return "kube-apiserver", nil
+	case Etcd:
+		return "etcd", nil
+	case Warrantgate:
+		return "warrantgate", nil
+	case EffectiveUsers:
+		return "kcp-effective-users", nil
+	default:
+		return "", fmt.Errorf("no binary belongs to %q: use a constant of package asset", env)
+	}
+}
+
+// Path returns the path of a binary: what the environment variable says, else the one in the repository's bin. It is an
+// error if there is no file.
+func Path(env string) (string, error) {
+	name, err := built(env)
+	if err != nil {
+		return "", err
+	}
+	path := os.Getenv(env)
+	if path == "" {
+		root, err := repositoryRoot()
+		if err != nil {
+			return "", fmt.Errorf("%s is not set: %w", env, err)
+		}
+		path = filepath.Join(root, "bin", name)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		return "", fmt.Errorf("no binary at %s: run `make build servers`, or name another one in %s", path, env)
+	}
+	return path, nil
+}
+
+// repositoryRoot finds the directory of go.mod from the working directory upwards: tests run in their package's folder.
+func repositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod in the working directory or above it")
+		}
+		dir = parent
+	}
+}

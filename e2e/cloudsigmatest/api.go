@@ -1,0 +1,173 @@
+package cloudsigmatest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/google/uuid"
+)
+
+// defaultLimit is how many servers a list has if the client does not say. A limit of 0 means all.
+const defaultLimit = 20
+
+// apiError is an error of CloudSigma's API. An answer has a list of them.
+type apiError struct {
+	Type    string  `json:"error_type"`
+	Message string  `json:"error_message"`
+	Point   *string `json:"error_point"`
+}
+
+// SetBareErrors says whether the API answers with one error instead of a list of errors, as was seen in the wild.
+func (c *Cloud) SetBareErrors(bare bool) { c.bareErrors.Store(bare) }
+
+func (c *Cloud) writeError(w http.ResponseWriter, status int, kind, message string) {
+	said := apiError{Type: kind, Message: message}
+	if c.bareErrors.Load() {
+		writeJSON(w, status, said)
+		return
+	}
+	writeJSON(w, status, []apiError{said})
+}
+
+// denied answers that a user may not do something.
+func (c *Cloud) denied(w http.ResponseWriter, user User, permission, resource string) {
+	c.writeError(w, http.StatusForbidden, "permission", fmt.Sprintf(
+		"User %s does not have all of the permissions [%s] in order to complete the operation on resources [%s]",
+		user.UUID, permission, resource))
+}
+
+// userHandler answers a user who has been authenticated.
+type userHandler func(w http.ResponseWriter, r *http.Request, user User)
+
+func (c *Cloud) routeAPI(r *http.Request, region, resource string) (route, error) {
+	to := route{user: c.claimed(r)}
+	var handle userHandler
+	var methods, parameters []string
+	switch id, isServer := serverID(resource); {
+	case resource == "profile/":
+		to.operation, handle, methods = GetProfile, c.answerProfile, []string{http.MethodGet}
+	case resource == "servers/" && r.Method == http.MethodPost:
+		to.operation, methods = CreateServer, []string{http.MethodPost}
+		wanted, err := decodeServers(r)
+		if err != nil {
+			return to, err
+		}
+		handle = func(w http.ResponseWriter, _ *http.Request, user User) { c.answerCreate(w, user, region, wanted) }
+	case resource == "servers/" || resource == "servers/detail/":
+		to.operation, methods = ListServers, []string{http.MethodGet}
+		parameters = []string{"name", "limit", "offset"}
+		limit, offset, err := page(r)
+		if err != nil {
+			return to, err
+		}
+		detail := resource != "servers/"
+		handle = func(w http.ResponseWriter, r *http.Request, user User) {
+			c.answerList(w, user, region, r.URL.Query().Get("name"), detail, limit, offset)
+		}
+	case isServer && r.Method == http.MethodDelete:
+		to.operation, methods = DeleteServer, []string{http.MethodDelete}
+		handle = func(w http.ResponseWriter, _ *http.Request, user User) { c.answerDelete(w, user, region, id) }
+	case isServer:
+		to.operation, methods = GetServer, []string{http.MethodGet}
+		handle = func(w http.ResponseWriter, _ *http.Request, user User) { c.answerServer(w, user, region, id) }
+	default:
+		return to, unknown(http.StatusNotFound, "the API has no such path, or the UUID is not written in the usual way")
+	}
+	to.answer = c.authenticated(handle)
+	if err := checkMethod(r, methods...); err != nil {
+		return to, err
+	}
+	return to, checkQuery(r, parameters...)
+}
+
+// serverID returns the UUID in the path of a server. Only the usual form is known: 36 lower-case characters.
+func serverID(resource string) (string, bool) {
+	const prefix, length = "servers/", 36
+	if len(resource) != len(prefix)+length+1 || resource[:len(prefix)] != prefix || resource[len(resource)-1] != '/' {
+		return "", false
+	}
+	id := resource[len(prefix) : len(prefix)+length]
+	parsed, err := uuid.Parse(id)
+	return id, err == nil && parsed.String() == id
+}
+
+// claimed returns the e-mail of the user whom a request claims to be of.
+func (c *Cloud) claimed(r *http.Request) string {
+	if email, _, ok := r.BasicAuth(); ok {
+		return email
+	}
+	g, _ := c.provider.whose(bearer(r))
+	return g.user.Email
+}
+
+// authenticated lets users pass who prove who they are, by a token for the API or, where allowed, a password.
+func (c *Cloud) authenticated(handle userHandler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		user, err := c.authenticateUser(r)
+		if err != nil {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			c.writeError(w, http.StatusUnauthorized, "permission", "Authentication failed: "+err.Error())
+			return
+		}
+		handle(w, r, user)
+	}
+}
+
+func (c *Cloud) authenticateUser(r *http.Request) (User, error) {
+	if email, password, ok := r.BasicAuth(); ok {
+		user, ok := c.withPassword(email, password)
+		if !ok {
+			return User{}, errors.New("the password is wrong, or passwords are off for this user")
+		}
+		return user, nil
+	}
+	g, err := c.provider.verify(r.Context(), bearer(r), AudienceAPI)
+	if err != nil {
+		return User{}, err
+	}
+	user, ok := c.user(g.user.UUID)
+	if !ok {
+		return User{}, errors.New("the token's user does not exist")
+	}
+	return user, nil
+}
+
+func (c *Cloud) answerProfile(w http.ResponseWriter, _ *http.Request, user User) {
+	writeJSON(w, http.StatusOK, map[string]any{
+		"uuid": user.UUID, "email": user.Email, "state": "regular", "meta": map[string]any{},
+	})
+}
+
+// page reads the parameters limit and offset.
+func page(r *http.Request) (limit, offset int, err error) {
+	limit = defaultLimit
+	for name, value := range map[string]*int{"limit": &limit, "offset": &offset} {
+		if !r.URL.Query().Has(name) {
+			continue
+		}
+		if *value, err = strconv.Atoi(r.URL.Query().Get(name)); err != nil || *value < 0 {
+			return 0, 0, unknown(http.StatusBadRequest, "parameter "+name+" is not a number from 0")
+		}
+	}
+	return limit, offset, nil
+}
+
+// decodeJSON decodes the JSON object that a request has, and nothing else.
+func decodeJSON(r *http.Request, into any) error {
+	if err := checkContentType(r, "application/json"); err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return unknown(http.StatusBadRequest, "the body is not the JSON that is documented")
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return unknown(http.StatusBadRequest, "the body is more than one JSON object")
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package cloudsigmatest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// MachineUID is the key in a server's meta under which CAPCS keeps the UID of the machine object.
+const MachineUID = "machine-uid"
+
+// Server is a server in a region.
+type Server struct {
+	UUID, Name, Region string
+	// Status is what the API says, such as "running" or "stopped".
+	Status string
+	Owner  User
+	// Meta are the owner's own keys and values.
+	Meta map[string]any
+	// SharedWith are the e-mails of the users whom an access control list lets see the server.
+	SharedWith []string
+
+	cpu, memory int
+	vncPassword string
+}
+
+// ServerOption changes a server that is about to be added.
+type ServerOption func(*Server)
+
+// WithUUID gives the server a UUID that is known before. Default: a random one.
+func WithUUID(id string) ServerOption { return func(s *Server) { s.UUID = id } }
+
+// WithStatus gives the server a status. Default: running.
+func WithStatus(status string) ServerOption { return func(s *Server) { s.Status = status } }
+
+// WithMeta adds a key to the server's meta; see MachineUID.
+func WithMeta(key string, value any) ServerOption { return func(s *Server) { s.Meta[key] = value } }
+
+// SharedWith lets further users see the server, by their e-mails.
+func SharedWith(emails ...string) ServerOption {
+	return func(s *Server) { s.SharedWith = append(s.SharedWith, emails...) }
+}
+
+// inventory is all servers of all regions.
+type inventory struct {
+	secrets *secrets
+
+	mu      sync.Mutex
+	regions map[string]bool
+	servers map[string]*Server // by UUID
+	order   []string           // UUIDs, oldest first
+}
+
+func newInventory(secrets *secrets, regions []string) *inventory {
+	i := &inventory{secrets: secrets, regions: map[string]bool{}, servers: map[string]*Server{}}
+	for _, region := range regions {
+		i.regions[region] = true
+	}
+	return i
+}
+
+// AddServer adds a server to a region. Names need not be unique, UUIDs do: a server replaces the one of the same UUID.
+func (i *inventory) AddServer(region string, owner User, name string, options ...ServerOption) Server {
+	server := &Server{
+		UUID: uuid.NewString(), Name: name, Region: region, Status: "running", Owner: owner, Meta: map[string]any{},
+		cpu: 2000, memory: 4 << 30, vncPassword: i.secrets.random(),
+	}
+	for _, option := range options {
+		option(server)
+	}
+	return i.put(server)
+}
+
+// put adds a server, which is the inventory's from then on, and returns a copy.
+func (i *inventory) put(server *Server) Server {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.regions[server.Region] = true
+	if _, ok := i.servers[server.UUID]; !ok {
+		i.order = append(i.order, server.UUID)
+	}
+	i.servers[server.UUID] = server
+	return server.clone()
+}
+
+// RemoveServer removes a server, as its owner could.
+func (i *inventory) RemoveServer(id string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.servers, id)
+	i.order = slices.DeleteFunc(i.order, func(other string) bool { return other == id })
+}
+
+// SetMeta adds a key to the meta of a server, or replaces it.
+func (i *inventory) SetMeta(id, key string, value any) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	server, ok := i.servers[id]
+	if !ok {
+		return fmt.Errorf("there is no server %q", id)
+	}
+	server.Meta[key] = value
+	return nil
+}
+
+// Servers returns all servers, oldest first.
+func (i *inventory) Servers() []Server {
+	return i.find(func(*Server) bool { return true })
+}
+
+func (i *inventory) find(wanted func(*Server) bool) []Server {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	found := []Server{}
+	for _, id := range i.order {
+		if server := i.servers[id]; wanted(server) {
+			found = append(found, server.clone())
+		}
+	}
+	return found
+}
+
+func (i *inventory) server(region, id string) (Server, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	server, ok := i.servers[id]
+	if !ok || server.Region != region {
+		return Server{}, false
+	}
+	return server.clone(), true
+}
+
+func (i *inventory) hasRegion(region string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.regions[region]
+}
+
+// clone copies a server, so that nobody shares its meta.
+func (s *Server) clone() Server {
+	c := *s
+	c.Meta, c.SharedWith = maps.Clone(s.Meta), slices.Clone(s.SharedWith)
+	return c
+}
+
+// visibleTo tells whether a user may see the server.
+func (s *Server) visibleTo(user User) bool {
+	return s.Owner.UUID == user.UUID || slices.Contains(s.SharedWith, user.Email)
+}

@@ -1,0 +1,148 @@
+package cloudsigmatest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/zitadel/oidc/v3/pkg/oidc"
+	"github.com/zitadel/oidc/v3/pkg/op"
+)
+
+const (
+	realmPath     = "/realms/cloudsigma"
+	tokenPath     = "/protocol/openid-connect/token"
+	keysPath      = "/protocol/openid-connect/certs"
+	discoveryPath = "/.well-known/openid-configuration"
+
+	grantTypeUMATicket = "urn:ietf:params:oauth:grant-type:uma-ticket"
+)
+
+// provider is the identity provider. The library checks and signs; what it cannot know is whom a client may act as.
+type provider struct {
+	*op.LegacyServer
+	directory *directory
+	tokens    *tokens
+	secrets   *secrets
+	issuer    string
+	handler   http.Handler
+}
+
+func newProvider(issuer string, directory *directory, tokens *tokens, secrets *secrets) (*provider, error) {
+	storage, err := newStorage(directory, tokens)
+	if err != nil {
+		return nil, err
+	}
+	config := &op.Config{AuthMethodPost: true, CryptoKeyId: "cloudsigmatest"}
+	if _, err := rand.Read(config.CryptoKey[:]); err != nil {
+		return nil, err
+	}
+	library, err := op.NewProvider(config, storage, op.StaticIssuer(issuer))
+	if err != nil {
+		return nil, fmt.Errorf("make the identity provider: %w", err)
+	}
+	endpoints := op.Endpoints{Token: op.NewEndpoint(tokenPath), JwksURI: op.NewEndpoint(keysPath)}
+	p := &provider{
+		LegacyServer: op.NewLegacyServer(library, endpoints),
+		directory:    directory, tokens: tokens, secrets: secrets, issuer: issuer,
+	}
+	p.handler = http.StripPrefix(realmPath, op.RegisterServer(p, endpoints,
+		op.WithHTTPMiddleware(op.NewIssuerInterceptor(library.IssuerFromRequest).Handler)))
+	return p, nil
+}
+
+// VerifyClient implements op.Server.
+func (p *provider) VerifyClient(_ context.Context, r *op.Request[op.ClientCredentials]) (op.Client, error) {
+	return p.directory.authenticate(r.Data.ClientID, r.Data.ClientSecret)
+}
+
+// ClientCredentialsExchange implements op.Server.
+func (p *provider) ClientCredentialsExchange(
+	ctx context.Context, r *op.ClientRequest[oidc.ClientCredentialsRequest],
+) (*op.Response, error) {
+	response, err := p.LegacyServer.ClientCredentialsExchange(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if answer, ok := response.Data.(*oidc.AccessTokenResponse); ok {
+		p.secrets.remember(answer.AccessToken)
+	}
+	return response, nil
+}
+
+// TokenExchange implements op.Server. On top of RFC 8693 it knows requested_subject, as Keycloak does.
+func (p *provider) TokenExchange(ctx context.Context, r *op.ClientRequest[oidc.TokenExchangeRequest]) (*op.Response, error) {
+	ctx = context.WithValue(ctx, requestedSubjectKey{}, r.Form.Get("requested_subject"))
+	response, err := p.LegacyServer.TokenExchange(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if answer, ok := response.Data.(*oidc.TokenExchangeResponse); ok {
+		p.secrets.remember(answer.AccessToken, answer.RefreshToken)
+	}
+	return response, nil
+}
+
+// mint issues a token outside of the library's own grants, and returns it with its life in seconds.
+func (p *provider) mint(ctx context.Context, g *grant, kind op.AccessTokenType) (accessToken string, seconds int, err error) {
+	ctx = op.ContextWithIssuer(ctx, p.issuer)
+	accessToken, _, validity, err := op.CreateAccessToken(ctx, g, kind, p.Provider(), oauthClient{id: g.client}, "")
+	if err != nil {
+		return "", 0, err
+	}
+	p.secrets.remember(accessToken)
+	return accessToken, int(validity.Seconds()), nil
+}
+
+// verify checks a token: that it was issued and signed here, that it holds now, and that it is for the audience, unless
+// that is "".
+func (p *provider) verify(ctx context.Context, raw, audience string) (grant, error) {
+	if raw == "" {
+		return grant{}, errors.New("there is no bearer token")
+	}
+	id := p.idOf(raw)
+	if isJWT(raw) {
+		verifier := p.Provider().AccessTokenVerifier(op.ContextWithIssuer(ctx, p.issuer))
+		claims, err := op.VerifyAccessToken[*oidc.AccessTokenClaims](ctx, raw, verifier)
+		if err != nil {
+			return grant{}, err
+		}
+		id = claims.JWTID
+	}
+	g, err := p.tokens.valid(id)
+	if err != nil {
+		return grant{}, err
+	}
+	if audience != "" && !slices.Contains(g.audience, audience) {
+		return grant{}, fmt.Errorf("the token is for %q, not for %q", g.audience, audience)
+	}
+	return g, nil
+}
+
+// whose returns whose a token is, for the record: it may be expired or forged.
+func (p *provider) whose(raw string) (grant, bool) {
+	return p.tokens.grantOf(p.idOf(raw))
+}
+
+// idOf reads the ID of a token that nobody has verified.
+func (p *provider) idOf(raw string) string {
+	if isJWT(raw) {
+		claims := &oidc.AccessTokenClaims{}
+		if _, err := oidc.ParseToken(raw, claims); err != nil {
+			return ""
+		}
+		return claims.JWTID
+	}
+	plain, err := p.Provider().Crypto().Decrypt(raw)
+	if err != nil {
+		return ""
+	}
+	id, _, _ := strings.Cut(plain, ":")
+	return id
+}
+
+func isJWT(raw string) bool { return strings.Count(raw, ".") == 2 }

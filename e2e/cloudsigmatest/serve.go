@@ -1,0 +1,148 @@
+package cloudsigmatest
+
+import (
+	"errors"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	apiPath             = "api/2.0/"
+	serviceProviderPath = "service_provider/api/v1/"
+)
+
+// route is what a request asks for, and who does.
+type route struct {
+	operation    Operation
+	region, user string
+	answer       http.HandlerFunc
+}
+
+// violation is why a request is not known.
+type violation struct {
+	status int
+	what   string
+}
+
+func (v *violation) Error() string { return v.what }
+
+func unknown(status int, what string) error { return &violation{status: status, what: what} }
+
+// serve is the handler of everything: a request is recorded, understood, counted, and answered unless it meets a failure.
+func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
+	request := c.begin(r)
+	answer := &answer{ResponseWriter: w, done: func(status int) { c.end(request, status) }}
+	answer.Header().Set("X-Request-Id", request.RequestID)
+	r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
+
+	to, err := c.route(r)
+	c.rememberPresented(r)
+	c.known(request, to)
+	if err != nil {
+		c.refuse(answer, request, err)
+		return
+	}
+	if !c.delay(r.Context(), to.operation) {
+		panic(http.ErrAbortHandler) // else an empty answer would be sent to who is still there when the cloud stops
+	}
+	if failure := c.take(to.operation); failure != nil {
+		failure.meet(answer, r, to.answer)
+		return
+	}
+	to.answer(answer, r)
+}
+
+// refuse answers a request that is not known, and keeps it.
+func (c *Cloud) refuse(w http.ResponseWriter, request *Request, err error) {
+	status := http.StatusBadRequest
+	if unknown := (*violation)(nil); errors.As(err, &unknown) {
+		status = unknown.status
+	}
+	c.violated(request, err.Error())
+	if strings.HasPrefix(request.Path, realmPath) {
+		writeJSON(w, status, map[string]string{"error": "invalid_request", "error_description": err.Error()})
+		return
+	}
+	kind := "validation"
+	if status == http.StatusNotFound {
+		kind = "notexist"
+	}
+	c.writeError(w, status, kind, err.Error())
+}
+
+// route understands a request. What it returns with an error is as much as has been understood.
+func (c *Cloud) route(r *http.Request) (route, error) {
+	if r.URL.RawPath != "" {
+		return route{}, unknown(http.StatusNotFound, "the path is escaped where it need not be")
+	}
+	if path, ok := strings.CutPrefix(r.URL.Path, realmPath); ok {
+		return c.routeProvider(r, path)
+	}
+	region, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if !c.hasRegion(region) {
+		return route{}, unknown(http.StatusNotFound, "there is no such region")
+	}
+	var to route
+	err := unknown(http.StatusNotFound, "there is no such path")
+	if resource, ok := strings.CutPrefix(path, apiPath); ok {
+		to, err = c.routeAPI(r, region, resource)
+	} else if resource, ok := strings.CutPrefix(path, serviceProviderPath); ok {
+		to, err = c.routeServiceProvider(r, resource)
+	}
+	to.region = region
+	return to, err
+}
+
+// checkMethod refuses methods that a resource does not have.
+func checkMethod(r *http.Request, methods ...string) error {
+	if !slices.Contains(methods, r.Method) {
+		return unknown(http.StatusMethodNotAllowed, "the resource has no such method")
+	}
+	return nil
+}
+
+// checkQuery refuses parameters that a resource does not have, and those that come twice.
+func checkQuery(r *http.Request, allowed ...string) error {
+	for name, values := range r.URL.Query() {
+		if !slices.Contains(allowed, name) || len(values) != 1 {
+			return unknown(http.StatusBadRequest, "parameter "+name+" is unknown, or comes more than once")
+		}
+	}
+	if r.Method != http.MethodPost && r.ContentLength != 0 {
+		return unknown(http.StatusBadRequest, "the method has no body")
+	}
+	return nil
+}
+
+func checkContentType(r *http.Request, want string) error {
+	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != want {
+		return unknown(http.StatusBadRequest, "the content type is not "+want)
+	}
+	return nil
+}
+
+// answer tells, once, with which status code a request was answered.
+type answer struct {
+	http.ResponseWriter
+	done  func(status int)
+	wrote bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if !a.wrote {
+		a.wrote = true
+		a.done(status)
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(data []byte) (int, error) {
+	if !a.wrote {
+		a.WriteHeader(http.StatusOK)
+	}
+	return a.ResponseWriter.Write(data)
+}

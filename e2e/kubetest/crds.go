@@ -1,0 +1,48 @@
+package kubetest
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+)
+
+// crdFiles are the kinds of Cluster API, of its provider for CloudSigma and of Kube-DC, reduced to the fields that
+// warrantgate looks at. Everything else is kept as it comes.
+//
+//go:embed crds/*.yaml
+var crdFiles embed.FS
+
+// shippedCRDs are the kinds that every server has.
+func shippedCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	names, err := fs.Glob(crdFiles, "crds/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(names))
+	for _, name := range names {
+		content, err := crdFiles.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(content, crd); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", name, err)
+		}
+		crds = append(crds, crd)
+	}
+	return crds, nil
+}
+
+// ApplyCRDs creates or replaces further kinds and waits until all their versions are served.
+func (s *Server) ApplyCRDs(ctx context.Context, crds ...*apiextensionsv1.CustomResourceDefinition) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("apply CRDs: %w", err)
+	}
+	_, err := envtest.InstallCRDs(s.admin, envtest.CRDInstallOptions{CRDs: crds, MaxTime: remaining(ctx)})
+	return err
+}

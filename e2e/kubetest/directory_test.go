@@ -1,0 +1,60 @@
+package kubetest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestStartTellsWhatIsWrongWithItsDirectory(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file, folder, want string
+	}{
+		"it is not there":             {want: "make pipe"},
+		"the data have no place":      {file: "etcd", want: "etcd: not a directory"},
+		"the scripts have no place":   {file: "bin", want: "bin: not a directory"},
+		"kube-apiserver cannot log":   {folder: "kube-apiserver.log", want: "kube-apiserver.log: is a directory"},
+		"a script cannot be written":  {folder: filepath.Join("bin", "etcd"), want: "etcd: is a directory"},
+		"somebody else has its guard": {file: "guard", want: "guard: file exists"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "server")
+			if tc.folder != "" || tc.file != "" {
+				if err := os.MkdirAll(filepath.Join(dir, tc.folder), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.file != "" {
+				if err := os.WriteFile(filepath.Join(dir, tc.file), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := Start(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Start() error = %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestDirectoryGoesUnlessItIsKept(t *testing.T) {
+	for name, tc := range map[string]struct {
+		keep bool
+	}{
+		"it goes":    {keep: false},
+		"it is kept": {keep: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Server{options: Options{Dir: t.TempDir()}}
+			if tc.keep {
+				s.KeepDir()
+			}
+			if err := s.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(s.Dir()); (err == nil) != tc.keep {
+				t.Errorf("directory after Stop(): %v, kept = %t", err, tc.keep)
+			}
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package kubetest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"warrantgate.dev/e2e/warrantgatetest"
+)
+
+// WarrantgateUser is whom warrantgate serves as. It is in no group, so that it can do only what install gave it.
+const WarrantgateUser = warrantgatetest.User
+
+// WarrantgateOptions say how to run warrantgate.
+type WarrantgateOptions struct {
+	// Binary is the path of warrantgate; see package asset.
+	Binary string
+	// Configuration is the content of the configuration file. Default: all defaults.
+	Configuration string
+	// Kubeconfig is the file that warrantgate serves with. Default: one of WarrantgateUser.
+	Kubeconfig string
+	// Args are further arguments for "warrantgate serve".
+	Args []string
+	// Env are environment variables of all its commands, as KEY=value, beside those of this process.
+	Env []string
+}
+
+// Warrantgate is a warrantgate that serves a kube-apiserver on this machine.
+type Warrantgate struct {
+	*warrantgatetest.Warrantgate
+	server *Server
+}
+
+// StartWarrantgate installs warrantgate in a kube-apiserver and starts it; see NewWarrantgate for doing only one of both.
+func StartWarrantgate(ctx context.Context, server *Server, options WarrantgateOptions) (*Warrantgate, error) {
+	w, err := NewWarrantgate(ctx, server, options)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Install(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.Start(ctx); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// NewWarrantgate prepares a warrantgate for a kube-apiserver: its ports, certificates, configuration and kubeconfig. Start has
+// to follow before Stop, Kill or PID.
+func NewWarrantgate(ctx context.Context, server *Server, options WarrantgateOptions) (*Warrantgate, error) {
+	dir, err := os.MkdirTemp(server.Dir(), "warrantgate-")
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig := options.Kubeconfig
+	if kubeconfig == "" {
+		user, err := server.User(WarrantgateUser)
+		if err != nil {
+			return nil, err
+		}
+		if kubeconfig, err = server.KubeconfigFile(filepath.Base(dir), user); err != nil {
+			return nil, err
+		}
+	}
+	w, err := warrantgatetest.New(ctx, warrantgatetest.Options{
+		Binary: options.Binary, Dir: dir, Configuration: options.Configuration, Env: options.Env,
+		Args: append([]string{"--kubeconfig=" + kubeconfig}, options.Args...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Warrantgate{Warrantgate: w, server: server}, nil
+}
+
+// Install runs "warrantgate install kubernetes", as a person at a terminal would, and returns what it printed. Further
+// arguments may be given. An API server calls a new webhook only a moment later: wait for the first refusal before you
+// count on one.
+func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, error) {
+	return w.Run(ctx, append([]string{
+		"install", "kubernetes",
+		"--kubeconfig=" + w.server.adminKubeconfig,
+		"--url=" + w.URL(), "--ca-file=" + w.CAFile(),
+		"--user=" + WarrantgateUser, "--config=" + w.ConfigFile(),
+	}, args...)...)
+}

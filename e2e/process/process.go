@@ -1,0 +1,209 @@
+// Package process runs the programs of end-to-end tests on this machine and looks at them: whether they are ready, what
+// they log, what they count. None outlives the process that started it.
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+)
+
+// KeepEnv is the variable that, when it is not empty, keeps the directories of servers, with their logs, after their end.
+const KeepEnv = "KEEP"
+
+const (
+	// pollInterval is how often a process is looked at.
+	pollInterval = 25 * time.Millisecond
+	// gracePeriod is how long a process may take to end after SIGTERM.
+	gracePeriod = 15 * time.Second
+	// logTailBytes is how much of a log an error carries.
+	logTailBytes = 4 << 10
+)
+
+// Options say what to run.
+type Options struct {
+	// Name is what errors call the program.
+	Name string
+	// LogFile takes what the program prints, after what is in it already. Its folder is the program's working directory.
+	LogFile string
+	// Binary is the path of the program, Args are its arguments.
+	Binary string
+	Args   []string
+	// Env are variables, as KEY=value, beside those of this process.
+	Env []string
+}
+
+// Process is a running program whose output goes to a log file.
+type Process struct {
+	name    string
+	logFile string
+	cmd     *exec.Cmd
+	// ended is closed after err has been set.
+	ended chan struct{}
+	err   error
+}
+
+// Start starts a program that ends at the latest with the process that called it; see dieWithParent for where that holds.
+func Start(options Options) (*Process, error) {
+	log, err := os.OpenFile(options.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("log of %s: %w", options.Name, err)
+	}
+	p := &Process{name: options.Name, logFile: options.LogFile, ended: make(chan struct{})}
+	p.cmd = exec.Command(options.Binary, options.Args...) //nolint:noctx // it outlives the context of its start; Stop and Kill end it
+	p.cmd.Dir = filepath.Dir(options.LogFile)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Env = append(p.cmd.Environ(), options.Env...)
+	p.cmd.SysProcAttr = dieWithParent()
+
+	started := make(chan error)
+	go func() {
+		// The system sends the signal of dieWithParent when the starting thread ends, not the process.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+		}
+		_ = log.Close()
+		close(p.ended)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.name, err)
+	}
+	return p, nil
+}
+
+// WaitReady waits until url answers 200. It ends early, with the end of the log, if the process ends.
+func (p *Process) WaitReady(ctx context.Context, url string, config *rest.Config) error {
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	last := errors.New("not asked yet")
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		if p.hasEnded() {
+			return false, fmt.Errorf("%s ended: %w", p.name, p.exitError())
+		}
+		last = probe(ctx, httpClient, url)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s is not ready: %w (%s: %w)\n%s", p.name, err, url, last, LogTail(p.logFile))
+	}
+	return nil
+}
+
+// probe returns nil if url answers 200.
+func probe(ctx context.Context, httpClient *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := httpClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
+}
+
+// Stop asks the process to end, and makes it end if it does not. It may be called again.
+func (p *Process) Stop() error {
+	if p.hasEnded() {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", p.name, err)
+	}
+	select {
+	case <-p.ended:
+		return nil
+	case <-time.After(gracePeriod):
+		p.Kill()
+		return fmt.Errorf("%s did not end within %s of SIGTERM and was killed\n%s", p.name, gracePeriod, LogTail(p.logFile))
+	}
+}
+
+// Kill ends the process at once and waits until it is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // fails only if it has already ended
+	<-p.ended
+}
+
+// Alive returns an error, with the end of the log, if the process has ended.
+func (p *Process) Alive() error {
+	if !p.hasEnded() {
+		return nil
+	}
+	return fmt.Errorf("%s ended: %w\n%s", p.name, p.exitError(), LogTail(p.logFile))
+}
+
+// Disorder waits until the process has ended and returns an error, with the end of the log, if it did not end with exit
+// status 0.
+func (p *Process) Disorder() error {
+	<-p.ended
+	if p.err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s ended in disorder: %w\n%s", p.name, p.err, LogTail(p.logFile))
+}
+
+// Signal sends a signal to the process. It is an error if it has ended.
+func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
+
+// PID is the process id, for measurements.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Command is the command line that the process was started with.
+func (p *Process) Command() []string { return slices.Clone(p.cmd.Args) }
+
+func (p *Process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// exitError says how an ended process ended.
+func (p *Process) exitError() error {
+	if p.err == nil {
+		return errors.New("exit status 0")
+	}
+	return p.err
+}
+
+// LogTail returns the end of a log, under its name, for errors. If it cannot be read, it says why.
+func LogTail(path string) string {
+	log, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(log) > logTailBytes {
+		log = log[len(log)-logTailBytes:]
+		if _, whole, found := bytes.Cut(log, []byte("\n")); found {
+			log = whole
+		}
+	}
+	return fmt.Sprintf("end of %s:\n%s", path, log)
+}

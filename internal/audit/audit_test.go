@@ -1,0 +1,421 @@
+package audit_test
+
+import (
+	stdcmp "cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"warrantgate.dev/internal/audit"
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/ownership"
+)
+
+// IDs of the tests: the machine's own instance, one that nobody has named, and one of somebody else.
+const (
+	idOwn   = "63dd227a-9502-4311-919e-cd49f3416753"
+	idSpare = "4192fc6e-0372-4961-99fa-6dc9d4038dbf"
+	idOther = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+)
+
+var tsap = ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "next"}
+
+// kind takes every text that is as long as a UUID for one.
+var kind = clusterapi.Kind{
+	MachineKind:     v1alpha1.Default().MachineKinds()[0],
+	ParseInstanceID: parse, ParseProviderID: func(value string) (string, error) { return parse(strings.TrimPrefix(value, "cloudsigma://")) },
+}
+
+func parse(value string) (string, error) {
+	if len(value) != len(idOwn) {
+		return "", errors.New("no UUID")
+	}
+	return value, nil
+}
+
+// machine is one of cluster "pool" in namespace "team".
+func machine(name, instanceID string, modify ...func(*clusterapi.Machine)) clusterapi.Machine {
+	m := clusterapi.Machine{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "pool"},
+		},
+		Kind: kind, InstanceID: instanceID,
+	}
+	for _, change := range modify {
+		change(&m)
+	}
+	return m
+}
+
+func ofCluster(name string) func(*clusterapi.Machine) {
+	return func(m *clusterapi.Machine) {
+		m.Labels = map[string]string{}
+		if name != "" {
+			m.Labels["cluster.x-k8s.io/cluster-name"] = name
+		}
+	}
+}
+
+func withProviderID(id string) func(*clusterapi.Machine) {
+	return func(m *clusterapi.Machine) { m.ProviderID = "cloudsigma://" + id }
+}
+
+// fakeObjects are objects of which each cluster, namespace/name, has an account or an error.
+type fakeObjects struct {
+	machines []clusterapi.Machine
+	accounts map[string]any
+}
+
+func (o fakeObjects) Machines() iter.Seq[clusterapi.Machine] { return slices.Values(o.machines) }
+
+func (o fakeObjects) Clusters() iter.Seq[corev1.ObjectReference] {
+	return func(yield func(corev1.ObjectReference) bool) {
+		for name := range o.accounts {
+			namespace, name, _ := strings.Cut(name, "/")
+			if !yield(corev1.ObjectReference{Kind: "CloudSigmaCluster", Namespace: namespace, Name: name}) {
+				return
+			}
+		}
+	}
+}
+
+func (o fakeObjects) Account(_ context.Context, namespace, clusterName string) (ownership.Account, error) {
+	switch found := o.accounts[namespace+"/"+clusterName].(type) {
+	case ownership.Account:
+		return found, nil
+	case error:
+		return ownership.Account{}, found
+	default:
+		return ownership.Account{}, fmt.Errorf("asked about %s/%s, which is no cluster", namespace, clusterName)
+	}
+}
+
+// fakeCloud lists instances by user, three requests each.
+type fakeCloud struct {
+	instances map[string][]ownership.Instance
+	errs      map[string]error
+	// hidden are instances that no list shows, askErr is why none can be asked about singly.
+	hidden map[string]ownership.Verdict
+	askErr error
+	mu     sync.Mutex
+	asked  []string
+}
+
+func (c *fakeCloud) Ask(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
+	return ownership.Answer{Verdict: stdcmp.Or(c.hidden[claim.ID], ownership.Foreign)}, c.askErr
+}
+
+func (c *fakeCloud) Instances(_ context.Context, account ownership.Account) ([]ownership.Instance, int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, account.User)
+	return c.instances[account.User], 3, c.errs[account.User]
+}
+
+func newAudit(objects fakeObjects, cloud *fakeCloud) *audit.Audit {
+	return &audit.Audit{
+		Objects: objects, Clouds: map[string]ownership.Cloud{"cloudsigma": cloud},
+		Limiter: map[string]*rate.Limiter{"cloudsigma": rate.NewLimiter(rate.Inf, 1)},
+	}
+}
+
+func TestPass(t *testing.T) {
+	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-worker"}
+	for name, tc := range map[string]struct {
+		machines  []clusterapi.Machine
+		accounts  map[string]any // default: cluster team/pool acts as tsap
+		instances []ownership.Instance
+		listErr   error
+		hidden    map[string]ownership.Verdict
+		askErr    error
+		want      []string // reason object: message
+		wantErr   string
+	}{
+		"a machine that names its user's instance": {
+			machines: []clusterapi.Machine{machine("worker", idOwn, withProviderID(idOwn))}, instances: []ownership.Instance{own},
+		},
+		"a machine that names nothing is being made, and so is what was made for it": {
+			machines: []clusterapi.Machine{machine("worker", "")}, instances: []ownership.Instance{own},
+		},
+		"instances that were not made for machines are the user's own business": {
+			machines: []clusterapi.Machine{machine("worker", idOwn)}, instances: []ownership.Instance{own, {ID: idSpare, Name: "my-desktop"}},
+		},
+		"the incident: the stale instance of somebody else, and the right one of the same name": {
+			machines:  []clusterapi.Machine{machine("worker", idOther)},
+			instances: []ownership.Instance{own},
+			want: []string{
+				"InstanceDuplicate CloudSigmaMachine/worker: instance " + idOwn + ` ("worker") of user "tsap@example.com" in region "next" was made ` +
+					"for this machine, which names " + idOther + "; delete the one that is not needed",
+				"InstanceNotOwned CloudSigmaMachine/worker: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
+					`as whom cluster "pool" acts; the user's own instance for this machine is ` + idOwn +
+					"; clear the field, so that the provider adopts an instance of the user or makes one",
+			},
+		},
+		"a second instance of the same name, without a machine's UID": {
+			machines:  []clusterapi.Machine{machine("worker", idOwn)},
+			instances: []ownership.Instance{own, {ID: idSpare, Name: "worker"}},
+			want: []string{
+				"InstanceDuplicate CloudSigmaMachine/worker: instance " + idSpare + ` ("worker") of user "tsap@example.com" in region "next" was made ` +
+					"for this machine, which names " + idOwn + "; delete the one that is not needed",
+			},
+		},
+		"an instance that was made for a machine that is gone": {
+			machines:  []clusterapi.Machine{machine("worker", idOwn)},
+			instances: []ownership.Instance{own, {ID: idSpare, Name: "worker-0", MachineUID: "uid-gone"}},
+			want: []string{
+				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idSpare + ` ("worker-0") of user "tsap@example.com" in region "next" was made ` +
+					"for a machine that is not here; delete it if nothing else uses it",
+			},
+		},
+		"two machines that name one instance, of which one is of another user": {
+			machines: []clusterapi.Machine{machine("worker", idOwn), machine("copy", "", withProviderID(idOwn), ofCluster("other"))},
+			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
+			instances: []ownership.Instance{
+				own,
+			},
+			want: []string{
+				"InstanceIDConflict CloudSigmaMachine/copy: 2 machines name instance " + idOwn + ", which can be that of one only",
+				"InstanceNotOwned CloudSigmaMachine/copy: instance " + idOwn + ` exists, but is not one of user "else@example.com" in region "next", ` +
+					`as whom cluster "other" acts; clear the field, so that the provider adopts an instance of the user or makes one`,
+				"InstanceIDConflict CloudSigmaMachine/worker: 2 machines name instance " + idOwn + ", which can be that of one only",
+			},
+		},
+		"fields that disagree, and fields that hold no ID": {
+			machines: []clusterapi.Machine{
+				machine("worker", idOwn, withProviderID(idSpare)), machine("odd", "server-1"),
+			},
+			instances: []ownership.Instance{own, {ID: idSpare, Name: "spare"}},
+			want: []string{
+				"InstanceIDInvalid CloudSigmaMachine/odd: it names no instance by what it holds in status.instanceID or spec.providerID; " +
+					"clear both fields, so that the provider adopts an instance of the user or makes one",
+				"InstanceIDMismatch CloudSigmaMachine/worker: its fields status.instanceID and spec.providerID name two instances, " + idOwn + " and " + idSpare,
+			},
+		},
+		"machines of which it is not known as whom their provider acts": {
+			machines: []clusterapi.Machine{
+				machine("a", idOwn, ofCluster("")), machine("b", idSpare, ofCluster("gone")), machine("c", idOther, ofCluster("nobody")),
+				machine("d", "", ofCluster("gone")),
+			},
+			accounts: map[string]any{"team/nobody": &clusterapi.AccountError{Reason: clusterapi.UserMissing, Message: "it names no user"}},
+			want: []string{
+				"MachineWithoutCluster CloudSigmaMachine/a: it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts",
+				`ClusterMissing CloudSigmaMachine/b: it is of cluster "gone", which is not here`,
+				"UserMissing CloudSigmaMachine/c: it is not known as which user its provider acts: it names no user",
+			},
+		},
+		"an instance that the list has missed": {
+			machines: []clusterapi.Machine{machine("worker", idOwn)}, hidden: map[string]ownership.Verdict{idOwn: ownership.Owned},
+		},
+		"an instance that does not exist": {
+			machines: []clusterapi.Machine{machine("worker", idOwn)}, hidden: map[string]ownership.Verdict{idOwn: ownership.Absent},
+			want: []string{
+				"InstanceNotFound CloudSigmaMachine/worker: there is no instance " + idOwn + ` of user "tsap@example.com" in region "next", ` +
+					`as whom cluster "pool" acts; clear the field, so that the provider adopts an instance of the user or makes one`,
+			},
+		},
+		"an instance that cannot be asked about": {
+			machines: []clusterapi.Machine{machine("worker", idOwn)},
+			askErr:   &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: context.DeadlineExceeded},
+			want: []string{
+				`OwnershipUnknown CloudSigmaMachine/worker: it could not be told whether its instance belongs to user "tsap@example.com" in region "next": ` +
+					"the cloud or its identity provider did not answer in time; try again",
+			},
+		},
+		"an account that cannot be listed says nothing about its machines": {
+			machines: []clusterapi.Machine{machine("worker", idOther)},
+			listErr:  &ownership.UnknownError{Cause: ownership.CauseRateLimited, Err: errors.New("429")},
+			want: []string{
+				`OwnershipUnknown CloudSigmaCluster/pool: the instances of user "tsap@example.com" in region "next" could not be listed: ` +
+					"the cloud or its identity provider asks for fewer requests; try again later",
+			},
+			wantErr: `instances of user "tsap@example.com" in region "next": RateLimited: 429`,
+		},
+		"a region that may not be asked": {
+			machines: []clusterapi.Machine{machine("worker", idOther)},
+			listErr:  &ownership.RegionError{Region: "next", Allowed: []string{"zrh"}},
+			want: []string{
+				`OwnershipUnknown CloudSigmaCluster/pool: the instances of user "tsap@example.com" in region "next" could not be listed: ` +
+					`region "next" is none of those configured (zrh)`,
+			},
+			wantErr: `instances of user "tsap@example.com" in region "next": region "next" is none of those configured (zrh)`,
+		},
+		"objects that cannot be read": {
+			accounts: map[string]any{"team/pool": errors.New("secrets are forbidden")},
+			wantErr:  "secrets are forbidden",
+		},
+		"a cloud that is not configured": {
+			accounts: map[string]any{"team/pool": ownership.Account{Cloud: "elsewhere", User: "tsap@example.com", Region: "next"}},
+			want: []string{
+				`OwnershipUnknown CloudSigmaCluster/pool: the instances of user "tsap@example.com" in region "next" could not be listed: ` +
+					"the cloud does not answer as it should; try again",
+			},
+			wantErr: `instances of user "tsap@example.com" in region "next": no access to the cloud "elsewhere" is configured`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := fakeObjects{machines: tc.machines, accounts: tc.accounts}
+			if objects.accounts == nil {
+				objects.accounts = map[string]any{"team/pool": tsap}
+			}
+			cloud := &fakeCloud{
+				instances: map[string][]ownership.Instance{tsap.User: tc.instances}, errs: map[string]error{tsap.User: tc.listErr},
+				hidden: tc.hidden, askErr: tc.askErr,
+			}
+			result, err := newAudit(objects, cloud).Pass(t.Context())
+			gotErr := ""
+			if err != nil {
+				gotErr = err.Error()
+			}
+			if diff := cmp.Diff(tc.wantErr, gotErr); diff != "" {
+				t.Errorf("Pass() error (-want +got):\n%s", diff)
+			}
+			var got []string
+			for _, f := range result.Findings {
+				got = append(got, fmt.Sprintf("%s %s/%s: %s", f.Reason, f.Object.Kind, f.Object.Name, f.Message))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("Pass() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPassAsksEachAccountOnce(t *testing.T) {
+	objects := fakeObjects{accounts: map[string]any{}}
+	cloud := &fakeCloud{instances: map[string][]ownership.Instance{}}
+	for i := range 100 {
+		user := fmt.Sprintf("user-%d@example.com", i%5)
+		objects.accounts[fmt.Sprintf("team/c%d", i)] = ownership.Account{Cloud: "cloudsigma", User: user, Region: "next"}
+		id := fmt.Sprintf("%08d-9502-4311-919e-cd49f3416753", i)
+		objects.machines = append(objects.machines, machine(fmt.Sprintf("m%d", i), id, ofCluster(fmt.Sprintf("c%d", i))))
+		cloud.instances[user] = append(cloud.instances[user], ownership.Instance{ID: id, Name: fmt.Sprintf("m%d", i)})
+	}
+	result, err := newAudit(objects, cloud).Pass(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(audit.Result{Machines: 100, Accounts: 5, Requests: 15}, result); diff != "" {
+		t.Errorf("Pass() (-want +got):\n%s", diff)
+	}
+	if want := []string{"user-0@example.com", "user-1@example.com", "user-2@example.com", "user-3@example.com", "user-4@example.com"}; !slices.Equal(cloud.asked, want) {
+		t.Errorf("asked about %q, want %q", cloud.asked, want)
+	}
+}
+
+// recorded are the Events that were recorded.
+type recorded struct {
+	mu     sync.Mutex
+	events []events.Event
+}
+
+func (r *recorded) Record(event events.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, event)
+}
+
+func (r *recorded) take() []events.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.events
+	r.events = nil
+	return taken
+}
+
+// elected leads at once.
+type elected struct{}
+
+func (elected) Run(ctx context.Context, lead func(context.Context)) error {
+	lead(ctx)
+	return nil
+}
+
+func TestControllerMakesAPassAtAnIntervalOnceAllIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther)}, accounts: map[string]any{"team/pool": tsap}}
+		recorder := &recorded{}
+		notYet := errors.New("not yet")
+		var mu sync.Mutex
+		synced := notYet
+		controller := &audit.Controller{
+			Audit: newAudit(objects, &fakeCloud{}), Recorder: recorder, Election: elected{}, Interval: 10 * time.Minute,
+			Synced: func() error {
+				mu.Lock()
+				defer mu.Unlock()
+				return synced
+			},
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- controller.Start(ctx) }()
+
+		after := func(d time.Duration) []events.Event {
+			<-time.After(d)
+			synctest.Wait()
+			return recorder.take()
+		}
+		if got := after(time.Hour); len(got) > 0 {
+			t.Errorf("Events before all objects were seen: %v", got)
+		}
+		mu.Lock()
+		synced = nil
+		mu.Unlock()
+		want := []events.Event{{
+			Object: corev1.ObjectReference{
+				APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CloudSigmaMachine", Namespace: "team", Name: "worker", UID: "uid-worker",
+			},
+			Type: "Warning", Reason: "InstanceNotOwned",
+			Message: "Audit: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", as whom cluster "pool" acts; ` +
+				"clear the field, so that the provider adopts an instance of the user or makes one",
+		}}
+		if diff := cmp.Diff(want, after(2*time.Second)); diff != "" {
+			t.Errorf("the first pass (-want +got):\n%s", diff)
+		}
+		if got := after(9 * time.Minute); len(got) > 0 {
+			t.Errorf("a pass before the interval is over: %v", got)
+		}
+		if diff := cmp.Diff(want, after(2*time.Minute)); diff != "" {
+			t.Errorf("the second pass says something else (-want +got):\n%s", diff)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Start() = %v", err)
+		}
+	})
+}
+
+func TestTheRateHoldsOverAllRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := fakeObjects{accounts: map[string]any{}}
+		for i := range 10 {
+			objects.accounts[fmt.Sprintf("team/c%d", i)] = ownership.Account{
+				Cloud: "cloudsigma", User: fmt.Sprintf("user-%d@example.com", i), Region: "next",
+			}
+		}
+		a := newAudit(objects, &fakeCloud{})
+		a.Limiter["cloudsigma"] = rate.NewLimiter(5, 1)
+		start := time.Now()
+		result, err := a.Pass(t.Context())
+		if err != nil || result.Requests != 30 {
+			t.Fatalf("Pass() = %+v, %v", result, err)
+		}
+		if took := time.Since(start); took < 5*time.Second { // 30 requests at 5 a second, less the burst of one
+			t.Errorf("30 requests took %s", took)
+		}
+	})
+}

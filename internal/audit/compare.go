@@ -1,0 +1,194 @@
+// Package audit looks at what is there already: machines that name an instance which is not their user's, and instances
+// that no machine names. It reports, and changes nothing.
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/ownership"
+)
+
+// Reasons of findings that only the audit has. The others are those of the gate.
+const (
+	// ReasonDuplicate: an instance was made for a machine that names another one.
+	ReasonDuplicate = "InstanceDuplicate"
+	// ReasonOrphaned: an instance was made for a machine that does not exist here.
+	ReasonOrphaned = "InstanceOrphaned"
+)
+
+// Finding is one thing that is not as it should be.
+type Finding struct {
+	// Reason is a word in CamelCase, for metrics and Events.
+	Reason string
+	// Object is the machine or the cluster that it is about.
+	Object corev1.ObjectReference
+	// Instance is the UUID of the instance, "" where there is none.
+	Instance string
+	// Account is whose account it was found in.
+	Account ownership.Account
+	// Message is for people. It is the same in each pass as long as nothing changes.
+	Message string
+}
+
+// tenancy is all that belongs together: an account and what uses it.
+type tenancy struct {
+	account  ownership.Account
+	clusters []corev1.ObjectReference
+	machines []clusterapi.Machine
+}
+
+// asker asks the cloud about one instance that a machine names.
+type asker func(machine clusterapi.Machine, id string) (ownership.Answer, error)
+
+// compare says what is not as it should be between the machines of an account and its instances. all are the machines of
+// all accounts: an instance that any of them names is no orphan. A list can miss an instance that is there, when others
+// come and go meanwhile, so the cloud is asked about what is not in it.
+func compare(t tenancy, instances []ownership.Instance, all named, ask asker) []Finding {
+	owned := make(map[string]bool, len(instances))
+	byName, byUID := map[string][]ownership.Instance{}, map[string][]ownership.Instance{}
+	for _, instance := range instances {
+		owned[instance.ID] = true
+		byName[instance.Name] = append(byName[instance.Name], instance)
+		if instance.MachineUID != "" {
+			byUID[instance.MachineUID] = append(byUID[instance.MachineUID], instance)
+		}
+	}
+	var findings []Finding
+	explained := map[string]bool{} // instances that are told of with a machine
+	for _, machine := range t.machines {
+		made := made(machine, byName, byUID)
+		for _, id := range machine.IDs() {
+			if owned[id] {
+				continue
+			}
+			if answer, err := ask(machine, id); err != nil {
+				findings = append(findings, unknown(t.account, machine.Reference(), id, err))
+			} else if answer.Verdict != ownership.Owned {
+				findings = append(findings, notOwned(t.account, machine, id, answer.Verdict, made))
+			}
+		}
+		if len(machine.IDs()) == 0 { // an instance may be about to be made for it, and to be named in a moment
+			for _, instance := range made {
+				explained[instance.ID] = true
+			}
+			continue
+		}
+		for _, instance := range made {
+			if explained[instance.ID] || len(all.byID[instance.ID]) > 0 {
+				continue
+			}
+			explained[instance.ID] = true
+			findings = append(findings, duplicate(t.account, machine, instance))
+		}
+	}
+	return append(findings, orphans(t, instances, all, explained)...)
+}
+
+// made returns the instances that were made for a machine: they have its name or its UID.
+func made(machine clusterapi.Machine, byName, byUID map[string][]ownership.Instance) []ownership.Instance {
+	made := slices.Concat(byUID[string(machine.UID)], byName[machine.Name])
+	made = slices.DeleteFunc(made, func(instance ownership.Instance) bool {
+		return instance.MachineUID != "" && instance.MachineUID != string(machine.UID)
+	})
+	slices.SortFunc(made, func(a, b ownership.Instance) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.Compact(made)
+}
+
+func notOwned(account ownership.Account, machine clusterapi.Machine, id string, verdict ownership.Verdict, made []ownership.Instance) Finding {
+	reason, what := ownership.ReasonNotFound, "there is no instance %s of user %q in region %q, as whom cluster %q acts"
+	if verdict == ownership.Foreign {
+		reason, what = ownership.ReasonNotOwned, "instance %s exists, but is not one of user %q in region %q, as whom cluster %q acts"
+	}
+	message := fmt.Sprintf(what, id, account.User, account.Region, machine.ClusterName())
+	if len(made) > 0 {
+		names := make([]string, 0, len(made))
+		for _, instance := range made {
+			names = append(names, instance.ID)
+		}
+		message += "; the user's own instance for this machine is " + strings.Join(names, " or ")
+	}
+	return Finding{
+		Reason: reason, Object: machine.Reference(), Instance: id, Account: account,
+		Message: message + "; clear the field, so that the provider adopts an instance of the user or makes one",
+	}
+}
+
+func duplicate(account ownership.Account, machine clusterapi.Machine, instance ownership.Instance) Finding {
+	return Finding{
+		Reason: ReasonDuplicate, Object: machine.Reference(), Instance: instance.ID, Account: account,
+		Message: fmt.Sprintf("instance %s (%q) of user %q in region %q was made for this machine, which names %s; delete the one that is not needed",
+			instance.ID, instance.Name, account.User, account.Region, strings.Join(machine.IDs(), " and ")),
+	}
+}
+
+// orphans are the instances that were made for machines, of which none is here. Instances that nobody made for a machine
+// are none of ours.
+func orphans(t tenancy, instances []ownership.Instance, all named, explained map[string]bool) []Finding {
+	var findings []Finding
+	for _, instance := range instances {
+		if instance.MachineUID == "" || explained[instance.ID] || len(all.byID[instance.ID]) > 0 || all.uids[instance.MachineUID] {
+			continue
+		}
+		findings = append(findings, Finding{
+			Reason: ReasonOrphaned, Object: t.clusters[0], Instance: instance.ID, Account: t.account,
+			Message: fmt.Sprintf("instance %s (%q) of user %q in region %q was made for a machine that is not here; delete it if nothing else uses it",
+				instance.ID, instance.Name, t.account.User, t.account.Region),
+		})
+	}
+	return findings
+}
+
+// named are the machines of all accounts.
+type named struct {
+	// byID are the machines that name an instance.
+	byID map[string][]clusterapi.Machine
+	uids map[string]bool
+}
+
+func index(machines []clusterapi.Machine) named {
+	all := named{byID: map[string][]clusterapi.Machine{}, uids: map[string]bool{}}
+	for _, machine := range machines {
+		all.uids[string(machine.UID)] = true
+		for _, id := range machine.IDs() {
+			all.byID[id] = append(all.byID[id], machine)
+		}
+	}
+	return all
+}
+
+// alone says what is wrong with a machine by itself, and with others that name the same instance.
+func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
+	var findings []Finding
+	add := func(reason, instance, message string) {
+		findings = append(findings, Finding{Reason: reason, Object: machine.Reference(), Instance: instance, Message: message})
+	}
+	switch {
+	case machine.ClusterName() == "":
+		add(ownership.ReasonWithoutCluster, "", "it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts")
+	case cluster.refused != nil:
+		add(string(cluster.refused.Reason), "", "it is not known as which user its provider acts: "+cluster.refused.Message)
+	case cluster.tenancy == nil:
+		add(string(clusterapi.ClusterMissing), "", fmt.Sprintf("it is of cluster %q, which is not here", machine.ClusterName()))
+	}
+	ids := machine.IDs()
+	if len(ids) == 0 {
+		add(ownership.ReasonInvalid, "", "it names no instance by what it holds in "+machine.Kind.InstanceIDPath+" or "+machine.Kind.ProviderIDPath+
+			"; clear both fields, so that the provider adopts an instance of the user or makes one")
+	}
+	if len(ids) > 1 {
+		add(ownership.ReasonMismatch, "", fmt.Sprintf("its fields %s and %s name two instances, %s", machine.Kind.InstanceIDPath,
+			machine.Kind.ProviderIDPath, strings.Join(ids, " and ")))
+	}
+	for _, id := range ids {
+		if len(all.byID[id]) > 1 {
+			add(ownership.ReasonConflict, id, fmt.Sprintf("%d machines name instance %s, which can be that of one only", len(all.byID[id]), id))
+		}
+	}
+	return findings
+}

@@ -1,0 +1,580 @@
+package cloudsigma_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestTheVerdict(t *testing.T) {
+	listed := func(body string) http.HandlerFunc { return reply(http.StatusOK, body) }
+	candidate := ownership.Instance{ID: otherID, Name: machineName, MachineUID: machineUID}
+	ownServer := aServer(otherID, machineName, userID, machineUID)
+	for name, tc := range map[string]struct {
+		answers      answers
+		claim        ownership.Claim
+		want         ownership.Answer
+		wantRequests []string
+	}{
+		"the user's own server": {
+			answers: answers{
+				getServer:  reply(http.StatusOK, inJSON(aServer(serverID, "any", userID, ""))),
+				getProfile: theProfile(),
+			},
+			claim:        claim(),
+			want:         ownership.Answer{Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "req-200"},
+			wantRequests: []string{getServer, getProfile},
+		},
+		"the user's own server, all in upper case": {
+			answers: answers{
+				getServer:  reply(http.StatusOK, inJSON(aServer(strings.ToUpper(serverID), "any", strings.ToUpper(userID), ""))),
+				getProfile: reply(http.StatusOK, inJSON(object{"uuid": userID, "email": strings.ToUpper(userEmail)})),
+			},
+			claim:        claim(func(c *ownership.Claim) { c.ID = strings.ToUpper(serverID) }),
+			want:         ownership.Answer{Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "req-200"},
+			wantRequests: []string{getServer, getProfile},
+		},
+		"another's server that is shared with the user": {
+			answers: answers{
+				getServer:     reply(http.StatusOK, inJSON(aServer(serverID, machineName, strangerID, machineUID))),
+				getProfile:    theProfile(),
+				getCandidates: listed(aPage(2, aServer(serverID, machineName, strangerID, machineUID), ownServer)),
+			},
+			claim: claim(),
+			want: ownership.Answer{
+				Verdict: ownership.Foreign, UserID: userID, Response: "200, owned by another user", RequestID: "req-200",
+				Candidates: []ownership.Instance{candidate},
+			},
+			wantRequests: []string{getServer, getProfile, getCandidates},
+		},
+		"the incident: 403, and a server of the same name": {
+			answers: answers{getServer: forbidden(), getProfile: theProfile(), getCandidates: listed(aPage(1, ownServer))},
+			claim:   claim(),
+			want: ownership.Answer{
+				Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403",
+				Candidates: []ownership.Instance{candidate},
+			},
+			wantRequests: []string{getServer, getProfile, getCandidates},
+		},
+		"403 with a bare object, and no profile": {
+			answers: answers{
+				getServer: reply(http.StatusForbidden,
+					`{"error_type":"permission","error_message":"User `+userID+` does not have all of the permissions [LIST] canary"}`),
+				getProfile: reply(http.StatusBadGateway, canary),
+			},
+			claim:        claim(),
+			want:         ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
+			wantRequests: []string{getServer, getProfile},
+		},
+		"403 that names another user: the profile counts": {
+			answers: answers{
+				getServer: reply(http.StatusForbidden,
+					`[{"error_type":"permission","error_message":"User `+strangerID+` does not have all of the permissions [LIST]"}]`),
+				getProfile:    theProfile(),
+				getCandidates: listed(aPage(0)),
+			},
+			claim:        claim(),
+			want:         ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
+			wantRequests: []string{getServer, getProfile, getCandidates},
+		},
+		"404, and a server of the same name": {
+			answers: answers{getServer: notFound(), getProfile: theProfile(), getCandidates: listed(aPage(1, ownServer))},
+			claim:   claim(),
+			want: ownership.Answer{
+				Verdict: ownership.Absent, UserID: userID, Response: "404 not found", RequestID: "req-404",
+				Candidates: []ownership.Instance{candidate},
+			},
+			wantRequests: []string{getServer, getProfile, getCandidates},
+		},
+		"404 without a body, and a list that fails": {
+			answers: answers{
+				getServer: reply(http.StatusNotFound, ""), getProfile: theProfile(), getCandidates: reply(http.StatusInternalServerError, canary),
+			},
+			claim:        claim(),
+			want:         ownership.Answer{Verdict: ownership.Absent, UserID: userID, Response: "404 not found", RequestID: "req-404"},
+			wantRequests: []string{getServer, getProfile, getCandidates},
+		},
+		"404 of a machine without a name": {
+			answers:      answers{getServer: notFound(), getProfile: theProfile()},
+			claim:        claim(func(c *ownership.Claim) { c.Name = "" }),
+			want:         ownership.Answer{Verdict: ownership.Absent, UserID: userID, Response: "404 not found", RequestID: "req-404"},
+			wantRequests: []string{getServer, getProfile},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newAPI(t, tc.answers)
+			got, err := api.cloud(&fakeTokens{}).Ask(t.Context(), tc.claim)
+			if err != nil {
+				t.Fatalf("Ask() error = %v", err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("Ask() (-want +got):\n%s", diff)
+			}
+			if strings.Contains(fmt.Sprintf("%+v", got), canary) {
+				t.Errorf("Ask() = %+v, which has what must not be passed on", got)
+			}
+			api.expect(tc.wantRequests...)
+		})
+	}
+}
+
+func TestNoVerdict(t *testing.T) {
+	const anError = `[{"error_type":"backend","error_message":"canary","error_point":"canary"}]`
+	ok := func(body string) http.HandlerFunc { return reply(http.StatusOK, body) }
+	ownServer := ok(inJSON(aServer(serverID, machineName, userID, machineUID)))
+	for name, tc := range map[string]struct {
+		answers answers
+		tokens  *fakeTokens
+		claim   ownership.Claim
+		want    failure
+	}{
+		"429, for seconds": {
+			answers: answers{getServer: reply(http.StatusTooManyRequests, anError, "Retry-After", "17")},
+			want: failure{
+				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: 17 * time.Second,
+				Text: "RateLimited: server request: the answer was 429 backend",
+			},
+		},
+		"503, for seconds": {
+			answers: answers{getServer: reply(http.StatusServiceUnavailable, canary, "Retry-After", "3")},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-503", RetryAfter: 3 * time.Second,
+				Text: "CloudUnavailable: server request: the answer was 503 unspecified",
+			},
+		},
+		"500": {
+			answers: answers{getServer: reply(http.StatusInternalServerError, anError)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-500", Text: "CloudUnavailable: server request: the answer was 500 backend",
+			},
+		},
+		"403 because of something else than permissions": {
+			answers: answers{getServer: reply(http.StatusForbidden, `[{"error_type":"billing","error_message":"canary"}]`)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 billing",
+			},
+		},
+		"403 of somebody before the API": {
+			answers: answers{getServer: reply(http.StatusForbidden, `<html>canary</html>`)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 unspecified",
+			},
+		},
+		"not JSON": {
+			answers: answers{getServer: ok(canary)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer cannot be understood",
+			},
+		},
+		"JSON of another shape": {
+			answers: answers{getServer: ok(`{"uuid":["canary"]}`)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer cannot be understood",
+			},
+		},
+		"nothing": {
+			answers: answers{getServer: ok("")},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer cannot be understood",
+			},
+		},
+		"null": {
+			answers: answers{getServer: ok("null")},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer is about another server",
+			},
+		},
+		"another server": {
+			answers: answers{getServer: ok(inJSON(aServer(otherID, canary, userID, canary)))},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer is about another server",
+			},
+		},
+		"a server without an owner": {
+			answers: answers{getServer: ok(inJSON(object{"uuid": serverID, "owner": nil}))},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer names no owner",
+			},
+		},
+		"a profile without a UUID": {
+			answers: answers{getServer: ownServer, getProfile: ok(`{"uuid":"canary","email":"` + userEmail + `"}`)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-200",
+				Text: "CloudUnavailable: profile request: the answer lacks the UUID or the email",
+			},
+		},
+		"a profile without an email": {
+			answers: answers{getServer: ownServer, getProfile: ok(`{"uuid":"` + userID + `"}`)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-200",
+				Text: "CloudUnavailable: profile request: the answer lacks the UUID or the email",
+			},
+		},
+		"a profile that cannot be had": {
+			answers: answers{getServer: ownServer, getProfile: reply(http.StatusTooManyRequests, canary, "Retry-After", "1")},
+			want: failure{
+				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: time.Second,
+				Text: "RateLimited: profile request: the answer was 429 unspecified",
+			},
+		},
+		"a token of somebody else, who owns the server": {
+			answers: answers{
+				getServer:  ok(inJSON(aServer(serverID, machineName, strangerID, machineUID))),
+				getProfile: ok(inJSON(object{"uuid": strangerID, "email": "canary@example.com"})),
+			},
+			want: failure{
+				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
+				Text: "UserNotImpersonable: the credentials are those of somebody else than the user who is claimed",
+			},
+		},
+		"a token of somebody else, to whom the server is refused": {
+			answers: answers{getServer: forbidden(), getProfile: ok(inJSON(object{"uuid": strangerID, "email": "canary@example.com"}))},
+			want: failure{
+				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
+				Text: "UserNotImpersonable: the credentials are those of somebody else than the user who is claimed",
+			},
+		},
+		"a user whose name only looks like the token's": {
+			answers: answers{getServer: ownServer, getProfile: theProfile()},
+			claim:   claim(func(c *ownership.Claim) { c.User = "tſap@shalb.com" }), // with the sign for a long s
+			want: failure{
+				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
+				Text: "UserNotImpersonable: the credentials are those of somebody else than the user who is claimed",
+			},
+		},
+		"no user": {
+			claim: claim(func(c *ownership.Claim) { c.User = "" }),
+			want: failure{
+				Cause: ownership.CauseNotImpersonable, Text: "UserNotImpersonable: no user is named, so there is nobody to act as",
+			},
+		},
+		"no token": {
+			tokens: &fakeTokens{err: &ownership.UnknownError{
+				Cause: ownership.CauseIdentityProvider, RequestID: "idp-1", RetryAfter: time.Minute, Err: errors.New("down"),
+			}},
+			want: failure{
+				Cause: ownership.CauseIdentityProvider, RequestID: "idp-1", RetryAfter: time.Minute, Text: "IdentityProviderUnavailable: down",
+			},
+		},
+		"401 twice": {
+			answers: answers{getServer: reply(http.StatusUnauthorized, canary)},
+			want: failure{
+				Cause: ownership.CauseCredentials, RequestID: "req-401",
+				Text: "CredentialsRefused: server request: the answer was 401 unspecified",
+			},
+		},
+		"401, and then no token": {
+			answers: answers{getServer: reply(http.StatusUnauthorized, canary)},
+			tokens: &fakeTokens{errs: 1, err: &ownership.UnknownError{
+				Cause: ownership.CauseNotImpersonable, Err: errors.New("not any more"),
+			}},
+			want: failure{Cause: ownership.CauseNotImpersonable, Text: "UserNotImpersonable: not any more"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.tokens == nil {
+				tc.tokens = &fakeTokens{}
+			}
+			if tc.claim.ID == "" {
+				tc.claim = claim()
+			}
+			answer, err := newAPI(t, tc.answers).cloud(tc.tokens).Ask(t.Context(), tc.claim)
+			expectFailure(t, err, tc.want)
+			if diff := cmp.Diff(ownership.Answer{}, answer); diff != "" {
+				t.Errorf("Ask() came with an error and (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// expectFailure checks an *ownership.UnknownError, and that nothing is in it that must not be passed on.
+func expectFailure(t *testing.T, err error, want failure) {
+	t.Helper()
+	var u *ownership.UnknownError
+	if !errors.As(err, &u) {
+		t.Fatalf("error = %v, want an *ownership.UnknownError", err)
+	}
+	got := failure{Cause: u.Cause, RequestID: u.RequestID, RetryAfter: u.RetryAfter, Text: err.Error()}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if text := fmt.Sprintf("%+v", e); strings.Contains(text, canary) {
+			t.Errorf("error = %q, which has what must not be passed on", text)
+		}
+	}
+}
+
+func TestAnIDThatIsNoneIsNotAsked(t *testing.T) {
+	api := newAPI(t, nil)
+	cloud := api.cloud(&fakeTokens{})
+	for _, id := range []string{"", "..", "../profile", serverID + "/action/?do=stop", serverID + "#", "%2e%2e"} {
+		_, err := cloud.Ask(t.Context(), claim(func(c *ownership.Claim) { c.ID = id }))
+		if err == nil || !strings.Contains(err.Error(), "is not an instance ID") {
+			t.Errorf("Ask() of %q error = %v, want one about the ID", id, err)
+		}
+	}
+	api.expect()
+}
+
+func TestAnOwnServerCostsOneRequest(t *testing.T) {
+	api := newAPI(t, answers{
+		getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
+		getProfile: theProfile(),
+	})
+	cloud := api.cloud(&fakeTokens{})
+	for i := range 3 {
+		if answer, err := cloud.Ask(t.Context(), claim()); err != nil || answer.Verdict != ownership.Owned {
+			t.Fatalf("Ask() = %v, %v", answer, err)
+		}
+		if i == 0 {
+			api.expect(getServer, getProfile)
+		} else {
+			api.expect(getServer)
+		}
+	}
+}
+
+func TestARefusedTokenIsDroppedAndTheRequestRepeatedOnce(t *testing.T) {
+	unauthorized := reply(http.StatusUnauthorized, canary)
+	api := newAPI(t, answers{
+		getServer:  inTurn(unauthorized, reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),
+		getProfile: inTurn(unauthorized, theProfile()),
+	})
+	tokens := &fakeTokens{}
+	before := time.Now()
+	answer, err := api.cloud(tokens).Ask(t.Context(), claim())
+	if err != nil || answer.Verdict != ownership.Owned {
+		t.Fatalf("Ask() = %v, %v, want Owned", answer, err)
+	}
+	var sent []string
+	for _, header := range api.headers {
+		sent = append(sent, header.Get("Authorization"))
+	}
+	api.expect(getServer, getServer, getProfile, getProfile)
+	if diff := cmp.Diff([]string{
+		"Bearer canary-0-of-tsap@shalb.com-in-next", "Bearer canary-1-of-tsap@shalb.com-in-next",
+		"Bearer canary-1-of-tsap@shalb.com-in-next", "Bearer canary-2-of-tsap@shalb.com-in-next",
+	}, sent); diff != "" {
+		t.Errorf("tokens (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{userEmail + " in " + region, userEmail + " in " + region}, tokens.dropped); diff != "" {
+		t.Errorf("dropped (-want +got):\n%s", diff)
+	}
+	for last, asked := before, tokens.asked; len(asked) > 0; last, asked = asked[0], asked[1:] {
+		if asked[0].Before(last) || asked[0].After(time.Now()) {
+			t.Errorf("the request is said to have begun at %v, want after %v and not in the future", asked[0], last)
+		}
+	}
+}
+
+func TestCandidates(t *testing.T) {
+	id := func(n int) string { return fmt.Sprintf("63dd227a-9502-4311-919e-%012d", n) }
+	var many []object
+	var wantMany []ownership.Instance
+	for n := 12; n > 0; n-- {
+		many = append(many, aServer(id(n), machineName, userID, ""))
+	}
+	for n := 1; n <= 10; n++ {
+		wantMany = append(wantMany, ownership.Instance{ID: id(n), Name: machineName})
+	}
+	for name, tc := range map[string]struct {
+		servers    []object
+		machineUID string
+		want       []ownership.Instance
+	}{
+		"by name and by machine, sorted by name and UUID": {
+			servers: []object{
+				aServer(id(3), machineName, userID, ""), aServer(id(1), machineName, userID, "other"),
+				aServer(id(2), "a-"+machineName, userID, machineUID),
+			},
+			machineUID: machineUID,
+			want: []ownership.Instance{
+				{ID: id(2), Name: "a-" + machineName, MachineUID: machineUID},
+				{ID: id(1), Name: machineName, MachineUID: "other"},
+				{ID: id(3), Name: machineName},
+			},
+		},
+		"no more than ten": {servers: many, machineUID: machineUID, want: wantMany},
+		"nothing of others, though it is shared": {
+			servers: []object{aServer(id(1), machineName, strangerID, machineUID), {"uuid": id(2), "name": machineName}}, machineUID: machineUID,
+		},
+		"nothing of another name, whatever the filter of the cloud lets through": {
+			servers: []object{aServer(id(1), machineName+"-2", userID, "other")}, machineUID: machineUID,
+		},
+		"nothing by machine without one": {servers: []object{aServer(id(1), "other", userID, "")}},
+		"nothing without a UUID":         {servers: []object{aServer("canary", machineName, userID, "")}},
+		"machines that are no text": {
+			servers: []object{{"uuid": id(1), "name": machineName, "owner": object{"uuid": userID}, "meta": object{"machine-uid": 7}}},
+			want:    []ownership.Instance{{ID: id(1), Name: machineName}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newAPI(t, answers{
+				getServer: notFound(), getProfile: theProfile(), getCandidates: reply(http.StatusOK, aPage(len(tc.servers), tc.servers...)),
+			})
+			got, err := api.cloud(&fakeTokens{}).Ask(t.Context(), claim(func(c *ownership.Claim) { c.MachineUID = tc.machineUID }))
+			if err != nil {
+				t.Fatalf("Ask() error = %v", err)
+			}
+			if diff := cmp.Diff(tc.want, got.Candidates); diff != "" {
+				t.Errorf("candidates (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNothingThatOnlyExplainsARefusalHoldsItUp(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answers answers
+		timeout time.Duration
+		want    ownership.Answer
+		wantIn  time.Duration
+	}{
+		"the list": {
+			answers: answers{getServer: forbidden(), getProfile: theProfile(), getCandidates: hang}, timeout: 2 * time.Second,
+			want:   ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
+			wantIn: time.Second,
+		},
+		"the profile": {
+			answers: answers{getServer: notFound(), getProfile: hang}, timeout: 2 * time.Second,
+			want:   ownership.Answer{Verdict: ownership.Absent, Response: "404 not found", RequestID: "req-404"},
+			wantIn: time.Second,
+		},
+		"the list, without a deadline": {
+			answers: answers{getServer: forbidden(), getProfile: theProfile(), getCandidates: hang}, timeout: time.Hour,
+			want:   ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
+			wantIn: 15 * time.Second, // half of what any request may take
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud, stop := offline(t, tc.answers)
+				defer stop()
+				ctx, cancel := contextWithTimeout(t, tc.timeout)
+				defer cancel()
+				start := time.Now()
+				got, err := cloud.Ask(ctx, claim())
+				if err != nil {
+					t.Fatalf("Ask() error = %v", err)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("Ask() (-want +got):\n%s", diff)
+				}
+				if took := time.Since(start); took != tc.wantIn {
+					t.Errorf("Ask() took %s, want %s", took, tc.wantIn)
+				}
+			})
+		})
+	}
+}
+
+func TestTheLegacyAccount(t *testing.T) {
+	credentials := func() (cloudsigma.LegacyCredentials, error) {
+		return cloudsigma.LegacyCredentials{Username: userEmail, Password: canary}, nil
+	}
+	owned := answers{
+		getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
+		getProfile: theProfile(),
+	}
+	for name, tc := range map[string]struct {
+		answers      answers
+		legacy       func() (cloudsigma.LegacyCredentials, error)
+		user         string
+		want         failure // the zero value for a server that is owned
+		wantRequests []string
+	}{
+		"asked as itself":      {answers: owned, legacy: credentials, user: "Tsap@Shalb.com", wantRequests: []string{getServer, getProfile}},
+		"asked without a user": {answers: owned, legacy: credentials, wantRequests: []string{getServer, getProfile}},
+		"asked for somebody else": {
+			answers: owned, legacy: credentials, user: "other@example.com", wantRequests: []string{getServer, getProfile},
+			want: failure{
+				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
+				Text: "UserNotImpersonable: the credentials are those of somebody else than the user who is claimed",
+			},
+		},
+		"refused by the cloud, which is not asked again": {
+			answers: answers{getServer: reply(http.StatusUnauthorized, canary)}, legacy: credentials, wantRequests: []string{getServer},
+			want: failure{
+				Cause: ownership.CauseCredentials, RequestID: "req-401", Text: "CredentialsRefused: server request: the answer was 401 unspecified",
+			},
+		},
+		"without a password": {
+			legacy: func() (cloudsigma.LegacyCredentials, error) {
+				return cloudsigma.LegacyCredentials{Username: userEmail}, nil
+			},
+			want: failure{Cause: ownership.CauseCredentials, Text: "CredentialsRefused: password must not be empty"},
+		},
+		"that cannot be read": {
+			legacy: func() (cloudsigma.LegacyCredentials, error) {
+				return cloudsigma.LegacyCredentials{}, errors.New("no such file")
+			},
+			want: failure{Cause: ownership.CauseCredentials, Text: "CredentialsRefused: credentials of the legacy account: no such file"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newAPI(t, tc.answers)
+			cloud := api.cloud(nil, func(o *cloudsigma.Options) { o.Legacy = tc.legacy })
+			got, err := cloud.Ask(t.Context(), claim(func(c *ownership.Claim) { c.User = tc.user }))
+			for _, header := range api.headers {
+				user, password, _ := (&http.Request{Header: header}).BasicAuth()
+				if user != userEmail || password != canary {
+					t.Errorf("asked as %q with %q, want the account", user, password)
+				}
+			}
+			api.expect(tc.wantRequests...)
+			if tc.want != (failure{}) {
+				expectFailure(t, err, tc.want)
+				return
+			}
+			want := ownership.Answer{Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "req-200"}
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("Ask() error = %v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestQuestionsAtTheSameTime(t *testing.T) {
+	const many = 50
+	api := newAPI(t, answers{
+		getServer:                       inTurn(reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),
+		getProfile:                      theProfile(),
+		getCandidates:                   reply(http.StatusOK, aPage(0)),
+		getPage1:                        reply(http.StatusOK, aPage(1, aServer(serverID, machineName, userID, machineUID))),
+		"next/servers/" + otherID + "/": notFound(),
+	})
+	cloud := api.cloud(&fakeTokens{})
+	var all sync.WaitGroup
+	for range many {
+		all.Go(func() {
+			if got, err := cloud.Ask(t.Context(), claim()); err != nil || got.Verdict != ownership.Owned {
+				t.Errorf("Ask() = %v, %v, want Owned", got, err)
+			}
+		})
+		all.Go(func() {
+			got, err := cloud.Ask(t.Context(), claim(func(c *ownership.Claim) { c.ID = otherID }))
+			if err != nil || got.Verdict != ownership.Absent {
+				t.Errorf("Ask() = %v, %v, want Absent", got, err)
+			}
+		})
+		all.Go(func() {
+			if got, _, err := cloud.Instances(t.Context(), account()); err != nil || len(got) != 1 {
+				t.Errorf("Instances() = %v, %v, want one", got, err)
+			}
+		})
+	}
+	all.Wait()
+	api.expectCount(getProfile, 1)
+	api.expectCount(getServer, many)
+}

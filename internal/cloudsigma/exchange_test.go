@@ -1,0 +1,305 @@
+package cloudsigma_test
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestARequestIsWhatTheAPIExpects(t *testing.T) {
+	for name, tc := range map[string]struct {
+		userAgent, want string
+	}{
+		"under our name":       {want: "warrantgate"},
+		"under a name of ours": {userAgent: "warrantgate/v1.2.3", want: "warrantgate/v1.2.3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newAPI(t, answers{getServer: reply(http.StatusBadGateway, "")})
+			_, _ = api.cloud(&fakeTokens{}, func(o *cloudsigma.Options) { o.UserAgent = tc.userAgent }).Ask(t.Context(), claim())
+			header := api.headers[0]
+			for key, want := range map[string]string{
+				"User-Agent": tc.want, "Accept": "application/json", "Authorization": "Bearer canary-0-of-tsap@shalb.com-in-next",
+			} {
+				if got := header.Get(key); got != want {
+					t.Errorf("%s = %q, want %q", key, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTheRegionIsTheHost(t *testing.T) {
+	var got string
+	cloud, err := cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}, Regions: []string{"zrh", region}},
+		roundTripper(func(r *http.Request) (*http.Response, error) {
+			got = r.URL.String()
+			return nil, errors.New("no network")
+		}))
+	if err != nil {
+		t.Fatalf("NewWith() error = %v", err)
+	}
+	defer cloud.Stop()
+	if _, err := cloud.Ask(t.Context(), claim()); err == nil {
+		t.Fatal("Ask() returned no error")
+	}
+	if want := "https://next.cloudsigma.com/api/2.0/servers/" + serverID + "/"; got != want {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s %s was asked elsewhere, with %q", r.Method, r.URL, r.Header.Get("Authorization"))
+	}))
+	defer elsewhere.Close()
+	for name, location := range map[string]string{
+		"to another host": elsewhere.URL, "to the same host": "/api/next/profile/", "to nowhere": "", "to what is no URL": "https://canary:%zz/",
+	} {
+		for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect} {
+			t.Run(name+" "+http.StatusText(status), func(t *testing.T) {
+				api := newAPI(t, answers{getServer: reply(status, "", "Location", location)})
+				_, err := api.cloud(&fakeTokens{}).Ask(t.Context(), claim())
+				var u *ownership.UnknownError
+				if !errors.As(err, &u) || u.Cause != ownership.CauseCloud || strings.Contains(err.Error(), canary) {
+					t.Errorf("Ask() error = %v, want %s without the location", err, ownership.CauseCloud)
+				}
+				api.expect(getServer)
+			})
+		}
+	}
+}
+
+func TestBodiesAreBounded(t *testing.T) {
+	const single, list = 1 << 20, 8 << 20
+	padded := func(body string, size int) string { return body + strings.Repeat(" ", size-len(body)) }
+	own := inJSON(aServer(serverID, machineName, userID, machineUID))
+	zipped := func(body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write([]byte(body))
+			_ = z.Close()
+		}
+	}
+	for name, tc := range map[string]struct {
+		answers answers
+		want    string // "" for no error
+	}{
+		"a server that fits":                   {answers: answers{getServer: reply(http.StatusOK, padded(own, single)), getProfile: theProfile(), getPage1: reply(http.StatusOK, aPage(0))}},
+		"a server that fits, zipped":           {answers: answers{getServer: zipped(padded(own, single)), getProfile: theProfile(), getPage1: reply(http.StatusOK, aPage(0))}},
+		"a server that does not":               {answers: answers{getServer: reply(http.StatusOK, padded(own, single+1))}, want: "server request: the answer is larger than 1048576 bytes"},
+		"a server that does not once unzipped": {answers: answers{getServer: zipped(padded(own, single+1))}, want: "server request: the answer is larger than 1048576 bytes"},
+		"an error that does not":               {answers: answers{getServer: reply(http.StatusBadGateway, padded("", single+1))}, want: "server request: the answer is larger than 1048576 bytes"},
+		"a list that does not": {
+			answers: answers{
+				getServer: reply(http.StatusOK, own), getProfile: theProfile(), getPage1: reply(http.StatusOK, padded(aPage(0), list+1)),
+			},
+			want: "list request: the answer is larger than 8388608 bytes",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud := newAPI(t, tc.answers).cloud(&fakeTokens{})
+			_, err := cloud.Ask(t.Context(), claim())
+			if err == nil {
+				_, _, err = cloud.Instances(t.Context(), account())
+			}
+			if tc.want == "" {
+				if err != nil {
+					t.Errorf("error = %v", err)
+				}
+				return
+			}
+			expectFailure(t, err, failure{Cause: ownership.CauseCloud, Text: "CloudUnavailable: " + tc.want})
+		})
+	}
+}
+
+func TestConnectionsThatFail(t *testing.T) {
+	ours := newAPI(t, nil) // no request gets that far
+	old := httptest.NewUnstartedServer(ours)
+	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11}
+	old.Config.ErrorLog = discard()
+	old.StartTLS()
+	defer old.Close()
+	plain := httptest.NewServer(ours)
+	defer plain.Close()
+	stranger := httptest.NewUnstartedServer(ours)
+	stranger.Config.ErrorLog = discard()
+	stranger.StartTLS()
+	defer stranger.Close()
+	for name, tc := range map[string]struct {
+		url    string
+		modify func(*cloudsigma.Options)
+		want   string // a part of the text
+	}{
+		"an old version of TLS": {url: old.URL, want: "protocol version"},
+		"no TLS":                {url: strings.Replace(plain.URL, "http:", "https:", 1), want: "the connection broke before the end of the answer"},
+		"an authority that is not trusted": {
+			url: stranger.URL, modify: func(o *cloudsigma.Options) { o.RootCAs = nil }, want: "certificate signed by unknown authority",
+		},
+		"nobody there":     {url: "https://" + closedAddress(t), want: "connection refused"},
+		"an end too soon":  {url: broken(t, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{canary"), want: "the connection broke before the end of the answer"},
+		"what is not HTTP": {url: broken(t, "canary\r\n\r\n"), want: "the connection broke before the end of the answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			modify := []func(*cloudsigma.Options){func(o *cloudsigma.Options) { o.API = tc.url }}
+			if tc.modify != nil {
+				modify = append(modify, tc.modify)
+			}
+			_, err := ours.cloud(&fakeTokens{}, modify...).Ask(t.Context(), claim())
+			var u *ownership.UnknownError
+			if !errors.As(err, &u) || u.Cause != ownership.CauseCloud || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Ask() error = %v, want %s because of %q", err, ownership.CauseCloud, tc.want)
+			}
+			if strings.Contains(err.Error(), canary) {
+				t.Errorf("Ask() error = %v, which has what must not be passed on", err)
+			}
+		})
+	}
+}
+
+// closedAddress returns an address where nobody listens any more.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(nil)
+	defer server.Close()
+	return server.Listener.Addr().String()
+}
+
+// broken returns the URL of a server that answers everything with these bytes, and hangs up.
+func broken(t *testing.T, answer string) string {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		hijacker, ok := w.(http.Hijacker)
+		if !ok {
+			t.Error("the connection cannot be taken over")
+			return
+		}
+		connection, _, err := hijacker.Hijack()
+		if err != nil {
+			t.Errorf("take over the connection: %v", err)
+			return
+		}
+		_, _ = connection.Write([]byte(answer))
+		_ = connection.Close()
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestTheEndOfPatience(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answers  answers
+		timeout  time.Duration
+		wantText string
+		wantIn   time.Duration
+	}{
+		"a deadline":  {answers: answers{getServer: hang}, timeout: time.Second, wantText: "Timeout: server request: no answer in time", wantIn: time.Second},
+		"no deadline": {answers: answers{getServer: hang}, timeout: time.Hour, wantText: "Timeout: server request: no answer in time", wantIn: 30 * time.Second},
+		"in the second": {
+			answers: answers{getServer: reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, ""))), getProfile: hang},
+			timeout: time.Second, wantText: "Timeout: profile request: no answer in time", wantIn: time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud, stop := offline(t, tc.answers)
+				defer stop()
+				ctx, cancel := contextWithTimeout(t, tc.timeout)
+				defer cancel()
+				start := time.Now()
+				_, err := cloud.Ask(ctx, claim())
+				expectFailure(t, err, failure{Cause: ownership.CauseTimeout, Text: tc.wantText})
+				if took := time.Since(start); took != tc.wantIn {
+					t.Errorf("Ask() took %s, want %s", took, tc.wantIn)
+				}
+			})
+		})
+	}
+}
+
+func TestACallerWhoGivesUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	api := newAPI(t, answers{getServer: func(w http.ResponseWriter, r *http.Request) {
+		cancel()
+		hang(w, r)
+		panic(http.ErrAbortHandler) // an answer might still arrive
+	}})
+	_, err := api.cloud(&fakeTokens{}).Ask(ctx, claim())
+	expectFailure(t, err, failure{Cause: ownership.CauseTimeout, Text: "Timeout: server request: no answer in time"})
+}
+
+func TestATimeoutOfTheNetwork(t *testing.T) {
+	cloud, err := cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}},
+		roundTripper(func(*http.Request) (*http.Response, error) {
+			return nil, &net.DNSError{Err: "no answer", Name: canary, IsTimeout: true}
+		}))
+	if err != nil {
+		t.Fatalf("NewWith() error = %v", err)
+	}
+	defer cloud.Stop()
+	_, err = cloud.Ask(t.Context(), claim())
+	expectFailure(t, err, failure{Cause: ownership.CauseTimeout, Text: "Timeout: server request: no answer in time"})
+}
+
+func TestRetryAfter(t *testing.T) {
+	for name, tc := range map[string]struct {
+		value string
+		want  time.Duration
+	}{
+		"seconds":               {value: "120", want: 2 * time.Minute},
+		"no seconds":            {value: "0"},
+		"less than none":        {value: "-5"},
+		"a fraction":            {value: "1.5"},
+		"more than an hour":     {value: "86400", want: time.Hour},
+		"more than there is":    {value: "18446744073709551615", want: time.Hour},
+		"more than can be read": {value: "99999999999999999999999"},
+		"a date":                {value: "Sat, 01 Jan 2000 00:00:30 GMT", want: 30 * time.Second},
+		"a date that is past":   {value: "Fri, 31 Dec 1999 23:59:59 GMT"},
+		"a date far away":       {value: "Fri, 01 Jan 2100 00:00:00 GMT", want: time.Hour},
+		"no date":               {value: "tomorrow"},
+		"nothing":               {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // it begins on 1 January 2000
+				cloud, stop := offline(t, answers{getServer: reply(http.StatusTooManyRequests, "", "Retry-After", tc.value)})
+				defer stop()
+				_, err := cloud.Ask(t.Context(), claim())
+				expectFailure(t, err, failure{
+					Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: tc.want,
+					Text: "RateLimited: server request: the answer was 429 unspecified",
+				})
+			})
+		})
+	}
+}
+
+func TestTheRequestID(t *testing.T) {
+	for name, tc := range map[string]struct{ value, want string }{
+		"as it is":          {value: "7a-b_c.9 D", want: "7a-b_c.9 D"},
+		"long":              {value: strings.Repeat("x", 200), want: strings.Repeat("x", 128)},
+		"not printable":     {value: "a\tb\x7fc\u202ed\u00e9e", want: "abcde"},
+		"nothing printable": {value: "\u00e9"},
+		"none":              {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud, stop := offline(t, answers{getServer: reply(http.StatusBadGateway, "", "X-REQUEST-ID", tc.value)})
+			defer stop()
+			_, err := cloud.Ask(t.Context(), claim())
+			expectFailure(t, err, failure{
+				Cause: ownership.CauseCloud, RequestID: tc.want, Text: "CloudUnavailable: server request: the answer was 502 unspecified",
+			})
+		})
+	}
+}

@@ -1,0 +1,280 @@
+package impersonation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+)
+
+func TestExpiry(t *testing.T) {
+	cases := map[string]struct {
+		expiresIn string // "" for none
+
+		// How long the token is used; 0 where it is refused.
+		wantServiceProvider, wantExchange time.Duration
+	}{
+		"none":                 {wantServiceProvider: userLife, wantExchange: unknownLife},
+		"null":                 {expiresIn: "null", wantServiceProvider: userLife, wantExchange: unknownLife},
+		"zero":                 {expiresIn: "0", wantServiceProvider: userLife, wantExchange: unknownLife},
+		"a minute":             {expiresIn: "60", wantServiceProvider: time.Minute, wantExchange: time.Minute},
+		"a text":               {expiresIn: `"300"`, wantServiceProvider: 5 * time.Minute, wantExchange: 5 * time.Minute},
+		"a day":                {expiresIn: "86400", wantServiceProvider: maxLife, wantExchange: maxLife},
+		"more than 31 bits":    {expiresIn: "4294967296000", wantServiceProvider: maxLife, wantExchange: maxLife},
+		"negative":             {expiresIn: "-1"},
+		"very negative":        {expiresIn: "-86400000"},
+		"words":                {expiresIn: `"soon"`},
+		"a list":               {expiresIn: `[300]`},
+		"more than there is":   {expiresIn: "1e999", wantServiceProvider: maxLife},
+		"less than there is":   {expiresIn: "-1e999"},
+		"parts of a second":    {expiresIn: "90.5", wantServiceProvider: 90500 * time.Millisecond},
+		"more than 63 bits":    {expiresIn: "99999999999999999999", wantServiceProvider: maxLife},
+		"a negative text":      {expiresIn: `"-300"`},
+		"a text that is empty": {expiresIn: `""`},
+	}
+	for name, tc := range cases {
+		for flow, want := range map[v1alpha1.ImpersonationFlow]time.Duration{
+			v1alpha1.ServiceProvider: tc.wantServiceProvider, v1alpha1.TokenExchange: tc.wantExchange,
+		} {
+			t.Run(fmt.Sprintf("%s, %s", flow, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					defer settle()
+					cloud := newCloud(t)
+					cloud.life = 3600
+					cloud.answer = func(at step, _ url.Values, number int) *reply {
+						if !at.forUser() {
+							return nil
+						}
+						member := ""
+						if tc.expiresIn != "" {
+							member = `,"expires_in":` + tc.expiresIn
+						}
+						return says(http.StatusOK, fmt.Sprintf(`{"access_token":"opaque-%d"%s}`, number, member))
+					}
+					s := source(t, cloud, options(flow))
+					token, err := s.Token(t.Context(), alice, "zrh")
+					if want == 0 {
+						if err == nil {
+							t.Errorf("Token() = %q, want an error", token)
+						}
+						return
+					}
+					if err != nil {
+						t.Fatalf("Token() error = %v", err)
+					}
+					cloud.delay = time.Hour // no refresh comes
+					pass(want - time.Millisecond)
+					if got := ask(t, s, alice); got != token {
+						t.Errorf("Token() = %q before %v, want %q", got, want, token)
+					}
+					pass(time.Millisecond)
+					if _, found := s.users.hit(t.Context(), s.userKey(*s.proven.Load(), alice, "zrh")); found {
+						t.Errorf("the token is still there after %v", want)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestLifeIsCountedFromTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
+		cloud.life = 10
+		cloud.delay = 4 * time.Second
+		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		ask(t, s, alice)
+		k := s.userKey(*s.proven.Load(), alice, "zrh")
+		if token, found := s.users.entries.GetEntry(k); !found || time.Until(token.Value.expires) != 6*time.Second {
+			t.Errorf("the token lives for %v, want 6 s: 10 s from the request", time.Until(token.Value.expires))
+		}
+	})
+}
+
+func TestAccept(t *testing.T) {
+	now := time.Date(2026, 2, 4, 12, 0, 0, 0, time.UTC)
+	stamps := func(clock time.Time, life time.Duration) string {
+		return fmt.Sprintf(`"iat":%d,"exp":%d`, clock.Unix(), clock.Add(life).Unix())
+	}
+	account := jwt(`{"sub":"11111111","preferred_username":"service-account-kube-dc-partner"}`)
+	cases := map[string]struct {
+		claims string // "" for an opaque token
+		change func(*answer)
+
+		wantLife time.Duration
+		wantErr  string
+	}{
+		"an opaque token":                 {wantLife: 5 * time.Minute},
+		"dots make no JWT":                {change: func(a *answer) { a.token = "a.b.c" }, wantLife: 5 * time.Minute},
+		"the email":                       {claims: `{"sub":"2222","email":"Alice@Example.com"}`, wantLife: 5 * time.Minute},
+		"the user's name":                 {claims: `{"sub":"2222","preferred_username":"alice@example.com"}`, wantLife: 5 * time.Minute},
+		"the subject":                     {claims: `{"sub":"alice@example.com"}`, wantLife: 5 * time.Minute},
+		"only an id":                      {claims: `{"sub":"2222"}`, wantLife: 5 * time.Minute},
+		"claims of odd types":             {claims: `{"sub":7,"email":["x"],"aud":[1,{}],"exp":"x","iat":null,"act":3}`, wantLife: 5 * time.Minute},
+		"no object":                       {claims: `[1]`, wantLife: 5 * time.Minute},
+		"the audience":                    {claims: `{"aud":"cloudsigma-api"}`, wantLife: 5 * time.Minute},
+		"the audience among others":       {claims: `{"aud":["account","cloudsigma-api"]}`, wantLife: 5 * time.Minute},
+		"the service account acts":        {claims: `{"act":{"sub":"11111111"}}`, wantLife: 5 * time.Minute},
+		"the client acts":                 {claims: `{"act":{"sub":"kube-dc-partner"}}`, wantLife: 5 * time.Minute},
+		"a shorter life of its own":       {claims: `{` + stamps(now, time.Minute) + `}`, wantLife: time.Minute},
+		"a longer life of its own":        {claims: `{` + stamps(now, time.Hour) + `}`, wantLife: 5 * time.Minute},
+		"a clock that is 5 minutes slow":  {claims: `{` + stamps(now.Add(-5*time.Minute), time.Minute) + `}`, wantLife: time.Minute},
+		"a clock that is 5 minutes fast":  {claims: `{` + stamps(now.Add(5*time.Minute), time.Minute) + `}`, wantLife: time.Minute},
+		"stamps without end":              {claims: `{"iat":-1e308,"exp":1e308}`, wantLife: 5 * time.Minute},
+		"a bearer token in small letters": {change: func(a *answer) { a.tokenType = "bearer" }, wantLife: 5 * time.Minute},
+		"issued as a JWT":                 {change: func(a *answer) { a.issuedTokenType = "urn:ietf:params:oauth:token-type:jwt" }, wantLife: 5 * time.Minute},
+		"another's email":                 {claims: `{"email":"mallory@example.com"}`, wantErr: "of another user"},
+		"another's email under the user's name": {
+			claims: `{"email":"mallory@example.com","preferred_username":"alice@example.com"}`, wantErr: "of another user",
+		},
+		"another's name":                    {claims: `{"preferred_username":"mallory"}`, wantErr: "of another user"},
+		"another's subject":                 {claims: `{"sub":"mallory@example.com"}`, wantErr: "of another user"},
+		"the service account's own":         {claims: `{"sub":"11111111"}`, wantErr: "the service account's own"},
+		"another audience":                  {claims: `{"aud":["account"]}`, wantErr: "another audience"},
+		"another actor":                     {claims: `{"act":{"sub":"3333"}}`, wantErr: "another actor"},
+		"it had expired when it was issued": {claims: `{` + stamps(now, -time.Minute) + `}`, wantErr: "has expired"},
+		"no bearer token":                   {change: func(a *answer) { a.tokenType = "N_A" }, wantErr: "no bearer token"},
+		"issued as a refresh token":         {change: func(a *answer) { a.issuedTokenType = "urn:ietf:params:oauth:token-type:refresh_token" }, wantErr: "no access token"},
+		"a line break":                      {change: func(a *answer) { a.token = "a\r\nHost: evil" }, wantErr: "cannot be sent in a header"},
+		"too large":                         {change: func(a *answer) { a.token = strings.Repeat("a", maxTokenBytes+1) }, wantErr: "cannot be sent in a header"},
+		"nothing":                           {change: func(a *answer) { a.token = "" }, wantErr: "no access token"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				began := time.Now()
+				got := answer{token: "opaque", tokenType: "Bearer", issuedTokenType: "urn:ietf:params:oauth:token-type:access_token", life: 5 * time.Minute}
+				if tc.claims != "" {
+					got.token = jwt(tc.claims)
+				}
+				if tc.change != nil {
+					tc.change(&got)
+				}
+				token, err := got.accept(expectation{
+					step: stepExchange, began: began, life: unknownLife, audience: "cloudsigma-api",
+					user: alice, client: "kube-dc-partner", account: account,
+				})
+				if tc.wantErr != "" {
+					if err == nil || !strings.Contains(err.Error(), tc.wantErr) || strings.Contains(err.Error(), "mallory") {
+						t.Errorf("accept() error = %v, want %q", err, tc.wantErr)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatalf("accept() error = %v", err)
+				}
+				if life := token.expires.Sub(began); life != tc.wantLife || token.value != got.token {
+					t.Errorf("accept() = %q for %v, want %q for %v", token.value, life, got.token, tc.wantLife)
+				}
+			})
+		})
+	}
+}
+
+func TestTicketOfAnotherAudience(t *testing.T) {
+	cloud := newCloud(t)
+	cloud.answer = func(at step, _ url.Values, _ int) *reply {
+		if at == stepTicket {
+			return says(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"expires_in":300}`, jwt(`{"aud":"other"}`)))
+		}
+		return nil
+	}
+	_, err := source(t, cloud, options(v1alpha1.ServiceProvider)).Token(t.Context(), alice, "zrh")
+	if want := `IdentityProviderUnavailable: token step "ticket": refused, status 200: the token is for another audience`; err == nil || err.Error() != want {
+		t.Errorf("Token() error = %v, want %q", err, want)
+	}
+}
+
+// FuzzTokenAnswer feeds whatever a server may send to both ways of reading it.
+func FuzzTokenAnswer(f *testing.F) {
+	for _, body := range []string{
+		`{"access_token":"opaque","expires_in":300,"token_type":"Bearer"}`,
+		`{"access_token":"opaque","expires_in":"300"}`,
+		`{"access_token":"opaque","expires_in":-1}`,
+		`{"access_token":"opaque","expires_in":1e999}`,
+		`{"access_token":"opaque","expires_in":99999999999999999999}`,
+		`{"access_token":"opaque","expires_in":null,"issued_token_type":7,"refresh_token":"r"}`,
+		`{"access_token":"a\nb"}`, `{"access_token":{}}`, `{"error":"invalid_grant"}`, `[]`, `null`, ``, `{`,
+		fmt.Sprintf(`{"access_token":%q,"expires_in":60}`, jwt(`{"sub":"alice@example.com","aud":[1],"iat":1,"exp":1e308}`)),
+		fmt.Sprintf(`{"access_token":%q}`, jwt(`{"email":"bob@example.com","act":{"sub":{}}}`)),
+		fmt.Sprintf(`{"access_token":%q}`, jwt(`null`)),
+	} {
+		for _, status := range []int{http.StatusOK, http.StatusBadRequest, http.StatusFound} {
+			f.Add(status, "application/json", "", body)
+		}
+	}
+	f.Add(http.StatusOK, "application/x-www-form-urlencoded", "", "access_token=opaque&expires_in=-9223372036854775808")
+	f.Add(http.StatusTooManyRequests, "text/plain", "99999999999", "error=canary")
+
+	f.Fuzz(func(t *testing.T, status int, contentType, retryAfter, body string) {
+		if status < 200 || status > 599 {
+			status = http.StatusOK
+		}
+		for _, flow := range []v1alpha1.ImpersonationFlow{v1alpha1.ServiceProvider, v1alpha1.TokenExchange} {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
+				cloud.answer = func(at step, _ url.Values, _ int) *reply {
+					if at.forUser() {
+						return &reply{status: status, body: body, header: map[string]string{"Content-Type": contentType, "Retry-After": retryAfter}}
+					}
+					return nil
+				}
+				s := source(t, cloud, options(flow))
+				began := time.Now()
+				token, err := s.Token(t.Context(), alice, "zrh")
+				if err != nil {
+					_ = unknown(t, err)
+					if token != "" {
+						t.Errorf("a token comes with the error %v", err)
+					}
+					if failed, ok := errors.AsType[*requestError](err); ok && failed.retryAfter > maxRetryAfter {
+						t.Errorf("RetryAfter = %v, want %v at most", failed.retryAfter, maxRetryAfter)
+					}
+					return
+				}
+				entry, found := s.users.entries.GetEntry(s.userKey(*s.proven.Load(), alice, "zrh"))
+				if !found || !entry.Value.expires.After(began) || entry.Value.expires.After(began.Add(maxLife)) {
+					t.Errorf("the token is used from %v until %v, want %v at most", began, entry.Value.expires, maxLife)
+				}
+				if token == "" || strings.ContainsAny(token, "\r\n\x00 ") {
+					t.Errorf("Token() = %q, which no header takes", token)
+				}
+				if email := claimsOf(token).text("email"); email != "" && !strings.EqualFold(email, alice) {
+					t.Errorf("the token is of %q", email)
+				}
+			})
+		}
+	})
+}
+
+func FuzzClaims(f *testing.F) {
+	for _, claims := range []string{`{}`, `{"aud":[1,"x"],"act":{"sub":"x"},"iat":1e308,"exp":-1e308}`, `null`, `[]`, `"x"`, ``} {
+		f.Add(claims)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		token, err := answer{token: jwt(text), life: time.Minute}.accept(expectation{
+			step: stepExchange, began: time.Now(), audience: "cloudsigma-api", user: alice, account: jwt(`{"sub":"service"}`),
+		})
+		if err != nil {
+			return
+		}
+		var found struct {
+			Email any `json:"email"`
+		}
+		if json.Unmarshal([]byte(text), &found) == nil {
+			if email, ok := found.Email.(string); ok && email != "" && !strings.EqualFold(email, alice) {
+				t.Errorf("a token of %q was taken until %v", email, token.expires)
+			}
+		}
+	})
+}

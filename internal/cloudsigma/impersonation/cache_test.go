@@ -1,0 +1,319 @@
+package impersonation
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestRefresh(t *testing.T) {
+	for _, life := range []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour} {
+		t.Run(life.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
+				cloud.life = int(life.Seconds())
+				s := source(t, cloud, options(v1alpha1.TokenExchange))
+				first := ask(t, s, alice)
+				pass(life * 74 / 100)
+				for range 10 {
+					if got := ask(t, s, alice); got != first {
+						t.Fatalf("Token() = %q before it is due, want %q", got, first)
+					}
+				}
+				wantCounts(t, cloud, map[step]int{stepAccount: 1, stepExchange: 1})
+
+				pass(life * 12 / 100)
+				cloud.delay = time.Second
+				for range 10 { // the refresh hangs, and nobody waits for it
+					if got := ask(t, s, alice); got != first {
+						t.Fatalf("Token() = %q while it is refreshed, want %q", got, first)
+					}
+				}
+				pass(3 * time.Second)
+				if got, want := ask(t, s, alice), "canary-exchange-2"; got != want {
+					t.Errorf("Token() = %q after the refresh, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestRefreshTimesDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		least, most := time.Hour, time.Duration(0)
+		for range 1000 {
+			token, err := answer{token: "opaque", life: 100 * time.Second}.accept(expectation{began: time.Now()})
+			if err != nil {
+				t.Fatalf("accept() error = %v", err)
+			}
+			due := time.Until(token.refresh)
+			least, most = min(least, due), max(most, due)
+		}
+		if least < 75*time.Second || most > 85*time.Second || most-least < 9*time.Second {
+			t.Errorf("tokens of 100 s are due after %v to %v, want 75 s to 85 s", least, most)
+		}
+	})
+}
+
+func TestRefreshFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
+		cloud.life = 100
+		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		first, began := ask(t, s, alice), time.Now()
+		cloud.answer = func(step, url.Values, int) *reply { return says(http.StatusInternalServerError, "canary") }
+		for time.Since(began) < 99*time.Second {
+			pass(100 * time.Millisecond)
+			if got := ask(t, s, alice); got != first {
+				t.Fatalf("Token() = %q, want %q until it expires", got, first)
+			}
+		}
+		synctest.Wait()
+		refreshes := 0
+		for _, count := range cloud.counts() {
+			refreshes += count - 1
+		}
+		if refreshes < 5 || refreshes > 60 {
+			t.Errorf("%d requests of three steps in 25 s of failing refreshes, want one of each in 1 s to 3 s", refreshes)
+		}
+		pass(time.Second)
+		if _, err := s.Token(t.Context(), alice, "zrh"); err == nil {
+			t.Error("a token was served after it had expired")
+		}
+		synctest.Wait()
+		cloud.answer = nil
+		pass(2 * time.Second)
+		if got := ask(t, s, alice); got == first {
+			t.Errorf("Token() = %q, which has expired", got)
+		}
+		synctest.Wait()
+	})
+}
+
+func TestOneExchangeForAll(t *testing.T) {
+	for _, flow := range []v1alpha1.ImpersonationFlow{v1alpha1.ServiceProvider, v1alpha1.TokenExchange} {
+		t.Run(string(flow), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
+				cloud.delay = time.Second
+				s := source(t, cloud, options(flow))
+				ctx, cancel := context.WithCancel(t.Context())
+				contexts := []context.Context{ctx, t.Context()} // the first caller is among those that leave
+				var callers sync.WaitGroup
+				began := time.Now()
+				tokens, errs := make([]string, 100), make([]error, 100)
+				for number := range 100 {
+					callers.Go(func() {
+						tokens[number], errs[number] = s.Token(contexts[number%2], alice, "zrh")
+						if waited := time.Since(began); errs[number] != nil && waited != 500*time.Millisecond {
+							t.Errorf("a canceled caller waited for %v", waited)
+						}
+					})
+					if number == 0 {
+						synctest.Wait()
+					}
+				}
+				pass(500 * time.Millisecond)
+				cancel()
+				callers.Wait()
+				for number, err := range errs {
+					if number%2 == 0 {
+						wantCause(t, err, ownership.CauseTimeout)
+					} else if err != nil || tokens[number] != tokens[1] {
+						t.Errorf("Token() = %q, %v, want %q", tokens[number], err, tokens[1])
+					}
+				}
+				for at, count := range cloud.counts() {
+					if count != 1 {
+						t.Errorf("%d requests of step %q, want 1", count, at)
+					}
+				}
+			})
+		})
+	}
+}
+
+// In a bubble all callers wait at the same place. Here some come when the token does.
+func TestOneExchangeForAllInAHurry(t *testing.T) {
+	for range 50 {
+		cloud := newCloud(t)
+		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		var callers sync.WaitGroup
+		for range 100 {
+			callers.Go(func() {
+				if token, err := s.Token(t.Context(), alice, "zrh"); err != nil || token != "canary-impersonate-1" {
+					t.Errorf("Token() = %q, %v", token, err)
+				}
+			})
+		}
+		callers.Wait()
+		wantCounts(t, cloud, map[step]int{stepAccount: 1, stepTicket: 1, stepImpersonate: 1})
+	}
+}
+
+// A caller can ask for a token that has come since it looked.
+func TestReloadOfATokenThatIsNotDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		loads := 0
+		cache, err := newTokenCache(func(context.Context, int) (issued, error) {
+			loads++
+			return issued{value: "opaque", refresh: time.Now().Add(time.Minute), expires: time.Now().Add(time.Hour)}, nil
+		}, func() {})
+		if err != nil {
+			t.Fatalf("newTokenCache() error = %v", err)
+		}
+		for range 2 {
+			if loaded := <-cache.entries.Refresh(t.Context(), 1, cache); loaded.Err != nil || loaded.Value.value != "opaque" {
+				t.Errorf("Refresh() = %+v", loaded)
+			}
+		}
+		if loads != 1 {
+			t.Errorf("%d loads, want 1", loads)
+		}
+	})
+}
+
+func TestHangingProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
+		cloud.delay = time.Hour
+		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		ctx, cancel := context.WithTimeout(t.Context(), 2400*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err := s.Token(ctx, alice, "zrh")
+		wantCause(t, err, ownership.CauseTimeout)
+		if waited := time.Since(began); waited != 2400*time.Millisecond {
+			t.Errorf("the caller waited for %v, want 2.4 s", waited)
+		}
+		_, err = s.Token(t.Context(), alice, "zrh") // waits for the work, which has a bound of its own
+		wantCause(t, err, ownership.CauseTimeout)
+		if waited := time.Since(began); waited > workTimeout+time.Second {
+			t.Errorf("the work took %v", waited)
+		}
+		_, err = s.Token(ctx, alice, "zrh")
+		wantCause(t, err, ownership.CauseTimeout)
+	})
+}
+
+func TestKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
+		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		got := map[string]string{}
+		for range 2 {
+			for _, account := range []struct{ user, region string }{{alice, "zrh"}, {alice, "next"}, {bob, "zrh"}, {bob + "/zrh", "zrh"}} {
+				token, err := s.Token(t.Context(), account.user, account.region)
+				if err != nil {
+					t.Fatalf("Token() error = %v", err)
+				}
+				got[account.user+" in "+account.region] = token
+			}
+		}
+		want := map[string]string{
+			alice + " in zrh": "canary-impersonate-1", alice + " in next": "canary-impersonate-2",
+			bob + " in zrh": "canary-impersonate-3", bob + "/zrh in zrh": "canary-impersonate-4",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("tokens (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	load := func(context.Context, int) (issued, error) {
+		now := time.Now()
+		return issued{value: "opaque", obtained: now, refresh: now.Add(time.Minute), expires: now.Add(time.Minute)}, nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cache, err := newTokenCache(load, func() {})
+		if err != nil {
+			t.Fatalf("newTokenCache() error = %v", err)
+		}
+		for number := range maxTokens + 5000 {
+			if _, err := cache.get(t.Context(), number); err != nil {
+				t.Fatalf("get() error = %v", err)
+			}
+		}
+		cache.entries.CleanUp()
+		if got := cache.entries.EstimatedSize(); got > maxTokens {
+			t.Errorf("%d tokens are kept, want %d at most", got, maxTokens)
+		}
+		pass(2 * time.Minute)
+		for number := range 100 { // what has expired goes when the cache is used
+			if _, err := cache.get(t.Context(), -number); err != nil {
+				t.Fatalf("get() error = %v", err)
+			}
+		}
+		synctest.Wait()
+		cache.entries.CleanUp()
+		if got := cache.entries.EstimatedSize(); got != 100 {
+			t.Errorf("%d tokens are kept after the others have expired, want 100", got)
+		}
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		beforeCache, beforeRequests := metric(t, "warrantgate_token_cache_total"), metric(t, "warrantgate_token_requests_total")
+		cloud := newCloud(t)
+		s := source(t, cloud, options(v1alpha1.TokenExchange))
+		ask(t, s, alice)
+		ask(t, s, alice)
+		pass(260 * time.Second)
+		ask(t, s, alice)
+		synctest.Wait()
+		cloud.answer = func(step, url.Values, int) *reply { return says(http.StatusForbidden, "") }
+		_, err := s.Token(t.Context(), bob, "zrh")
+		wantCause(t, err, ownership.CauseNotImpersonable)
+
+		since := func(before, after map[string]float64) map[string]float64 {
+			changed := map[string]float64{}
+			for labels, value := range after {
+				if value > before[labels] {
+					changed[labels] = value - before[labels]
+				}
+			}
+			return changed
+		}
+		wantCache := map[string]float64{"hit": 2, "miss": 2, "refresh": 1}
+		if diff := cmp.Diff(wantCache, since(beforeCache, metric(t, "warrantgate_token_cache_total"))); diff != "" {
+			t.Errorf("look-ups (-want +got):\n%s", diff)
+		}
+		wantRequests := map[string]float64{"ok/account": 2, "ok/exchange": 2, "refused/exchange": 1}
+		if diff := cmp.Diff(wantRequests, since(beforeRequests, metric(t, "warrantgate_token_requests_total"))); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestPanicOfTheSource(t *testing.T) {
+	cache, err := newTokenCache(func(context.Context, int) (issued, error) { panic("canary") }, func() {})
+	if err != nil {
+		t.Fatalf("newTokenCache() error = %v", err)
+	}
+	_, err = cache.get(t.Context(), 1)
+	wantCause(t, asUnknown(err), ownership.CauseIdentityProvider)
+	if got, want := fmt.Sprint(asUnknown(err)), "IdentityProviderUnavailable: an internal error kept the token from being asked for"; got != want {
+		t.Errorf("error = %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,215 @@
+package impersonation
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+// step is a request on the way to a user's token.
+type step string
+
+const (
+	stepAccount     step = "account"     // client credentials for the service account's own token
+	stepTicket      step = "ticket"      // that token for a UMA ticket of the service provider API
+	stepImpersonate step = "impersonate" // that ticket for the user's token
+	stepExchange    step = "exchange"    // the service account's token for the user's, by RFC 8693
+)
+
+// forUser says whether the step asks for the token of a user.
+func (s step) forUser() bool { return s == stepImpersonate || s == stepExchange }
+
+// fault says what went wrong with a request.
+type fault int
+
+const (
+	faultBroken      fault = iota // an answer that cannot be understood
+	faultRefused                  // an answer that says no, or a token that must not be used
+	faultUnavailable              // no answer, or one that says that the server failed
+	faultTimeout                  // no answer in time
+	faultLimited                  // too many requests
+)
+
+func (f fault) String() string {
+	return [...]string{"broken", "refused", "unavailable", "timeout", "limited"}[f]
+}
+
+// maxRetryAfter bounds how long a server can keep requests away from itself, so that a mistake of its own heals without
+// a restart here.
+const maxRetryAfter = 5 * time.Minute
+
+// requestError says how a request failed. Of what the server wrote it has the status and a registered error code only,
+// because anything else can repeat a token or a secret.
+type requestError struct {
+	step       step
+	fault      fault
+	status     int           // 0 where no answer came
+	code       string        // "" or one of errorCodes
+	reason     string        // in words of our own
+	retryAfter time.Duration // 0 where the server did not say
+	held       bool          // the request was not sent, because an earlier one failed like this
+}
+
+// Error implements error.
+func (e *requestError) Error() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "token step %q: ", e.step)
+	if e.held {
+		text.WriteString("not asked, because a moment ago: ")
+	}
+	text.WriteString(e.fault.String())
+	if e.status != 0 {
+		fmt.Fprintf(&text, ", status %d", e.status)
+	}
+	if e.code != "" {
+		fmt.Fprintf(&text, ", error code %q", e.code)
+	}
+	if e.reason != "" {
+		fmt.Fprintf(&text, ": %s", e.reason)
+	}
+	return text.String()
+}
+
+// transient says whether the same request may work in a moment.
+func (e *requestError) transient() bool {
+	return !e.held && (e.fault == faultUnavailable || e.fault == faultTimeout || e.fault == faultLimited)
+}
+
+// stale says whether a token that the request used may have expired or been revoked. RFC 8693 section 2.2.2 has
+// invalid_request for a subject token that is not valid, other servers have what RFC 6749 and RFC 6750 say.
+func (e *requestError) stale() bool {
+	if e.step == stepAccount || e.fault != faultRefused {
+		return false
+	}
+	return e.status == http.StatusUnauthorized || e.code == "invalid_grant" || e.code == "invalid_token" ||
+		e.step == stepExchange && e.code == "invalid_request"
+}
+
+func (e *requestError) cause() ownership.Cause {
+	switch {
+	case e.fault == faultTimeout:
+		return ownership.CauseTimeout
+	case e.fault == faultLimited:
+		return ownership.CauseRateLimited
+	case e.fault != faultRefused:
+		return ownership.CauseIdentityProvider
+	case e.code == "invalid_client" || e.code == "unauthorized_client" || e.status == http.StatusUnauthorized:
+		return ownership.CauseCredentials
+	case e.step.forUser() && (e.code == "access_denied" || e.status == http.StatusForbidden || e.status == http.StatusNotFound):
+		return ownership.CauseNotImpersonable
+	case e.code == "access_denied" || e.status == http.StatusForbidden: // the service account lacks a permission of its own
+		return ownership.CauseCredentials
+	default:
+		return ownership.CauseIdentityProvider
+	}
+}
+
+// asUnknown makes an *ownership.UnknownError of any error.
+func asUnknown(err error) error {
+	if unknown, ok := errors.AsType[*ownership.UnknownError](err); ok {
+		return unknown
+	}
+	if failed, ok := errors.AsType[*requestError](err); ok {
+		return &ownership.UnknownError{Cause: failed.cause(), RetryAfter: failed.retryAfter, Err: failed}
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("no token in time")}
+	}
+	// What is left are panics, whose text could hold anything.
+	return &ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("an internal error kept the token from being asked for")}
+}
+
+func causeOf(err error) ownership.Cause {
+	if unknown, ok := errors.AsType[*ownership.UnknownError](asUnknown(err)); ok {
+		return unknown.Cause
+	}
+	return ""
+}
+
+// errorCodes are the codes of RFC 6749 section 5.2 and 4.1.2.1, RFC 6750, RFC 8693, RFC 8628 and UMA 2.0. No other text
+// of a server is passed on.
+var errorCodes = []string{
+	"access_denied", "insufficient_scope", "invalid_client", "invalid_grant", "invalid_request", "invalid_scope",
+	"invalid_target", "invalid_token", "need_info", "request_denied", "server_error", "slow_down",
+	"temporarily_unavailable", "unauthorized_client", "unsupported_grant_type", "unsupported_token_type",
+}
+
+// errorOf says how a request to a token endpoint failed, from the error of the oauth2 package. That error prints the
+// body of the answer, so it is never passed on.
+func errorOf(ctx context.Context, at step, err error) error {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return errorOfAnswer(at, refused.Response, refused.ErrorCode)
+	}
+	return errorOfTransport(ctx, at, err)
+}
+
+// errorOfTransport says how a request failed that has no answer which could be understood.
+func errorOfTransport(ctx context.Context, at step, err error) error {
+	failed := &requestError{step: at, fault: faultUnavailable}
+	if timeout, ok := errors.AsType[net.Error](err); ctx.Err() != nil || ok && timeout.Timeout() {
+		failed.fault = faultTimeout
+		return failed
+	}
+	// Errors of net/http can repeat what the server sent. Those of lower layers say what to repair.
+	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
+		failed.reason = lookup.Error()
+	} else if dial, ok := errors.AsType[*net.OpError](err); ok {
+		failed.reason = dial.Error()
+	} else if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		failed.reason = untrusted.Error()
+	} else if _, ok := errors.AsType[*url.Error](err); ok {
+		failed.reason = "the connection failed"
+	} else {
+		failed.fault, failed.reason = faultBroken, "the answer cannot be understood"
+	}
+	return failed
+}
+
+// errorOfAnswer says how a request failed from its answer.
+func errorOfAnswer(at step, response *http.Response, code string) error {
+	failed := &requestError{step: at, fault: faultRefused, status: response.StatusCode}
+	if slices.Contains(errorCodes, code) {
+		failed.code = code
+	}
+	switch {
+	case failed.status == http.StatusTooManyRequests || failed.code == "slow_down":
+		failed.fault = faultLimited
+	case failed.status >= http.StatusInternalServerError || failed.code == "server_error" || failed.code == "temporarily_unavailable":
+		failed.fault = faultUnavailable
+	case failed.status >= http.StatusMultipleChoices && failed.status < http.StatusBadRequest:
+		failed.fault, failed.reason = faultBroken, "redirects are not followed"
+	}
+	if failed.transient() {
+		failed.retryAfter = retryAfter(response.Header)
+	}
+	return failed
+}
+
+// retryAfter reads Retry-After (RFC 9110 section 10.2.3): seconds, or a date, which is compared with the server's own
+// clock where the answer tells it.
+func retryAfter(header http.Header) time.Duration {
+	text := header.Get("Retry-After")
+	var wait time.Duration
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		wait = time.Duration(seconds) * time.Second // 32 bits of seconds are 136 years
+	} else if until, err := http.ParseTime(text); err == nil {
+		now, err := http.ParseTime(header.Get("Date"))
+		if err != nil {
+			now = time.Now()
+		}
+		wait = until.Sub(now)
+	}
+	return min(max(wait, 0), maxRetryAfter)
+}

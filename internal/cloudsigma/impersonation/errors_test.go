@@ -1,0 +1,322 @@
+package impersonation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestTokenErrors(t *testing.T) {
+	limited := &reply{status: http.StatusTooManyRequests, header: map[string]string{"Retry-After": "30"}}
+	cases := map[string]struct {
+		flow  v1alpha1.ImpersonationFlow
+		at    step
+		reply *reply
+
+		wantError      string
+		wantRetryAfter time.Duration
+		wantRequests   int // of the step
+	}{
+		"the client is not known": {
+			at: stepAccount, reply: says(http.StatusUnauthorized, `{"error":"invalid_client"}`), wantRequests: 1,
+			wantError: `CredentialsRefused: token step "account": refused, status 401, error code "invalid_client"`,
+		},
+		"the client may not do this": {
+			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"unauthorized_client"}`), wantRequests: 1,
+			wantError: `CredentialsRefused: token step "account": refused, status 400, error code "unauthorized_client"`,
+		},
+		"the grant is not valid": {
+			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"invalid_grant"}`), wantRequests: 1,
+			wantError: `IdentityProviderUnavailable: token step "account": refused, status 400, error code "invalid_grant"`,
+		},
+		"an error with status 200": {
+			at: stepAccount, reply: says(http.StatusOK, `{"error":"invalid_client"}`), wantRequests: 1,
+			wantError: `CredentialsRefused: token step "account": refused, status 200, error code "invalid_client"`,
+		},
+		"an error code that nobody registered": {
+			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"canary"}`), wantRequests: 1,
+			wantError: `IdentityProviderUnavailable: token step "account": refused, status 400`,
+		},
+		"no permission for tickets": {
+			at: stepTicket, reply: says(http.StatusForbidden, `{"error":"access_denied"}`), wantRequests: 1,
+			wantError: `CredentialsRefused: token step "ticket": refused, status 403, error code "access_denied"`,
+		},
+		"the user is not ours": {
+			at: stepImpersonate, reply: says(http.StatusForbidden, `[{"error_type":"permission","error_message":"canary"}]`), wantRequests: 1,
+			wantError: `UserNotImpersonable: token step "impersonate": refused, status 403`,
+		},
+		"the user does not exist": {
+			at: stepImpersonate, reply: says(http.StatusNotFound, ""), wantRequests: 1,
+			wantError: `UserNotImpersonable: token step "impersonate": refused, status 404`,
+		},
+		"the service provider has a code for it": {
+			at: stepImpersonate, reply: says(http.StatusBadRequest, `{"error":"access_denied"}`), wantRequests: 1,
+			wantError: `UserNotImpersonable: token step "impersonate": refused, status 400, error code "access_denied"`,
+		},
+		"the exchange is denied": {
+			flow: v1alpha1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"access_denied"}`), wantRequests: 1,
+			wantError: `UserNotImpersonable: token step "exchange": refused, status 400, error code "access_denied"`,
+		},
+		"another question is needed": {
+			flow: v1alpha1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"invalid_target"}`), wantRequests: 1,
+			wantError: `IdentityProviderUnavailable: token step "exchange": refused, status 400, error code "invalid_target"`,
+		},
+		"the server fails": {
+			at: stepTicket, reply: says(http.StatusBadGateway, "canary"), wantRequests: failuresToOpen,
+			wantError: `IdentityProviderUnavailable: token step "ticket": not asked, because a moment ago: unavailable, status 502`,
+		},
+		"the server says that it fails": {
+			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"temporarily_unavailable"}`), wantRequests: failuresToOpen,
+			wantError: `IdentityProviderUnavailable: token step "account": not asked, because a moment ago: unavailable, status 400, error code "temporarily_unavailable"`,
+		},
+		"the connection breaks": {
+			at: stepImpersonate, reply: noAnswer(), wantRequests: failuresToOpen,
+			wantError: `IdentityProviderUnavailable: token step "impersonate": not asked, because a moment ago: unavailable: the connection failed`,
+		},
+		"too many requests, and the server says for how long": {
+			at: stepAccount, reply: limited, wantRequests: 1, wantRetryAfter: 30 * time.Second,
+			wantError: `RateLimited: token step "account": limited, status 429`,
+		},
+		"too many requests at the service provider": {
+			at: stepImpersonate, reply: limited, wantRequests: 1, wantRetryAfter: 30 * time.Second,
+			wantError: `RateLimited: token step "impersonate": limited, status 429`,
+		},
+		"too many requests": {
+			at: stepAccount, reply: says(http.StatusTooManyRequests, ""), wantRequests: failuresToOpen,
+			wantError: `RateLimited: token step "account": not asked, because a moment ago: limited, status 429`,
+		},
+		"an answer that is no JSON": {
+			at: stepAccount, reply: says(http.StatusOK, "<html>canary"), wantRequests: 1,
+			wantError: `IdentityProviderUnavailable: token step "account": broken: the answer cannot be understood`,
+		},
+		"a token of the service provider that is no JSON": {
+			at: stepImpersonate, reply: says(http.StatusOK, "<html>canary"), wantRequests: 1,
+			wantError: `IdentityProviderUnavailable: token step "impersonate": broken: the answer cannot be understood`,
+		},
+		"no token": {
+			at: stepImpersonate, reply: says(http.StatusOK, `{"expires_in":300}`), wantRequests: 1,
+			wantError: `IdentityProviderUnavailable: token step "impersonate": broken, status 200: the answer has no access token`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
+				cloud.answer = func(at step, _ url.Values, _ int) *reply {
+					if at == tc.at {
+						return tc.reply
+					}
+					return nil
+				}
+				if tc.flow == "" {
+					tc.flow = v1alpha1.ServiceProvider
+				}
+				s := source(t, cloud, options(tc.flow))
+				ctx, cancel := context.WithTimeout(t.Context(), 2400*time.Millisecond)
+				defer cancel()
+				token, err := s.Token(ctx, alice, "zrh")
+				found := unknown(t, err)
+				if diff := cmp.Diff(tc.wantError, found.Error()); diff != "" {
+					t.Errorf("error (-want +got):\n%s", diff)
+				}
+				if found.RetryAfter != tc.wantRetryAfter {
+					t.Errorf("RetryAfter = %v, want %v", found.RetryAfter, tc.wantRetryAfter)
+				}
+				if got := cloud.counts()[tc.at]; got != tc.wantRequests {
+					t.Errorf("%d requests, want %d", got, tc.wantRequests)
+				}
+				if token != "" {
+					t.Errorf("Token() = %q with an error", token)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Now()
+	cases := map[string]struct {
+		header http.Header
+		want   time.Duration
+	}{
+		"none":                          {header: http.Header{}},
+		"seconds":                       {header: http.Header{"Retry-After": {"7"}}, want: 7 * time.Second},
+		"negative":                      {header: http.Header{"Retry-After": {"-7"}}},
+		"words":                         {header: http.Header{"Retry-After": {"later"}}},
+		"a year":                        {header: http.Header{"Retry-After": {"31536000"}}, want: maxRetryAfter},
+		"more than there is":            {header: http.Header{"Retry-After": {"99999999999999999999"}}},
+		"a date long ago":               {header: http.Header{"Retry-After": {"Thu, 01 Jan 1970 00:00:00 GMT"}}},
+		"a date far away, by our clock": {header: http.Header{"Retry-After": {now.Add(time.Hour).UTC().Format(http.TimeFormat)}}, want: maxRetryAfter},
+		"a date, by the server's clock": {
+			header: http.Header{
+				"Date":        {now.Add(5 * time.Hour).UTC().Format(http.TimeFormat)},
+				"Retry-After": {now.Add(5*time.Hour + time.Minute).UTC().Format(http.TimeFormat)},
+			},
+			want: time.Minute,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := retryAfter(tc.header); got != tc.want {
+				t.Errorf("retryAfter() = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestErrorOfTransport(t *testing.T) {
+	wrap := func(err error) error { return &url.Error{Op: "Post", URL: "https://canary", Err: err} }
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	cases := map[string]struct {
+		ctx  context.Context //nolint:containedctx // the case itself
+		err  error
+		want string
+	}{
+		"no such host": {
+			err:  wrap(&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "idp.example.com", IsNotFound: true}}),
+			want: `token step "account": unavailable: lookup idp.example.com: no such host`,
+		},
+		"nobody listens": {
+			err:  wrap(&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}),
+			want: `token step "account": unavailable: dial tcp: connection refused`,
+		},
+		"a lookup in vain":              {err: wrap(&net.DNSError{IsTimeout: true}), want: `token step "account": timeout`},
+		"the time is over":              {ctx: ended, err: errors.New("canary"), want: `token step "account": timeout`},
+		"what net/http says of answers": {err: wrap(errors.New("malformed: canary")), want: `token step "account": unavailable: the connection failed`},
+		"what oauth2 says of answers":   {err: errors.New("canary"), want: `token step "account": broken: the answer cannot be understood`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.ctx == nil {
+				tc.ctx = t.Context()
+			}
+			if got := errorOfTransport(tc.ctx, stepAccount, tc.err).Error(); got != tc.want {
+				t.Errorf("errorOfTransport() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAsUnknown(t *testing.T) {
+	cases := map[string]struct {
+		err  error
+		want string
+	}{
+		"the end of a context": {err: fmt.Errorf("wait: %w", context.Canceled), want: "Timeout: no token in time"},
+		"one of the right type": {
+			err:  fmt.Errorf("wrapped: %w", &ownership.UnknownError{Cause: ownership.CauseBusy, Err: errors.New("busy")}),
+			want: "TooManyQuestions: busy",
+		},
+		"any other": {
+			err:  errors.New("canary"),
+			want: "IdentityProviderUnavailable: an internal error kept the token from being asked for",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := unknown(t, asUnknown(tc.err)).Error(); got != tc.want {
+				t.Errorf("asUnknown() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// What servers send and what proves us must never be seen, whatever goes wrong with it.
+func TestCanaries(t *testing.T) {
+	canary := `"access_token":"canary-token","refresh_token":"canary-refresh","error_description":"canary-description"`
+	replies := map[string]*reply{
+		"refused":       says(http.StatusBadRequest, `{"error":"invalid_grant",`+canary+`}`),
+		"unregistered":  says(http.StatusBadRequest, `{"error":"canary-code",`+canary+`}`),
+		"unauthorized":  says(http.StatusUnauthorized, `{"error":"invalid_client",`+canary+`}`),
+		"forbidden":     says(http.StatusForbidden, `{`+canary+`}`),
+		"failing":       says(http.StatusInternalServerError, `{`+canary+`}`),
+		"no JSON":       says(http.StatusOK, `canary {`+canary),
+		"odd life":      says(http.StatusOK, `{"expires_in":"canary-life",`+canary+`}`),
+		"odd type":      says(http.StatusOK, `{"token_type":"canary-type",`+canary+`}`),
+		"two lines":     says(http.StatusOK, `{"access_token":"canary\ntoken"}`),
+		"another user":  says(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"expires_in":300}`, jwt(`{"email":"canary@example.com"}`))),
+		"a form":        {status: http.StatusOK, header: map[string]string{"Content-Type": "text/plain"}, body: "%zz=canary"},
+		"a redirection": {status: http.StatusFound, header: map[string]string{"Location": "https://canary.example.com/"}},
+		"no answer":     noAnswer(),
+		"as it should":  nil,
+	}
+	for _, flow := range []v1alpha1.ImpersonationFlow{v1alpha1.ServiceProvider, v1alpha1.TokenExchange} {
+		for _, at := range []step{stepAccount, stepTicket, stepImpersonate, stepExchange} {
+			for name, answer := range replies {
+				t.Run(fmt.Sprintf("%s, %s, %s", flow, at, name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						defer settle()
+						var seen strings.Builder
+						var writing sync.Mutex
+						log := funcr.New(func(prefix, args string) {
+							writing.Lock()
+							defer writing.Unlock()
+							seen.WriteString(prefix + args)
+						}, funcr.Options{Verbosity: 10})
+						ctx := logf.IntoContext(t.Context(), log)
+						cloud := newCloud(t)
+						opts := options(flow)
+						credentials := Credentials{OAuthURL: "https://idp.example.com", ClientID: "client", ClientSecret: secret}
+						opts.Credentials = func(context.Context) (Credentials, error) { return credentials, nil }
+						s := source(t, cloud, opts)
+						see := func(err error) {
+							writing.Lock()
+							defer writing.Unlock()
+							fmt.Fprintf(&seen, "%v %+v %#v", err, err, err)
+							for ; err != nil; err = errors.Unwrap(err) {
+								fmt.Fprintf(&seen, "%v %+v %#v", err, err, err)
+							}
+						}
+						_, err := s.Token(ctx, alice, "zrh")
+						see(err)
+						credentials.ClientSecret = "canary-secret-2"
+						cloud.answer = func(asked step, _ url.Values, _ int) *reply {
+							if asked == at {
+								return answer
+							}
+							return nil
+						}
+						pass(260 * time.Second)
+						for _, user := range []string{alice, bob} {
+							_, err = s.Token(ctx, user, "zrh")
+							see(err)
+							synctest.Wait()
+						}
+						log.Info("what it uses", "credentials", credentials, "pointer", &credentials)
+						settle()
+						if strings.Contains(seen.String(), "canary") {
+							t.Errorf("a canary was seen: %s", seen.String())
+						}
+					})
+				})
+			}
+		}
+	}
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatalf("gather metrics: %v", err)
+	}
+	for _, family := range families {
+		if text := family.String(); strings.Contains(text, "canary") || strings.Contains(text, alice) {
+			t.Errorf("a metric has a canary or a user: %s", text)
+		}
+	}
+}

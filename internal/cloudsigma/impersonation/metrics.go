@@ -1,0 +1,52 @@
+package impersonation
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// cacheResult is what the cache of users' tokens had.
+type cacheResult string
+
+const (
+	cacheHit     cacheResult = "hit"
+	cacheMiss    cacheResult = "miss"
+	cacheRefresh cacheResult = "refresh" // a token that is due was served, and a new one is asked for
+)
+
+// No label holds a user or a region: the number of series is that of steps times outcomes.
+var (
+	requestsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "warrantgate_token_requests_total",
+		Help: "Requests for tokens by step (account, ticket, impersonate, exchange) and outcome (ok, refused, broken, unavailable, " +
+			"timeout, limited, held: not sent because the server failed or asked to be left alone a moment ago).",
+	}, []string{"step", "outcome"})
+	cacheTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "warrantgate_token_cache_total",
+		Help: "Look-ups in the cache of users' tokens by result: hit, miss, refresh (started in the background).",
+	}, []string{"result"})
+)
+
+func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+	metrics.Registry.MustRegister(requestsTotal, cacheTotal)
+	for _, result := range []cacheResult{cacheHit, cacheMiss, cacheRefresh} {
+		cacheTotal.WithLabelValues(string(result))
+	}
+}
+
+func countRequest(at step, err error) {
+	outcome := "ok"
+	if failed, ok := errors.AsType[*requestError](err); ok {
+		outcome = failed.fault.String()
+		if failed.held {
+			outcome = "held"
+		}
+	}
+	requestsTotal.WithLabelValues(string(at), outcome).Inc()
+}
+
+func countCache(result cacheResult) {
+	cacheTotal.WithLabelValues(string(result)).Inc()
+}

@@ -1,0 +1,279 @@
+// Package impersonation has tokens of the users whom a service account may act for, at CloudSigma.
+//
+// There are two ways to a token. CloudSigma's own takes three steps: the service account's token, a UMA ticket for it,
+// and the service provider API of the user's region. That of RFC 8693 takes two: the service account's token, and the
+// exchange. What each step gives is cached, so that most questions cost no request and a new user costs one.
+//
+// No error, log line or metric of the package holds a token, a secret, or what a server wrote beyond its status and a
+// registered error code.
+package impersonation
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+)
+
+// Options say how tokens are had. All are needed but RootCAs, and ServiceProviderAPI for the flow TokenExchange.
+type Options struct {
+	// Flow is the way to a user's token.
+	Flow v1alpha1.ImpersonationFlow
+	// TokenPath is the path of the token endpoint below the identity provider's URL.
+	TokenPath string
+	// ServiceProviderAPI is the https URL of a region's service provider API. {region} stands for the region.
+	ServiceProviderAPI string
+	// Audience is the audience of the UMA ticket (ServiceProvider) or of the user's token (TokenExchange).
+	Audience string
+	// RootCAs are the certificate authorities to trust. Default: those of the system.
+	RootCAs *x509.CertPool
+	// Credentials are asked for when a token is not in the cache, a few times for one token but never twice at the same
+	// time. They may be others each time: the old ones are used until the identity provider has taken the new ones. The
+	// context ends after 10 s.
+	Credentials func(context.Context) (Credentials, error)
+}
+
+func (o Options) validate() error {
+	var faults []error
+	switch o.Flow {
+	case v1alpha1.TokenExchange:
+	case v1alpha1.ServiceProvider:
+		if _, err := serviceProviderURL(o.ServiceProviderAPI, "zrh"); err != nil {
+			faults = append(faults, fmt.Errorf("the URL of the service provider API %w", err))
+		}
+	default:
+		faults = append(faults, fmt.Errorf("the flow %q is not supported: must be %q or %q", o.Flow, v1alpha1.ServiceProvider, v1alpha1.TokenExchange))
+	}
+	if !strings.HasPrefix(o.TokenPath, "/") || path.Clean(o.TokenPath) != o.TokenPath || strings.ContainsAny(o.TokenPath, "?#%") {
+		faults = append(faults, fmt.Errorf("the token path %q must be a plain path that begins with /", o.TokenPath))
+	}
+	if o.Audience == "" {
+		faults = append(faults, errors.New("the audience is empty"))
+	}
+	if o.Credentials == nil {
+		faults = append(faults, errors.New("there is no source of credentials"))
+	}
+	return errors.Join(faults...)
+}
+
+// Source has tokens of users. It needs no end: it leaves no goroutine behind but those of connections.
+type Source struct {
+	options   Options
+	transport http.RoundTripper
+	guards    *guards
+	accounts  *tokenCache[Credentials] // by the secret too, so that only a new secret proves itself
+	tickets   *tokenCache[key]
+	users     *tokenCache[key]
+	// proven are the credentials that the identity provider took last.
+	proven  atomic.Pointer[Credentials]
+	reading singleflight.Group
+}
+
+// key says whose token it is, by whom, and for what.
+type key struct {
+	issuer, client, subject, audience, region string
+}
+
+// New returns a source of tokens. It makes no request.
+func New(options Options) (*Source, error) {
+	return newSource(options, &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: options.RootCAs},
+		TLSHandshakeTimeout:   3 * time.Second,
+		ResponseHeaderTimeout: requestTimeout,
+		IdleConnTimeout:       90 * time.Second,
+		MaxIdleConnsPerHost:   8,
+		ForceAttemptHTTP2:     true,
+	})
+}
+
+func newSource(options Options, transport http.RoundTripper) (*Source, error) {
+	if err := options.validate(); err != nil {
+		return nil, fmt.Errorf("impersonation: %w", err)
+	}
+	s := &Source{options: options, transport: transport}
+	var faults [4]error
+	s.guards, faults[0] = newGuards()
+	s.accounts, faults[1] = newTokenCache(s.requestAccount, func() {}, stepAccount)
+	s.tickets, faults[2] = newTokenCache(s.loadTicket, func() {})
+	s.users, faults[3] = newTokenCache(s.loadUser, func() { countCache(cacheRefresh) }, stepImpersonate, stepExchange)
+	return s, errors.Join(faults[:]...)
+}
+
+// Token returns an access token of a user for a region. The error is an *ownership.UnknownError.
+//
+// It comes from the cache where it can. Else it is asked for once for all who wait for it, and nobody waits longer than
+// its own context; the work goes on for the others, for 10 s at most.
+func (s *Source) Token(ctx context.Context, user, region string) (string, error) {
+	token, err := s.token(ctx, user, region)
+	if err != nil {
+		return "", asUnknown(err)
+	}
+	return token.value, nil
+}
+
+func (s *Source) token(ctx context.Context, user, region string) (issued, error) {
+	if err := validateUser(user, region); err != nil {
+		return issued{}, &ownership.UnknownError{Cause: ownership.CauseNotImpersonable, Err: err}
+	}
+	if proven := s.proven.Load(); proven != nil {
+		if token, found := s.users.hit(ctx, s.userKey(*proven, user, region)); found {
+			countCache(cacheHit)
+			return token, token.refusal
+		}
+	}
+	countCache(cacheMiss)
+	credentials, _, err := s.account(ctx)
+	if err != nil {
+		return issued{}, err
+	}
+	return s.users.get(ctx, s.userKey(credentials, user, region))
+}
+
+// Drop forgets a user's token that was had before the time asked: the API answered 401 to a request that began then
+// with the token. The service account's own tokens stay: if they are what is wrong, the next exchange notices.
+func (s *Source) Drop(user, region string, asked time.Time) {
+	if proven := s.proven.Load(); proven != nil {
+		s.users.drop(s.userKey(*proven, user, region), asked)
+	}
+}
+
+var regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// maxUserBytes is the longest that an email address can be (RFC 5321 section 4.5.3.1).
+const maxUserBytes = 320
+
+func validateUser(user, region string) error {
+	switch {
+	case user == "":
+		return errors.New("there is no user to get a token of")
+	case len(user) > maxUserBytes:
+		return fmt.Errorf("the user is longer than %d bytes", maxUserBytes)
+	case !regionPattern.MatchString(region):
+		return fmt.Errorf("region %.64q is not the name of a region: must match %s", region, regionPattern)
+	}
+	return nil
+}
+
+func (s *Source) userKey(credentials Credentials, user, region string) key {
+	return key{
+		issuer: credentials.OAuthURL, client: credentials.ClientID, audience: s.options.Audience, subject: user, region: region,
+	}
+}
+
+// errSuperseded ends the refresh of a token that nobody asks for any more.
+var errSuperseded = &ownership.UnknownError{
+	Cause: ownership.CauseIdentityProvider, Err: errors.New("the credentials have been replaced by those of another client; ask again"),
+}
+
+// loadUser asks for a user's token. Where the service account's token or ticket came from the cache and may be what was
+// refused, it is dropped and the way is gone once more.
+func (s *Source) loadUser(ctx context.Context, k key) (issued, error) {
+	began := time.Now()
+	token, credentials, cached, err := s.request(ctx, k, began)
+	if failed, ok := errors.AsType[*requestError](err); ok && failed.stale() && cached {
+		s.accounts.drop(credentials, began)
+		s.tickets.drop(ticketKey(k), began)
+		token, _, _, err = s.request(ctx, k, began)
+	}
+	return token, err
+}
+
+// request goes the way to a user's token once. It returns what it went with, and whether any of it was had before began.
+func (s *Source) request(ctx context.Context, k key, began time.Time) (token issued, credentials Credentials, cached bool, err error) {
+	credentials, account, err := s.account(ctx)
+	switch {
+	case err != nil:
+		return issued{}, credentials, false, err
+	case credentials.OAuthURL != k.issuer || credentials.ClientID != k.client:
+		return issued{}, credentials, false, errSuperseded
+	}
+	cached = !account.obtained.After(began)
+	if s.options.Flow == v1alpha1.TokenExchange {
+		token, err = s.exchange(ctx, credentials, account, k.subject)
+		return token, credentials, cached, err
+	}
+	ticket, err := s.tickets.get(ctx, ticketKey(k))
+	if err != nil {
+		return issued{}, credentials, cached, err
+	}
+	token, err = s.impersonate(ctx, ticket, account, k)
+	return token, credentials, cached || !ticket.obtained.After(began), err
+}
+
+func ticketKey(k key) key { return key{issuer: k.issuer, client: k.client, audience: k.audience} }
+
+func (s *Source) loadTicket(ctx context.Context, k key) (issued, error) {
+	credentials, account, err := s.account(ctx)
+	switch {
+	case err != nil:
+		return issued{}, err
+	case credentials.OAuthURL != k.issuer || credentials.ClientID != k.client:
+		return issued{}, errSuperseded
+	}
+	return s.requestTicket(ctx, credentials.OAuthURL, account)
+}
+
+// account returns a token of the service account and the credentials behind it: the newest, or those that worked last
+// as long as the identity provider does not take the newest.
+func (s *Source) account(ctx context.Context) (Credentials, issued, error) {
+	older := s.proven.Load()
+	newest, err := s.readCredentials(ctx)
+	if err == nil {
+		var token issued
+		if token, err = s.accounts.get(ctx, newest); err == nil {
+			s.proven.Store(&newest)
+			return newest, token, nil
+		}
+		elsewhere := older != nil && older.OAuthURL != newest.OAuthURL
+		if older != nil && *older == newest || causeOf(err) != ownership.CauseCredentials && !elsewhere {
+			return Credentials{}, issued{}, err
+		}
+	}
+	if older == nil || ctx.Err() != nil {
+		return Credentials{}, issued{}, err
+	}
+	logf.FromContext(ctx).Info("the newest credentials do not work; those that worked last are used", "error", err.Error(), "older", older.String())
+	token, err := s.accounts.get(ctx, *older)
+	return *older, token, err
+}
+
+// readCredentials asks for the credentials once for all who want them now.
+func (s *Source) readCredentials(ctx context.Context) (Credentials, error) {
+	if err := ctx.Err(); err != nil {
+		return Credentials{}, err
+	}
+	read := s.reading.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workTimeout)
+		defer cancel()
+		credentials, err := s.options.Credentials(ctx)
+		if err == nil {
+			err = credentials.validate()
+		}
+		return credentials, err
+	})
+	select {
+	case result := <-read:
+		if result.Err != nil {
+			return Credentials{}, &ownership.UnknownError{Cause: ownership.CauseCredentials, Err: fmt.Errorf("the credentials cannot be used: %w", result.Err)}
+		}
+		return result.Val.(Credentials), nil //nolint:errcheck // the type is that of the function above
+	case <-ctx.Done():
+		return Credentials{}, ctx.Err()
+	}
+}

@@ -1,0 +1,163 @@
+package impersonation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/zitadel/oidc/v3/pkg/oidc"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+)
+
+const (
+	// grantUMATicket is the grant of UMA 2.0 (Federated Authorization, section 3.3.1) in the way of Keycloak.
+	grantUMATicket = "urn:ietf:params:oauth:grant-type:uma-ticket"
+	// impersonatePath is below the URL of the service provider API.
+	impersonatePath = "user/impersonate"
+	// maxBodyBytes bounds an answer. The oauth2 package has the same bound of its own.
+	maxBodyBytes = 1 << 20
+)
+
+// requestAccount asks for the service account's own token (RFC 6749 section 4.4).
+func (s *Source) requestAccount(ctx context.Context, credentials Credentials) (issued, error) {
+	want := expectation{step: stepAccount, life: unknownLife}
+	return s.requestToken(ctx, credentials.OAuthURL, want, "", &clientcredentials.Config{
+		ClientID: credentials.ClientID, ClientSecret: credentials.ClientSecret,
+	})
+}
+
+// requestTicket asks for a ticket of the service provider API with the service account's token.
+func (s *Source) requestTicket(ctx context.Context, issuer string, account issued) (issued, error) {
+	want := expectation{step: stepTicket, life: unknownLife, audience: s.options.Audience}
+	return s.requestToken(ctx, issuer, want, account.value, &clientcredentials.Config{
+		EndpointParams: url.Values{"grant_type": {grantUMATicket}, "audience": {s.options.Audience}},
+	})
+}
+
+// exchange asks for a user's token with the service account's (RFC 8693). The user is named by requested_subject,
+// which is Keycloak's.
+func (s *Source) exchange(ctx context.Context, credentials Credentials, account issued, user string) (issued, error) {
+	want := expectation{
+		step: stepExchange, life: unknownLife, audience: s.options.Audience,
+		user: user, client: credentials.ClientID, account: account.value,
+	}
+	return s.requestToken(ctx, credentials.OAuthURL, want, "", &clientcredentials.Config{
+		ClientID: credentials.ClientID, ClientSecret: credentials.ClientSecret,
+		EndpointParams: url.Values{
+			"grant_type":           {string(oidc.GrantTypeTokenExchange)},
+			"subject_token":        {account.value},
+			"subject_token_type":   {string(oidc.AccessTokenType)},
+			"requested_token_type": {string(oidc.AccessTokenType)},
+			"requested_subject":    {user},
+			"audience":             {s.options.Audience},
+		},
+	})
+}
+
+// requestToken sends a request to the token endpoint of an issuer, with a bearer token if there is one.
+func (s *Source) requestToken(
+	ctx context.Context, issuer string, want expectation, bearer string, config *clientcredentials.Config,
+) (issued, error) {
+	endpoint, err := parseURL(issuer)
+	if err != nil {
+		return issued{}, err
+	}
+	endpoint = endpoint.JoinPath(s.options.TokenPath)
+	config.TokenURL, config.AuthStyle = endpoint.String(), oauth2.AuthStyleInParams
+	return s.guards.send(ctx, endpoint.Host, want.step, func(ctx context.Context) (issued, error) {
+		want.began = time.Now()
+		token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, s.client(bearer)))
+		if err != nil {
+			return issued{}, errorOf(ctx, want.step, err)
+		}
+		got := answer{token: token.AccessToken, tokenType: token.TokenType}
+		got.issuedTokenType, _ = token.Extra("issued_token_type").(string)
+		if !token.Expiry.IsZero() {
+			// The package counts from the answer, we from the request. Whole seconds are what the server said.
+			got.life = min(time.Until(token.Expiry).Round(time.Second), maxLife)
+			if got.life == 0 {
+				got.life = -1 // 0 would be a life that was not told
+			}
+		}
+		return got.accept(want)
+	})
+}
+
+// impersonate asks the service provider API of a region for a user's token.
+func (s *Source) impersonate(ctx context.Context, ticket, account issued, k key) (issued, error) {
+	endpoint, err := serviceProviderURL(s.options.ServiceProviderAPI, k.region)
+	if err != nil {
+		return issued{}, err
+	}
+	body, err := json.Marshal(map[string]string{"user_email": k.subject, "subject_token": account.value})
+	if err != nil {
+		return issued{}, err
+	}
+	want := expectation{step: stepImpersonate, life: userLife, user: k.subject, client: k.client, account: account.value}
+	return s.guards.send(ctx, endpoint.Host, stepImpersonate, func(ctx context.Context) (issued, error) {
+		want.began = time.Now()
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint.JoinPath(impersonatePath).String(), bytes.NewReader(body))
+		if err != nil {
+			return issued{}, err
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Accept", "application/json")
+		got, err := s.ask(ctx, s.client(ticket.value), request)
+		if err != nil {
+			return issued{}, err
+		}
+		return got.accept(want)
+	})
+}
+
+func (s *Source) ask(ctx context.Context, client *http.Client, request *http.Request) (answer, error) {
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{}, errorOfTransport(ctx, stepImpersonate, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBodyBytes))
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		var refusal struct {
+			Error string `json:"error"`
+		}
+		_ = json.Unmarshal(body, &refusal) // a code is welcome, but the status says enough
+		return answer{}, errorOfAnswer(stepImpersonate, response, refusal.Error)
+	}
+	if err != nil {
+		return answer{}, errorOfTransport(ctx, stepImpersonate, err)
+	}
+	got, err := parseAnswer(body)
+	if err != nil {
+		return answer{}, errorOfTransport(ctx, stepImpersonate, err)
+	}
+	return got, nil
+}
+
+// client returns a client that sends a bearer token, if there is one, and follows no redirect with it.
+func (s *Source) client(bearer string) *http.Client {
+	client := &http.Client{
+		Transport:     s.transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	if bearer != "" {
+		client.Transport = &oauth2.Transport{
+			Base: s.transport, Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: bearer}),
+		}
+	}
+	return client
+}
+
+// regionPlaceholder stands for the region in URLs.
+const regionPlaceholder = "{region}"
+
+// serviceProviderURL puts a region, which has been checked, into a URL.
+func serviceProviderURL(template, region string) (*url.URL, error) {
+	return parseURL(strings.ReplaceAll(template, regionPlaceholder, region))
+}

@@ -1,0 +1,279 @@
+package cloudsigma_test
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// Who and what all tests are about. The server and the user are those of the incident.
+const (
+	region      = "next"
+	userEmail   = "tsap@shalb.com"
+	userID      = "4705fb9a-0591-4ead-9d42-b2e86493f9b4"
+	strangerID  = "0f9d5f5e-8c0d-4b7e-9d37-5b0a3c1e2d11"
+	machineName = "metal-worker-pool-1-hl9tl-qbrcf"
+	machineUID  = "a7d7c1f2-33a4-4b5c-8d6e-7f8091a2b3c4"
+	serverID    = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+	otherID     = "63dd227a-9502-4311-919e-cd49f3416753"
+)
+
+// What the tests see as requests.
+const (
+	getServer     = "next/servers/" + serverID + "/"
+	getProfile    = "next/profile/"
+	getCandidates = "next/servers/detail/?limit=100&name=" + machineName
+	getPage1      = "next/servers/detail/?limit=100"
+)
+
+// canary is in whatever must not be passed on.
+const canary = "canary"
+
+func account() ownership.Account {
+	return ownership.Account{Cloud: "cloudsigma", User: userEmail, Region: region}
+}
+
+func claim(modify ...func(*ownership.Claim)) ownership.Claim {
+	c := ownership.Claim{Account: account(), ID: serverID, Name: machineName, MachineUID: machineUID}
+	for _, m := range modify {
+		m(&c)
+	}
+	return c
+}
+
+// answers are what an API answers, by request.
+type answers map[string]http.HandlerFunc
+
+// fakeAPI is an API of CloudSigma. A request that it does not expect fails the test.
+type fakeAPI struct {
+	t      *testing.T
+	server *httptest.Server
+
+	mu       sync.Mutex
+	answers  answers
+	requests []string
+	headers  []http.Header
+}
+
+func newAPI(t *testing.T, a answers) *fakeAPI {
+	t.Helper()
+	api := &fakeAPI{t: t, answers: a}
+	api.server = httptest.NewTLSServer(api)
+	t.Cleanup(api.server.Close)
+	return api
+}
+
+// ServeHTTP implements http.Handler.
+func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	request := strings.TrimPrefix(r.URL.RequestURI(), "/api/")
+	a.mu.Lock()
+	a.requests = append(a.requests, request)
+	a.headers = append(a.headers, r.Header)
+	answer := a.answers[request]
+	a.mu.Unlock()
+	if answer == nil || r.Method != http.MethodGet {
+		a.t.Errorf("%s %s was not expected", r.Method, request)
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	answer(w, r)
+}
+
+// expect checks what has been asked since the last call, in this order.
+func (a *fakeAPI) expect(want ...string) {
+	a.t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if diff := cmp.Diff(want, a.requests); diff != "" {
+		a.t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	a.requests, a.headers = nil, nil
+}
+
+// expectCount checks how often something has been asked since the last call of expect.
+func (a *fakeAPI) expectCount(request string, want int) {
+	a.t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	got := 0
+	for _, r := range a.requests {
+		if r == request {
+			got++
+		}
+	}
+	if got != want {
+		a.t.Errorf("%s was asked %d times, want %d", request, got, want)
+	}
+}
+
+// cloud returns the cloud that this is the API of.
+func (a *fakeAPI) cloud(tokens cloudsigma.Tokens, modify ...func(*cloudsigma.Options)) *cloudsigma.Cloud {
+	a.t.Helper()
+	roots := x509.NewCertPool()
+	roots.AddCert(a.server.Certificate())
+	options := cloudsigma.Options{Tokens: tokens, API: a.server.URL + "/api/{region}", RootCAs: roots}
+	for _, m := range modify {
+		m(&options)
+	}
+	cloud, err := cloudsigma.New(options)
+	if err != nil {
+		a.t.Fatalf("New() error = %v", err)
+	}
+	a.t.Cleanup(cloud.Stop)
+	return cloud
+}
+
+// reply answers with a status, a body, and headers as pairs. The request id is "req-" and the status.
+func reply(status int, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-REQUEST-ID", fmt.Sprintf("req-%d", status))
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// inTurn gives one answer after the other, and the last one from then on.
+func inTurn(all ...http.HandlerFunc) http.HandlerFunc {
+	var mu sync.Mutex
+	return func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		next := all[0]
+		if len(all) > 1 {
+			all = all[1:]
+		}
+		mu.Unlock()
+		next(w, r)
+	}
+}
+
+// inJSON returns v in JSON.
+func inJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// object is an object in JSON.
+type object = map[string]any
+
+// aServer is the answer about a server, as far as it matters, and more.
+func aServer(id, name, owner, machineUID string) object {
+	return object{
+		"uuid": id, "name": name, "status": "running", "vnc_password": canary, "mem": 1 << 30,
+		"owner": object{"uuid": owner, "email": canary + "@example.com", "resource_uri": "/api/2.0/user/" + owner + "/"},
+		"meta":  object{"machine-uid": machineUID, "description": canary},
+	}
+}
+
+// aPage is the answer to the request for a list.
+func aPage(total int, servers ...object) string {
+	return inJSON(object{"meta": object{"limit": 100, "offset": 0, "total_count": total}, "objects": append([]object{}, servers...)})
+}
+
+func theProfile() http.HandlerFunc {
+	return reply(http.StatusOK, inJSON(object{"uuid": userID, "email": userEmail, "first_name": canary}))
+}
+
+func forbidden() http.HandlerFunc {
+	return reply(http.StatusForbidden, `[{"error_type":"permission","error_message":"User `+userID+
+		` does not have all of the permissions [LIST] in order to complete the operation on resources [canary]","error_point":null}]`)
+}
+
+func notFound() http.HandlerFunc {
+	return reply(http.StatusNotFound, `[{"error_type":"notexist","error_message":"canary does not exist","error_point":null}]`)
+}
+
+// fakeTokens gives out tokens that are numbered by how many have been dropped.
+type fakeTokens struct {
+	err  error
+	errs int // how many tokens are given out before err, if there is one
+
+	mu      sync.Mutex
+	given   int
+	dropped []string
+	asked   []time.Time
+}
+
+func (f *fakeTokens) Token(_ context.Context, user, region string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil && f.given >= f.errs {
+		return "", f.err
+	}
+	f.given++
+	return fmt.Sprintf("%s-%d-of-%s-in-%s", canary, len(f.dropped), user, region), nil
+}
+
+func (f *fakeTokens) Drop(user, region string, asked time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dropped = append(f.dropped, user+" in "+region)
+	f.asked = append(f.asked, asked)
+}
+
+// roundTripper is the transport of tests whose time stands still.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// offline returns a cloud whose answers come from functions, without a connection. stop has to be called at its end.
+func offline(t *testing.T, a answers) (cloud *cloudsigma.Cloud, stop func()) {
+	t.Helper()
+	cloud, err := cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}, API: "https://cloud.example/api/{region}/"},
+		roundTripper(func(r *http.Request) (*http.Response, error) {
+			request := strings.TrimPrefix(r.URL.RequestURI(), "/api/")
+			answer := a[request]
+			if answer == nil {
+				t.Errorf("%s was not expected", request)
+				return nil, http.ErrNotSupported
+			}
+			w := httptest.NewRecorder()
+			answer(w, r)
+			if err := r.Context().Err(); err != nil {
+				return nil, err
+			}
+			return w.Result(), nil
+		}))
+	if err != nil {
+		t.Fatalf("NewWith() error = %v", err)
+	}
+	return cloud, cloud.Stop
+}
+
+// discard is for what servers of tests have to say.
+func discard() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// hang answers once nobody waits any more.
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// failure is an *ownership.UnknownError as tests compare it.
+type failure struct {
+	Cause      ownership.Cause
+	RequestID  string
+	RetryAfter time.Duration
+	Text       string
+}

@@ -1,0 +1,103 @@
+package cloudsigma_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+// profileLife is not to change unnoticed.
+const profileLife = 5 * time.Minute
+
+func contextWithTimeout(t *testing.T, timeout time.Duration) (context.Context, context.CancelFunc) {
+	t.Helper()
+	if timeout == time.Hour { // as good as none
+		return context.WithCancel(t.Context())
+	}
+	return context.WithTimeout(t.Context(), timeout)
+}
+
+func TestAProfileIsKeptForMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		profiles := 0
+		cloud, stop := offline(t, answers{
+			getServer: reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
+			getProfile: func(w http.ResponseWriter, r *http.Request) {
+				profiles++
+				theProfile()(w, r)
+			},
+		})
+		defer stop()
+		start := time.Now()
+		for _, step := range []struct {
+			at   time.Duration
+			want int
+		}{{at: 0, want: 1}, {at: profileLife - time.Second, want: 1}, {at: profileLife + time.Second, want: 2}} {
+			<-time.After(step.at - time.Since(start))
+			if got, err := cloud.Ask(t.Context(), claim()); err != nil || got.Verdict != ownership.Owned {
+				t.Fatalf("Ask() = %v, %v, want Owned", got, err)
+			}
+			if profiles != step.want {
+				t.Errorf("after %s there were %d requests for the profile, want %d", step.at, profiles, step.want)
+			}
+		}
+	})
+}
+
+func TestAProfileOfSomebodyElseIsNotKept(t *testing.T) {
+	api := newAPI(t, answers{
+		getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
+		getProfile: inTurn(reply(http.StatusOK, inJSON(object{"uuid": strangerID, "email": "canary@example.com"})), theProfile()),
+	})
+	cloud := api.cloud(&fakeTokens{})
+	if got, err := cloud.Ask(t.Context(), claim()); err == nil {
+		t.Fatalf("Ask() = %v, want an error", got)
+	}
+	if got, err := cloud.Ask(t.Context(), claim()); err != nil || got.Verdict != ownership.Owned {
+		t.Errorf("Ask() with the right token = %v, %v, want Owned", got, err)
+	}
+}
+
+func TestWhoWaitsForAProfileHasADeadlineOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loads := 0
+		cloud, stop := offline(t, answers{
+			getServer: reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
+			getProfile: func(w http.ResponseWriter, r *http.Request) {
+				loads++
+				if loads == 1 {
+					hang(w, r)
+					return
+				}
+				theProfile()(w, r)
+			},
+		})
+		defer stop()
+		type result struct {
+			answer ownership.Answer
+			err    error
+		}
+		ask := func(timeout time.Duration) <-chan result {
+			done := make(chan result, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				answer, err := cloud.Ask(ctx, claim())
+				done <- result{answer, err}
+			}()
+			synctest.Wait()
+			return done
+		}
+		loading, hurried, patient := ask(2*time.Second), ask(time.Second), ask(3*time.Second)
+		want := failure{Cause: ownership.CauseTimeout, Text: "Timeout: profile request: no answer in time"}
+		expectFailure(t, (<-hurried).err, want)
+		expectFailure(t, (<-loading).err, want)
+		if r := <-patient; r.err != nil || r.answer.Verdict != ownership.Owned {
+			t.Errorf("Ask() = %v, %v, want Owned: the end of another question is not its end", r.answer, r.err)
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package cloudsigma
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	sdk "github.com/cloudsigma/cloudsigma-sdk-go/cloudsigma"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+// maxBytes bounds the body of an answer about one server or one user.
+const maxBytes = 1 << 20
+
+// question is what is asked on behalf of one user in one region.
+type question struct {
+	cloud *Cloud
+	// key is whose profile is looked at: the user's, or that of the legacy account.
+	key profileKey
+	// user is the user that is claimed, "" for whoever the legacy account is.
+	user string
+	api  *url.URL
+	// legacy are the credentials of the legacy account, nil where there are tokens.
+	legacy sdk.CredentialsProvider
+	// requests is how many requests have been sent.
+	requests int
+}
+
+// ask begins a question. It returns a *ownership.RegionError or an *ownership.UnknownError.
+func (c *Cloud) ask(account ownership.Account) (*question, error) {
+	api, err := c.endpoints.api(account.Region)
+	if err != nil {
+		return nil, err
+	}
+	q := &question{
+		cloud: c, api: api, user: account.User,
+		key: profileKey{user: account.User, region: account.Region},
+	}
+	if c.legacy == nil {
+		if account.User == "" {
+			return nil, unknown(ownership.CauseNotImpersonable, "", "no user is named, so there is nobody to act as")
+		}
+		return q, nil
+	}
+	credentials, err := c.legacy()
+	if err != nil {
+		return nil, &ownership.UnknownError{
+			Cause: ownership.CauseCredentials, Err: fmt.Errorf("credentials of the legacy account: %w", err),
+		}
+	}
+	q.key.user = credentials.Username
+	q.legacy = sdk.NewUsernamePasswordCredentialsProvider(credentials.Username, credentials.Password)
+	return q, nil
+}
+
+// request is one GET.
+type request struct {
+	operation operation
+	path      []string
+	query     url.Values
+	// limit is the largest answer that is read, in bytes.
+	limit int64
+}
+
+// url returns where the request goes. The paths of the API end in a slash.
+func (r request) url(api *url.URL) string {
+	u := api.JoinPath(append(r.path, "/")...)
+	u.RawQuery = r.query.Encode()
+	return u.String()
+}
+
+// get sends a request and decodes the answer into the value that into points to. A token that is refused is dropped, and
+// the request repeated once with another one. Every error is an *ownership.UnknownError; the exchange tells more, and is
+// nil where no request was sent.
+func (q *question) get(ctx context.Context, r request, into any) (*exchange, error) {
+	x, asked, err := q.send(ctx, r, into)
+	if x == nil || x.status != http.StatusUnauthorized || q.legacy != nil {
+		return x, err
+	}
+	q.cloud.tokens.Drop(q.key.user, q.key.region, asked)
+	x, _, err = q.send(ctx, r, into)
+	return x, err
+}
+
+// send sends a request once. asked is when it began.
+func (q *question) send(ctx context.Context, r request, into any) (x *exchange, asked time.Time, err error) {
+	credentials := q.legacy
+	if credentials == nil {
+		token, err := q.cloud.tokens.Token(ctx, q.key.user, q.key.region)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		credentials = sdk.NewTokenCredentialsProvider(token)
+	}
+	x = &exchange{next: q.cloud.transport, limit: r.limit}
+	client := sdk.NewClient(credentials, sdk.WithHTTPClient(x.client()), sdk.WithUserAgent(q.cloud.userAgent))
+	// The SDK resolves the URL against that of a region of CloudSigma's own, and an absolute URL resolves to itself.
+	httpRequest, err := client.NewRequest(http.MethodGet, r.url(q.api), nil)
+	if err != nil { // the SDK found no token, user name or password
+		return nil, time.Time{}, &ownership.UnknownError{Cause: ownership.CauseCredentials, Err: err}
+	}
+	q.requests++
+	asked = time.Now()
+	_, err = client.Do(ctx, httpRequest, into)
+	observe(r.operation, x.status, err == nil, time.Since(asked))
+	if err != nil {
+		err = x.unknown(r.operation, err)
+	}
+	return x, asked, err
+}
+
+// sameEmail compares emails without regard to case. Two letters outside of ASCII fold to letters within it (the signs for
+// Kelvin and for the long s), and an identity provider may take them for the same; their length in bytes gives them away.
+func sameEmail(a, b string) bool {
+	return len(a) == len(b) && strings.EqualFold(a, b)
+}
+
+func unknown(cause ownership.Cause, requestID, format string, args ...any) *ownership.UnknownError {
+	return &ownership.UnknownError{Cause: cause, RequestID: requestID, Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,84 @@
+package cloudsigma_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"warrantgate.dev/internal/cloudsigma"
+)
+
+func TestParseRefusal(t *testing.T) {
+	for name, tc := range map[string]struct {
+		body       string
+		wantKind   string
+		wantUserID string
+	}{
+		"a list, as documented": {
+			body:     `[{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have all of the permissions [LIST]","error_point":null}]`,
+			wantKind: "permission", wantUserID: "4705fb9a-0591-4ead-9d42-b2e86493f9b4",
+		},
+		"an object, as seen": {
+			body:     `{"error_type":"permission","error_message":"User 4705FB9A-0591-4EAD-9D42-B2E86493F9B4 does not have all of the permissions [LIST]"}`,
+			wantKind: "permission", wantUserID: "4705fb9a-0591-4ead-9d42-b2e86493f9b4",
+		},
+		"several errors": {
+			body:     `[{"error_message":"first"},{"error_type":"notexist"},{"error_type":"permission"}]`,
+			wantKind: "notexist",
+		},
+		"a message that names a user elsewhere": {
+			body:     `[{"error_type":"permission","error_message":"Owner is User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have "}]`,
+			wantKind: "permission",
+		},
+		"a message that names no UUID": {
+			body:     `[{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9bx does not have all"}]`,
+			wantKind: "permission",
+		},
+		"36 characters that are no UUID": {
+			body:     `[{"error_type":"permission","error_message":"User 4705fb9a00591-4ead-9d42-b2e86493f9b4 does not have all"}]`,
+			wantKind: "permission",
+		},
+		"a message that is no text":   {body: `[{"error_type":"validation","error_message":{"name":["too long"]}}]`, wantKind: "validation"},
+		"a type that is no text":      {body: `[{"error_type":7}]`},
+		"a type that is a sentence":   {body: `[{"error_type":"the token abc is wrong"}]`},
+		"a type that is too long":     {body: `[{"error_type":"` + strings.Repeat("a", 41) + `"}]`},
+		"an empty list":               {body: `[]`},
+		"null":                        {body: `null`},
+		"a list of something else":    {body: `["permission"]`},
+		"a list with an end too soon": {body: `[{"error_type":"permission"}`},
+		"a page for people":           {body: `<html>permission</html>`},
+		"nothing":                     {body: ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind, userID := cloudsigma.ParseRefusal([]byte(tc.body))
+			if kind != tc.wantKind || userID != tc.wantUserID {
+				t.Errorf("ParseRefusal() = %q, %q, want %q, %q", kind, userID, tc.wantKind, tc.wantUserID)
+			}
+		})
+	}
+}
+
+// FuzzRefusal checks that nothing is kept of an error's body but a word and a UUID.
+func FuzzRefusal(f *testing.F) {
+	for _, seed := range []string{
+		`[{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have all of the permissions [LIST]","error_point":null}]`,
+		`{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have all"}`,
+		`[{"error_type":"notexist","error_message":"gone"},{"error_type":"permission"}]`,
+		`[{"error_type":null,"error_message":[]}]`, `{}`, `[]`, `null`, ``, `[[[[`, "\xff", `{"ERROR_TYPE":"a b"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	word := regexp.MustCompile(`^[a-z_]{0,40}$`)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		kind, userID := cloudsigma.ParseRefusal(body)
+		if !word.MatchString(kind) {
+			t.Errorf("kind = %q, want a word", kind)
+		}
+		if userID == "" {
+			return
+		}
+		if id, err := cloudsigma.ParseInstanceID(userID); err != nil || id != userID || kind == "" {
+			t.Errorf("user ID = %q with kind %q, want a UUID in lower case of an error with a type", userID, kind)
+		}
+	})
+}

@@ -1,0 +1,61 @@
+package cloudsigma
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+const (
+	// defaultAPI is where CloudSigma itself has the APIs of its regions.
+	defaultAPI = "https://{region}.cloudsigma.com/api/2.0/"
+	// placeholder stands for the region in the URL of an API.
+	placeholder = "{region}"
+)
+
+// regionPattern is what a region looks like: one label of a DNS name that begins with a letter. Nothing that matches it
+// can end the host or the segment of a path that it is put into.
+var regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// endpoints knows the API of each region.
+type endpoints struct {
+	template string
+	regions  []string
+}
+
+func newEndpoints(template string, regions []string) (endpoints, error) {
+	if template == "" {
+		template = defaultAPI
+	}
+	if !strings.HasSuffix(template, "/") {
+		template += "/"
+	}
+	// The error of url.Parse repeats the URL, which may hold a password.
+	u, err := url.Parse(strings.ReplaceAll(template, placeholder, "zrh"))
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return endpoints{}, fmt.Errorf("the URL of the API has to be https://, a host and a path, such as %q", defaultAPI)
+	}
+	for _, region := range regions {
+		if !regionPattern.MatchString(region) {
+			return endpoints{}, fmt.Errorf("regions: %w", &ownership.RegionError{Region: region})
+		}
+	}
+	return endpoints{template: template, regions: slices.Sorted(slices.Values(regions))}, nil
+}
+
+// api returns the URL of a region's API. It returns an *ownership.RegionError for a region that is not allowed.
+func (e endpoints) api(region string) (*url.URL, error) {
+	if !regionPattern.MatchString(region) || len(e.regions) > 0 && !slices.Contains(e.regions, region) {
+		return nil, &ownership.RegionError{Region: region, Allowed: e.regions}
+	}
+	u, err := url.Parse(strings.ReplaceAll(e.template, placeholder, region))
+	if err != nil { // cannot be: one region fits wherever another does
+		return nil, errors.New("the region does not fit into the URL of the API")
+	}
+	return u, nil
+}

@@ -1,0 +1,103 @@
+package cloudsigma_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestARegionThatIsNoneIsNotAsked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		regions  []string
+		region   string
+		wantText string
+	}{
+		"not in the configuration": {
+			regions: []string{"zrh", "next"}, region: "fra", wantText: `region "fra" is none of those configured (next, zrh)`,
+		},
+		"empty":                   {region: "", wantText: `"" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`},
+		"empty, with a list":      {regions: []string{"zrh"}, region: ""},
+		"another host":            {region: "evil.example/"},
+		"a name of several parts": {region: "a.b"},
+		"a user":                  {region: "user@evil"},
+		"a port":                  {region: "zrh:1"},
+		"a way up the path":       {region: ".."},
+		"escaped":                 {region: "zrh%2f"},
+		"upper case":              {region: "ZRH"},
+		"a digit in front":        {region: "1zrh"},
+		"a line after it":         {region: "zrh\n"},
+		"the placeholder":         {region: "{region}"},
+		"too long":                {region: strings.Repeat("a", 33)},
+		"much too long":           {region: strings.Repeat("a", 1<<20)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newAPI(t, nil)
+			cloud := api.cloud(&fakeTokens{}, func(o *cloudsigma.Options) { o.Regions = tc.regions })
+			account := ownership.Account{Cloud: "cloudsigma", User: userEmail, Region: tc.region}
+			_, askErr := cloud.Ask(t.Context(), ownership.Claim{Account: account, ID: serverID})
+			_, requests, listErr := cloud.Instances(t.Context(), account)
+			for _, err := range []error{askErr, listErr} {
+				var got *ownership.RegionError
+				if !errors.As(err, &got) || got.Region != tc.region {
+					t.Fatalf("error = %v, want a RegionError about %.40q", err, tc.region)
+				}
+				if tc.wantText != "" {
+					if diff := cmp.Diff(tc.wantText, err.Error()); diff != "" {
+						t.Errorf("error (-want +got):\n%s", diff)
+					}
+				}
+				if len(err.Error()) > 400 {
+					t.Errorf("the error has %d bytes, want 400 at most", len(err.Error()))
+				}
+			}
+			api.expect() // no request
+			if requests != 0 {
+				t.Errorf("Instances() requests = %d, want 0", requests)
+			}
+		})
+	}
+}
+
+func TestOptionsThatAreWrong(t *testing.T) {
+	tokens := &fakeTokens{}
+	legacy := func() (cloudsigma.LegacyCredentials, error) { return cloudsigma.LegacyCredentials{}, nil }
+	const wantURL = `the URL of the API has to be https://, a host and a path, such as "https://{region}.cloudsigma.com/api/2.0/"`
+	for name, tc := range map[string]struct {
+		options cloudsigma.Options
+		want    string
+	}{
+		"nobody to ask as": {
+			want: "either tokens of users or the credentials of one account are needed, and not both",
+		},
+		"two to ask as": {
+			options: cloudsigma.Options{Tokens: tokens, Legacy: legacy},
+			want:    "either tokens of users or the credentials of one account are needed, and not both",
+		},
+		"a region that looks like none": {
+			options: cloudsigma.Options{Tokens: tokens, Regions: []string{"zrh", "a/b"}},
+			want:    `regions: "a/b" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`,
+		},
+		"no TLS":                 {options: cloudsigma.Options{Tokens: tokens, API: "http://{region}.cloudsigma.com/api/2.0/"}, want: wantURL},
+		"no host":                {options: cloudsigma.Options{Tokens: tokens, API: "https:///api/2.0/"}, want: wantURL},
+		"no URL":                 {options: cloudsigma.Options{Tokens: tokens, API: "https://%zz/"}, want: wantURL},
+		"the region as the port": {options: cloudsigma.Options{Tokens: tokens, API: "https://cloudsigma.com:{region}/"}, want: wantURL},
+		"a password":             {options: cloudsigma.Options{Tokens: tokens, API: "https://a:canary@{region}.cloudsigma.com/"}, want: wantURL},
+		"a query":                {options: cloudsigma.Options{Tokens: tokens, API: "https://{region}.cloudsigma.com/?a=b"}, want: wantURL},
+		"a fragment":             {options: cloudsigma.Options{Tokens: tokens, API: "https://{region}.cloudsigma.com/#a"}, want: wantURL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := cloudsigma.New(tc.options)
+			if err == nil {
+				t.Fatal("New() returned no error")
+			}
+			if diff := cmp.Diff(tc.want, err.Error()); diff != "" {
+				t.Errorf("New() error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,170 @@
+package clusterapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+)
+
+// CloudSigmaClusters is the resource of CloudSigmaCluster.
+var CloudSigmaClusters = schema.GroupVersionResource{
+	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "cloudsigmaclusters",
+}
+
+// userEmailKey is the key of a Secret that spec.userRef refers to.
+const userEmailKey = "userEmail"
+
+// Reason says in one word why it is not known as whom a cluster's provider acts.
+type Reason string
+
+// Reasons.
+const (
+	// ClusterMissing: there is no such cluster object.
+	ClusterMissing Reason = "ClusterMissing"
+	// UserMissing: the cluster names no user.
+	UserMissing Reason = "UserMissing"
+	// UserSecretMissing: the Secret that should name the user does not exist.
+	UserSecretMissing Reason = "UserSecretMissing"
+	// RegionMissing: the cluster names no region.
+	RegionMissing Reason = "RegionMissing"
+	// ClusterUnreadable: a field of the cluster has the wrong type.
+	ClusterUnreadable Reason = "ClusterUnreadable"
+)
+
+// AccountError says that the objects do not tell as whom a cluster's provider acts. It is for the person who wrote them.
+type AccountError struct {
+	Reason  Reason
+	Message string
+}
+
+// Error implements error.
+func (e *AccountError) Error() string { return e.Message }
+
+func accountErrorf(reason Reason, format string, args ...any) error {
+	return &AccountError{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// UserRef is where a CloudSigmaCluster says as whom its provider acts.
+type UserRef struct {
+	// Email is spec.userEmail. It wins over the Secret.
+	Email string
+	// SecretNamespace and SecretName are spec.userRef. The namespace is the cluster's own unless it says otherwise.
+	SecretNamespace, SecretName string
+}
+
+// ReadUserRef reads spec.userEmail and spec.userRef of a CloudSigmaCluster. The error is an *AccountError.
+func ReadUserRef(cluster *unstructured.Unstructured) (UserRef, error) {
+	ref := UserRef{SecretNamespace: cluster.GetNamespace()}
+	var namespace string
+	for _, field := range []struct {
+		path   string
+		target *string
+	}{{"spec.userEmail", &ref.Email}, {"spec.userRef.name", &ref.SecretName}, {"spec.userRef.namespace", &namespace}} {
+		value, err := stringAt(cluster, field.path)
+		if err != nil {
+			return UserRef{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
+		}
+		*field.target = strings.TrimSpace(value)
+	}
+	if namespace != "" {
+		ref.SecretNamespace = namespace
+	}
+	return ref, nil
+}
+
+// User returns the user that ref means, in lower case, as emails are compared without regard to it. The error is an
+// *AccountError where the objects do not say, and any other where they could not be read.
+func (o *Objects) User(ctx context.Context, ref UserRef) (string, error) {
+	if ref.Email != "" {
+		return strings.ToLower(ref.Email), nil
+	}
+	if ref.SecretName == "" {
+		return "", accountErrorf(UserMissing, "it names no user: neither spec.userEmail nor spec.userRef is set")
+	}
+	secret, err := o.secrets.Secrets(ref.SecretNamespace).Get(ctx, ref.SecretName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", accountErrorf(UserSecretMissing, "spec.userRef: there is no Secret %q in namespace %q", ref.SecretName, ref.SecretNamespace)
+	case err != nil:
+		return "", fmt.Errorf("read the Secret of spec.userRef: %w", err)
+	}
+	email := EmailIn(secret.Data)
+	if email == "" {
+		return "", accountErrorf(UserMissing, "spec.userRef: Secret %q in namespace %q has nothing under the key %s",
+			ref.SecretName, ref.SecretNamespace, userEmailKey)
+	}
+	return email, nil
+}
+
+// EmailIn returns the user that the data of a Secret names, in lower case, "" if it names none.
+func EmailIn(data map[string][]byte) string {
+	return strings.ToLower(strings.TrimSpace(string(data[userEmailKey])))
+}
+
+// Account returns as whom the provider of a cluster acts, by the name of the Cluster: CAPCS finds its CloudSigmaCluster
+// by that name, not by infrastructureRef. It goes by what was last seen of the cluster.
+func (o *Objects) Account(ctx context.Context, namespace, clusterName string) (ownership.Account, error) {
+	if cluster := o.clusters.get(namespace, clusterName); cluster != nil {
+		return o.accountOf(ctx, cluster)
+	}
+	return o.AccountNow(ctx, namespace, clusterName)
+}
+
+// AccountNow is Account by what the API server says now.
+func (o *Objects) AccountNow(ctx context.Context, namespace, clusterName string) (ownership.Account, error) {
+	cluster, err := o.dynamic.Resource(CloudSigmaClusters).Namespace(namespace).Get(ctx, clusterName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return ownership.Account{}, accountErrorf(ClusterMissing, "there is no CloudSigmaCluster %q in namespace %q", clusterName, namespace)
+	case err != nil:
+		return ownership.Account{}, fmt.Errorf("read CloudSigmaCluster %q: %w", clusterName, err)
+	}
+	return o.accountOf(ctx, cluster)
+}
+
+func (o *Objects) accountOf(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
+	account := ownership.Account{Cloud: string(v1alpha1.ProviderCloudSigma)}
+	ref, err := ReadUserRef(cluster)
+	if err != nil {
+		return ownership.Account{}, err
+	}
+	region, err := stringAt(cluster, "spec.region")
+	if err != nil {
+		return ownership.Account{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
+	}
+	if account.Region = strings.TrimSpace(region); account.Region == "" {
+		return ownership.Account{}, accountErrorf(RegionMissing, "CloudSigmaCluster %q names no region: spec.region is empty", cluster.GetName())
+	}
+	if account.User, err = o.User(ctx, ref); err == nil || o.noUser(err) {
+		return account, nil
+	}
+	if refused, ok := errors.AsType[*AccountError](err); ok {
+		return ownership.Account{}, accountErrorf(refused.Reason, "CloudSigmaCluster %q: %s", cluster.GetName(), refused.Message)
+	}
+	return ownership.Account{}, fmt.Errorf("CloudSigmaCluster %q: %w", cluster.GetName(), err)
+}
+
+// noUser is true where the error is that a cluster names no user, and there is one account for all (legacy credentials).
+func (o *Objects) noUser(err error) bool {
+	refused, ok := errors.AsType[*AccountError](err)
+	return ok && o.sharedAccount && refused.Reason == UserMissing
+}
+
+// SecretIsUserOf returns the names, with namespace, of the CloudSigmaClusters that take their user from the Secret.
+func (o *Objects) SecretIsUserOf(secret *corev1.Secret) []string {
+	var names []string
+	for _, cluster := range o.clusters.byIndex(indexUserSecret, secret.Namespace+"/"+secret.Name) {
+		names = append(names, cluster.GetNamespace()+"/"+cluster.GetName())
+	}
+	return names
+}

@@ -1,0 +1,100 @@
+// Package clusterapi reads what the objects of Cluster API and its providers say: which instance a machine names, which
+// cluster it is of, and as which user that cluster's provider acts.
+//
+// It judges nothing. What it finds out is a claim, for package ownership to decide.
+package clusterapi
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+)
+
+// clusterNameLabel names the Cluster that an object is of, by Cluster API's convention.
+const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
+
+// Kind is a kind of machines.
+type Kind struct {
+	v1alpha1.MachineKind
+	// ParseInstanceID and ParseProviderID return the UUID, in lower case, that a field of the machine means. The error is
+	// for people and says what the field has to look like.
+	ParseInstanceID, ParseProviderID func(value string) (string, error)
+}
+
+// Resource returns the resource that machines of the kind are read from.
+func (k Kind) Resource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.MachineKind.Resource}
+}
+
+// Machine is as much of a machine object as it takes to judge it.
+type Machine struct {
+	metav1.ObjectMeta
+	// Kind is the kind of the object.
+	Kind Kind
+	// InstanceID and ProviderID are the two fields as they are written, "" where there is none.
+	InstanceID, ProviderID string
+}
+
+// Read reads a machine. The error is for people: a field that has to be a string is none.
+func (k Kind) Read(object *unstructured.Unstructured) (Machine, error) {
+	machine := Machine{Kind: k, ObjectMeta: metav1.ObjectMeta{
+		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+		Labels: object.GetLabels(), OwnerReferences: object.GetOwnerReferences(), DeletionTimestamp: object.GetDeletionTimestamp(),
+	}}
+	var err error
+	if machine.InstanceID, err = stringAt(object, k.InstanceIDPath); err != nil {
+		return Machine{}, err
+	}
+	machine.ProviderID, err = stringAt(object, k.ProviderIDPath)
+	return machine, err
+}
+
+// ClusterName is the name of the Cluster that the machine is of, "" if the machine does not say.
+func (m Machine) ClusterName() string { return m.Labels[clusterNameLabel] }
+
+// IDs returns the UUIDs that the two fields mean, once if they mean the same. What cannot be parsed is left out.
+func (m Machine) IDs() []string {
+	var ids []string
+	if id, err := m.Kind.ParseInstanceID(m.InstanceID); err == nil {
+		ids = append(ids, id)
+	}
+	if id, err := m.Kind.ParseProviderID(m.ProviderID); err == nil && (len(ids) == 0 || ids[0] != id) {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// Reference refers to the object, as that of an Event.
+func (m Machine) Reference() corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: m.Kind.Resource().GroupVersion().String(), Kind: m.Kind.Kind,
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+	}
+}
+
+// String names the object as a person would.
+func (m Machine) String() string {
+	return fmt.Sprintf("%s %q of namespace %q", m.Kind.Kind, m.Name, m.Namespace)
+}
+
+// stringAt returns the string at a path such as status.instanceID, "" where there is nothing or null.
+func stringAt(object *unstructured.Unstructured, path string) (string, error) {
+	value, found, err := unstructured.NestedFieldNoCopy(object.Object, strings.Split(path, ".")...)
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be read: the field above it is no object", path)
+	}
+	if !found || value == nil {
+		return "", nil
+	}
+	text, ok := value.(string)
+	if !ok {
+		return "", fmt.Errorf("%s is %T where a string belongs", path, value)
+	}
+	return text, nil
+}

@@ -1,0 +1,170 @@
+package clusterapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Indexes of what is watched.
+const (
+	// indexInstance finds machines by the UUIDs that they name.
+	indexInstance = "instance"
+	// indexUserSecret finds clusters by the Secret, namespace/name, that names their user.
+	indexUserSecret = "userSecret"
+)
+
+// Objects are the machines and clusters of an API server. They are watched, so that a question about one costs no request
+// as long as it is as it was last seen.
+type Objects struct {
+	dynamic       dynamic.Interface
+	secrets       corev1client.SecretsGetter
+	sharedAccount bool
+	kinds         []Kind
+	machines      []*watched // by the index of kinds
+	clusters      *watched
+}
+
+// Options say what is to be read.
+type Options struct {
+	// Kinds are the kinds of machines.
+	Kinds []Kind
+	// SharedAccount is true where one account stands for all clusters that name no user.
+	SharedAccount bool
+}
+
+// NewObjects returns the objects of the API server that config reaches. They are seen once Start runs.
+func NewObjects(config *rest.Config, options Options) (*Objects, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // the API server has its own fairness; ours would make an admission wait
+	dynamicClient, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for machines: %w", err)
+	}
+	core, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for secrets: %w", err)
+	}
+	return newObjects(dynamicClient, core, options)
+}
+
+func newObjects(dynamicClient dynamic.Interface, secrets corev1client.SecretsGetter, options Options) (_ *Objects, err error) {
+	o := &Objects{dynamic: dynamicClient, secrets: secrets, sharedAccount: options.SharedAccount, kinds: options.Kinds}
+	o.clusters, err = newWatched(dynamicClient, CloudSigmaClusters, essentialsOfCluster, cache.Indexers{indexUserSecret: userSecretOf})
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range options.Kinds {
+		machines, err := newWatched(dynamicClient, kind.Resource(), kind.essentials, cache.Indexers{indexInstance: kind.instancesOf})
+		if err != nil {
+			return nil, err
+		}
+		o.machines = append(o.machines, machines)
+	}
+	return o, nil
+}
+
+// Start watches the objects until ctx ends.
+func (o *Objects) Start(ctx context.Context) error {
+	done := make(chan struct{})
+	all := o.all()
+	for _, w := range all {
+		go func() {
+			w.informer.RunWithContext(ctx)
+			done <- struct{}{}
+		}()
+	}
+	for range all {
+		<-done
+	}
+	return nil
+}
+
+func (o *Objects) all() []*watched { return append([]*watched{o.clusters}, o.machines...) }
+
+// Synced returns why not all objects have been seen yet, nil if they have been. Kinds that the API server does not
+// serve have no objects.
+func (o *Objects) Synced() error {
+	var missing []error
+	for _, w := range o.all() {
+		missing = append(missing, w.synced())
+	}
+	return errors.Join(missing...)
+}
+
+// Holder returns a machine other than the given one that names the instance, nil if there is none. The error says that
+// it cannot be told.
+func (o *Objects) Holder(ctx context.Context, id string, other Machine) (*Machine, error) {
+	for i, kind := range o.kinds {
+		if kind.Provider != other.Kind.Provider {
+			continue
+		}
+		if err := o.machines[i].synced(); err != nil {
+			return nil, err
+		}
+		for _, object := range o.machines[i].byIndex(indexInstance, id) {
+			if kind.Resource() == other.Kind.Resource() && object.GetNamespace() == other.Namespace && object.GetName() == other.Name {
+				continue
+			}
+			// What was seen may be a moment old, and the ID have been given up since.
+			holder, err := o.stillHolds(ctx, kind, object, id)
+			if err != nil || holder != nil {
+				return holder, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (o *Objects) stillHolds(ctx context.Context, kind Kind, seen *unstructured.Unstructured, id string) (*Machine, error) {
+	object, err := o.dynamic.Resource(kind.Resource()).Namespace(seen.GetNamespace()).Get(ctx, seen.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %q: %w", kind.Kind, seen.GetName(), err)
+	}
+	machine, err := kind.Read(object)
+	if err != nil || !slices.Contains(machine.IDs(), id) {
+		return nil, nil //nolint:nilerr // what cannot be read names no instance
+	}
+	return &machine, nil
+}
+
+// Machines yields all machines as they were last seen.
+func (o *Objects) Machines() iter.Seq[Machine] {
+	return func(yield func(Machine) bool) {
+		for i, kind := range o.kinds {
+			for _, object := range o.machines[i].list() {
+				if machine, err := kind.Read(object); err == nil && !yield(machine) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Clusters yields references to all clusters as they were last seen.
+func (o *Objects) Clusters() iter.Seq[corev1.ObjectReference] {
+	return func(yield func(corev1.ObjectReference) bool) {
+		for _, object := range o.clusters.list() {
+			if !yield(corev1.ObjectReference{
+				APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(),
+				UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+			}) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package clusterapi
+
+import (
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/install"
+)
+
+// roleName names the roles.
+const roleName = "warrantgate"
+
+// Roles returns what lets a user see machines of the kinds and their clusters, read the Secrets that these name, ask what
+// others may do, write Events, and agree with its replicas by a Lease on which one makes the audit.
+//
+// Which Secrets name a user is up to the clusters, so reading is not bound to names. It is reading only: no list, no watch.
+func Roles(kinds []v1alpha1.MachineKind, username, leaseNamespace, lease string) []client.Object {
+	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+	}
+	rules := []rbacv1.PolicyRule{
+		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get", "list", "watch"),
+		rule(corev1.GroupName, "secrets", "get"),
+		rule(authorizationv1.GroupName, "subjectaccessreviews", "create"),
+		events.Rule(),
+	}
+	for _, kind := range kinds {
+		rules = append(rules, rule(kind.Group, kind.Resource, "get", "list", "watch"))
+	}
+	subject := install.User(username)
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: roleName}, Rules: []rbacv1.PolicyRule{
+		rule(coordinationv1.GroupName, "leases", "create"),
+		{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: []string{lease}, Verbs: []string{"get", "update"}},
+	}}
+	role.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("Role"))
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: roleName},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roleName},
+		Subjects:   []rbacv1.Subject{subject},
+	}
+	binding.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"))
+	return append(install.Role(roleName, subject, rules...), role, binding)
+}

@@ -1,0 +1,114 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Machine configures the gate on machine objects: the instance that one names has to belong to the user that it acts as.
+type Machine struct {
+	// Mode is Enforce, Warn or Off. Default: Enforce.
+	Mode Mode `json:"mode,omitempty"`
+	// Unknown says what becomes of an instance whose owner cannot be found out, because the cloud or the identity
+	// provider does not answer. Default: Refuse.
+	Unknown UnknownPolicy `json:"unknown,omitempty"`
+	// Kinds are further kinds of machines. CloudSigmaMachine is built in.
+	Kinds []MachineKind `json:"kinds,omitempty"`
+}
+
+// UnknownPolicy says what becomes of a request for which no verdict could be found.
+type UnknownPolicy string
+
+const (
+	// Refuse refuses the request as 503, so that it is tried again. The default.
+	Refuse UnknownPolicy = "Refuse"
+	// Admit lets the request pass with a warning and an Event. The audit looks at the machine later.
+	Admit UnknownPolicy = "Admit"
+)
+
+// Provider is a cloud whose instances machines name.
+type Provider string
+
+// ProviderCloudSigma is CloudSigma.
+const ProviderCloudSigma Provider = "cloudsigma"
+
+// MachineKind is a kind of machine objects and where they keep what the gate looks at.
+type MachineKind struct {
+	// Group is the API group, such as infrastructure.cluster.x-k8s.io.
+	Group string `json:"group"`
+	// Version is the version that the objects are read in, such as v1beta1. Writes through any other are judged as well.
+	Version string `json:"version"`
+	// Kind is the kind, such as CloudSigmaMachine.
+	Kind string `json:"kind"`
+	// Resource is the plural resource, such as cloudsigmamachines.
+	Resource string `json:"resource"`
+	// InstanceIDPath is the field with the instance's UUID, such as status.instanceID. Default: status.instanceID.
+	InstanceIDPath string `json:"instanceIDPath,omitempty"`
+	// ProviderIDPath is the field with the provider ID, such as spec.providerID. Default: spec.providerID.
+	ProviderIDPath string `json:"providerIDPath,omitempty"`
+	// Provider is the cloud: cloudsigma.
+	Provider Provider `json:"provider"`
+}
+
+// Cluster configures the gates on cluster objects.
+type Cluster struct {
+	// Impersonation is the gate that lets nobody name a user whom they may not impersonate.
+	Impersonation Gate `json:"impersonation,omitempty"`
+}
+
+// ControllerManager configures the gate on the Deployments of cloud controller managers.
+type ControllerManager struct {
+	// Mode is Enforce, Warn or Off. Default: Off, as long as no selector says which Deployments they are, else Enforce.
+	Mode Mode `json:"mode,omitempty"`
+	// Selector picks the Deployments by their labels.
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// Container is the container that gets the identity. Default: the only one of the Deployment.
+	Container string `json:"container,omitempty"`
+	// ClusterNameLabel is the label whose value is the name of the CloudSigmaCluster in the Deployment's namespace.
+	// Default: cluster.x-k8s.io/cluster-name.
+	ClusterNameLabel string `json:"clusterNameLabel,omitempty"`
+	// Secret is the Secret of the Deployment's namespace with the keys oauth-url, client-id and client-secret.
+	// Default: cloudsigma-impersonation.
+	Secret string `json:"secret,omitempty"`
+}
+
+// Audit configures the pass over existing machines, which reports and changes nothing.
+type Audit struct {
+	// Mode is Enforce, Warn or Off. Default: Enforce. As the audit changes nothing, Warn is the same as Enforce.
+	Mode Mode `json:"mode,omitempty"`
+	// Interval is the time from one pass to the next, such as 10m, give or take a tenth. Default: 10m.
+	Interval metav1.Duration `json:"interval,omitempty"`
+	// Rate is how many requests are sent to each cloud per second at most. Default: 5.
+	Rate int32 `json:"rate,omitempty"`
+}
+
+// CloudSigma says how CloudSigma is asked. Who asks it (identity provider, client, secret) is said by flags, the
+// environment or a Secret.
+type CloudSigma struct {
+	// Regions are the regions that objects may name. Default: any that looks like one, such as "zrh" or "next".
+	Regions []string `json:"regions,omitempty"`
+	// API is the URL of a region's API; {region} stands for the region. Default: https://{region}.cloudsigma.com/api/2.0/.
+	API string `json:"api,omitempty"`
+	// ServiceProviderAPI is the URL of a region's service provider API; {region} stands for the region. Default:
+	// https://direct.{region}.cloudsigma.com/service_provider/api/v1/.
+	ServiceProviderAPI string `json:"serviceProviderAPI,omitempty"`
+	// TokenPath is the path of the token endpoint below the identity provider's URL. Default:
+	// /realms/cloudsigma/protocol/openid-connect/token.
+	TokenPath string `json:"tokenPath,omitempty"`
+	// CAFile holds the certificate authorities to trust, in PEM. Default: those of the system.
+	CAFile string `json:"caFile,omitempty"`
+	// Flow is how a user's token is had: ServiceProvider or TokenExchange. Default: ServiceProvider.
+	Flow ImpersonationFlow `json:"flow,omitempty"`
+	// Audience is the audience of what is asked for. Default: service_provider_api for the flow ServiceProvider,
+	// cloudsigma-api for TokenExchange.
+	Audience string `json:"audience,omitempty"`
+	// Concurrency is how many questions are put to the cloud at the same time at most. Default: 16.
+	Concurrency int32 `json:"concurrency,omitempty"`
+}
+
+// ImpersonationFlow is a way from a service account's credentials to a user's token.
+type ImpersonationFlow string
+
+const (
+	// ServiceProvider is CloudSigma's own: client credentials, a UMA ticket, the service provider API.
+	ServiceProvider ImpersonationFlow = "ServiceProvider"
+	// TokenExchange is that of RFC 8693.
+	TokenExchange ImpersonationFlow = "TokenExchange"
+)

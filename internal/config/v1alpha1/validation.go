@@ -1,0 +1,169 @@
+package v1alpha1
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// regionMark is what stands for the region in the URLs of a cloud.
+const regionMark = "{region}"
+
+var (
+	// regionPattern is what a region may look like, as it becomes part of a host name.
+	regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	// fieldPathPattern is a path of plain field names: it becomes part of an expression that the API server evaluates.
+	fieldPathPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*){1,7}$`)
+)
+
+func validate(config GateConfiguration) field.ErrorList {
+	var errs field.ErrorList
+	if config.APIVersion != APIVersion {
+		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), config.APIVersion, []string{APIVersion}))
+	}
+	if config.Kind != Kind {
+		errs = append(errs, field.NotSupported(field.NewPath("kind"), config.Kind, []string{Kind}))
+	}
+	workspace := field.NewPath("workspace")
+	errs = append(errs, validateMode(config.Workspace.OwnerRewrite.Mode, workspace.Child("ownerRewrite"))...)
+	errs = append(errs, validateMode(config.Workspace.OwnerIntegrity.Mode, workspace.Child("ownerIntegrity"))...)
+	errs = append(errs, validateRepair(config.Repair, field.NewPath("repair"))...)
+	errs = append(errs, validateMachine(config.Machine, field.NewPath("machine"))...)
+	errs = append(errs, validateMode(config.Cluster.Impersonation.Mode, field.NewPath("cluster", "impersonation"))...)
+	errs = append(errs, validateControllerManager(config.ControllerManager, field.NewPath("controllerManager"))...)
+	errs = append(errs, validateAudit(config.Audit, field.NewPath("audit"))...)
+	errs = append(errs, validateCloudSigma(config.CloudSigma, field.NewPath("cloudSigma"))...)
+	return append(errs, config.Policy().Validate(field.NewPath("delegation", "keepWarrants"))...)
+}
+
+func validateMode(mode Mode, at *field.Path) field.ErrorList {
+	switch mode {
+	case Enforce, Warn, Off:
+		return nil
+	default:
+		return field.ErrorList{field.NotSupported(at.Child("mode"), mode, []Mode{Enforce, Warn, Off})}
+	}
+}
+
+func validateRepair(repair Repair, at *field.Path) field.ErrorList {
+	errs := validateMode(repair.Mode, at)
+	if repair.After.Duration < 0 {
+		errs = append(errs, field.Invalid(at.Child("after"), repair.After.Duration.String(), "must not be negative"))
+	}
+	return append(errs, validateAtLeastOne(repair.Rate, at.Child("rate"))...)
+}
+
+func validateAtLeastOne(value int32, at *field.Path) field.ErrorList {
+	if value < 1 {
+		return field.ErrorList{field.Invalid(at, value, "must be at least 1")}
+	}
+	return nil
+}
+
+func validateMachine(machine Machine, at *field.Path) field.ErrorList {
+	errs := validateMode(machine.Mode, at)
+	if machine.Unknown != Refuse && machine.Unknown != Admit {
+		errs = append(errs, field.NotSupported(at.Child("unknown"), machine.Unknown, []UnknownPolicy{Refuse, Admit}))
+	}
+	seen := map[string]bool{cloudSigmaMachine.Resource + "." + cloudSigmaMachine.Group: true}
+	for i, kind := range machine.Kinds {
+		at := at.Child("kinds").Index(i)
+		errs = append(errs, validateMachineKind(kind, at)...)
+		name := kind.Resource + "." + kind.Group
+		if seen[name] {
+			errs = append(errs, field.Duplicate(at, name))
+		}
+		seen[name] = true
+	}
+	return errs
+}
+
+func validateMachineKind(kind MachineKind, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	invalid := func(name, value string, problems []string) {
+		for _, problem := range problems {
+			errs = append(errs, field.Invalid(at.Child(name), value, problem))
+		}
+	}
+	invalid("group", kind.Group, validation.IsDNS1123Subdomain(kind.Group))
+	invalid("version", kind.Version, validation.IsDNS1035Label(kind.Version))
+	invalid("resource", kind.Resource, validation.IsDNS1035Label(kind.Resource))
+	invalid("kind", kind.Kind, validation.IsDNS1035Label(strings.ToLower(kind.Kind)))
+	const aPath = "must be a path of fields, such as status.instanceID"
+	if !fieldPathPattern.MatchString(kind.InstanceIDPath) {
+		invalid("instanceIDPath", kind.InstanceIDPath, []string{aPath})
+	}
+	if !fieldPathPattern.MatchString(kind.ProviderIDPath) {
+		invalid("providerIDPath", kind.ProviderIDPath, []string{aPath})
+	}
+	if kind.Provider != ProviderCloudSigma {
+		errs = append(errs, field.NotSupported(at.Child("provider"), kind.Provider, []Provider{ProviderCloudSigma}))
+	}
+	return errs
+}
+
+func validateControllerManager(manager ControllerManager, at *field.Path) field.ErrorList {
+	errs := validateMode(manager.Mode, at)
+	if manager.Mode == Off {
+		return errs
+	}
+	if manager.Selector == nil || len(manager.Selector.MatchLabels)+len(manager.Selector.MatchExpressions) == 0 {
+		errs = append(errs, field.Required(at.Child("selector"),
+			"without labels to pick them by, every Deployment would be taken for a cloud controller manager"))
+	} else {
+		errs = append(errs, metav1validation.ValidateLabelSelector(manager.Selector,
+			metav1validation.LabelSelectorValidationOptions{}, at.Child("selector"))...)
+	}
+	errs = append(errs, metav1validation.ValidateLabelName(manager.ClusterNameLabel, at.Child("clusterNameLabel"))...)
+	for _, problem := range validation.IsDNS1123Subdomain(manager.Secret) {
+		errs = append(errs, field.Invalid(at.Child("secret"), manager.Secret, problem))
+	}
+	return errs
+}
+
+func validateAudit(audit Audit, at *field.Path) field.ErrorList {
+	errs := validateMode(audit.Mode, at)
+	if audit.Interval.Duration < 0 {
+		errs = append(errs, field.Invalid(at.Child("interval"), audit.Interval.Duration.String(), "must not be negative"))
+	}
+	return append(errs, validateAtLeastOne(audit.Rate, at.Child("rate"))...)
+}
+
+func validateCloudSigma(cloud CloudSigma, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, region := range cloud.Regions {
+		if !regionPattern.MatchString(region) {
+			errs = append(errs, field.Invalid(at.Child("regions").Index(i), region, "must match "+regionPattern.String()))
+		}
+	}
+	errs = append(errs, validateTemplate(cloud.API, at.Child("api"))...)
+	errs = append(errs, validateTemplate(cloud.ServiceProviderAPI, at.Child("serviceProviderAPI"))...)
+	if !strings.HasPrefix(cloud.TokenPath, "/") {
+		errs = append(errs, field.Invalid(at.Child("tokenPath"), cloud.TokenPath, "must begin with /"))
+	}
+	if cloud.Flow != ServiceProvider && cloud.Flow != TokenExchange {
+		errs = append(errs, field.NotSupported(at.Child("flow"), cloud.Flow, []ImpersonationFlow{ServiceProvider, TokenExchange}))
+	}
+	return append(errs, validateAtLeastOne(cloud.Concurrency, at.Child("concurrency"))...)
+}
+
+// validateTemplate wants a URL to which tokens may be sent, once the region is filled in.
+func validateTemplate(template string, at *field.Path) field.ErrorList {
+	parsed, err := url.Parse(strings.ReplaceAll(template, regionMark, "region"))
+	if err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
+		if err == nil {
+			template = strings.ReplaceAll(parsed.Redacted(), "region", regionMark)
+		}
+		return field.ErrorList{field.Invalid(at, template, "must be an https URL without user, query and fragment; {region} stands for the region")}
+	}
+	return nil
+}
+
+// MachineKinds returns all kinds of machines that are judged: those built in and those of the file.
+func (c GateConfiguration) MachineKinds() []MachineKind {
+	return append([]MachineKind{cloudSigmaMachine}, c.Machine.Kinds...)
+}

@@ -1,0 +1,85 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// apiWriter writes Events with the API of Kubernetes, below a path for each logical cluster.
+type apiWriter struct {
+	core          rest.Interface
+	authorization rest.Interface
+	// pathOf is the path below which a logical cluster has its API.
+	pathOf func(logicalcluster.Name) string
+	// askedIn is the path below which it is asked whether Events may be written.
+	askedIn string
+	// noAccess says what it means if that is not to be asked, and remedy how to give the right.
+	noAccess, remedy string
+}
+
+// NewKubernetesWriter returns a Writer for the API server that config reaches. Its Events have no logical cluster.
+func NewKubernetesWriter(config *rest.Config) (Writer, error) {
+	return newAPIWriter(rest.CopyConfig(config), &apiWriter{
+		pathOf:   func(logicalcluster.Name) string { return "" },
+		noAccess: "no access to the API server",
+		remedy:   "give it with `warrantgate install kubernetes`",
+	})
+}
+
+func newAPIWriter(config *rest.Config, w *apiWriter) (Writer, error) {
+	config.QPS = -1 // the recorder writes one Event after the other; client-go's five a second would make it drop Events
+	core, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for Events: %w", err)
+	}
+	authorization, err := authorizationv1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for access reviews: %w", err)
+	}
+	w.core, w.authorization = core.RESTClient(), authorization.RESTClient()
+	return w, nil
+}
+
+func (w *apiWriter) Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+	written := &corev1.Event{}
+	err := w.core.Post().AbsPath(w.eventsPath(cluster, event)).Body(event).Do(ctx).Into(written)
+	return written, err
+}
+
+func (w *apiWriter) Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error) {
+	written := &corev1.Event{}
+	err := w.core.Patch(types.StrategicMergePatchType).AbsPath(w.eventsPath(cluster, event), event.Name).Body(patch).Do(ctx).Into(written)
+	return written, err
+}
+
+// Permitted asks about all namespaces, as objects of any may have Events.
+func (w *apiWriter) Permitted(ctx context.Context) (bool, string, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Version: "v1", Resource: "events"},
+	}}
+	err := w.authorization.Post().AbsPath(w.askedIn, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
+		Body(review).Do(ctx).Into(review)
+	switch {
+	case apierrors.IsForbidden(err):
+		return false, w.noAccess + "; " + w.remedy, nil
+	case err != nil:
+		return false, "", fmt.Errorf("ask whether Events may be written: %w", err)
+	case !review.Status.Allowed:
+		return false, "no right to create events; " + w.remedy, nil
+	}
+	return true, "", nil
+}
+
+func (w *apiWriter) eventsPath(cluster logicalcluster.Name, event *corev1.Event) string {
+	return path.Join(w.pathOf(cluster), "/api/v1/namespaces", event.Namespace, "events")
+}

@@ -1,0 +1,76 @@
+// Package leader has one of several replicas do what only one may do at a time.
+package leader
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	// RetryPeriod is the time until what failed, or ended, is tried again.
+	RetryPeriod = 2 * time.Second
+)
+
+// Election is among the replicas that name the same Lease.
+type Election struct {
+	lock *resourcelock.LeaseLock
+}
+
+// NewElection returns the election by the Lease of that namespace and name, in the API server that config reaches.
+func NewElection(config *rest.Config, namespace, name string) (*Election, error) {
+	leases, err := coordinationv1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for leases: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	return &Election{lock: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Client:     leases,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
+	}}, nil
+}
+
+// Run calls lead whenever this replica leads, and returns when ctx ends. The context of lead ends when another may lead;
+// lead has returned before this replica leads again.
+func (e *Election) Run(ctx context.Context, lead func(context.Context)) error {
+	log := logf.FromContext(ctx)
+	var leading sync.WaitGroup
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: e.lock, Name: e.lock.LeaseMeta.Name, ReleaseOnCancel: true,
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: RetryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				leading.Add(1)
+				defer leading.Done()
+				log.Info("this replica leads")
+				lead(logf.IntoContext(ctx, log))
+			},
+			OnStoppedLeading: func() { log.Info("this replica does not lead") },
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("elect a leader by the Lease %q: %w", e.lock.LeaseMeta.Name, err)
+	}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		elector.Run(ctx)
+		leading.Wait()
+	}, RetryPeriod)
+	return nil
+}

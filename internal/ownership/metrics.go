@@ -1,0 +1,31 @@
+package ownership
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Where an answer came from.
+const (
+	sourceCache = "cache"
+	sourceCloud = "cloud"
+)
+
+var (
+	answersTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "warrantgate_ownership_answers_total",
+		Help: "Answers to whose an instance is, by cloud, verdict (Owned, Foreign, Absent, or why there is none) and source (cache, cloud).",
+	}, []string{"cloud", "verdict", "source"})
+	waiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "warrantgate_ownership_waiting",
+		Help: "Questions that wait because enough are being asked of the cloud already.",
+	}, []string{"cloud"})
+)
+
+func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+	metrics.Registry.MustRegister(answersTotal, waiting)
+}
+
+func observe(cloud, verdict, source string) {
+	answersTotal.WithLabelValues(cloud, verdict, source).Inc()
+}

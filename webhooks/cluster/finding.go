@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/webhooks"
+)
+
+// maxMessage is the longest message that certainly passes uncut, in bytes: what a refusal, a warning and an Event take,
+// less the words that are put before it.
+const maxMessage = 1024 - 80
+
+// finding is what the gate found out about a user who is named.
+type finding struct {
+	decision webhooks.Decision
+	reason   string
+	// message is for the person who sent the request. public is the same for all who may read the object's Events: they
+	// need not be allowed to read Secrets.
+	message, public string
+	// details are key-value pairs for the operator's log. They hold no content of a Secret either.
+	details []any
+}
+
+func denied(reason, message string, details ...any) finding {
+	return finding{decision: webhooks.Denied, reason: reason, message: message, public: message, details: details}
+}
+
+func undecided(reason, message string, err error) finding {
+	return finding{
+		decision: webhooks.Undecided, reason: reason, message: message, public: message, details: []any{"error", err.Error()},
+	}
+}
+
+// unreadable refuses an object of which it cannot be told whom it names.
+func unreadable(err error) webhooks.Answer {
+	answer := webhooks.Answer{Decision: webhooks.Denied, Reason: "Undecodable", Message: err.Error()}
+	var refused *clusterapi.AccountError
+	if errors.As(err, &refused) {
+		answer.Reason = string(refused.Reason)
+	}
+	return answer
+}
+
+// noUser says why it is not known whom a Secret names.
+func noUser(err error) finding {
+	var refused *clusterapi.AccountError
+	if errors.As(err, &refused) {
+		return denied(string(refused.Reason), strings.TrimPrefix(refused.Message, userRefField+": ")+
+			"; write the user's email there under the key "+userEmailKey+" first, or name the user in spec.userEmail")
+	}
+	return undecided("SecretUnknown", "the Secret cannot be read now; try again", err)
+}
+
+func notAsked(err error) finding {
+	return undecided("ImpersonationUnknown", "what the requester may do could not be asked; try again", err)
+}
+
+func notReadable(requester authenticationv1.UserInfo, ref clusterapi.UserRef, evaluationError string) finding {
+	f := denied("SecretNotReadable", fmt.Sprintf("it names Secret %q of another namespace, %q, which user %q may not read; "+
+		"name a Secret of the cluster's own namespace or one that you may read, or have the right granted: verb get on this Secret",
+		clip(ref.SecretName), clip(ref.SecretNamespace), clip(requester.Username)))
+	if evaluationError != "" {
+		f.details = []any{"evaluationErrors", []string{evaluationError}}
+	}
+	return f
+}
+
+// notAllowed says that the requester may not act as the user, and what would grant it. Only if the requester knows the
+// email is it told.
+func notAllowed(
+	requester authenticationv1.UserInfo, o object, n naming, email string, known bool, evaluationErrors []string,
+) finding {
+	room := maxMessage - len(n.subject(o))
+	open := notAllowedText(requester, o, n, fmt.Sprintf("%q", clip(email)), grant(requester, email), room)
+	hidden := notAllowedText(requester, o, n,
+		fmt.Sprintf("the user whom Secret %q of namespace %q names", clip(n.ref.SecretName), clip(n.ref.SecretNamespace)), "", room)
+
+	f := denied("ImpersonationNotAllowed", open)
+	if !known {
+		f.message = hidden
+	}
+	if n.ref.SecretName != "" {
+		f.public = hidden
+		f.details = append(f.details, "secret", n.ref.SecretNamespace+"/"+n.ref.SecretName)
+	}
+	if len(n.clusters) > 0 {
+		f.details = append(f.details, "clusters", n.clusters)
+	}
+	if len(evaluationErrors) > 0 {
+		f.details = append(f.details, "evaluationErrors", evaluationErrors)
+	}
+	return f
+}
+
+// notAllowedText leaves out the commands where there are none, or not enough room for them.
+func notAllowedText(requester authenticationv1.UserInfo, o object, n naming, whom, commands string, room int) string {
+	text := fmt.Sprintf("user %q may not impersonate %s%s; name a user whom you may impersonate, or have it granted: ",
+		clip(requester.Username), whom, n.actor(o))
+	if commands == "" || len(text)+len(commands) > room {
+		return text + "verb impersonate on resource users, by the name of this user in lower case"
+	}
+	return text + commands
+}
+
+// actor says who would act as the user where that is not the object itself. Names of another namespace are another
+// tenant's.
+func (n naming) actor(o object) string {
+	if len(n.clusters) == 0 {
+		return ""
+	}
+	for _, cluster := range n.clusters {
+		if name, own := strings.CutPrefix(cluster, o.Namespace+"/"); own {
+			return fmt.Sprintf(", as whom CloudSigmaCluster %q acts by this Secret", clip(name))
+		}
+	}
+	return ", as whom a CloudSigmaCluster of another namespace acts by this Secret"
+}

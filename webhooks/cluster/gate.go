@@ -1,0 +1,154 @@
+// Package cluster holds the gate on what says as which user the provider of a cluster acts: nobody can name a user
+// whom they may not impersonate.
+//
+// The provider's service account may act as any user of the cloud, so whoever writes an email into a CloudSigmaCluster
+// borrows that power. The right to do so is the one that Kubernetes has for it, "impersonate" on "users", and the API
+// server is asked whether the requester has it.
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+)
+
+// Path is where the gate is served.
+const Path = "/cluster/impersonation"
+
+// Users tells whom Secrets name and which of them matter.
+type Users interface {
+	// User returns the user that ref means. The error is a *clusterapi.AccountError where the objects do not say, and any
+	// other where they could not be read.
+	User(ctx context.Context, ref clusterapi.UserRef) (string, error)
+	// SecretIsUserOf returns the names, with namespace, of the CloudSigmaClusters that take their user from the Secret.
+	SecretIsUserOf(secret *corev1.Secret) []string
+	// Synced returns why it is not known yet which clusters there are, nil if it is.
+	Synced() error
+}
+
+// Gate is the validating gate. It fails closed: while the API server cannot be asked, nobody can name a user anew.
+//
+// A Secret is judged as soon as a cluster refers to it, by what was last seen of the clusters. A Secret that is changed in
+// the very moment in which a cluster begins to refer to it can slip through, as neither request sees the other.
+type Gate struct {
+	mode     v1alpha1.Mode
+	reviewer Reviewer
+	users    Users
+}
+
+// New returns the gate. The mode is that of webhooks.Handler, for the words of Events.
+func New(mode v1alpha1.Mode, reviewer Reviewer, users Users) *Gate {
+	return &Gate{mode: mode, reviewer: reviewer, users: users}
+}
+
+var _ webhooks.Gate = &Gate{}
+
+// Name implements webhooks.Gate.
+func (*Gate) Name() string { return "cluster-impersonation" }
+
+// Review implements webhooks.Gate.
+func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.Answer {
+	kind, known := kindOf(request)
+	if !known {
+		return webhooks.Answer{Decision: webhooks.Denied, Reason: "UnknownKind", Message: fmt.Sprintf(
+			"%s of group %q is no kind of objects that name users", request.Resource.Resource, request.Resource.Group)}
+	}
+	o, err := readObject(kind, request)
+	if err != nil {
+		return unreadable(err)
+	}
+	names, err := kind.names(o, request)
+	if err != nil {
+		return unreadable(err)
+	}
+	f := finding{decision: webhooks.Allowed, reason: "NothingNamed"}
+	for _, n := range names {
+		if f = g.judge(ctx, request.UserInfo, o, n); f.decision != webhooks.Allowed {
+			return g.conclude(o, n, f)
+		}
+	}
+	return webhooks.Answer{Decision: f.decision, Reason: f.reason}
+}
+
+// judge finds out whether the requester may name the user. Whatever it says of a Secret's content, it says only to those
+// who wrote it or may read it.
+func (g *Gate) judge(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) finding {
+	if o.kind.resource == secrets {
+		if err := g.users.Synced(); err != nil {
+			return undecided("ClustersUnknown", "it cannot be told yet whether a cluster takes its user from this Secret; try again", err)
+		}
+		if n.clusters = g.users.SecretIsUserOf(&corev1.Secret{ObjectMeta: o.ObjectMeta}); len(n.clusters) == 0 {
+			return finding{decision: webhooks.Allowed, reason: "SecretUnused"}
+		}
+	}
+	email := n.email
+	if email == "" {
+		var refused *finding
+		if email, refused = g.read(ctx, requester, o, n.ref); refused != nil {
+			return *refused
+		}
+	}
+	allowed, evaluationErrors, err := g.mayImpersonate(ctx, requester, email)
+	switch {
+	case err != nil:
+		return notAsked(err)
+	case allowed:
+		return finding{decision: webhooks.Allowed, reason: "ImpersonationAllowed"}
+	}
+	known := n.email != ""
+	if !known {
+		status, err := g.reviewer.Review(ctx, getSecret(requester, n.ref))
+		known = err == nil && status.Allowed
+	}
+	return notAllowed(requester, o, n, email, known, evaluationErrors)
+}
+
+// read returns the user that a Secret names, or why not. The Secret of another namespace has to be one that the requester
+// could read, or anybody could act as whoever is named there.
+func (g *Gate) read(ctx context.Context, requester authenticationv1.UserInfo, o object, ref clusterapi.UserRef) (string, *finding) {
+	if ref.SecretNamespace != o.Namespace {
+		status, err := g.reviewer.Review(ctx, getSecret(requester, ref))
+		if err != nil {
+			f := notAsked(err)
+			return "", &f
+		}
+		if !status.Allowed {
+			f := notReadable(requester, ref, status.EvaluationError)
+			return "", &f
+		}
+	}
+	email, err := g.users.User(ctx, ref)
+	if err != nil {
+		f := noUser(err)
+		return "", &f
+	}
+	return email, nil
+}
+
+// conclude makes an answer of a finding that is not favorable: in the words of the request, and with its Event.
+func (g *Gate) conclude(o object, n naming, f finding) webhooks.Answer {
+	subject := n.subject(o)
+	answer := webhooks.Answer{
+		Decision: f.decision, Reason: f.reason, Message: subject + ": " + f.message, Field: n.field,
+		Details: func() []any { return f.details },
+	}
+	verb := "Refused"
+	if g.mode == v1alpha1.Warn {
+		verb = "Admitted with a warning"
+	}
+	if reference, found := o.eventObject(); found {
+		answer.Events = []events.Event{{
+			Object: reference, Type: corev1.EventTypeWarning, Reason: f.reason,
+			Message: fmt.Sprintf("%s: %s: %s", verb, subject, f.public),
+		}}
+	}
+	return answer
+}

@@ -1,0 +1,593 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+)
+
+// alice has everything that a review is to repeat.
+var alice = authenticationv1.UserInfo{
+	Username: "alice", UID: "u1", Groups: []string{"team-a", "system:authenticated"},
+	Extra: map[string]authenticationv1.ExtraValue{"example.com/scope": {"a", "b"}},
+}
+
+// impersonate and getIn are the only questions that alice gives rise to; getIn is about the Secret "user" of a namespace.
+func impersonate(name string) authorizationv1.SubjectAccessReviewSpec {
+	return asked(authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: name})
+}
+
+func getIn(namespace string) authorizationv1.SubjectAccessReviewSpec {
+	return asked(authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: namespace, Name: "user"})
+}
+
+func asked(attributes authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReviewSpec {
+	return authorizationv1.SubjectAccessReviewSpec{
+		User: "alice", UID: "u1", Groups: []string{"team-a", "system:authenticated"},
+		Extra: map[string]authorizationv1.ExtraValue{"example.com/scope": {"a", "b"}}, ResourceAttributes: &attributes,
+	}
+}
+
+// fakeReviewer keeps what it is asked, and answers by the attributes alone: no unless they are among those allowed.
+type fakeReviewer struct {
+	allowed, evaluationErrors map[authorizationv1.ResourceAttributes]string
+	err                       error
+	asked                     []authorizationv1.SubjectAccessReviewSpec
+}
+
+var _ cluster.Reviewer = &fakeReviewer{}
+
+func (r *fakeReviewer) Review(
+	_ context.Context, spec authorizationv1.SubjectAccessReviewSpec,
+) (authorizationv1.SubjectAccessReviewStatus, error) {
+	r.asked = append(r.asked, spec)
+	_, allowed := r.allowed[*spec.ResourceAttributes]
+	return authorizationv1.SubjectAccessReviewStatus{
+		Allowed: allowed, EvaluationError: r.evaluationErrors[*spec.ResourceAttributes],
+	}, r.err
+}
+
+func reviewerThatAllows(questions ...authorizationv1.SubjectAccessReviewSpec) *fakeReviewer {
+	r := &fakeReviewer{allowed: map[authorizationv1.ResourceAttributes]string{}}
+	for _, question := range questions {
+		r.allowed[*question.ResourceAttributes] = ""
+	}
+	return r
+}
+
+// fakeUsers are the Secrets by namespace and name, and the clusters that refer to them.
+type fakeUsers struct {
+	emails    map[string]string
+	clusters  map[string][]string
+	err       error
+	notSynced error
+}
+
+var _ cluster.Users = &fakeUsers{}
+
+func (u *fakeUsers) User(_ context.Context, ref clusterapi.UserRef) (string, error) {
+	if u.err != nil {
+		return "", u.err
+	}
+	email, found := u.emails[ref.SecretNamespace+"/"+ref.SecretName]
+	if !found {
+		return "", &clusterapi.AccountError{Reason: clusterapi.UserSecretMissing, Message: fmt.Sprintf(
+			"spec.userRef: there is no Secret %q in namespace %q", ref.SecretName, ref.SecretNamespace)}
+	}
+	if email == "" {
+		return "", &clusterapi.AccountError{Reason: clusterapi.UserMissing, Message: fmt.Sprintf(
+			"spec.userRef: Secret %q in namespace %q has nothing under the key userEmail", ref.SecretName, ref.SecretNamespace)}
+	}
+	return email, nil
+}
+
+func (u *fakeUsers) SecretIsUserOf(secret *corev1.Secret) []string {
+	return u.clusters[secret.Namespace+"/"+secret.Name]
+}
+
+func (u *fakeUsers) Synced() error { return u.notSynced }
+
+// object is what a request is about, as JSON.
+type object map[string]any
+
+func metadata(more object) object {
+	all := object{"name": "prod", "namespace": "team-a", "uid": "0eb3", "resourceVersion": "2"}
+	for key, value := range more {
+		all[key] = value
+	}
+	return all
+}
+
+// clusterWith is a CloudSigmaCluster.
+func clusterWith(spec any) object { return object{"metadata": metadata(nil), "spec": spec} }
+
+// kdcWith is a KdcCluster.
+func kdcWith(annotations any) object {
+	return object{"metadata": metadata(object{"annotations": annotations})}
+}
+
+// secretWith is a Secret with what is going to be stored in base64.
+func secretWith(data map[string][]byte) object {
+	return object{"metadata": metadata(object{"name": "user"}), "data": data, "type": "Opaque"}
+}
+
+func userRef(name, namespace string) object {
+	return object{"name": name, "namespace": namespace}
+}
+
+var resources = map[string]metav1.GroupVersionResource{
+	"cloudsigmaclusters": {Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "cloudsigmaclusters"},
+	"kdcclusters":        {Group: "k8s.kube-dc.com", Version: "v1alpha1", Resource: "kdcclusters"},
+	"secrets":            {Version: "v1", Resource: "secrets"},
+}
+
+// request is alice's request to create an object, or to update it where there was one before.
+func request(t *testing.T, resource string, before, after object) admission.Request {
+	t.Helper()
+	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "d1", Operation: admissionv1.Create, Resource: resources[resource], Namespace: "team-a", Name: "prod", UserInfo: alice,
+		Object: runtime.RawExtension{Raw: encode(t, after)},
+	}}
+	if before != nil {
+		r.Operation, r.OldObject.Raw = admissionv1.Update, encode(t, before)
+	}
+	return r
+}
+
+func encode(t *testing.T, object any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// compareAnswers compares all that can be compared, and the details as they are logged.
+func compareAnswers(t *testing.T, want, got webhooks.Answer) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(webhooks.Answer{}, "Details", "Committed")); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	var wantDetails, gotDetails []any
+	if want.Details != nil {
+		wantDetails = want.Details()
+	}
+	if got.Details != nil {
+		gotDetails = got.Details()
+	}
+	if diff := cmp.Diff(wantDetails, gotDetails, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+}
+
+func details(pairs ...any) func() []any { return func() []any { return pairs } }
+
+const (
+	grantAlice = "kubectl create clusterrole warrantgate:impersonate:tsap@shalb.com --verb=impersonate --resource=users " +
+		"--resource-name=tsap@shalb.com; kubectl create clusterrolebinding warrantgate:impersonate:tsap@shalb.com:2bd806c9 " +
+		"--clusterrole=warrantgate:impersonate:tsap@shalb.com --user=alice"
+	ofCluster = ` of CloudSigmaCluster "prod" of namespace "team-a": `
+	ofSecret  = `data.userEmail of Secret "user" of namespace "team-a": `
+	remedy    = "; name a user whom you may impersonate, or have it granted: "
+	byName    = remedy + "verb impersonate on resource users, by the name of this user in lower case"
+	writeThen = "; write the user's email there under the key userEmail first, or name the user in spec.userEmail"
+)
+
+// eventOn is the Event about the object of a request to update it.
+func eventOn(apiVersion, kind, name, reason, message string) []events.Event {
+	return []events.Event{{
+		Object: corev1.ObjectReference{
+			APIVersion: apiVersion, Kind: kind, Namespace: "team-a", Name: name, UID: "0eb3", ResourceVersion: "2",
+		},
+		Type: corev1.EventTypeWarning, Reason: reason, Message: message,
+	}}
+}
+
+func eventOnCluster(reason, message string) []events.Event {
+	return eventOn("infrastructure.cluster.x-k8s.io/v1beta1", "CloudSigmaCluster", "prod", reason, message)
+}
+
+// TestWhoMayNameWhomInACluster is the gate on CloudSigmaClusters.
+func TestWhoMayNameWhomInACluster(t *testing.T) {
+	emails := map[string]string{"team-a/user": "tsap@shalb.com", "team-b/user": "tsap@shalb.com", "team-a/empty": ""}
+	allowed := webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}
+	nothing := webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
+	refusedEmail := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice
+	refusedRef := `spec.userRef` + ofCluster + `user "alice" may not impersonate the user whom Secret "user" of namespace "team-a" names` + byName
+
+	for name, tc := range map[string]struct {
+		old, new  object
+		reviewer  *fakeReviewer
+		err       error // of the Secret
+		want      webhooks.Answer
+		wantAsked []authorizationv1.SubjectAccessReviewSpec
+	}{
+		"an email of somebody whom the requester may impersonate": {
+			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
+			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"an email with blanks and capitals, of which the right is to the one in lower case": {
+			new: clusterWith(object{"userEmail": " Tsap@Shalb.com "}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
+			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com"), impersonate("tsap@shalb.com")},
+		},
+		"an email with capitals, of which the right is to the one as it is written": {
+			new: clusterWith(object{"userEmail": "Tsap@Shalb.com"}), reviewer: reviewerThatAllows(impersonate("Tsap@Shalb.com")),
+			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com")},
+		},
+		"another's email on create, where there is nothing yet to tell of": {
+			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(),
+			want: webhooks.Answer{
+				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"another's email on create by an owner, who is told": {
+			new: object{"metadata": metadata(object{"ownerReferences": []object{
+				{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "prod", "uid": "7c1d"}, {"kind": "Other"},
+			}}), "spec": object{"userEmail": "tsap@shalb.com"}},
+			reviewer: reviewerThatAllows(),
+			want: webhooks.Answer{
+				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
+				Events: []events.Event{{
+					Object: corev1.ObjectReference{
+						APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Cluster", Namespace: "team-a", Name: "prod", UID: types.UID("7c1d"),
+					},
+					Type: corev1.EventTypeWarning, Reason: "ImpersonationNotAllowed", Message: "Refused: " + refusedEmail,
+				}},
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"another's email on update": {
+			old: clusterWith(object{"userEmail": "alice@shalb.com"}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
+			reviewer: reviewerThatAllows(impersonate("alice@shalb.com")),
+			want: webhooks.Answer{
+				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
+				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedEmail),
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"another's email next to a Secret, over which it wins": {
+			old: clusterWith(object{"userRef": userRef("user", "")}), new: clusterWith(object{"userEmail": "TSAP@shalb.com", "userRef": userRef("user", "")}),
+			reviewer: reviewerThatAllows(getIn("team-a")),
+			want: webhooks.Answer{
+				Reason: "ImpersonationNotAllowed", Message: strings.Replace(refusedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1), Field: "spec.userEmail",
+				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+strings.Replace(refusedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1)),
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
+		},
+		"a right that could not be evaluated": {
+			new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
+			reviewer: &fakeReviewer{evaluationErrors: map[authorizationv1.ResourceAttributes]string{
+				*impersonate("tsap@shalb.com").ResourceAttributes: "clusterrole \"x\" not found"}},
+			want: webhooks.Answer{
+				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
+				Details: details("evaluationErrors", []string{`clusterrole "x" not found`}),
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"an API server that does not answer": {
+			old: clusterWith(object{}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: &fakeReviewer{err: context.DeadlineExceeded},
+			want: webhooks.Answer{
+				Decision: webhooks.Undecided, Reason: "ImpersonationUnknown", Field: "spec.userEmail",
+				Message: `spec.userEmail` + ofCluster + `what the requester may do could not be asked; try again`,
+				Details: details("error", "context deadline exceeded"),
+				Events: eventOnCluster("ImpersonationUnknown",
+					`Refused: spec.userEmail`+ofCluster+`what the requester may do could not be asked; try again`),
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		// A Secret decides.
+		"a Secret of somebody whom the requester may impersonate": {
+			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
+			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"another's Secret, which the requester may not read": {
+			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "team-a")}), reviewer: reviewerThatAllows(),
+			want: webhooks.Answer{
+				Reason: "ImpersonationNotAllowed", Message: refusedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
+				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedRef),
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
+		},
+		"another's Secret, which the requester may read, but not whoever reads Events": {
+			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(getIn("team-a")),
+			want: webhooks.Answer{
+				Reason: "ImpersonationNotAllowed", Field: "spec.userRef", Details: details("secret", "team-a/user"),
+				Message: strings.Replace(refusedEmail, "spec.userEmail", "spec.userRef", 1),
+				Events:  eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedRef),
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
+		},
+		"an email is cleared, and a Secret counts instead": {
+			old: clusterWith(object{"userEmail": "alice@shalb.com", "userRef": userRef("user", "")}), new: clusterWith(object{"userRef": userRef("user", "")}),
+			reviewer: reviewerThatAllows(impersonate("alice@shalb.com")),
+			want: webhooks.Answer{
+				Reason: "ImpersonationNotAllowed", Message: refusedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
+				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedRef),
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
+		},
+		"a Secret of another namespace that the requester may read, of a user whom it may impersonate": {
+			new:      clusterWith(object{"userRef": userRef("user", "team-b")}),
+			reviewer: reviewerThatAllows(getIn("team-b"), impersonate("tsap@shalb.com")),
+			want:     allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b"), impersonate("tsap@shalb.com")},
+		},
+		"a Secret of another namespace that the requester may not read, whomever it may impersonate": {
+			new: clusterWith(object{"userRef": userRef("user", "team-b")}), reviewer: &fakeReviewer{
+				allowed: map[authorizationv1.ResourceAttributes]string{*impersonate("tsap@shalb.com").ResourceAttributes: ""},
+				evaluationErrors: map[authorizationv1.ResourceAttributes]string{
+					*getIn("team-b").ResourceAttributes: "role not found",
+				},
+			},
+			want: webhooks.Answer{
+				Reason: "SecretNotReadable", Field: "spec.userRef", Details: details("evaluationErrors", []string{"role not found"}),
+				Message: `spec.userRef` + ofCluster + `it names Secret "user" of another namespace, "team-b", which user "alice" may not read; ` +
+					`name a Secret of the cluster's own namespace or one that you may read, or have the right granted: verb get on this Secret`,
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b")},
+		},
+		"a Secret of another namespace, and an API server that does not answer": {
+			new: clusterWith(object{"userRef": userRef("user", "team-b")}), reviewer: &fakeReviewer{err: errors.New("boom")},
+			want: webhooks.Answer{
+				Decision: webhooks.Undecided, Reason: "ImpersonationUnknown", Field: "spec.userRef", Details: details("error", "boom"),
+				Message: `spec.userRef` + ofCluster + `what the requester may do could not be asked; try again`,
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b")},
+		},
+		"a Secret that does not exist": {
+			new: clusterWith(object{"userRef": userRef("none", "")}), reviewer: reviewerThatAllows(),
+			want: webhooks.Answer{
+				Reason: "UserSecretMissing", Field: "spec.userRef",
+				Message: `spec.userRef` + ofCluster + `there is no Secret "none" in namespace "team-a"` + writeThen,
+			},
+		},
+		"a Secret that names nobody": {
+			new: clusterWith(object{"userRef": userRef("empty", "")}), reviewer: reviewerThatAllows(),
+			want: webhooks.Answer{
+				Reason: "UserMissing", Field: "spec.userRef",
+				Message: `spec.userRef` + ofCluster + `Secret "empty" in namespace "team-a" has nothing under the key userEmail` + writeThen,
+			},
+		},
+		"a Secret that cannot be read": {
+			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(), err: errors.New("boom"),
+			want: webhooks.Answer{
+				Decision: webhooks.Undecided, Reason: "SecretUnknown", Field: "spec.userRef", Details: details("error", "boom"),
+				Message: `spec.userRef` + ofCluster + `the Secret cannot be read now; try again`,
+			},
+		},
+		// Nobody is named anew.
+		"no user on create": {new: clusterWith(object{"region": "zrh"}), reviewer: reviewerThatAllows(), want: nothing},
+		"both cleared": {
+			old: clusterWith(object{"userEmail": "tsap@shalb.com", "userRef": userRef("user", "")}), new: clusterWith(object{}),
+			reviewer: reviewerThatAllows(), want: nothing,
+		},
+		"another Secret below the same email": {
+			old: clusterWith(object{"userEmail": "tsap@shalb.com"}), new: clusterWith(object{"userEmail": "tsap@shalb.com", "userRef": userRef("user", "team-b")}),
+			reviewer: reviewerThatAllows(), want: nothing,
+		},
+		"the same email in capitals": {
+			old: clusterWith(object{"userEmail": "tsap@shalb.com"}), new: clusterWith(object{"userEmail": "TSAP@SHALB.COM"}),
+			reviewer: reviewerThatAllows(), want: nothing,
+		},
+		"the same Secret, with the namespace that it has anyway": {
+			old: clusterWith(object{"userRef": userRef("user", "")}), new: clusterWith(object{"userRef": userRef("user", "team-a")}),
+			reviewer: reviewerThatAllows(), want: nothing,
+		},
+		// Odd objects.
+		"an email that is no text": {
+			new: clusterWith(object{"userEmail": 5}), reviewer: reviewerThatAllows(),
+			want: webhooks.Answer{Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "prod": spec.userEmail is float64 where a string belongs`},
+		},
+		"an email that was no text before": {
+			old: clusterWith(object{"userEmail": 5}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
+			reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")), want: allowed,
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := cluster.New(v1alpha1.Enforce, tc.reviewer, &fakeUsers{emails: emails, err: tc.err})
+			compareAnswers(t, tc.want, gate.Review(t.Context(), request(t, "cloudsigmaclusters", tc.old, tc.new)))
+			if diff := cmp.Diff(tc.wantAsked, tc.reviewer.asked); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
+	const newer, older = "kube-dc.com/owner-email", "cloudsigma.com/owner-email"
+	refusal := func(key string) webhooks.Answer {
+		message := `metadata.annotations[` + key + `] of KdcCluster "prod" of namespace "team-a": user "alice" may not impersonate "tsap@shalb.com"` +
+			remedy + grantAlice
+		return webhooks.Answer{
+			Reason: "ImpersonationNotAllowed", Message: message, Field: "metadata.annotations[" + key + "]",
+			Events: eventOn("k8s.kube-dc.com/v1alpha1", "KdcCluster", "prod", "ImpersonationNotAllowed", "Refused: "+message),
+		}
+	}
+	for name, tc := range map[string]struct {
+		old, new  any // annotations
+		want      webhooks.Answer
+		wantAsked []authorizationv1.SubjectAccessReviewSpec
+	}{
+		"a user whom the requester may impersonate": {
+			old: nil, new: object{newer: "Alice@shalb.com"}, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Alice@shalb.com"), impersonate("alice@shalb.com")},
+		},
+		"another": {
+			old: object{newer: "alice@shalb.com"}, new: object{newer: "tsap@shalb.com"}, want: refusal(newer),
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"another in the older annotation, next to one that is allowed": {
+			old: object{}, new: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, want: refusal(older),
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com"), impersonate("tsap@shalb.com")},
+		},
+		"another that was there before": {
+			old: object{older: "tsap@shalb.com"}, new: object{newer: "alice@shalb.com", older: " TSAP@shalb.com"},
+			want:      webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
+		},
+		"both are cleared": {
+			old: object{newer: "tsap@shalb.com", older: "tsap@shalb.com"}, new: object{older: " "},
+			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
+		"annotations that could not be read before": {
+			old: "odd", new: object{newer: "tsap@shalb.com"}, want: refusal(newer),
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"annotations that cannot be read": {
+			old: nil, new: object{newer: 5}, want: webhooks.Answer{Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reviewer := reviewerThatAllows(impersonate("alice@shalb.com"))
+			answer := cluster.New(v1alpha1.Enforce, reviewer, &fakeUsers{}).Review(t.Context(), request(t, "kdcclusters", kdcWith(tc.old), kdcWith(tc.new)))
+			compareAnswers(t, tc.want, answer)
+			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWhoMayNameWhomInASecret is about the way around the gate: the Secret is rewritten after the cluster was admitted.
+func TestWhoMayNameWhomInASecret(t *testing.T) {
+	const canary = "canary-of-the-secret"
+	data := func(email string) map[string][]byte {
+		return map[string][]byte{"userEmail": []byte(email), "password": []byte(canary)}
+	}
+	own := `, as whom CloudSigmaCluster "prod" acts by this Secret`
+	public := `Refused: ` + ofSecret + `user "alice" may not impersonate the user whom Secret "user" of namespace "team-a" names`
+
+	for name, tc := range map[string]struct {
+		old, new  object
+		clusters  []string
+		notSynced error
+		want      webhooks.Answer
+		wantAsked []authorizationv1.SubjectAccessReviewSpec
+	}{
+		"a Secret to which no cluster refers": {
+			old: secretWith(data("alice@shalb.com")), new: secretWith(data("tsap@shalb.com")),
+			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "SecretUnused"},
+		},
+		"a user whom the requester may impersonate": {
+			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("alice@shalb.com\n")), clusters: []string{"team-a/prod"},
+			want:      webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
+		},
+		"another, whom the requester wrote, but whom readers of Events need not know": {
+			old: secretWith(data("alice@shalb.com")), new: secretWith(data("TSAP@shalb.com")), clusters: []string{"other/prod", "team-a/prod"},
+			want: webhooks.Answer{
+				Reason: "ImpersonationNotAllowed", Field: "data.userEmail",
+				Message: ofSecret + `user "alice" may not impersonate "TSAP@shalb.com"` + own + remedy + grantAlice,
+				Details: details("secret", "team-a/user", "clusters", []string{"other/prod", "team-a/prod"}),
+				Events:  eventOn("v1", "Secret", "user", "ImpersonationNotAllowed", public+own+byName),
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
+		},
+		"another on create, of a cluster of another namespace, which is not named": {
+			new: secretWith(data("tsap@shalb.com")), clusters: []string{"other/prod"},
+			want: webhooks.Answer{
+				Reason: "ImpersonationNotAllowed", Field: "data.userEmail",
+				Message: ofSecret + `user "alice" may not impersonate "tsap@shalb.com", as whom a CloudSigmaCluster of another namespace acts by this Secret` +
+					remedy + grantAlice,
+				Details: details("secret", "team-a/user", "clusters", []string{"other/prod"}),
+			},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"clusters that are not known yet": {
+			new: secretWith(data("tsap@shalb.com")), notSynced: errors.New("not read yet"),
+			want: webhooks.Answer{
+				Decision: webhooks.Undecided, Reason: "ClustersUnknown", Field: "data.userEmail", Details: details("error", "not read yet"),
+				Message: ofSecret + "it cannot be told yet whether a cluster takes its user from this Secret; try again",
+			},
+		},
+		"the same user in other letters": {
+			old: secretWith(data("tsap@shalb.com")), new: secretWith(data(" Tsap@Shalb.com\n")), clusters: []string{"team-a/prod"},
+			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
+		"the user is cleared": {
+			old: secretWith(data("tsap@shalb.com")), new: secretWith(nil), clusters: []string{"team-a/prod"},
+			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
+		"a Secret that could not be read before": {
+			old: object{"data": canary}, new: secretWith(data("alice@shalb.com")), clusters: []string{"team-a/prod"},
+			want:      webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
+		},
+		"a Secret that cannot be read, of which nothing is told": {
+			old: secretWith(nil), new: object{"data": object{"userEmail": canary}}, clusters: []string{"team-a/prod"},
+			want: webhooks.Answer{Reason: "Undecodable", Message: "the Secret cannot be decoded"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reviewer := reviewerThatAllows(impersonate("alice@shalb.com"))
+			users := &fakeUsers{clusters: map[string][]string{"team-a/user": tc.clusters}, notSynced: tc.notSynced}
+			r := request(t, "secrets", tc.old, tc.new)
+			r.Name = "user"
+			answer := cluster.New(v1alpha1.Enforce, reviewer, users).Review(t.Context(), r)
+			compareAnswers(t, tc.want, answer)
+			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+			if told := fmt.Sprintf("%+v", answer); strings.Contains(told, canary) {
+				t.Errorf("the answer tells what is secret: %s", told)
+			}
+		})
+	}
+}
+
+func TestRequestsThatCannotBeJudgedAreRefused(t *testing.T) {
+	gate := cluster.New(v1alpha1.Enforce, reviewerThatAllows(), &fakeUsers{})
+	for name, tc := range map[string]struct {
+		resource, raw string
+		want          webhooks.Answer
+	}{
+		"a kind that names nobody": {
+			resource: "pods", raw: "{}", want: webhooks.Answer{Reason: "UnknownKind", Message: `pods of group "" is no kind of objects that name users`},
+		},
+		"nothing": {
+			resource: "secrets", want: webhooks.Answer{Reason: "Undecodable", Message: "the Secret cannot be decoded"},
+		},
+		"a list": {
+			resource: "kdcclusters", raw: "[]", want: webhooks.Answer{Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
+		},
+		"a number that is too large": {
+			resource: "cloudsigmaclusters", raw: `{"spec":{"x":1e999}}`,
+			want: webhooks.Answer{Reason: "Undecodable", Message: "the CloudSigmaCluster cannot be decoded"},
+		},
+		"null": {
+			resource: "cloudsigmaclusters", raw: "null", want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resource, known := resources[tc.resource]
+			if !known {
+				resource = metav1.GroupVersionResource{Version: "v1", Resource: tc.resource}
+			}
+			compareAnswers(t, tc.want, gate.Review(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				Operation: admissionv1.Update, Resource: resource, Object: runtime.RawExtension{Raw: []byte(tc.raw)},
+			}}))
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks/cluster"
+)
+
+// TestWhatWouldGrantTheRight is about commands that people paste: whatever is written into an object or a user's name, a
+// shell takes it for nothing else.
+func TestWhatWouldGrantTheRight(t *testing.T) {
+	const role = "kubectl create clusterrole warrantgate:impersonate:tsap@shalb.com --verb=impersonate --resource=users " +
+		"--resource-name=tsap@shalb.com; kubectl create clusterrolebinding warrantgate:impersonate:tsap@shalb.com:"
+	const to = " --clusterrole=warrantgate:impersonate:tsap@shalb.com "
+	const inWords = "verb impersonate on resource users, by the name of this user in lower case"
+
+	for name, tc := range map[string]struct {
+		username, email string
+		want            string
+	}{
+		"a person":                       {username: "alice", email: "tsap@shalb.com", want: role + "2bd806c9" + to + "--user=alice"},
+		"an email in capitals":           {username: "alice", email: "TSAP@SHALB.COM", want: role + "2bd806c9" + to + "--user=alice"},
+		"a service account":              {username: "system:serviceaccount:capi:manager", email: "tsap@shalb.com", want: role + "a3c564af" + to + "--serviceaccount=capi:manager"},
+		"a user of an identity provider": {username: "https://idp.example.com/realms/a#alice", email: "tsap@shalb.com", want: role + "09556e9c" + to + "--user='https://idp.example.com/realms/a#alice'"},
+		"a name with a blank":            {username: "Alice Doe", email: "tsap@shalb.com", want: role + "b27a79f5" + to + "--user='Alice Doe'"},
+		"a name with two blanks":         {username: "Alice  Doe", email: "tsap@shalb.com", want: inWords},
+		"a name with a quote":            {username: "o'brien", email: "tsap@shalb.com", want: inWords},
+		"a name of no ASCII":             {username: "алиса", email: "tsap@shalb.com", want: inWords},
+		"a name with a control":          {username: "alice\x1b[2J", email: "tsap@shalb.com", want: inWords},
+		"no name":                        {username: "", email: "tsap@shalb.com", want: inWords},
+		"an email with a command":        {username: "alice", email: "tsap@shalb.com;reboot", want: inWords},
+		"an email with a substitution":   {username: "alice", email: "$(reboot)@shalb.com", want: inWords},
+		"an email with a line break":     {username: "alice", email: "tsap@shalb.com\nreboot", want: inWords},
+		"an email with a slash":          {username: "alice", email: "a/b@shalb.com", want: inWords},
+		"names that leave no room":       {username: strings.Repeat("a", 200), email: strings.Repeat("b", 100) + "@shalb.com", want: inWords},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": tc.email}))
+			r.UserInfo = authenticationv1.UserInfo{Username: tc.username}
+			message := cluster.New(v1alpha1.Enforce, reviewerThatAllows(), &fakeUsers{}).Review(t.Context(), r).Message
+			_, got, found := strings.Cut(message, "or have it granted: ")
+			if !found || got != tc.want {
+				t.Errorf("grant in %q\n     = %q\n want %q", message, got, tc.want)
+			}
+			if len(message) > 1024-80 || strings.ContainsAny(message, "\n\x1b") {
+				t.Errorf("%d bytes, or not one line: %q", len(message), message)
+			}
+		})
+	}
+}

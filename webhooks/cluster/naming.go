@@ -1,0 +1,199 @@
+package cluster
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/clusterapi"
+)
+
+var (
+	kdcClusters = schema.GroupVersionResource{Group: "k8s.kube-dc.com", Version: "v1alpha1", Resource: "kdcclusters"}
+	secrets     = corev1.SchemeGroupVersion.WithResource("secrets")
+)
+
+const (
+	// userRefField is the field of a CloudSigmaCluster that refers to a Secret.
+	userRefField = "spec.userRef"
+	// userEmailKey is the key of a Secret that names a user.
+	userEmailKey = "userEmail"
+)
+
+// ownerAnnotations are the annotations by which a KdcCluster names its user, the newer one first.
+var ownerAnnotations = []string{"kube-dc.com/owner-email", "cloudsigma.com/owner-email"}
+
+// kind is a kind of objects that name users.
+type kind struct {
+	resource schema.GroupVersionResource
+	name     string
+	// condition returns the expression, in CEL, that is true of requests that name a user anew. It may let through too
+	// much, never too little.
+	condition func() string
+	// names returns the users whom a request names anew, none where it leaves them as they are or clears them. The error
+	// is for people; it is a *clusterapi.AccountError where it is about a field.
+	names func(o object, request admission.Request) ([]naming, error)
+}
+
+func kinds() []kind {
+	return []kind{
+		{resource: clusterapi.CloudSigmaClusters, name: "CloudSigmaCluster", condition: celCluster, names: namedByCluster},
+		{resource: kdcClusters, name: "KdcCluster", condition: celAnnotations, names: namedByAnnotations},
+		{resource: secrets, name: "Secret", condition: celSecret, names: namedBySecret},
+	}
+}
+
+func kindOf(request admission.Request) (kind, bool) {
+	for _, k := range kinds() {
+		if k.resource.Group == request.Resource.Group && k.resource.Resource == request.Resource.Resource {
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+// object is as much of an object as it takes to talk about it.
+type object struct {
+	metav1.ObjectMeta
+	kind kind
+	// exists is false where the request is to create the object.
+	exists bool
+}
+
+// readObject reads what the request is about. The error is for people.
+func readObject(k kind, request admission.Request) (object, error) {
+	var meta metav1.PartialObjectMetadata
+	if err := json.Unmarshal(request.Object.Raw, &meta); err != nil {
+		return object{}, undecodable(k)
+	}
+	o := object{ObjectMeta: meta.ObjectMeta, kind: k, exists: request.Operation != admissionv1.Create}
+	// An object need not repeat where it is sent to.
+	o.Namespace, o.Name = cmp.Or(o.Namespace, request.Namespace), cmp.Or(o.Name, request.Name)
+	return o, nil
+}
+
+// undecodable leaves out the decoder's words, which may quote what is secret.
+func undecodable(k kind) error { return fmt.Errorf("the %s cannot be decoded", k.name) }
+
+// String names the object as a person would.
+func (o object) String() string {
+	return fmt.Sprintf("%s %q of namespace %q", o.kind.name, clip(cmp.Or(o.Name, o.GenerateName)), o.Namespace)
+}
+
+// eventObject is what an Event about the request belongs to: the object or, where it does not come to be, its first owner.
+func (o object) eventObject() (corev1.ObjectReference, bool) {
+	if o.exists {
+		return corev1.ObjectReference{
+			APIVersion: o.kind.resource.GroupVersion().String(), Kind: o.kind.name,
+			Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
+		}, true
+	}
+	for _, owner := range o.OwnerReferences {
+		return corev1.ObjectReference{
+			APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: o.Namespace, Name: owner.Name, UID: owner.UID,
+		}, true
+	}
+	return corev1.ObjectReference{}, false
+}
+
+// naming is one place in which a request names a user anew.
+type naming struct {
+	// field is the path of what was set or changed.
+	field string
+	// email is the user as it is written there, "" where a Secret says whom.
+	email string
+	// ref is the Secret that the email is in, if it is in one.
+	ref clusterapi.UserRef
+	// clusters are those that take their user from the Secret that the request writes, with their namespaces.
+	clusters []string
+}
+
+func (n naming) subject(o object) string { return n.field + " of " + o.String() }
+
+// namedByCluster goes by the user that results: an email wins over the Secret, so a Secret that is named next to an email
+// counts once the email is taken away.
+func namedByCluster(o object, request admission.Request) ([]naming, error) {
+	after, err := userRef(o, request.Object.Raw)
+	if err != nil {
+		return nil, err
+	}
+	before, err := userRef(o, request.OldObject.Raw)
+	if err != nil || !o.exists {
+		before = clusterapi.UserRef{} // what was wrong before the request is judged as if it had named nobody
+	}
+	switch {
+	case after.Email == "" && after.SecretName == "", canonical(after) == canonical(before):
+		return nil, nil
+	case after.Email != "":
+		return []naming{{field: "spec.userEmail", email: after.Email}}, nil
+	}
+	return []naming{{field: userRefField, ref: after}}, nil
+}
+
+func userRef(o object, raw []byte) (clusterapi.UserRef, error) {
+	cluster := &unstructured.Unstructured{}
+	if json.Unmarshal(raw, &cluster.Object) != nil {
+		return clusterapi.UserRef{}, undecodable(o.kind)
+	}
+	cluster.SetNamespace(o.Namespace)
+	return clusterapi.ReadUserRef(cluster)
+}
+
+// canonical returns ref without what makes no difference to whom it means.
+func canonical(ref clusterapi.UserRef) clusterapi.UserRef {
+	if ref.Email != "" {
+		return clusterapi.UserRef{Email: strings.ToLower(ref.Email)}
+	}
+	return ref
+}
+
+func namedByAnnotations(o object, request admission.Request) ([]naming, error) {
+	var old metav1.PartialObjectMetadata
+	if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
+		old = metav1.PartialObjectMetadata{} // as if it had named nobody
+	}
+	var names []naming
+	for _, key := range ownerAnnotations {
+		email, before := strings.TrimSpace(o.Annotations[key]), strings.TrimSpace(old.Annotations[key])
+		if email != "" && canonical(clusterapi.UserRef{Email: email}) != canonical(clusterapi.UserRef{Email: before}) {
+			names = append(names, naming{field: field.NewPath("metadata", "annotations").Key(key).String(), email: email})
+		}
+	}
+	return names, nil
+}
+
+func namedBySecret(o object, request admission.Request) ([]naming, error) {
+	var secret, old corev1.Secret
+	if json.Unmarshal(request.Object.Raw, &secret) != nil {
+		return nil, undecodable(o.kind)
+	}
+	if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
+		old = corev1.Secret{} // as if it had named nobody
+	}
+	email := clusterapi.EmailIn(secret.Data)
+	if email == "" || email == clusterapi.EmailIn(old.Data) {
+		return nil, nil
+	}
+	return []naming{{
+		field: "data." + userEmailKey, email: strings.TrimSpace(string(secret.Data[userEmailKey])),
+		ref: clusterapi.UserRef{SecretNamespace: o.Namespace, SecretName: o.Name},
+	}}, nil
+}
+
+// clip keeps a value that somebody else wrote within what a message can carry.
+func clip(value string) string {
+	const most = 100
+	if len(value) <= most {
+		return value
+	}
+	return strings.ToValidUTF8(value[:most], "") + "…"
+}

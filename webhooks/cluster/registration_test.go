@@ -1,0 +1,267 @@
+package cluster_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	celplugin "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/utils/ptr"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+)
+
+// registered returns the webhooks by their names, as an API server gets them.
+func registered(t *testing.T, mode v1alpha1.Mode) map[string]*admissionregistrationv1.ValidatingWebhook {
+	t.Helper()
+	all := map[string]*admissionregistrationv1.ValidatingWebhook{}
+	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, cluster.Hooks(mode)) {
+		configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
+		if !ok {
+			t.Fatalf("%T is registered", object)
+		}
+		for i := range configuration.Webhooks {
+			all[configuration.Webhooks[i].Name] = &configuration.Webhooks[i]
+		}
+	}
+	return all
+}
+
+// pinned is what must not change about a webhook without somebody meaning it.
+type pinned struct {
+	URL           string
+	Rules         []admissionregistrationv1.RuleWithOperations
+	MatchPolicy   admissionregistrationv1.MatchPolicyType
+	FailurePolicy admissionregistrationv1.FailurePolicyType
+	SideEffects   admissionregistrationv1.SideEffectClass
+	Timeout       int32
+	Conditions    int
+}
+
+func TestWebhooksArePinned(t *testing.T) {
+	want := map[string]pinned{}
+	for name, resource := range resources {
+		want[name+".cluster.warrantgate.dev"] = pinned{
+			URL: "https://warrantgate.example.com:9443/cluster/impersonation",
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{resource.Group}, APIVersions: []string{resource.Version}, Resources: []string{name},
+					Scope: ptr.To(admissionregistrationv1.NamespacedScope),
+				},
+			}},
+			MatchPolicy: "Equivalent", FailurePolicy: "Fail", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 1,
+		}
+	}
+	got := map[string]pinned{}
+	for name, w := range registered(t, v1alpha1.Enforce) {
+		got[name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("webhooks (-want +got):\n%s", diff)
+	}
+}
+
+func TestGatesThatOnlyWarnRefuseNothingWhileAway(t *testing.T) {
+	for name, w := range registered(t, v1alpha1.Warn) {
+		if *w.FailurePolicy != admissionregistrationv1.Ignore {
+			t.Errorf("%s: %s", name, *w.FailurePolicy)
+		}
+	}
+	if hooks := cluster.Hooks(v1alpha1.Off); len(hooks) > 0 {
+		t.Errorf("%d webhooks are registered while the gate is off", len(hooks))
+	}
+}
+
+// TestWhichRequestsAreAskedAbout evaluates the match conditions with the API server's own code.
+func TestWhichRequestsAreAskedAbout(t *testing.T) {
+	const newer, older = "kube-dc.com/owner-email", "cloudsigma.com/owner-email"
+	email := func(email any) object { return object{"userEmail": email} }
+	ref := func(ref any) object { return object{"userRef": ref} }
+	both := func(email, ref any) object { return object{"userEmail": email, "userRef": ref} }
+	some, other := object{"name": "some"}, object{"name": "other"}
+	matchers := map[string]func(*testing.T, runtime.Object, runtime.Object) bool{
+		"cloudsigmaclusters": matcher(t, "cloudsigmaclusters"), "kdcclusters": matcher(t, "kdcclusters"),
+	}
+
+	for name, tc := range map[string]struct {
+		resource string
+		old, new any // the spec or the annotations
+		create   bool
+		want     bool
+	}{
+		"a cluster is created with an email":          {resource: "cloudsigmaclusters", create: true, new: email("a@b"), want: true},
+		"a cluster is created with a Secret":          {resource: "cloudsigmaclusters", create: true, new: ref(some), want: true},
+		"a cluster is created with neither":           {resource: "cloudsigmaclusters", create: true, new: object{}},
+		"a cluster is created without spec":           {resource: "cloudsigmaclusters", create: true},
+		"a cluster gets an email":                     {resource: "cloudsigmaclusters", old: nil, new: email("a@b"), want: true},
+		"a cluster gets another email":                {resource: "cloudsigmaclusters", old: email("a@b"), new: email("c@d"), want: true},
+		"a cluster gets an email over its Secret":     {resource: "cloudsigmaclusters", old: ref(some), new: both("a@b", some), want: true},
+		"a cluster gets another Secret":               {resource: "cloudsigmaclusters", old: ref(some), new: ref(other), want: true},
+		"a cluster gets another namespace's Secret":   {resource: "cloudsigmaclusters", old: ref(some), new: ref(userRef("some", "x")), want: true},
+		"a cluster loses its email over a Secret":     {resource: "cloudsigmaclusters", old: both("a@b", some), new: ref(some), want: true},
+		"a Secret changes below an email":             {resource: "cloudsigmaclusters", old: both("a@b", some), new: both("a@b", other)},
+		"a Secret changes below an email of blanks":   {resource: "cloudsigmaclusters", old: both(" \u00a0", some), new: both(" \u00a0", other), want: true},
+		"a Secret changes below an email that is odd": {resource: "cloudsigmaclusters", old: both(5, some), new: both(5, other), want: true},
+		"a cluster loses its email":                   {resource: "cloudsigmaclusters", old: email("a@b"), new: object{}},
+		"a cluster loses its email, as an empty text": {resource: "cloudsigmaclusters", old: email("a@b"), new: email("")},
+		"a cluster loses its email, as null":          {resource: "cloudsigmaclusters", old: email("a@b"), new: email(nil)},
+		"a cluster loses its Secret":                  {resource: "cloudsigmaclusters", old: ref(some), new: ref(nil)},
+		"a cluster loses its spec":                    {resource: "cloudsigmaclusters", old: both("a@b", some), new: nil},
+		"a cluster's region changes":                  {resource: "cloudsigmaclusters", old: email("a@b"), new: object{"userEmail": "a@b", "region": "zrh"}},
+		"a cluster's odd email stays":                 {resource: "cloudsigmaclusters", old: email(object{}), new: email(object{})},
+		"a cluster gets an odd email":                 {resource: "cloudsigmaclusters", old: email("a@b"), new: email([]any{"c@d"}), want: true},
+		"a cluster gets an odd reference":             {resource: "cloudsigmaclusters", old: ref(some), new: ref("other")},
+		"a cluster gets an odd name of a Secret":      {resource: "cloudsigmaclusters", old: ref(some), new: ref(object{"name": 5}), want: true},
+		"a cluster's spec is odd":                     {resource: "cloudsigmaclusters", old: "spec", new: []any{}},
+
+		"annotations appear":                    {resource: "kdcclusters", old: nil, new: object{newer: "a@b"}, want: true},
+		"a KdcCluster is created with an owner": {resource: "kdcclusters", create: true, new: object{older: "a@b"}, want: true},
+		"a KdcCluster is created without":       {resource: "kdcclusters", create: true, new: object{"x": "y"}},
+		"the owner changes":                     {resource: "kdcclusters", old: object{newer: "a@b"}, new: object{newer: "c@d"}, want: true},
+		"the older owner changes":               {resource: "kdcclusters", old: object{newer: "a@b", older: "a@b"}, new: object{newer: "a@b", older: "c@d"}, want: true},
+		"another annotation changes":            {resource: "kdcclusters", old: object{newer: "a@b"}, new: object{newer: "a@b", "x": "y"}},
+		"the owner is cleared":                  {resource: "kdcclusters", old: object{newer: "a@b"}, new: object{newer: ""}},
+		"all annotations are cleared":           {resource: "kdcclusters", old: object{newer: "a@b"}, new: nil},
+		"annotations are odd":                   {resource: "kdcclusters", old: "odd", new: 5},
+		"an owner is odd":                       {resource: "kdcclusters", old: object{newer: "a@b"}, new: object{newer: 5}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := "spec"
+			if tc.resource == "kdcclusters" {
+				path = "annotations"
+			}
+			made := func(value any) runtime.Object {
+				made := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "prod", path: plain(value)}}}
+				if path == "spec" {
+					made.Object = map[string]any{"metadata": map[string]any{"name": "prod"}, path: plain(value)}
+				}
+				return made
+			}
+			var old runtime.Object
+			if !tc.create {
+				old = made(tc.old)
+			}
+			if got := matchers[tc.resource](t, old, made(tc.new)); got != tc.want {
+				t.Errorf("matches = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestNothingPassesUnasked holds the match condition of clusters against the gate, over all that may be in the fields: what
+// the gate would refuse has to reach it.
+func TestNothingPassesUnasked(t *testing.T) {
+	var specs []object
+	for _, email := range []any{nil, "\u00a0", "a@b", "A@b", "c@d", 5} {
+		specs = append(specs, object{"userEmail": email})
+		for _, name := range []any{nil, " ", "x", "y"} {
+			for _, namespace := range []any{nil, "team-a", "team-b"} {
+				specs = append(specs, object{"userEmail": email, "userRef": object{"name": name, "namespace": namespace}})
+			}
+		}
+	}
+	asked := matcher(t, "cloudsigmaclusters")
+	gate := cluster.New(v1alpha1.Enforce, reviewerThatAllows(), &fakeUsers{})
+	made := func(spec object) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "prod"}, "spec": plain(spec)}}
+	}
+	for _, old := range specs {
+		for _, spec := range specs {
+			answer := gate.Review(t.Context(), request(t, "cloudsigmaclusters", clusterWith(old), clusterWith(spec)))
+			// What cannot be read stays as it is until it is changed.
+			if answer.Decision != webhooks.Allowed && answer.Reason != "ClusterUnreadable" && !asked(t, made(old), made(spec)) {
+				t.Errorf("from %v to %v is not asked about: %s", old, spec, answer.Message)
+			}
+		}
+	}
+}
+
+// TestWhichSecretsAreAskedAbout uses the typed object that an API server has of a Secret, which is built in.
+func TestWhichSecretsAreAskedAbout(t *testing.T) {
+	secret := func(data map[string][]byte) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "user"}, Type: corev1.SecretTypeOpaque, Data: data}
+	}
+	user := func(email string) *corev1.Secret {
+		return secret(map[string][]byte{"userEmail": []byte(email), "a": nil})
+	}
+	matches := matcher(t, "secrets")
+	for name, tc := range map[string]struct {
+		old, new *corev1.Secret
+		want     bool
+	}{
+		"created with a user":        {new: user("a@b"), want: true},
+		"created without":            {new: secret(map[string][]byte{"release": []byte("x")})},
+		"created without any data":   {new: secret(nil)},
+		"created with an empty user": {new: user("")},
+		"gets a user":                {old: secret(nil), new: user("a@b"), want: true},
+		"gets another user":          {old: user("a@b"), new: user("c@d"), want: true},
+		"gets another key":           {old: user("a@b"), new: secret(map[string][]byte{"userEmail": []byte("a@b"), "x": []byte("y")})},
+		"stays as it is":             {old: user("a@b"), new: user("a@b")},
+		"loses its user":             {old: user("a@b"), new: secret(map[string][]byte{"a": []byte("b")})},
+		"loses its data":             {old: user("a@b"), new: secret(nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var old runtime.Object
+			if tc.old != nil {
+				old = tc.old
+			}
+			if got := matches(t, old, tc.new); got != tc.want {
+				t.Errorf("matches = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// plain is a value as it is decoded from JSON.
+func plain(value any) any {
+	made, ok := value.(object)
+	if !ok {
+		if number, ok := value.(int); ok {
+			return int64(number)
+		}
+		return value
+	}
+	decoded := map[string]any{}
+	for key, value := range made {
+		decoded[key] = plain(value)
+	}
+	return decoded
+}
+
+// matcher returns what tells whether the API server would call the webhook of a resource. No object may cause an
+// evaluation error.
+func matcher(t *testing.T, resource string) func(t *testing.T, old, object runtime.Object) bool {
+	t.Helper()
+	hook := registered(t, v1alpha1.Enforce)[resource+".cluster.warrantgate.dev"]
+	compiler := celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	compiled := webhook.NewValidatingWebhookAccessor("", "", hook).GetCompiledMatcher(compiler)
+	group := schema.GroupVersion{Group: resources[resource].Group, Version: resources[resource].Version}
+	return func(t *testing.T, old, object runtime.Object) bool {
+		t.Helper()
+		operation := admission.Update
+		if old == nil {
+			operation = admission.Create
+		}
+		result := compiled.Match(t.Context(), &admission.VersionedAttributes{
+			Attributes: admission.NewAttributesRecord(object, old, group.WithKind("Kind"), "team-a", "prod", group.WithResource(resource), "",
+				operation, nil, false, &user.DefaultInfo{Name: "alice"}),
+			VersionedObject: object, VersionedOldObject: old, VersionedKind: group.WithKind("Kind"),
+		}, nil, nil)
+		if result.Error != nil {
+			t.Errorf("evaluation error: %v", result.Error)
+		}
+		return result.Matches
+	}
+}

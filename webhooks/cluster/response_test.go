@@ -1,0 +1,119 @@
+package cluster_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+)
+
+type fakeRecorder []string
+
+var _ webhooks.EventRecorder = &fakeRecorder{}
+
+func (r *fakeRecorder) Record(event events.Event) { *r = append(*r, event.Message) }
+
+// TestWhatTheAPIServerIsAnswered is about whole responses, as they leave the process.
+func TestWhatTheAPIServerIsAnswered(t *testing.T) {
+	message := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice
+	unanswered := `spec.userEmail` + ofCluster + `what the requester may do could not be asked; try again`
+	annotations := func(decision, reason string) map[string]string {
+		return map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
+	}
+	refused := func(code int32, status metav1.StatusReason, decision, reason, message string) *admissionv1.AdmissionResponse {
+		return &admissionv1.AdmissionResponse{
+			UID: "d1", AuditAnnotations: annotations(decision, reason), Result: &metav1.Status{
+				Status: metav1.StatusFailure, Code: code, Reason: status, Message: message,
+				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
+					{Type: metav1.CauseType(reason), Message: message, Field: "spec.userEmail"},
+				}},
+			},
+		}
+	}
+	success := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
+
+	for name, tc := range map[string]struct {
+		mode       v1alpha1.Mode
+		dryRun     bool
+		reviewer   *fakeReviewer
+		want       *admissionv1.AdmissionResponse
+		wantEvents []string
+	}{
+		"allowed": {
+			reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
+			want: &admissionv1.AdmissionResponse{
+				UID: "d1", Allowed: true, Result: success, AuditAnnotations: annotations("allowed", "ImpersonationAllowed"),
+			},
+		},
+		"denied": {
+			reviewer:   reviewerThatAllows(),
+			want:       refused(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
+			wantEvents: []string{"Refused: " + message},
+		},
+		"denied on a dry run, which asks the same and leaves no trace": {
+			dryRun: true, reviewer: reviewerThatAllows(),
+			want: refused(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
+		},
+		"denied by a gate that only warns": {
+			mode: v1alpha1.Warn, reviewer: reviewerThatAllows(),
+			want: &admissionv1.AdmissionResponse{
+				UID: "d1", Allowed: true, Result: success, AuditAnnotations: annotations("warned", "ImpersonationNotAllowed"),
+				Warnings: []string{"ImpersonationNotAllowed (mode Warn, nothing was changed or refused): " + message},
+			},
+			wantEvents: []string{"Admitted with a warning: " + message},
+		},
+		"not answered": {
+			reviewer:   &fakeReviewer{err: http.ErrServerClosed},
+			want:       refused(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "error", "ImpersonationUnknown", unanswered),
+			wantEvents: []string{"Refused: " + unanswered},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mode := v1alpha1.Enforce
+			if tc.mode != "" {
+				mode = tc.mode
+			}
+			r := request(t, "cloudsigmaclusters", clusterWith(object{}), clusterWith(object{"userEmail": "tsap@shalb.com"})).AdmissionRequest
+			r.DryRun = ptr.To(tc.dryRun)
+			recorder := &fakeRecorder{}
+			handler := webhooks.Handler(cluster.New(mode, tc.reviewer, &fakeUsers{}), mode, recorder)
+			if diff := cmp.Diff(tc.want, serve(t, handler, &r)); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			if !slices.Equal(tc.wantEvents, *recorder) {
+				t.Errorf("Events = %q, want %q", *recorder, tc.wantEvents)
+			}
+			if len(tc.reviewer.asked) == 0 {
+				t.Error("nobody was asked")
+			}
+		})
+	}
+}
+
+func serve(t *testing.T, handler http.Handler, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	t.Helper()
+	body := encode(t, admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request,
+	})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, cluster.Path, bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, r)
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(answer.Body.Bytes(), &review); err != nil {
+		t.Fatalf("decode %q: %v", answer.Body, err)
+	}
+	return review.Response
+}

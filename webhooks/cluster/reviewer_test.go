@@ -1,0 +1,61 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/webhooks/cluster"
+)
+
+func TestReviewerAsksTheAPIServer(t *testing.T) {
+	want := authorizationv1.SubjectAccessReviewStatus{EvaluationError: "role not found", Reason: "no"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/apis/authorization.k8s.io/v1/subjectaccessreviews" {
+			t.Errorf("request %s %s", r.Method, r.URL.Path)
+		}
+		var review authorizationv1.SubjectAccessReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		if review.Spec.User != "alice" {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		if diff := cmp.Diff(impersonate("tsap@shalb.com"), review.Spec); diff != "" {
+			t.Errorf("asked (-want +got):\n%s", diff)
+		}
+		review.Status = want
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(review); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+
+	reviewer, err := cluster.NewReviewer(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := reviewer.Review(t.Context(), impersonate("tsap@shalb.com"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if _, err := reviewer.Review(t.Context(), authorizationv1.SubjectAccessReviewSpec{User: "bob"}); err == nil {
+		t.Error("an API server that fails is no answer")
+	}
+}
+
+func TestReviewerNeedsAUsableConfiguration(t *testing.T) {
+	if _, err := cluster.NewReviewer(&rest.Config{Host: "://"}); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,83 @@
+package controllermanager
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	// reasonGlobalCredentials is that of a Deployment with the credentials that are the same for all clusters.
+	reasonGlobalCredentials = "GlobalCredentials" //nolint:gosec // a reason
+	// globalSecret is the Secret that these are in.
+	globalSecret = "cloudsigma-credentials"
+
+	envUsername = "CLOUDSIGMA_USERNAME"
+	envPassword = "CLOUDSIGMA_PASSWORD"
+	envLegacy   = "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"
+)
+
+// globalCredentials finds in a container and in the volumes of its pod what would have it act with the credentials that
+// are the same for all clusters. Other containers are left alone. None can be mended: a Deployment that somebody gave
+// these may need more than the gate knows of. A Secret that is configured for impersonation is not taken for the old one,
+// whatever its name is.
+func globalCredentials(pod corev1.PodSpec, container int, configured string) *finding {
+	isGlobal := func(secret string) bool { return secret == globalSecret && secret != configured }
+	var where []string
+	for _, variable := range pod.Containers[container].Env {
+		ref := secretKey(variable)
+		if isLegacy(variable) || ref != nil && isGlobal(ref.Name) {
+			where = append(where, variable.Name)
+		}
+	}
+	for _, source := range pod.Containers[container].EnvFrom {
+		if source.SecretRef != nil && isGlobal(source.SecretRef.Name) {
+			where = append(where, fmt.Sprintf("envFrom Secret %q", globalSecret))
+		}
+	}
+	for _, volume := range pod.Volumes {
+		if slices.ContainsFunc(secretsOf(volume), isGlobal) {
+			where = append(where, fmt.Sprintf("volume %q with Secret %q", volume.Name, globalSecret))
+		}
+	}
+	if len(where) == 0 {
+		return nil
+	}
+	return &finding{
+		reason: reasonGlobalCredentials, field: "spec.template.spec",
+		message: fmt.Sprintf("it has the global credentials (%s), but impersonation is on, and with them the cloud does not show it "+
+			"the servers of the cluster's user; remove them", strings.Join(where, ", ")),
+	}
+}
+
+// isLegacy is true of a variable of the old mode that is set. The switch is off only where it plainly says so.
+func isLegacy(variable corev1.EnvVar) bool {
+	isSet := variable.Value != "" || variable.ValueFrom != nil
+	switch variable.Name {
+	case envUsername, envPassword:
+		return isSet
+	case envLegacy:
+		on, err := strconv.ParseBool(variable.Value)
+		return isSet && (on || err != nil)
+	}
+	return false
+}
+
+// secretsOf returns the names of the Secrets whose content a volume shows.
+func secretsOf(volume corev1.Volume) []string {
+	var names []string
+	if volume.Secret != nil {
+		names = append(names, volume.Secret.SecretName)
+	}
+	if volume.Projected != nil {
+		for _, source := range volume.Projected.Sources {
+			if source.Secret != nil {
+				names = append(names, source.Secret.Name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,402 @@
+package controllermanager_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/controllermanager"
+)
+
+const (
+	clusterLabel = "cluster.x-k8s.io/cluster-name"
+	subject      = `Deployment "ccm" of namespace "tenant-a": `
+	toldUser     = `"tsap@shalb.com", as whom CloudSigmaCluster "metal" acts`
+)
+
+// config is that of an installation with all defaults.
+func config(modify ...func(*v1alpha1.ControllerManager)) v1alpha1.ControllerManager {
+	c := v1alpha1.ControllerManager{
+		Mode: v1alpha1.Enforce, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cloudsigma-ccm"}},
+		ClusterNameLabel: clusterLabel, Secret: "cloudsigma-impersonation",
+	}
+	for _, m := range modify {
+		m(&c)
+	}
+	return c
+}
+
+func inMode(mode v1alpha1.Mode) func(*v1alpha1.ControllerManager) {
+	return func(c *v1alpha1.ControllerManager) { c.Mode = mode }
+}
+
+// accounts are fake objects: the account of each cluster, by namespace and name.
+type accounts struct {
+	byName map[string]ownership.Account
+	err    error
+	asked  int
+}
+
+var _ controllermanager.Objects = &accounts{}
+
+func (a *accounts) AccountNow(_ context.Context, namespace, clusterName string) (ownership.Account, error) {
+	a.asked++
+	if a.err != nil {
+		return ownership.Account{}, a.err
+	}
+	account, found := a.byName[namespace+"/"+clusterName]
+	if !found {
+		return ownership.Account{}, &clusterapi.AccountError{
+			Reason: clusterapi.ClusterMissing, Message: `there is no CloudSigmaCluster "` + clusterName + `" in namespace "` + namespace + `"`,
+		}
+	}
+	return account, nil
+}
+
+func metal() *accounts { return actingAs("tsap@shalb.com", "next") }
+
+func actingAs(user, region string) *accounts {
+	return &accounts{byName: map[string]ownership.Account{
+		"tenant-a/metal": {Cloud: "cloudsigma", User: user, Region: region},
+		"tenant-b/metal": {Cloud: "cloudsigma", User: "somebody@else.example", Region: "zrh"},
+	}}
+}
+
+// deployment is a controller manager as its makers deliver it, with what is changed by modify.
+func deployment(modify ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "ccm", Namespace: "tenant-a", UID: "4192", ResourceVersion: "7",
+			Labels:      map[string]string{"app": "cloudsigma-ccm", clusterLabel: "metal"},
+			Annotations: map[string]string{"example.com/a~b": "kept"},
+		},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](1),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cloudsigma-ccm"}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "cloudsigma-ccm"}},
+				Spec: corev1.PodSpec{
+					InitContainers: []corev1.Container{{Name: "wait", Image: "busybox", Env: []corev1.EnvVar{
+						{Name: "CLOUDSIGMA_USER_EMAIL", Value: "left@alone.example"},
+					}}},
+					Containers: []corev1.Container{{Name: "ccm", Image: "ccm:1", Args: []string{"--cloud-provider=cloudsigma"}}},
+				},
+			},
+		},
+	}
+	for _, m := range modify {
+		m(d)
+	}
+	return d
+}
+
+func withEnv(env ...corev1.EnvVar) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env = env }
+}
+
+func value(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
+
+func fromSecret(name, secret, key string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key},
+	}}
+}
+
+// identity is the environment that is wanted, with what is said of single variables instead.
+func identity(instead ...corev1.EnvVar) []corev1.EnvVar {
+	env := []corev1.EnvVar{
+		value("CLOUDSIGMA_IMPERSONATION_ENABLED", "true"),
+		fromSecret("CLOUDSIGMA_OAUTH_URL", "cloudsigma-impersonation", "oauth-url"),
+		fromSecret("CLOUDSIGMA_CLIENT_ID", "cloudsigma-impersonation", "client-id"),
+		fromSecret("CLOUDSIGMA_CLIENT_SECRET", "cloudsigma-impersonation", "client-secret"),
+		value("CLOUDSIGMA_USER_EMAIL", "tsap@shalb.com"),
+		value("CLOUDSIGMA_REGION", "next"),
+	}
+	for _, other := range instead {
+		for i := range env {
+			if env[i].Name == other.Name {
+				env[i] = other
+			}
+		}
+	}
+	return env
+}
+
+// request is to make an object or, unless create is true, to change it.
+func request(tb testing.TB, object any, create bool) admission.Request {
+	tb.Helper()
+	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "d1", Operation: admissionv1.Update, Name: "ccm", Namespace: "tenant-a",
+		Object: runtime.RawExtension{Raw: encode(tb, object)},
+	}}
+	if create {
+		r.Operation = admissionv1.Create
+	}
+	return r
+}
+
+func encode(tb testing.TB, object any) []byte {
+	tb.Helper()
+	raw, err := json.Marshal(object)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return raw
+}
+
+// apply patches an object as the API server does.
+func apply(tb testing.TB, object *appsv1.Deployment, answer webhooks.Answer) *appsv1.Deployment {
+	tb.Helper()
+	patch, err := jsonpatch.DecodePatch(encode(tb, answer.Patches))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	raw, err := patch.Apply(encode(tb, object))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	patched := &appsv1.Deployment{}
+	if err := json.Unmarshal(raw, patched); err != nil {
+		tb.Fatal(err)
+	}
+	return patched
+}
+
+// both are the two gates over the same objects.
+func both(c v1alpha1.ControllerManager, objects controllermanager.Objects) map[string]webhooks.Gate {
+	return map[string]webhooks.Gate{
+		"controller-manager-identity":  controllermanager.NewIdentity(c, true, objects),
+		"controller-manager-integrity": controllermanager.NewIntegrity(c, true, objects),
+	}
+}
+
+// said is an answer without what differs between equal ones.
+type said struct {
+	Decision               webhooks.Decision
+	Reason, Message, Field string
+	Causes                 []metav1.StatusCause
+	Events                 []events.Event
+	Patches                int
+}
+
+func saidBy(answer webhooks.Answer) said {
+	return said{
+		answer.Decision, answer.Reason, answer.Message, answer.Field, answer.Causes, answer.Events, len(answer.Patches),
+	}
+}
+
+// told is the one Event about the Deployment.
+func told(eventType, reason, message string) []events.Event {
+	return []events.Event{{
+		Object: corev1.ObjectReference{
+			APIVersion: "apps/v1", Kind: "Deployment", Namespace: "tenant-a", Name: "ccm", UID: "4192", ResourceVersion: "7",
+		},
+		Type: eventType, Reason: reason, Message: message,
+	}}
+}
+
+// refusal is what both gates say of a Deployment that neither can mend.
+func refusal(reason, field, message string, causes ...metav1.StatusCause) said {
+	return said{
+		Reason: reason, Message: subject + message, Field: field, Causes: causes,
+		Events: told(corev1.EventTypeWarning, reason, "Refused: "+subject+message),
+	}
+}
+
+// TestWhatNoGateCanMendIsRefusedByBoth: the first says so before the second is asked.
+func TestWhatNoGateCanMendIsRefusedByBoth(t *testing.T) {
+	const (
+		env      = "spec.template.spec.containers[0].env"
+		labels   = "metadata.labels[cluster.x-k8s.io/cluster-name]"
+		unknown  = "it is not known as which user it has to act: "
+		correct  = ": remove the variable, and it is set to that, or have the cluster corrected"
+		unlooked = " comes from elsewhere (valueFrom), where it cannot be checked; it has to be "
+		fill     = ": remove the variable, and it is set to that"
+		inNext   = `"next", where CloudSigmaCluster "metal" is`
+	)
+	for name, tc := range map[string]struct {
+		config  v1alpha1.ControllerManager
+		objects *accounts
+		object  *appsv1.Deployment
+		want    said
+	}{
+		"the email of another user": {
+			object: deployment(withEnv(identity(value("CLOUDSIGMA_USER_EMAIL", "boss@shalb.com"))...)),
+			want:   refusal("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; it has to be `+toldUser+correct),
+		},
+		"the email of another user, hidden behind the right one": {
+			object: deployment(withEnv(append(identity(), value("CLOUDSIGMA_USER_EMAIL", "boss@shalb.com"))...)),
+			want:   refusal("UserEmailMismatch", env+"[6]", `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; it has to be `+toldUser+correct),
+		},
+		"an email with a blank": {
+			object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", "tsap@shalb.com "))),
+			want:   refusal("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL is "tsap@shalb.com "; it has to be `+toldUser+correct),
+		},
+		"an email that another variable is filled into": {
+			object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", "$(USER)"))),
+			want:   refusal("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL is "$(USER)"; it has to be `+toldUser+correct),
+		},
+		"an email from a Secret": {
+			object: deployment(withEnv(fromSecret("CLOUDSIGMA_USER_EMAIL", "user", "email"))),
+			want:   refusal("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL`+unlooked+toldUser+fill),
+		},
+		"another region": {
+			object: deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"))...)),
+			want:   refusal("RegionMismatch", env+"[5]", `CLOUDSIGMA_REGION is "zrh"; it has to be `+inNext+correct),
+		},
+		"another user and another region, told at once": {
+			object: deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"), value("CLOUDSIGMA_USER_EMAIL", "a@b"))...)),
+			want: refusal("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "a@b"; it has to be `+toldUser+correct+
+				`; CLOUDSIGMA_REGION is "zrh"; it has to be `+inNext+correct,
+				metav1.StatusCause{Type: "RegionMismatch", Field: env + "[5]", Message: `CLOUDSIGMA_REGION is "zrh"; it has to be ` + inNext + correct}),
+		},
+		"no label with the cluster": {
+			object: deployment(withEnv(identity()...), func(d *appsv1.Deployment) { delete(d.Labels, clusterLabel) }),
+			want: refusal("ControllerManagerWithoutCluster", labels, `it has no label "cluster.x-k8s.io/cluster-name", so it is not known as `+
+				`which user it has to act; set the label to the name of its CloudSigmaCluster`),
+		},
+		"a cluster that there is not": {
+			object: deployment(withEnv(identity()...), func(d *appsv1.Deployment) { d.Labels[clusterLabel] = "gone" }),
+			want:   refusal("ClusterMissing", labels, unknown+`there is no CloudSigmaCluster "gone" in namespace "tenant-a"`),
+		},
+		"a cluster without a user": {
+			objects: &accounts{err: &clusterapi.AccountError{Reason: clusterapi.UserMissing, Message: `CloudSigmaCluster "metal": it names no user`}},
+			object:  deployment(withEnv(identity()...)),
+			want:    refusal("UserMissing", labels, unknown+`CloudSigmaCluster "metal": it names no user`),
+		},
+		"a cluster for which one account stands": {
+			objects: actingAs("", "next"), object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", ""))),
+			want: refusal("UserMissing", labels, unknown+`CloudSigmaCluster "metal" names no user`),
+		},
+		"several containers": {
+			object: deployment(sidecar),
+			want: refusal("ContainerAmbiguous", "spec.template.spec.containers", `it has several containers ("ccm", "proxy"), and it is not configured `+
+				`which one is the controller manager; have controllerManager.container of warrantgate's configuration set to its name`),
+		},
+		"no container of the configured name": {
+			config: config(func(c *v1alpha1.ControllerManager) { c.Container = "manager" }), object: deployment(),
+			want: refusal("ContainerMissing", "spec.template.spec.containers", `it has no container "manager", which is the one that warrantgate is `+
+				`configured to give the identity to; name the container so, or have controllerManager.container changed`),
+		},
+		"no containers": {
+			object: deployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers = nil }),
+			want:   refusal("ContainerMissing", "spec.template.spec.containers", "it has no container that could be given the identity"),
+		},
+	} {
+		if tc.config.Mode == "" {
+			tc.config = config()
+		}
+		if tc.objects == nil {
+			tc.objects = metal()
+		}
+		for gateName, gate := range both(tc.config, tc.objects) {
+			t.Run(name+"/"+gateName, func(t *testing.T) {
+				object := deployment(withEnv(identity()...))
+				object.Spec, object.Labels = tc.object.Spec, tc.object.Labels
+				// The second gate is asked about what the first leaves, and names more than one can mend.
+				if gateName == "controller-manager-integrity" && len(object.Spec.Template.Spec.Containers) == 1 {
+					complete(&object.Spec.Template.Spec.Containers[0])
+				}
+				if diff := cmp.Diff(tc.want, saidBy(gate.Review(t.Context(), request(t, object, false)))); diff != "" {
+					t.Errorf("answer (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func sidecar(d *appsv1.Deployment) {
+	d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "proxy", Image: "proxy:1"})
+}
+
+// complete adds to a container what it lacks of the identity, at the end.
+func complete(c *corev1.Container) {
+	has := map[string]bool{}
+	for _, variable := range c.Env {
+		has[variable.Name] = true
+	}
+	for _, variable := range identity() {
+		if !has[variable.Name] {
+			c.Env = append(c.Env, variable)
+		}
+	}
+}
+
+func TestNothingIsJudgedWithoutImpersonation(t *testing.T) {
+	objects := metal()
+	legacy := request(t, deployment(withEnv(value("CLOUDSIGMA_USERNAME", "global"), value("CLOUDSIGMA_PASSWORD", "s3cret"))), true)
+	for _, gate := range []webhooks.Gate{
+		controllermanager.NewIdentity(config(), false, objects), controllermanager.NewIntegrity(config(), false, objects),
+	} {
+		want := said{Decision: webhooks.Allowed, Reason: "ImpersonationOff"}
+		if diff := cmp.Diff(want, saidBy(gate.Review(t.Context(), legacy))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", gate.Name(), diff)
+		}
+	}
+	if objects.asked > 0 {
+		t.Errorf("the cluster was asked for %d times", objects.asked)
+	}
+}
+
+func TestDeletionIsNeverHeldUp(t *testing.T) {
+	objects := &accounts{err: errors.New("the API server is away")}
+	leaving := deployment(func(d *appsv1.Deployment) { d.DeletionTimestamp = ptr.To(metav1.Now()) })
+	for name, gate := range both(config(), objects) {
+		want := said{Decision: webhooks.Allowed, Reason: "BeingDeleted"}
+		if diff := cmp.Diff(want, saidBy(gate.Review(t.Context(), request(t, leaving, false)))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestAClusterThatCannotBeReadIsNoVerdict(t *testing.T) {
+	for name, gate := range both(config(), &accounts{err: errors.New("connection refused by 10.0.0.1")}) {
+		answer := gate.Review(t.Context(), request(t, deployment(withEnv(identity()...)), false))
+		const message = subject + "the cluster of the controller manager cannot be read now; try again"
+		want := said{
+			Decision: webhooks.Undecided, Reason: "ObjectsUnknown", Message: message,
+			Events: told(corev1.EventTypeWarning, "ObjectsUnknown", "Refused: "+message),
+		}
+		if diff := cmp.Diff(want, saidBy(answer)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		wantDetails := []any{"cluster", "metal", "user", "", "region", "", "error", "connection refused by 10.0.0.1"}
+		if diff := cmp.Diff(wantDetails, answer.Details()); diff != "" {
+			t.Errorf("%s: details (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestEventsInModeWarnSayThatNothingWasRefused(t *testing.T) {
+	other := request(t, deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"))...)), false)
+	var texts []string
+	for name, gate := range both(config(inMode(v1alpha1.Warn)), metal()) {
+		answer := gate.Review(t.Context(), other)
+		if answer.Decision != webhooks.Denied || len(answer.Events) != 1 { // webhooks.Handler makes a warning of it
+			t.Fatalf("%s: answer %+v, want a refusal with one Event", name, answer)
+		}
+		texts = append(texts, answer.Events[0].Message)
+	}
+	want := "Admitted with a warning: " + subject + `CLOUDSIGMA_REGION is "zrh"; it has to be "next", where CloudSigmaCluster "metal" is: ` +
+		"remove the variable, and it is set to that, or have the cluster corrected"
+	if diff := cmp.Diff([]string{want, want}, texts); diff != "" { // of one text, so that both fold into one
+		t.Errorf("Events (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,107 @@
+package controllermanager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
+)
+
+// Identity is the mutating gate that gives the container of a controller manager the environment by which it acts as its
+// cluster's user. It changes nothing else.
+//
+// It refuses what it cannot mend: the email of another user, another region, the global credentials. It fails closed,
+// so that while no warrantgate answers no controller manager starts without an identity; those that run go on.
+type Identity struct {
+	gate
+}
+
+// NewIdentity returns the gate. Without impersonation it leaves every Deployment as it is, as the old credentials are what
+// remains then.
+func NewIdentity(config v1alpha1.ControllerManager, impersonation bool, objects Objects) *Identity {
+	return &Identity{gate{config: config, impersonation: impersonation, objects: objects}}
+}
+
+var _ webhooks.Gate = &Identity{}
+
+// Name implements webhooks.Gate.
+func (*Identity) Name() string { return "controller-manager-identity" }
+
+// Review implements webhooks.Gate.
+func (g *Identity) Review(ctx context.Context, request admission.Request) webhooks.Answer {
+	return g.review(ctx, request, func(v verdict) webhooks.Answer {
+		unmendable := slices.DeleteFunc(slices.Clone(v.findings), func(f finding) bool { return f.mend != nil })
+		switch {
+		case len(unmendable) > 0:
+			return g.refuse(v, unmendable)
+		case len(v.findings) > 0:
+			return g.mend(v)
+		}
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityInPlace", Details: v.details}
+	})
+}
+
+// mend gives the Deployment what it lacks. Where somebody had set something else, it says so.
+func (g *Identity) mend(v verdict) webhooks.Answer {
+	var names []string
+	var replaced []finding
+	for _, f := range v.findings {
+		if !slices.Contains(names, f.mend.variable.Name) {
+			names = append(names, f.mend.variable.Name)
+		}
+		if f.mend.replaces {
+			replaced = append(replaced, f)
+		}
+	}
+	container := v.deployment.Spec.Template.Spec.Containers[v.container]
+	message := fmt.Sprintf("container %.100q needs %s to act as user %q in region %q, as CloudSigmaCluster %q does",
+		container.Name, strings.Join(names, ", "), v.account.User, v.account.Region, v.clusterName)
+	if len(replaced) > 0 {
+		message += "; " + joined(replaced)
+	}
+	answer := g.about(v, message)
+	answer.Decision, answer.Reason = webhooks.Allowed, "IdentityGiven"
+	eventType, verb := corev1.EventTypeNormal, "Changed: "
+	if len(replaced) > 0 {
+		// A person has to know, above all of a secret: once it has been sent as a value, replacing it does not unsend it.
+		answer.Decision, answer.Reason, eventType = webhooks.Warned, "IdentityReplaced", corev1.EventTypeWarning
+		if slices.ContainsFunc(replaced, func(f finding) bool { return f.reason == reasonClientSecretByValue }) {
+			answer.Reason = reasonClientSecretByValue
+		}
+	}
+	if g.config.Mode == v1alpha1.Warn {
+		eventType, verb = corev1.EventTypeWarning, "Not changed, because the gate only warns: "
+	}
+	answer.Patches = patches(container.Env, v.findings, v.container)
+	answer.Events = v.deployment.events(eventType, answer.Reason, verb+answer.Message)
+	return answer
+}
+
+// patches replaces variables where they are and adds the others at the end, so that those of others keep their order,
+// which matters where one refers to another.
+func patches(env []corev1.EnvVar, findings []finding, container int) []jsonpatch.JsonPatchOperation {
+	at := fmt.Sprintf("/spec/template/spec/containers/%d/env", container)
+	var operations []jsonpatch.JsonPatchOperation
+	var added []corev1.EnvVar
+	for _, f := range findings {
+		if f.mend.index < 0 {
+			added = append(added, f.mend.variable)
+			continue
+		}
+		operations = append(operations, jsonpatch.NewOperation("replace", fmt.Sprintf("%s/%d", at, f.mend.index), f.mend.variable))
+	}
+	if len(env) == 0 { // there may be no list yet to add to
+		return append(operations, jsonpatch.NewOperation("add", at, added))
+	}
+	for _, variable := range added {
+		operations = append(operations, jsonpatch.NewOperation("add", at+"/-", variable))
+	}
+	return operations
+}

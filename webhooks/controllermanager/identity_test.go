@@ -1,0 +1,363 @@
+package controllermanager_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/controllermanager"
+)
+
+const (
+	allNames = "CLOUDSIGMA_IMPERSONATION_ENABLED, CLOUDSIGMA_OAUTH_URL, CLOUDSIGMA_CLIENT_ID, CLOUDSIGMA_CLIENT_SECRET, " +
+		"CLOUDSIGMA_USER_EMAIL, CLOUDSIGMA_REGION"
+	secretRule = `has to come from the key %s of Secret "cloudsigma-impersonation" (valueFrom.secretKeyRef, not optional)`
+	byValue    = "CLOUDSIGMA_CLIENT_SECRET was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of " +
+		`manifests may keep; it has to come from the key client-secret of Secret "cloudsigma-impersonation" (valueFrom.secretKeyRef, not optional): ` +
+		"have a new client secret made, and put that there"
+)
+
+func needs(names string) string {
+	return subject + `container "ccm" needs ` + names + ` to act as user "tsap@shalb.com" in region "next", as CloudSigmaCluster "metal" does`
+}
+
+func TestIdentity(t *testing.T) {
+	optional := func(variable corev1.EnvVar, is bool) corev1.EnvVar {
+		variable.ValueFrom.SecretKeyRef.Optional = &is
+		return variable
+	}
+	given := func(names string, patches int) said {
+		return said{
+			Decision: webhooks.Allowed, Reason: "IdentityGiven", Message: needs(names), Patches: patches,
+			Events: told(corev1.EventTypeNormal, "IdentityGiven", "Changed: "+needs(names)),
+		}
+	}
+	replaced := func(reason, names, why string) said {
+		return said{
+			Decision: webhooks.Warned, Reason: reason, Message: needs(names) + "; " + why, Patches: 1,
+			Events: told(corev1.EventTypeWarning, reason, "Changed: "+needs(names)+"; "+why),
+		}
+	}
+	inPlace := said{Decision: webhooks.Allowed, Reason: "IdentityInPlace"}
+	const impersonation, secret = "CLOUDSIGMA_IMPERSONATION_ENABLED", "CLOUDSIGMA_CLIENT_SECRET"
+	literalSecret := value(secret, "s3cret")
+	both := fromSecret(secret, "cloudsigma-impersonation", "client-secret")
+	both.Value = "s3cret"
+	nowhere := corev1.EnvVar{Name: "CLOUDSIGMA_REGION", ValueFrom: &corev1.EnvVarSource{}}
+
+	for name, tc := range map[string]struct {
+		env     []corev1.EnvVar
+		mode    v1alpha1.Mode
+		wantEnv []corev1.EnvVar // nil where nothing changes
+		want    said
+	}{
+		"no environment": {
+			wantEnv: identity(), want: given(allNames, 1),
+		},
+		"an environment that is empty": {
+			env: []corev1.EnvVar{}, wantEnv: identity(), want: given(allNames, 1),
+		},
+		"variables of others, which keep their order": {
+			env:     []corev1.EnvVar{value("Z", "1"), value("CLOUDSIGMA_REGION", "next"), value("A", "$(Z)"), value("Z", "2")},
+			wantEnv: append([]corev1.EnvVar{value("Z", "1"), value("CLOUDSIGMA_REGION", "next"), value("A", "$(Z)"), value("Z", "2")}, identity()[:5]...),
+			want: given("CLOUDSIGMA_IMPERSONATION_ENABLED, CLOUDSIGMA_OAUTH_URL, CLOUDSIGMA_CLIENT_ID, CLOUDSIGMA_CLIENT_SECRET, "+
+				"CLOUDSIGMA_USER_EMAIL", 5),
+		},
+		"variables that are empty, which are filled in where they are": {
+			env:     identity(value("CLOUDSIGMA_USER_EMAIL", ""), value("CLOUDSIGMA_OAUTH_URL", "")),
+			wantEnv: identity(), want: given("CLOUDSIGMA_OAUTH_URL, CLOUDSIGMA_USER_EMAIL", 2),
+		},
+		"all is there": {env: identity(), want: inPlace},
+		"all is there in another order": {
+			env: func() []corev1.EnvVar { env := identity(); slices.Reverse(env); return env }(), want: inPlace,
+		},
+		"an email in capitals is that of the same user": {
+			env: identity(value("CLOUDSIGMA_USER_EMAIL", "Tsap@Shalb.COM")), want: inPlace,
+		},
+		"a key that is said not to be optional": {
+			env: identity(optional(fromSecret(secret, "cloudsigma-impersonation", "client-secret"), false)), want: inPlace,
+		},
+		"a client secret by value": {
+			env: identity(literalSecret), wantEnv: identity(), want: replaced("ClientSecretByValue", secret, byValue),
+		},
+		"a client secret by value as well as by reference, as kubectl apply merges them": {
+			env: identity(both), wantEnv: identity(), want: replaced("ClientSecretByValue", secret, byValue),
+		},
+		"impersonation is switched off": {
+			env: identity(value(impersonation, "false")), wantEnv: identity(),
+			want: replaced("IdentityReplaced", impersonation, impersonation+` is something else; it has to be "true"`),
+		},
+		"an URL by value": {
+			env: identity(value("CLOUDSIGMA_OAUTH_URL", "https://evil.example")), wantEnv: identity(),
+			want: replaced("IdentityReplaced", "CLOUDSIGMA_OAUTH_URL", "CLOUDSIGMA_OAUTH_URL is something else; it "+fmt.Sprintf(secretRule, "oauth-url")),
+		},
+		"a client secret out of another Secret": {
+			env: identity(fromSecret(secret, "own", "client-secret")), wantEnv: identity(),
+			want: replaced("IdentityReplaced", secret, secret+` comes from the key "client-secret" of Secret "own"; it `+fmt.Sprintf(secretRule, "client-secret")),
+		},
+		"a client id out of another key": {
+			env: identity(fromSecret("CLOUDSIGMA_CLIENT_ID", "cloudsigma-impersonation", "client-secret")), wantEnv: identity(),
+			want: replaced("IdentityReplaced", "CLOUDSIGMA_CLIENT_ID",
+				`CLOUDSIGMA_CLIENT_ID comes from the key "client-secret" of Secret "cloudsigma-impersonation"; it `+fmt.Sprintf(secretRule, "client-id")),
+		},
+		"a key that may be missing": {
+			env: identity(optional(fromSecret(secret, "cloudsigma-impersonation", "client-secret"), true)), wantEnv: identity(),
+			want: replaced("IdentityReplaced", secret,
+				secret+` comes from the key "client-secret" of Secret "cloudsigma-impersonation"; it `+fmt.Sprintf(secretRule, "client-secret")),
+		},
+		"a variable that is there twice, of which each is put right": {
+			env:     append(identity(value(impersonation, "")), value(impersonation, "")),
+			wantEnv: append(identity(), value(impersonation, "true")),
+			want:    given(impersonation, 2),
+		},
+		"a region from nowhere": {
+			env: identity(nowhere),
+			want: refusal("RegionMismatch", "spec.template.spec.containers[0].env[5]", "CLOUDSIGMA_REGION comes from elsewhere (valueFrom), where it cannot be "+
+				`checked; it has to be "next", where CloudSigmaCluster "metal" is: remove the variable, and it is set to that`),
+		},
+		"the gate only warns": {
+			env: identity()[:5], mode: v1alpha1.Warn, wantEnv: identity(), // webhooks.Handler takes the change out
+			want: said{
+				Decision: webhooks.Allowed, Reason: "IdentityGiven", Message: needs("CLOUDSIGMA_REGION"), Patches: 1,
+				Events: told(corev1.EventTypeWarning, "IdentityGiven", "Not changed, because the gate only warns: "+needs("CLOUDSIGMA_REGION")),
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config()
+			if tc.mode != "" {
+				c.Mode = tc.mode
+			}
+			object := deployment(withEnv(tc.env...))
+			answer := controllermanager.NewIdentity(c, true, metal()).Review(t.Context(), request(t, object, false))
+			if diff := cmp.Diff(tc.want, saidBy(answer)); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+			want := object.DeepCopy()
+			if tc.wantEnv != nil { // nothing else may differ
+				want.Spec.Template.Spec.Containers[0].Env = tc.wantEnv
+			}
+			if diff := cmp.Diff(string(encode(t, want)), string(encode(t, apply(t, object, answer)))); diff != "" {
+				t.Errorf("object (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFieldsThatTheGateDoesNotKnowAreKept: the API server may be newer than warrantgate.
+func TestFieldsThatTheGateDoesNotKnowAreKept(t *testing.T) {
+	const object = `{"apiVersion":"apps/v1","kind":"Deployment","new":{"a":1},"metadata":{"name":"ccm","namespace":"tenant-a","new":[null],` +
+		`"labels":{"cluster.x-k8s.io/cluster-name":"metal"}},"spec":{"template":{"spec":{"containers":[{"name":"ccm","new":1.50,"env":%s}]}}}}`
+	const other = `{"name":"A","new":true}`
+	answer := controllermanager.NewIdentity(config(), true, metal()).Review(t.Context(), request(t, json.RawMessage(fmt.Sprintf(object, "["+other+"]")), false))
+	patch, err := jsonpatch.DecodePatch(encode(t, answer.Patches))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := patch.Apply(fmt.Appendf(nil, object, "["+other+"]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := string(encode(t, identity()))
+	want := fmt.Appendf(nil, object, "["+other+","+ours[1:])
+	if diff := cmp.Diff(decoded(t, want), decoded(t, got)); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
+// decoded is any JSON, with numbers as they are written.
+func decoded(t *testing.T, raw []byte) any {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// TestAWarningComesWithTheChange: to the person who sent a secret by value it is said that replacing it is not enough.
+func TestAWarningComesWithTheChange(t *testing.T) {
+	message := needs("CLOUDSIGMA_CLIENT_SECRET") + "; " + byValue
+	for mode, want := range map[v1alpha1.Mode]struct {
+		warning string
+		patched bool
+	}{
+		v1alpha1.Enforce: {"ClientSecretByValue: " + message, true},
+		v1alpha1.Warn:    {"ClientSecretByValue (mode Warn, nothing was changed or refused): " + message, false},
+	} {
+		r := request(t, deployment(withEnv(identity(value("CLOUDSIGMA_CLIENT_SECRET", "s3cret"))...)), false)
+		body := encode(t, admissionv1.AdmissionReview{
+			TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: &r.AdmissionRequest,
+		})
+		sent := httptest.NewRequestWithContext(t.Context(), "POST", "/", bytes.NewReader(body))
+		sent.Header.Set("Content-Type", "application/json")
+		recorder := &recorder{}
+		written := httptest.NewRecorder()
+		c := config(inMode(mode))
+		webhooks.Handler(controllermanager.NewIdentity(c, true, metal()), c.Mode, recorder).ServeHTTP(written, sent)
+		var review admissionv1.AdmissionReview
+		if err := json.Unmarshal(written.Body.Bytes(), &review); err != nil {
+			t.Fatal(err)
+		}
+		if !review.Response.Allowed || len(review.Response.Patch) > 0 != want.patched {
+			t.Errorf("%s: response %+v", mode, review.Response)
+		}
+		if diff := cmp.Diff([]string{want.warning}, review.Response.Warnings); diff != "" {
+			t.Errorf("%s: warnings (-want +got):\n%s", mode, diff)
+		}
+		if len(recorder.recorded) != 1 {
+			t.Errorf("%s: Events %v, want one", mode, recorder.recorded)
+		}
+	}
+}
+
+// recorder keeps the Events that it gets.
+type recorder struct{ recorded []events.Event }
+
+func (r *recorder) Record(event events.Event) { r.recorded = append(r.recorded, event) }
+
+// TestNoVariableIsFilledIntoTheIdentity: a cluster of this email would have the client secret sent as part of it.
+func TestNoVariableIsFilledIntoTheIdentity(t *testing.T) {
+	objects := actingAs("$(cloudsigma_client_secret)@evil.example", "$(CLOUDSIGMA_CLIENT_SECRET)")
+	object := deployment()
+	identityGate := controllermanager.NewIdentity(config(), true, objects)
+	got := apply(t, object, identityGate.Review(t.Context(), request(t, object, true)))
+	want := deployment(withEnv(identity(
+		value("CLOUDSIGMA_USER_EMAIL", "$$(cloudsigma_client_secret)@evil.example"), value("CLOUDSIGMA_REGION", "$$(CLOUDSIGMA_CLIENT_SECRET)"))...))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+	for name, gate := range both(config(), objects) {
+		if answer := gate.Review(t.Context(), request(t, got, true)); answer.Reason != "IdentityInPlace" {
+			t.Errorf("%s: %s", name, answer.Message)
+		}
+		raw := got.DeepCopy()
+		raw.Spec.Template.Spec.Containers[0].Env[5].Value = "$(CLOUDSIGMA_CLIENT_SECRET)"
+		if answer := gate.Review(t.Context(), request(t, raw, true)); answer.Reason != "RegionMismatch" {
+			t.Errorf("%s: reason %s, want RegionMismatch", name, answer.Reason)
+		}
+	}
+}
+
+// TestEqualNamesInTwoNamespaces: the cluster is that of the Deployment's own namespace.
+func TestEqualNamesInTwoNamespaces(t *testing.T) {
+	object := deployment(func(d *appsv1.Deployment) { d.Namespace = "tenant-b" })
+	got := apply(t, object, controllermanager.NewIdentity(config(), true, metal()).Review(t.Context(), request(t, object, true)))
+	want := object.DeepCopy()
+	want.Spec.Template.Spec.Containers[0].Env = identity(value("CLOUDSIGMA_USER_EMAIL", "somebody@else.example"), value("CLOUDSIGMA_REGION", "zrh"))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("object (-want +got):\n%s", diff)
+	}
+}
+
+// TestIdentityIsIdempotent: over Deployments of all sorts, one pass leaves nothing to do for a second, nothing to refuse
+// for the other gate, and all but the identity as it was.
+func TestIdentityIsIdempotent(t *testing.T) {
+	random := rand.New(rand.NewPCG(2026, 2))
+	c := config(func(c *v1alpha1.ControllerManager) { c.Container = "ccm" })
+	identityGate := controllermanager.NewIdentity(c, true, metal())
+	changed := 0
+	for range 500 {
+		object := generated(random)
+		answer := identityGate.Review(t.Context(), request(t, object, false))
+		if answer.Decision == webhooks.Denied {
+			t.Fatalf("refused: %s\n%s", answer.Message, encode(t, object))
+		}
+		if len(answer.Patches) > 0 {
+			changed++
+		}
+		after := apply(t, object, answer)
+		for name, gate := range both(c, metal()) {
+			if again := gate.Review(t.Context(), request(t, after, false)); again.Reason != "IdentityInPlace" || len(again.Patches) > 0 {
+				t.Fatalf("%s: %+v\n%s", name, again, encode(t, after))
+			}
+		}
+		if want, got := encode(t, foreign(object)), encode(t, foreign(after)); !bytes.Equal(want, got) {
+			t.Fatalf("what is not the identity was\n%s\nand is\n%s", want, got)
+		}
+	}
+	if changed == 0 {
+		t.Error("nothing was ever changed")
+	}
+}
+
+// generated is a Deployment with a container that has some of the identity, right or not, in any order, among others.
+func generated(random *rand.Rand) *appsv1.Deployment {
+	var env []corev1.EnvVar
+	for _, variable := range identity() {
+		candidates := [][]corev1.EnvVar{nil, {variable}, {value(variable.Name, "")}, {variable, value(variable.Name, "")}}
+		if variable.Name != "CLOUDSIGMA_USER_EMAIL" && variable.Name != "CLOUDSIGMA_REGION" {
+			candidates = append(candidates, []corev1.EnvVar{value(variable.Name, "other")}, []corev1.EnvVar{fromSecret(variable.Name, "own", "key"), variable})
+		}
+		env = append(env, candidates[random.IntN(len(candidates))]...)
+	}
+	for i := range random.IntN(4) {
+		env = append(env, value(fmt.Sprintf("OTHER_%d", random.IntN(3)), fmt.Sprint(i)))
+	}
+	random.Shuffle(len(env), func(i, j int) { env[i], env[j] = env[j], env[i] })
+	object := deployment(withEnv(env...))
+	pod := &object.Spec.Template.Spec
+	for i := range random.IntN(3) {
+		at := random.IntN(len(pod.Containers) + 1)
+		pod.Containers = slices.Insert(pod.Containers, at, corev1.Container{
+			Name: fmt.Sprintf("sidecar-%d", i), Env: []corev1.EnvVar{value("CLOUDSIGMA_REGION", "elsewhere")},
+		})
+	}
+	if random.IntN(2) == 0 {
+		object.Spec.Paused, object.Spec.Replicas = true, ptr.To(random.Int32N(5))
+	}
+	return object
+}
+
+// foreign is all of a Deployment but the identity of its container.
+func foreign(object *appsv1.Deployment) *appsv1.Deployment {
+	rest := object.DeepCopy()
+	for i := range rest.Spec.Template.Spec.Containers {
+		c := &rest.Spec.Template.Spec.Containers[i]
+		if c.Name != "ccm" {
+			continue
+		}
+		c.Env = slices.DeleteFunc(c.Env, func(have corev1.EnvVar) bool {
+			return slices.ContainsFunc(identity(), func(ours corev1.EnvVar) bool { return ours.Name == have.Name })
+		})
+	}
+	return rest
+}
+
+func FuzzReview(f *testing.F) {
+	for _, object := range []any{
+		deployment(), deployment(withEnv(identity()...)), deployment(sidecar), deployment(withEnv(value("CLOUDSIGMA_USERNAME", "a"))), nil, []int{},
+	} {
+		f.Add(encode(f, object))
+	}
+	gates := both(config(), metal())
+	f.Fuzz(func(t *testing.T, object []byte) {
+		for name, gate := range gates {
+			answer := gate.Review(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: object},
+			}})
+			if answer.Reason == "" || answer.Message == "" && answer.Decision != webhooks.Allowed {
+				t.Errorf("%s: answer %+v says nothing", name, answer)
+			}
+		}
+	})
+}

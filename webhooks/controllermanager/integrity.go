@@ -1,0 +1,43 @@
+package controllermanager
+
+import (
+	"context"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
+)
+
+// Integrity is the validating gate that refuses a controller manager which, after all others have changed it, would not
+// act as its cluster's user. It fails closed; those that run go on.
+type Integrity struct {
+	gate
+}
+
+// NewIntegrity returns the gate. Without impersonation it leaves every Deployment alone, as Identity does.
+func NewIntegrity(config v1alpha1.ControllerManager, impersonation bool, objects Objects) *Integrity {
+	return &Integrity{gate{config: config, impersonation: impersonation, objects: objects}}
+}
+
+var _ webhooks.Gate = &Integrity{}
+
+// Name implements webhooks.Gate.
+func (*Integrity) Name() string { return "controller-manager-integrity" }
+
+// Review implements webhooks.Gate.
+func (g *Integrity) Review(ctx context.Context, request admission.Request) webhooks.Answer {
+	return g.review(ctx, request, func(v verdict) webhooks.Answer {
+		findings := slices.Clone(v.findings)
+		if g.config.Mode == v1alpha1.Warn {
+			// Identity changes nothing in this mode, and has said what it would have. To warn of it here as well would
+			// announce a refusal that there is not going to be.
+			findings = slices.DeleteFunc(findings, func(f finding) bool { return f.mend != nil })
+		}
+		if len(findings) > 0 {
+			return g.refuse(v, findings)
+		}
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityInPlace", Details: v.details}
+	})
+}

@@ -1,0 +1,75 @@
+package controllermanager_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/controllermanager"
+)
+
+// TestIntegrity is about what Identity would have mended, had not somebody changed it afterwards. The rest is refused by
+// both gates alike.
+func TestIntegrity(t *testing.T) {
+	const env = "spec.template.spec.containers[0].env"
+	for name, tc := range map[string]struct {
+		env  []corev1.EnvVar
+		mode v1alpha1.Mode
+		want said
+	}{
+		"all is there": {env: identity(), want: said{Decision: webhooks.Allowed, Reason: "IdentityInPlace"}},
+		"impersonation is switched off": {
+			env:  identity(value("CLOUDSIGMA_IMPERSONATION_ENABLED", "false")),
+			want: refusal("ImpersonationNotEnabled", env+"[0]", `CLOUDSIGMA_IMPERSONATION_ENABLED is something else; it has to be "true"`),
+		},
+		"no email": {
+			env: append(identity()[:4], identity()[5]),
+			want: refusal("UserEmailMismatch", env, `CLOUDSIGMA_USER_EMAIL is missing; it has to be `+
+				toldUser),
+		},
+		"an email that is empty": {
+			env: identity(value("CLOUDSIGMA_USER_EMAIL", "")),
+			want: refusal("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is empty; it has to be `+
+				toldUser),
+		},
+		"a client secret by value": {
+			env: identity(value("CLOUDSIGMA_CLIENT_SECRET", "s3cret")), want: refusal("ClientSecretByValue", env+"[3]", byValue),
+		},
+		"a client id out of another Secret": {
+			env: identity(fromSecret("CLOUDSIGMA_CLIENT_ID", "own", "client-id")),
+			want: refusal("SecretReferenceMismatch", env+"[2]", `CLOUDSIGMA_CLIENT_ID comes from the key "client-id" of Secret "own"; it `+
+				fmt.Sprintf(secretRule, "client-id")),
+		},
+		"an email that is missing and a region that is not the cluster's, told at once": {
+			env: append(identity(value("CLOUDSIGMA_REGION", "zrh"))[:4], value("CLOUDSIGMA_REGION", "zrh")),
+			want: refusal("UserEmailMismatch", env, `CLOUDSIGMA_USER_EMAIL is missing; it has to be `+toldUser+
+				`; CLOUDSIGMA_REGION is "zrh"; it has to be "next", where CloudSigmaCluster "metal" is: remove the variable, and it is set to that, `+
+				"or have the cluster corrected",
+				metav1.StatusCause{Type: "RegionMismatch", Field: env + "[4]", Message: `CLOUDSIGMA_REGION is "zrh"; it has to be "next", where ` +
+					`CloudSigmaCluster "metal" is: remove the variable, and it is set to that, or have the cluster corrected`}),
+		},
+		"what Identity would have mended, had it not only warned": {
+			env: identity()[:2], mode: v1alpha1.Warn, want: said{Decision: webhooks.Allowed, Reason: "IdentityInPlace"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config()
+			if tc.mode != "" {
+				c.Mode = tc.mode
+			}
+			answer := controllermanager.NewIntegrity(c, true, metal()).Review(t.Context(), request(t, deployment(withEnv(tc.env...)), false))
+			if diff := cmp.Diff(tc.want, saidBy(answer)); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+			wantDetails := []any{"cluster", "metal", "user", "tsap@shalb.com", "region", "next"}
+			if diff := cmp.Diff(wantDetails, answer.Details()); diff != "" {
+				t.Errorf("details (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

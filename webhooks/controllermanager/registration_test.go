@@ -1,0 +1,268 @@
+package controllermanager_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	celplugin "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	objectpredicate "k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/object"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/utils/ptr"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/controllermanager"
+)
+
+// pinned is what must not change about a webhook without somebody meaning it.
+type pinned struct {
+	URL           string
+	Rules         []admissionregistrationv1.RuleWithOperations
+	MatchPolicy   admissionregistrationv1.MatchPolicyType
+	FailurePolicy admissionregistrationv1.FailurePolicyType
+	SideEffects   admissionregistrationv1.SideEffectClass
+	Timeout       int32
+	Selector      *metav1.LabelSelector
+	Conditions    []string
+}
+
+// registered returns the webhooks as an API server gets them.
+func registered(t *testing.T, config v1alpha1.ControllerManager) (
+	mutating []admissionregistrationv1.MutatingWebhook, validating []admissionregistrationv1.ValidatingWebhook,
+) {
+	t.Helper()
+	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(controllermanager.Hooks(config)) {
+		switch o := object.(type) {
+		case *admissionregistrationv1.MutatingWebhookConfiguration:
+			mutating = o.Webhooks
+		case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			validating = o.Webhooks
+		}
+	}
+	return mutating, validating
+}
+
+func TestWebhooksArePinned(t *testing.T) {
+	for mode, wantPolicy := range map[v1alpha1.Mode]admissionregistrationv1.FailurePolicyType{
+		v1alpha1.Enforce: admissionregistrationv1.Fail,
+		v1alpha1.Warn:    admissionregistrationv1.Ignore, // what only warns must not refuse anything by being away
+	} {
+		want := map[string]pinned{}
+		for _, what := range []string{"identity", "integrity"} {
+			want["controller-manager-"+what+".warrantgate.dev"] = pinned{
+				URL: "https://warrantgate.example.com:9443/controllermanager/" + what,
+				Rules: []admissionregistrationv1.RuleWithOperations{{
+					Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
+					Rule: admissionregistrationv1.Rule{
+						APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"},
+						Scope: ptr.To(admissionregistrationv1.NamespacedScope),
+					},
+				}},
+				MatchPolicy: "Equivalent", FailurePolicy: wantPolicy, SideEffects: "NoneOnDryRun", Timeout: 3,
+				Selector:   &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cloudsigma-ccm"}},
+				Conditions: []string{"not-being-deleted", "changes-pods-or-labels"},
+			}
+		}
+		got := map[string]pinned{}
+		pin := func(accessor webhook.WebhookAccessor, client admissionregistrationv1.WebhookClientConfig,
+			side *admissionregistrationv1.SideEffectClass, selector *metav1.LabelSelector, conditions []admissionregistrationv1.MatchCondition,
+		) {
+			var names []string
+			for _, condition := range conditions {
+				names = append(names, condition.Name)
+			}
+			got[accessor.GetName()] = pinned{
+				*client.URL, accessor.GetRules(), *accessor.GetMatchPolicy(), *accessor.GetFailurePolicy(), *side,
+				*accessor.GetTimeoutSeconds(), selector, names,
+			}
+		}
+		mutating, validating := registered(t, config(inMode(mode)))
+		for i, w := range mutating {
+			pin(webhook.NewMutatingWebhookAccessor("", "", &mutating[i]), w.ClientConfig, w.SideEffects, w.ObjectSelector, w.MatchConditions)
+		}
+		for i, w := range validating {
+			pin(webhook.NewValidatingWebhookAccessor("", "", &validating[i]), w.ClientConfig, w.SideEffects, w.ObjectSelector, w.MatchConditions)
+		}
+		if len(mutating) != 1 || len(validating) != 1 {
+			t.Errorf("%d mutating and %d validating webhooks, want one of each", len(mutating), len(validating))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: webhooks (-want +got):\n%s", mode, diff)
+		}
+	}
+}
+
+func TestGatesThatAreOffAreNotRegistered(t *testing.T) {
+	mutating, validating := controllermanager.Hooks(config(inMode(v1alpha1.Off)))
+	if len(mutating)+len(validating) > 0 {
+		t.Errorf("%v %v are registered", mutating, validating)
+	}
+}
+
+// TestWhichRequestsAreAskedAbout decides with the API server's own code: rules, selector and conditions.
+func TestWhichRequestsAreAskedAbout(t *testing.T) {
+	now := metav1.Now()
+	image := func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "ccm:2" }
+	labels := func(labels map[string]string) func(*appsv1.Deployment) {
+		return func(d *appsv1.Deployment) { d.Labels = labels }
+	}
+	leaving := func(d *appsv1.Deployment) { d.DeletionTimestamp, d.Finalizers = &now, []string{"example.com/f"} }
+
+	for name, tc := range map[string]struct {
+		old, new    *appsv1.Deployment
+		operation   admission.Operation
+		subresource string
+		want        bool
+	}{
+		"a controller manager is made":                    {new: deployment(), operation: admission.Create, want: true},
+		"a Deployment of somebody else is made":           {new: deployment(labels(map[string]string{"app": "web"})), operation: admission.Create},
+		"a Deployment without labels is made":             {new: deployment(labels(nil)), operation: admission.Create},
+		"another image":                                   {old: deployment(), new: deployment(image), want: true},
+		"a restart":                                       {old: deployment(), new: deployment(restart), want: true},
+		"the environment is taken away":                   {old: deployment(withEnv(identity()...)), new: deployment(), want: true},
+		"another cluster":                                 {old: deployment(), new: deployment(labels(map[string]string{"app": "cloudsigma-ccm", clusterLabel: "x"})), want: true},
+		"the labels are taken away":                       {old: deployment(), new: deployment(labels(nil)), want: true},
+		"the labels are emptied":                          {old: deployment(), new: deployment(labels(map[string]string{})), want: true},
+		"the labels come":                                 {old: deployment(labels(nil)), new: deployment(), want: true},
+		"the same again, with or without the identity":    {old: deployment(), new: deployment()},
+		"another number of replicas":                      {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](3) })},
+		"another annotation":                              {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Annotations["a"] = "b" })},
+		"a rollout is paused":                             {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Spec.Paused = true })},
+		"a finalizer is added":                            {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/f"} })},
+		"a finalizer is removed from one on its way out":  {old: deployment(leaving), new: deployment(leaving, func(d *appsv1.Deployment) { d.Finalizers = nil })},
+		"another image for one on its way out":            {old: deployment(leaving), new: deployment(leaving, image)},
+		"status":                                          {old: deployment(), new: deployment(image), subresource: "status"},
+		"scale":                                           {old: deployment(), new: deployment(image), subresource: "scale"},
+		"a deletion":                                      {old: deployment(), operation: admission.Delete},
+		"all of an environment of a thousand others same": {old: crowded(1000), new: crowded(1000)},
+		"one of an environment of a thousand others":      {old: crowded(1000), new: crowded(999), want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.operation == "" {
+				tc.operation = admission.Update
+			}
+			want := map[string]bool{"controller-manager-identity": tc.want, "controller-manager-integrity": tc.want}
+			if diff := cmp.Diff(want, asked(t, attributes(typed(tc.new), typed(tc.old), tc.operation, tc.subresource))); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOddMetadataIsNoError: a condition that fails would refuse the request.
+func TestOddMetadataIsNoError(t *testing.T) {
+	object := func(labels, deletion any) runtime.Object {
+		metadata := map[string]any{"name": "ccm", "namespace": "tenant-a"}
+		for key, value := range map[string]any{"labels": labels, "deletionTimestamp": deletion} {
+			if value != missing {
+				metadata[key] = value
+			}
+		}
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": map[string]any{"template": map[string]any{}},
+		}}
+	}
+	withoutSpec := func() runtime.Object {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "ccm"}}}
+	}
+	some := map[string]any{"a": "b"}
+	for name, tc := range map[string]struct {
+		old, new runtime.Object
+		want     bool
+	}{
+		"no labels and null":       {object(missing, missing), object(nil, missing), false},
+		"null and empty labels":    {object(nil, nil), object(map[string]any{}, missing), false},
+		"empty labels and none":    {object(map[string]any{}, missing), object(missing, nil), false},
+		"no labels and some":       {object(missing, missing), object(some, missing), true},
+		"some labels and null":     {object(some, missing), object(nil, missing), true},
+		"no spec on either side":   {withoutSpec(), withoutSpec(), false},
+		"a spec that appears":      {withoutSpec(), object(missing, missing), true},
+		"a time that is no time":   {object(some, missing), object(missing, "soon"), false},
+		"a deletion that is a map": {object(some, missing), object(missing, map[string]any{}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, accessor := range accessors(t) {
+				if got := conditionsMatch(t, accessor, attributes(tc.new, tc.old, admission.Update, "")); got != tc.want {
+					t.Errorf("%s: asked = %t, want %t", accessor.GetName(), got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// missing stands for a field that is not there.
+const missing = "missing"
+
+func restart(d *appsv1.Deployment) {
+	d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-02-04T12:03:29Z"}
+}
+
+func crowded(variables int) *appsv1.Deployment {
+	var env []corev1.EnvVar
+	for i := range variables {
+		env = append(env, value(fmt.Sprintf("OTHER_%d", i), strings.Repeat("x", 100)))
+	}
+	return deployment(withEnv(env...))
+}
+
+// typed returns nothing for no Deployment, which is not the same as a nil one.
+func typed(d *appsv1.Deployment) runtime.Object {
+	if d == nil {
+		return nil
+	}
+	return d
+}
+
+func attributes(object, old runtime.Object, operation admission.Operation, subresource string) *admission.VersionedAttributes {
+	kind := appsv1.SchemeGroupVersion.WithKind("Deployment")
+	record := admission.NewAttributesRecord(object, old, kind, "tenant-a", "ccm", appsv1.SchemeGroupVersion.WithResource("deployments"),
+		subresource, operation, nil, false, &user.DefaultInfo{Name: "alice"})
+	return &admission.VersionedAttributes{Attributes: record, VersionedObject: object, VersionedOldObject: old, VersionedKind: kind}
+}
+
+func accessors(t *testing.T) []webhook.WebhookAccessor {
+	t.Helper()
+	mutating, validating := registered(t, config())
+	return []webhook.WebhookAccessor{
+		webhook.NewMutatingWebhookAccessor("", "warrantgate", &mutating[0]),
+		webhook.NewValidatingWebhookAccessor("", "warrantgate", &validating[0]),
+	}
+}
+
+// asked tells which gates the API server would call.
+func asked(t *testing.T, attributes *admission.VersionedAttributes) map[string]bool {
+	t.Helper()
+	called := map[string]bool{}
+	for _, accessor := range accessors(t) {
+		rule := rules.Matcher{Rule: accessor.GetRules()[0], Attr: attributes}
+		selected, err := (&objectpredicate.Matcher{}).MatchObjectSelector(accessor, attributes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(accessor.GetName(), ".warrantgate.dev")
+		called[name] = rule.Matches() && selected && conditionsMatch(t, accessor, attributes)
+	}
+	return called
+}
+
+func conditionsMatch(t *testing.T, accessor webhook.WebhookAccessor, attributes *admission.VersionedAttributes) bool {
+	t.Helper()
+	compiler := celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	result := accessor.GetCompiledMatcher(compiler).Match(t.Context(), attributes, nil, nil)
+	if result.Error != nil {
+		t.Errorf("%s: %v", accessor.GetName(), result.Error)
+	}
+	return result.Matches
+}

@@ -1,0 +1,132 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+)
+
+// Types of further status causes of a refusal.
+const (
+	causeOwnInstance  = metav1.CauseType("OwnInstance")
+	causeCloudRequest = metav1.CauseType("CloudRequest")
+)
+
+// finding is what the gate found out about a change.
+type finding struct {
+	decision webhooks.Decision
+	reason   string
+	// message is for the person who sent the request. lasting is the same without what is different each time, such as
+	// the id of a request, so that Events about it fold into one.
+	message, lasting string
+	causes           []metav1.StatusCause
+	// aboutProviderID is true where it is about the provider ID even if the instance ID changes as well.
+	aboutProviderID bool
+	// details are key-value pairs for the operator's log.
+	details []any
+}
+
+func deniedf(reason, format string, args ...any) finding {
+	message := fmt.Sprintf(format, args...)
+	return finding{decision: webhooks.Denied, reason: reason, message: message, lasting: message}
+}
+
+func undecided(reason, message string, err error) finding {
+	return finding{
+		decision: webhooks.Undecided, reason: reason, message: message, lasting: message, details: []any{"error", err.Error()},
+	}
+}
+
+// noAccount says why it is not known as whom the machine's provider acts.
+func noAccount(err error) finding {
+	var refused *clusterapi.AccountError
+	if errors.As(err, &refused) {
+		return deniedf(string(refused.Reason), "it is not known as which user its provider acts: %v", refused)
+	}
+	return undecided("ObjectsUnknown", "the cluster of the machine cannot be read now; try again", err)
+}
+
+// conflict says that another machine names the instance, and which only to those who may know: names of another
+// namespace are another tenant's.
+func conflict(c change, id string, holder clusterapi.Machine) finding {
+	who := "a machine of another namespace"
+	if holder.Namespace == c.machine.Namespace {
+		who = fmt.Sprintf("%s %q", holder.Kind.Kind, holder.Name)
+	}
+	f := deniedf(ownership.ReasonConflict, "%s names this instance already, and an instance can be that of one machine only; "+
+		"clear the field of the machine that it is not of", who)
+	f.details = []any{"instance", id, "holder", holder.String()}
+	return f
+}
+
+// verdict says what the cloud's answer means.
+func verdict(c change, id string, account ownership.Account, answer ownership.Answer) finding {
+	details := []any{
+		"instance", id, "verdict", answer.Verdict, "cloud", account.Cloud, "region", account.Region,
+		"user", account.User, "cloudRequestID", answer.RequestID, "cloudResponse", answer.Response,
+	}
+	if answer.Verdict == ownership.Owned {
+		return finding{decision: webhooks.Allowed, reason: "Owned", details: details}
+	}
+	what, reason := "there is no such instance in region %q", ownership.ReasonNotFound
+	if answer.Verdict == ownership.Foreign {
+		what, reason = "this instance of region %q exists, but is not one", ownership.ReasonNotOwned
+	}
+	who := fmt.Sprintf("of user %q", account.User)
+	if answer.UserID != "" {
+		who += " (" + answer.UserID + ")"
+	}
+	lasting := fmt.Sprintf(what+" %s, as whom cluster %q acts", account.Region, who, c.machine.ClusterName())
+	own, causes := candidates(answer.Candidates)
+	advice := "; " + own + "clear the field, so that the provider adopts an instance of the user or makes one"
+	cloud := fmt.Sprintf("; the cloud answered %s", answer.Response)
+	if answer.RequestID != "" {
+		cloud += fmt.Sprintf(", request id %s", answer.RequestID)
+		causes = append(causes, metav1.StatusCause{Type: causeCloudRequest, Message: answer.RequestID})
+	}
+	return finding{
+		decision: webhooks.Denied, reason: reason, causes: causes, details: details,
+		message: lasting + cloud + advice, lasting: lasting + advice,
+	}
+}
+
+// candidates names the user's own instances that the machine may have meant.
+func candidates(instances []ownership.Instance) (text string, causes []metav1.StatusCause) {
+	if len(instances) == 0 {
+		return "", nil
+	}
+	names := make([]string, 0, len(instances))
+	for _, instance := range instances {
+		names = append(names, fmt.Sprintf("%s (%q)", instance.ID, clip(instance.Name)))
+		causes = append(causes, metav1.StatusCause{Type: causeOwnInstance, Message: instance.ID})
+	}
+	return "the user's own instance for this machine is " + strings.Join(names, " or ") + ": name that, or ", causes
+}
+
+// unknownOwner says that the cloud or the identity provider gave no verdict, and which of both.
+func unknownOwner(c change, account ownership.Account, err error) finding {
+	var unknown *ownership.UnknownError
+	if !errors.As(err, &unknown) {
+		unknown = &ownership.UnknownError{Cause: ownership.CauseCloud, Err: err}
+	}
+	lasting := fmt.Sprintf("it cannot be told now whether the instance belongs to user %q, as whom cluster %q acts: %s",
+		account.User, c.machine.ClusterName(), unknown.Cause.Explain())
+	message := lasting
+	if unknown.RequestID != "" {
+		message += "; request id " + unknown.RequestID
+	}
+	return finding{
+		decision: webhooks.Undecided, reason: ownership.ReasonUnknown, message: message, lasting: lasting,
+		causes: []metav1.StatusCause{{Type: metav1.CauseType(unknown.Cause), Message: unknown.Cause.Explain()}},
+		details: []any{
+			"cause", unknown.Cause, "cloud", account.Cloud, "region", account.Region, "user", account.User,
+			"cloudRequestID", unknown.RequestID, "error", unknown.Error(),
+		},
+	}
+}

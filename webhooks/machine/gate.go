@@ -1,0 +1,208 @@
+// Package machine holds the gate on the machine objects of Cluster API providers: the instance that one names has to
+// belong to the user whom its provider acts as.
+//
+// The decisions are those of package ownership. This package decodes, asks, and answers in the terms of admission.
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+)
+
+// Path is where the gate is served.
+const Path = "/machine/ownership"
+
+// Owners decides whose an instance is.
+type Owners interface {
+	// Decide answers a claim before ctx ends. The error is an *ownership.UnknownError.
+	Decide(ctx context.Context, claim ownership.Claim) (ownership.Answer, error)
+	// Preview is Decide without remembering the answer.
+	Preview(ctx context.Context, claim ownership.Claim) (ownership.Answer, error)
+}
+
+// Objects tells what else the API server holds.
+type Objects interface {
+	// Account returns as whom the provider of a cluster acts, as it was last seen, AccountNow as it is now. The error is a
+	// *clusterapi.AccountError where the objects do not say.
+	Account(ctx context.Context, namespace, clusterName string) (ownership.Account, error)
+	AccountNow(ctx context.Context, namespace, clusterName string) (ownership.Account, error)
+	// Holder returns a machine other than the given one that names the instance, nil if there is none.
+	Holder(ctx context.Context, id string, other clusterapi.Machine) (*clusterapi.Machine, error)
+}
+
+// Gate is the validating gate. It fails closed: what cannot be judged is refused, unless the configuration admits it
+// with a warning.
+type Gate struct {
+	kinds   []clusterapi.Kind
+	objects Objects
+	owners  Owners
+	unknown v1alpha1.UnknownPolicy
+	mode    v1alpha1.Mode
+}
+
+// New returns the gate on machines of the kinds.
+func New(config v1alpha1.Machine, kinds []clusterapi.Kind, objects Objects, owners Owners) *Gate {
+	return &Gate{kinds: kinds, objects: objects, owners: owners, unknown: config.Unknown, mode: config.Mode}
+}
+
+var _ webhooks.Gate = &Gate{}
+
+// Name implements webhooks.Gate.
+func (*Gate) Name() string { return "machine-ownership" }
+
+// Review implements webhooks.Gate.
+func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.Answer {
+	kind, known := g.kindOf(request)
+	if !known {
+		return webhooks.Answer{Decision: webhooks.Denied, Reason: "UnknownKind", Message: fmt.Sprintf(
+			"%s of group %q is no kind of machines that is configured", request.Resource.Resource, request.Resource.Group)}
+	}
+	if request.Operation == admissionv1.Delete { // no rule asks about it; whoever wrote another is not to be held up
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingClaimed"}
+	}
+	machine, old, err := read(kind, request)
+	if err != nil {
+		return webhooks.Answer{Decision: webhooks.Denied, Reason: "Undecodable", Message: err.Error()}
+	}
+	c := newChange(machine, old, request.Operation != admissionv1.Create)
+	if !c.claims() {
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingClaimed"}
+	}
+	return g.conclude(c, g.judge(ctx, c, request.DryRun != nil && *request.DryRun))
+}
+
+// judge finds the first reason why not, cheapest first.
+func (g *Gate) judge(ctx context.Context, c change, dryRun bool) finding {
+	id, refused := c.id()
+	if refused != nil {
+		return *refused
+	}
+	if c.machine.ClusterName() == "" {
+		return deniedf(ownership.ReasonWithoutCluster,
+			"it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts; set the label first")
+	}
+	account, err := g.objects.Account(ctx, c.machine.Namespace, c.machine.ClusterName())
+	if err != nil { // what was seen says no user; what there is now may
+		account, err = g.objects.AccountNow(ctx, c.machine.Namespace, c.machine.ClusterName())
+	}
+	if err != nil {
+		return noAccount(err)
+	}
+	holder, err := g.objects.Holder(ctx, id, c.machine)
+	if err != nil {
+		return undecided("ObjectsUnknown", "it cannot be told now whether another machine names the instance; try again", err)
+	}
+	if holder != nil {
+		return conflict(c, id, *holder)
+	}
+	f := g.ask(ctx, c, id, account, dryRun)
+	if f.decision != webhooks.Denied {
+		return f
+	}
+	// A refusal is not to rest on a cluster that has changed since it was seen.
+	now, err := g.objects.AccountNow(ctx, c.machine.Namespace, c.machine.ClusterName())
+	switch {
+	case err != nil:
+		return noAccount(err)
+	case now != account:
+		return g.ask(ctx, c, id, now, dryRun)
+	}
+	return f
+}
+
+func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.Account, dryRun bool) finding {
+	decide := g.owners.Decide
+	if dryRun {
+		decide = g.owners.Preview
+	}
+	claim := ownership.Claim{Account: account, ID: id, Name: c.machine.Name}
+	if c.exists { // nothing can have been made for a machine before it exists, and each attempt to create it has another UID
+		claim.MachineUID = string(c.machine.UID)
+	}
+	answer, err := decide(ctx, claim)
+	var region *ownership.RegionError
+	switch {
+	case errors.As(err, &region):
+		return deniedf("RegionNotAllowed", "spec.region of CloudSigmaCluster %q: %v", c.machine.ClusterName(), region)
+	case err != nil:
+		return unknownOwner(c, account, err)
+	}
+	return verdict(c, id, account, answer)
+}
+
+func (g *Gate) kindOf(request admission.Request) (clusterapi.Kind, bool) {
+	for _, kind := range g.kinds {
+		if kind.Group == request.Resource.Group && kind.MachineKind.Resource == request.Resource.Resource {
+			return kind, true
+		}
+	}
+	return clusterapi.Kind{}, false
+}
+
+// read returns the machine as it is going to be and as it was.
+func read(kind clusterapi.Kind, request admission.Request) (machine, old clusterapi.Machine, err error) {
+	if machine, err = decode(kind, request.Object.Raw); err != nil {
+		return machine, old, fmt.Errorf("decode the %s: %w", kind.Kind, err)
+	}
+	if machine.Namespace == "" { // an object need not repeat the namespace that it is sent to
+		machine.Namespace = request.Namespace
+	}
+	if machine.Name == "" {
+		machine.Name = request.Name
+	}
+	if request.Operation == admissionv1.Create {
+		return machine, old, nil
+	}
+	if old, err = decode(kind, request.OldObject.Raw); err != nil {
+		// What was wrong before the request must not keep it from being put right.
+		return machine, clusterapi.Machine{Kind: kind}, nil //nolint:nilerr // judged as if it had named nothing
+	}
+	return machine, old, nil
+}
+
+func decode(kind clusterapi.Kind, raw []byte) (clusterapi.Machine, error) {
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(raw, &object.Object); err != nil {
+		return clusterapi.Machine{}, err
+	}
+	return kind.Read(object)
+}
+
+// conclude makes an answer of a finding: in the words of the request, and with its Event.
+func (g *Gate) conclude(c change, f finding) webhooks.Answer {
+	subject, path := c.subject(f)
+	answer := webhooks.Answer{
+		Decision: f.decision, Reason: f.reason, Message: subject + ": " + f.message, Field: path, Causes: f.causes,
+		Details: func() []any { return append([]any{"cluster", c.machine.ClusterName()}, f.details...) },
+	}
+	if f.decision == webhooks.Allowed {
+		return answer
+	}
+	verb := "Refused"
+	if f.decision == webhooks.Undecided && g.unknown == v1alpha1.Admit {
+		answer.Decision = webhooks.Warned
+	}
+	if g.mode == v1alpha1.Warn || answer.Decision == webhooks.Warned {
+		verb = "Admitted with a warning"
+	}
+	if object, found := c.eventObject(); found {
+		answer.Events = []events.Event{{
+			Object: object, Type: corev1.EventTypeWarning, Reason: f.reason,
+			Message: fmt.Sprintf("%s: %s: %s", verb, subject, f.lasting),
+		}}
+	}
+	return answer
+}
