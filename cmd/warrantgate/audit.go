@@ -81,7 +81,7 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool
 	if err := errors.Join(printAudited(out, o.output, result.Findings), err); err != nil {
 		return false, err
 	}
-	_, err = fmt.Fprintf(notes, "%d machines of %d accounts, %d requests to the cloud, %d findings\n",
+	_, err = fmt.Fprintf(notes, "machines: %d, accounts: %d, requests to the cloud: %d, findings: %d\n",
 		result.Machines, result.Accounts, result.Requests, len(result.Findings))
 	return len(result.Findings) > 0, err
 }

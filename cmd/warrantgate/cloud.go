@@ -127,6 +127,9 @@ func (f cloudFlags) access(config v1alpha1.CloudSigma, kubernetes *rest.Config, 
 		}
 		options.Tokens = tokens
 	case legacy:
+		if _, err := legacyCredentials(); err != nil { // the environment does not change, so it would never work
+			return cloudAccess{}, err
+		}
 		log.Info("CloudSigma is asked with legacy credentials: one account for all, whose password can do everything that the account can; " +
 			"use impersonation instead")
 		options.Legacy = legacyCredentials
@@ -173,6 +176,8 @@ func (f cloudFlags) credentials(kubernetes *rest.Config) (func(context.Context) 
 
 // credentialsFromSecret reads the Secret each time, as it is seldom: when a token is needed that is not there.
 func credentialsFromSecret(kubernetes *rest.Config, namespace, name string) (func(context.Context) (impersonation.Credentials, error), error) {
+	kubernetes = rest.CopyConfig(kubernetes)
+	kubernetes.QPS = -1 // else users without a token would wait for each other, at 5 a second; requests at the same time are one
 	core, err := corev1client.NewForConfig(kubernetes)
 	if err != nil {
 		return nil, fmt.Errorf("client for secrets: %w", err)

@@ -31,6 +31,7 @@ type demo struct {
 	warrantgate *kcptest.Warrantgate // once it runs
 	// account is a service account in home, person an ordinary user with the same rights there.
 	account, person *rest.Config
+	machines        machines
 }
 
 // setUp starts kcp and makes one workspace with a service account and a person in it.
@@ -78,6 +79,7 @@ func (d *demo) cleanUp() error {
 	if d.kcp != nil {
 		err = errors.Join(err, d.kcp.Stop())
 	}
+	err = errors.Join(err, d.machines.cleanUp())
 	if err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}

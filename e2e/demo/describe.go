@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,9 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/describe"
 
 	"warrantgate.dev/e2e/kcptest"
@@ -33,15 +34,7 @@ func describeWorkspace(ctx context.Context, d *demo) error {
 		return fmt.Errorf("wait for the Event %s: %w", eventReason, err)
 	}
 
-	describer, ok := describe.GenericDescriberFor(&meta.RESTMapping{
-		Resource:         tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"),
-		GroupVersionKind: tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
-		Scope:            meta.RESTScopeRoot,
-	}, d.person)
-	if !ok {
-		return errors.New("no describer for workspaces")
-	}
-	text, err := describer.Describe("", after, describe.DescriberSettings{ShowEvents: true})
+	text, err := describeObject(d.person, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "workspaces", "", after)
 	if err != nil {
 		return err
 	}
@@ -51,4 +44,17 @@ func describeWorkspace(ctx context.Context, d *demo) error {
 	say("%s looks at the workspace of the service account (long lines are folded):", personName)
 	quote("$ kubectl describe workspace " + after + "\n" + text)
 	return nil
+}
+
+// describeObject is what "kubectl describe" prints of an object to whoever config is.
+func describeObject(config *rest.Config, kind schema.GroupVersionKind, resource, namespace, name string) (string, error) {
+	mapping := &meta.RESTMapping{Resource: kind.GroupVersion().WithResource(resource), GroupVersionKind: kind, Scope: meta.RESTScopeRoot}
+	if namespace != "" {
+		mapping.Scope = meta.RESTScopeNamespace
+	}
+	describer, ok := describe.GenericDescriberFor(mapping, config)
+	if !ok {
+		return "", fmt.Errorf("no describer for %s", resource)
+	}
+	return describer.Describe(namespace, name, describe.DescriberSettings{ShowEvents: true})
 }

@@ -35,7 +35,7 @@ func forge(ctx context.Context, d *demo) error {
 	say("%s may change her workspace %q, and tries to have kcp act as an administrator for it:", personName, ofPerson)
 	quote("PATCH " + kcptest.OwnerAnnotation + ": " + forgedOwner)
 	err = c.Patch(ctx, ws.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-	if err := refused(err, kcptest.OwnerAnnotation); err != nil {
+	if err := refused(err, `"`+personName+`"`, kcptest.OwnerAnnotation); err != nil {
 		return err
 	}
 	now, err := kcptest.GetWorkspace(ctx, d.person, ofPerson)
@@ -50,7 +50,7 @@ func forge(ctx context.Context, d *demo) error {
 	say("She creates a workspace and claims at once that another made it:")
 	quote("CREATE workspace " + name + " with " + kcptest.CreatedByAnnotation + ": " + claim)
 	_, err = kcptest.CreateWorkspace(ctx, d.person, name, kcptest.WithAnnotation(kcptest.CreatedByAnnotation, claim))
-	if err := refused(err, kcptest.CreatedByAnnotation); err != nil {
+	if err := refused(err, `"`+personName+`"`, kcptest.CreatedByAnnotation); err != nil {
 		return err
 	}
 	if _, err := kcptest.GetWorkspace(ctx, d.person, name); !apierrors.IsNotFound(err) {
@@ -59,12 +59,12 @@ func forge(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// refused shows a refusal, as kubectl would, if it is one that names who tried to change what.
-func refused(err error, annotation string) error {
+// refused shows a refusal, as kubectl would, if it is one that says what it has to.
+func refused(err error, parts ...string) error {
 	if !apierrors.IsForbidden(err) {
-		return fmt.Errorf("a forgery was not refused as forbidden: %w", err)
+		return fmt.Errorf("it was not refused as forbidden: %w", err)
 	}
-	for _, part := range []string{`"` + personName + `"`, annotation} {
+	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
 			return fmt.Errorf("the refusal does not name %s: %w", part, err)
 		}

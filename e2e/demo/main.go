@@ -1,4 +1,4 @@
-// Command demo shows what warrantgate does, on a kcp of its own. "make demo" builds what it needs and runs it.
+// Command demo shows what warrantgate does, on a kcp and a kube-apiserver of its own. "make demo" builds what it needs and runs it.
 //
 // Each step does what it says with real objects and checks that it came out so. If one did not, the program names the
 // step and ends with 1. It leaves nothing behind, also when it is interrupted.
@@ -8,10 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // patience is far more than the demo takes, so that it ends on a slow machine too, and always ends.
@@ -28,9 +32,17 @@ var steps = []struct {
 	{"Nobody can forge an owner", forge},
 	{"What `kubectl describe workspace` tells", describeWorkspace},
 	{"A workspace that hung from before is healed", heal},
+	{"Machines: warrantgate for Cluster API on CloudSigma", startMachines},
+	{"A machine cannot name a server of somebody else", refuseStale},
+	{"What `kubectl describe` tells of the machine", describeMachine},
+	{"Nobody can have a cluster act as a user whom they may not impersonate", refuseAuthor},
+	{"The audit finds what was left behind", audit},
 }
 
 func main() {
+	// Libraries speak only to those who look into their logs; what matters to the demo comes as an error.
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	logf.SetLogger(logr.Discard())
 	// A closed terminal or pipe ends the demo like Ctrl-C, and in order.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	err := run(ctx)

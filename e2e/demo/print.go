@@ -53,8 +53,11 @@ func (d *demo) showCommand(args []string) {
 	d.show(line)
 }
 
-// shorten leaves the long name of the temporary directory out.
+// shorten leaves the long names of the temporary directories out.
 func (d *demo) shorten(text string) string {
+	if d.machines.api != nil {
+		text = strings.ReplaceAll(text, d.machines.api.Dir(), "$API")
+	}
 	return strings.ReplaceAll(text, d.kcp.Dir(), "$DIR")
 }
 
