@@ -72,9 +72,13 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1alpha1.Enforce,
 			want: answered(refused("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again")),
 		},
-		"no verdict is none": {
+		"no verdict says more about it than that time is up": {
 			answer: webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "m"}, mode: v1alpha1.Enforce,
-			want: answered(refused("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again")),
+			want: answered(refused("error", 503, "ServiceUnavailable", "CloudSilent", "m")),
+		},
+		"a gate that lets pass what it cannot judge still does": {
+			answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "m"}, mode: v1alpha1.Enforce,
+			want: answered(admitted("warned", "CloudSilent"), withWarning("CloudSilent: m")),
 		},
 		"Warn refuses nothing here either": {
 			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1alpha1.Warn,

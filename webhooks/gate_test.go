@@ -63,6 +63,14 @@ func withWarning(warning string) func(*admissionv1.AdmissionResponse) {
 	return func(r *admissionv1.AdmissionResponse) { r.Warnings = []string{warning} }
 }
 
+// withCauses adds to a refusal the field of its cause, and further causes.
+func withCauses(field string, causes ...metav1.StatusCause) func(*admissionv1.AdmissionResponse) {
+	return func(r *admissionv1.AdmissionResponse) {
+		r.Result.Details.Causes[0].Field = field
+		r.Result.Details.Causes = append(r.Result.Details.Causes, causes...)
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	event := events.Event{
 		Cluster: "root", Object: corev1.ObjectReference{Kind: "Workspace", Name: "team-a", UID: "6a1b"},
@@ -75,6 +83,7 @@ func TestAnswers(t *testing.T) {
 		Decision: webhooks.Allowed, Reason: "Rewritten", Message: "owner is bob", Patches: patches, Events: []events.Event{event},
 	}
 	undecided := webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "the cloud does not answer; try again"}
+	causes := []metav1.StatusCause{{Type: "OwnInstance", Message: "63dd"}, {Type: "CloudRequest", Message: "r1"}}
 	harmless := webhooks.Answer{Decision: webhooks.Allowed, Reason: "Unchanged"}
 	panics := func(context.Context, admission.Request) webhooks.Answer { panic("a mistake with a secret") }
 
@@ -140,6 +149,43 @@ func TestAnswers(t *testing.T) {
 			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
 			wantMetric: "denied/OwnerChangeRefused",
+		},
+		"a refusal names its field, and further causes": {
+			mode: v1alpha1.Enforce, review: review(),
+			answer: webhooks.Answer{Reason: "InstanceNotOwned", Message: "not yours", Field: "status.instanceID", Causes: causes},
+			want:   answered(refused("denied", 403, "Forbidden", "InstanceNotOwned", "not yours"), withCauses("status.instanceID", causes...)),
+
+			wantCommitted: 1,
+			wantMetric:    "denied/InstanceNotOwned",
+		},
+		"no verdict names its field, and further causes": {
+			mode: v1alpha1.Enforce, review: review(),
+			answer: webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "try again", Field: "spec.providerID", Causes: causes},
+			want:   answered(refused("error", 503, "ServiceUnavailable", "CloudSilent", "try again"), withCauses("spec.providerID", causes...)),
+
+			wantCommitted: 1,
+			wantMetric:    "error/CloudSilent",
+		},
+		"a gate that lets pass what it cannot judge says so": {
+			mode: v1alpha1.Enforce, review: review(),
+			answer: webhooks.Answer{
+				Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged", Field: "status.instanceID", Causes: causes, Events: []events.Event{event},
+			},
+			want:       answered(admitted("warned", "CloudSilent"), withWarning("CloudSilent: not judged")),
+			wantEvents: []events.Event{event}, wantCommitted: 1,
+			wantMetric: "warned/CloudSilent",
+		},
+		"a gate that lets pass what it cannot judge, in the mode Warn": {
+			mode: v1alpha1.Warn, review: review(), answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged"},
+			want: answered(admitted("warned", "CloudSilent"),
+				withWarning("CloudSilent (mode Warn, nothing was changed or refused): not judged")),
+			wantMetric: "warned/CloudSilent",
+		},
+		"a gate that lets pass what it cannot judge, on a dry run": {
+			mode: v1alpha1.Enforce, review: review(withDryRun(true)),
+			answer:     webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged", Events: []events.Event{event}},
+			want:       answered(admitted("warned", "CloudSilent"), withWarning("CloudSilent: not judged")),
+			wantMetric: "warned/CloudSilent",
 		},
 		"Warn does not change, but tells": {
 			mode: v1alpha1.Warn, answer: rewrite, review: review(),

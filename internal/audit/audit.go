@@ -60,7 +60,7 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 			return result, ctx.Err()
 		case err != nil:
 			result.Findings = append(result.Findings, unknown(t.account, t.clusters[0], "", err))
-			failed = errors.Join(failed, fmt.Errorf("instances of user %q in region %q: %w", t.account.User, t.account.Region, err))
+			failed = errors.Join(failed, fmt.Errorf("instances of %s in region %q: %w", t.account.Owner(), t.account.Region, err))
 		default:
 			instances[t] = found
 		}
@@ -68,10 +68,10 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 	// The machines last, because what was made in the meantime has come to be named by now.
 	machines := slices.Collect(a.Objects.Machines())
 	result.Machines = len(machines)
-	all := index(machines)
+	all := index(machines, accounts)
 	for i := range machines {
 		machine := &machines[i]
-		lookup := accounts[types.NamespacedName{Namespace: machine.Namespace, Name: machine.ClusterName()}]
+		lookup := accounts[clusterOf(*machine)]
 		if lookup.tenancy != nil {
 			lookup.tenancy.machines = append(lookup.tenancy.machines, *machine)
 		}
@@ -173,12 +173,12 @@ func unknown(account ownership.Account, object corev1.ObjectReference, instance 
 	case errors.As(err, &cause):
 		why = cause.Cause.Explain()
 	}
-	what := "the instances of user %q in region %q could not be listed: %s"
+	what := "the instances of %s in region %q could not be listed: %s"
 	if instance != "" {
-		what = "it could not be told whether its instance belongs to user %q in region %q: %s"
+		what = "it could not be told whether its instance belongs to %s in region %q: %s"
 	}
 	return Finding{
 		Reason: ownership.ReasonUnknown, Object: object, Instance: instance, Account: account,
-		Message: fmt.Sprintf(what, account.User, account.Region, why),
+		Message: fmt.Sprintf(what, account.Owner(), account.Region, why),
 	}
 }

@@ -182,6 +182,18 @@ func TestPass(t *testing.T) {
 					"for a machine that is not here; delete it if nothing else uses it",
 			},
 		},
+		"an instance that an earlier identity made for a machine that is another user's now": {
+			machines: []clusterapi.Machine{machine("worker", idOther, ofCluster("other"))},
+			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
+			hidden:   map[string]ownership.Verdict{idOther: ownership.Owned}, instances: []ownership.Instance{own},
+			want: []string{
+				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idOwn + ` ("worker") of user "tsap@example.com" in region "next" was made ` +
+					"for a machine whose cluster acts as another user; delete it if nothing else uses it",
+			},
+		},
+		"an instance that was made for a machine of which it is not known whose it is": {
+			machines: []clusterapi.Machine{machine("worker", "", ofCluster("gone"))}, instances: []ownership.Instance{own},
+		},
 		"two machines that name one instance, of which one is of another user": {
 			machines: []clusterapi.Machine{machine("worker", idOwn), machine("copy", "", withProviderID(idOwn), ofCluster("other"))},
 			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},

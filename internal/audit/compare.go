@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/ownership"
@@ -18,7 +19,7 @@ import (
 const (
 	// ReasonDuplicate: an instance was made for a machine that names another one.
 	ReasonDuplicate = "InstanceDuplicate"
-	// ReasonOrphaned: an instance was made for a machine that does not exist here.
+	// ReasonOrphaned: an instance was made for a machine that does not exist here, or not as one of its user.
 	ReasonOrphaned = "InstanceOrphaned"
 )
 
@@ -101,11 +102,11 @@ func made(machine clusterapi.Machine, byName, byUID map[string][]ownership.Insta
 }
 
 func notOwned(account ownership.Account, machine clusterapi.Machine, id string, verdict ownership.Verdict, made []ownership.Instance) Finding {
-	reason, what := ownership.ReasonNotFound, "there is no instance %s of user %q in region %q, as whom cluster %q acts"
+	reason, what := ownership.ReasonNotFound, "there is no instance %s of %s in region %q, as whom cluster %q acts"
 	if verdict == ownership.Foreign {
-		reason, what = ownership.ReasonNotOwned, "instance %s exists, but is not one of user %q in region %q, as whom cluster %q acts"
+		reason, what = ownership.ReasonNotOwned, "instance %s exists, but is not one of %s in region %q, as whom cluster %q acts"
 	}
-	message := fmt.Sprintf(what, id, account.User, account.Region, machine.ClusterName())
+	message := fmt.Sprintf(what, id, account.Owner(), account.Region, machine.ClusterName())
 	if len(made) > 0 {
 		names := make([]string, 0, len(made))
 		for _, instance := range made {
@@ -122,23 +123,30 @@ func notOwned(account ownership.Account, machine clusterapi.Machine, id string, 
 func duplicate(account ownership.Account, machine clusterapi.Machine, instance ownership.Instance) Finding {
 	return Finding{
 		Reason: ReasonDuplicate, Object: machine.Reference(), Instance: instance.ID, Account: account,
-		Message: fmt.Sprintf("instance %s (%q) of user %q in region %q was made for this machine, which names %s; delete the one that is not needed",
-			instance.ID, instance.Name, account.User, account.Region, strings.Join(machine.IDs(), " and ")),
+		Message: fmt.Sprintf("instance %s (%q) of %s in region %q was made for this machine, which names %s; delete the one that is not needed",
+			instance.ID, instance.Name, account.Owner(), account.Region, strings.Join(machine.IDs(), " and ")),
 	}
 }
 
-// orphans are the instances that were made for machines, of which none is here. Instances that nobody made for a machine
-// are none of ours.
+// orphans are the instances that were made for machines, of which none is here that could name them: a machine that has
+// come to be another user's cannot. Instances that nobody made for a machine are none of ours.
 func orphans(t tenancy, instances []ownership.Instance, all named, explained map[string]bool) []Finding {
 	var findings []Finding
 	for _, instance := range instances {
-		if instance.MachineUID == "" || explained[instance.ID] || len(all.byID[instance.ID]) > 0 || all.uids[instance.MachineUID] {
+		if instance.MachineUID == "" || explained[instance.ID] || len(all.byID[instance.ID]) > 0 {
 			continue
+		}
+		why := "that is not here"
+		if account, exists := all.accounts[instance.MachineUID]; exists {
+			if account == nil || *account == t.account {
+				continue
+			}
+			why = "whose cluster acts as another user"
 		}
 		findings = append(findings, Finding{
 			Reason: ReasonOrphaned, Object: t.clusters[0], Instance: instance.ID, Account: t.account,
-			Message: fmt.Sprintf("instance %s (%q) of user %q in region %q was made for a machine that is not here; delete it if nothing else uses it",
-				instance.ID, instance.Name, t.account.User, t.account.Region),
+			Message: fmt.Sprintf("instance %s (%q) of %s in region %q was made for a machine %s; delete it if nothing else uses it",
+				instance.ID, instance.Name, t.account.Owner(), t.account.Region, why),
 		})
 	}
 	return findings
@@ -148,13 +156,22 @@ func orphans(t tenancy, instances []ownership.Instance, all named, explained map
 type named struct {
 	// byID are the machines that name an instance.
 	byID map[string][]clusterapi.Machine
-	uids map[string]bool
+	// accounts are those that the machines' clusters use, by the UID of the machine; nil where that is not known.
+	accounts map[string]*ownership.Account
 }
 
-func index(machines []clusterapi.Machine) named {
-	all := named{byID: map[string][]clusterapi.Machine{}, uids: map[string]bool{}}
+// clusterOf is the cluster that a machine says it is of.
+func clusterOf(machine clusterapi.Machine) types.NamespacedName {
+	return types.NamespacedName{Namespace: machine.Namespace, Name: machine.ClusterName()}
+}
+
+func index(machines []clusterapi.Machine, clusters map[types.NamespacedName]lookup) named {
+	all := named{byID: map[string][]clusterapi.Machine{}, accounts: map[string]*ownership.Account{}}
 	for _, machine := range machines {
-		all.uids[string(machine.UID)] = true
+		all.accounts[string(machine.UID)] = nil
+		if t := clusters[clusterOf(machine)].tenancy; t != nil {
+			all.accounts[string(machine.UID)] = &t.account
+		}
 		for _, id := range machine.IDs() {
 			all.byID[id] = append(all.byID[id], machine)
 		}

@@ -8,6 +8,7 @@ package events
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -81,8 +82,17 @@ func NewRecorder(writer Writer) *Recorder {
 	return &Recorder{
 		writer:     writer,
 		queue:      make(chan *Event, queueLength),
-		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{SpamKeyFunc: allowance}),
 	}
+}
+
+// allowance is what shares an allowance of writes: one reason on one object. By client-go's own rule all reasons would share
+// that of the object, so that a hot loop for one reason used up what another needs to be told.
+func allowance(event *corev1.Event) string {
+	object := event.InvolvedObject
+	return strings.Join([]string{
+		event.Source.Host, object.APIVersion, object.Kind, object.Namespace, object.Name, string(object.UID), event.Type, event.Reason,
+	}, "/")
 }
 
 // Record takes an event and returns at once. Until the permission to write Events has been found, there is nobody to

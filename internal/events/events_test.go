@@ -316,6 +316,18 @@ func TestRepeatsFold(t *testing.T) {
 			},
 			wantCounts: map[string]float64{"written": 25, "suppressed": 975},
 		},
+		"1,000 of one reason do not keep another from being told": {
+			event: func(i int) events.Event {
+				if i < 1000 {
+					return workspaceEvent()
+				}
+				return workspaceEvent(withMessage("The owner is an administrator"), func(e *events.Event) { e.Reason = "PrivilegedOwner" })
+			},
+			times:       1001,
+			every:       time.Microsecond,
+			wantObjects: []string{"1dz6n4ubraua7pul: The owner is an administrator x1", "1dz6n4ubraua7pul: The owner is now bob x25"},
+			wantCounts:  map[string]float64{"written": 26, "suppressed": 975},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

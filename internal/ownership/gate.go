@@ -109,7 +109,7 @@ func (g *Gate) ask(ctx context.Context, claim Claim, remember bool) (Answer, err
 		return Answer{}, &UnknownError{Cause: CauseCloud, Err: fmt.Errorf("no access to the cloud %q is configured", claim.Cloud)}
 	}
 	flight := g.inFlight.DoChan(fmt.Sprintf("%q", claim), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(withPatience(ctx)), lookupTimeout)
 		defer cancel()
 		if answer, found := g.answers.GetIfPresent(claim); found { // an earlier flight has landed since decide looked
 			return answer, nil
@@ -158,7 +158,10 @@ func (c *limitedCloud) ask(ctx context.Context, claim Claim) (_ Answer, err erro
 // asUnknown makes an error of any kind one that says why there is no verdict.
 func asUnknown(err error) *UnknownError {
 	var unknown *UnknownError
+	var region *RegionError
 	switch {
+	case errors.As(err, &region):
+		return &UnknownError{Cause: CauseRegion, Err: err}
 	case errors.As(err, &unknown):
 		return unknown
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -16,10 +16,27 @@ import (
 type Account struct {
 	// Cloud is the word for the cloud, such as "cloudsigma".
 	Cloud string
-	// User is the user that the machine's provider acts as, in the cloud's own terms: an email at CloudSigma.
+	// User is the user that the machine's provider acts as, in the cloud's own terms: an email at CloudSigma. It is "" for
+	// the one account of credentials that all clusters share.
 	User string
 	// Region is the place of the cloud that the instance is in.
 	Region string
+}
+
+// Owner names the user as a person would.
+func (a Account) Owner() string {
+	if a.User == "" {
+		return "the one account that all clusters share"
+	}
+	return fmt.Sprintf("user %q", a.User)
+}
+
+// Who names the user for people. Where no user is named, there is one account for all.
+func (a Account) Who() string {
+	if a.User == "" {
+		return "the account that all clusters without a user share"
+	}
+	return fmt.Sprintf("user %q", a.User)
 }
 
 // Claim is what a machine object says: this instance is mine.
@@ -85,6 +102,8 @@ const (
 	CauseCredentials Cause = "CredentialsRefused"
 	// CauseBusy: too many questions are waiting already.
 	CauseBusy Cause = "TooManyQuestions"
+	// CauseRegion: the region may not be asked; see RegionError.
+	CauseRegion Cause = "RegionNotAllowed"
 )
 
 // Explain says for people what a cause means and what to do.
@@ -100,6 +119,8 @@ func (c Cause) Explain() string {
 		return "the identity provider does not let warrantgate act for this user; have it allowed there, or correct the user of the cluster"
 	case CauseCredentials:
 		return "warrantgate's own credentials are refused; whoever runs it has to renew them"
+	case CauseRegion:
+		return "the region may not be asked; correct the cluster, or have the region allowed in the configuration"
 	case CauseBusy:
 		return "too many questions to the cloud are waiting; try again"
 	case CauseCloud:

@@ -78,7 +78,7 @@ func verdict(c change, id string, account ownership.Account, answer ownership.An
 	if answer.Verdict == ownership.Foreign {
 		what, reason = "this instance of region %q exists, but is not one", ownership.ReasonNotOwned
 	}
-	who := fmt.Sprintf("of user %q", account.User)
+	who := "of " + account.Owner()
 	if answer.UserID != "" {
 		who += " (" + answer.UserID + ")"
 	}
@@ -115,8 +115,8 @@ func unknownOwner(c change, account ownership.Account, err error) finding {
 	if !errors.As(err, &unknown) {
 		unknown = &ownership.UnknownError{Cause: ownership.CauseCloud, Err: err}
 	}
-	lasting := fmt.Sprintf("it cannot be told now whether the instance belongs to user %q, as whom cluster %q acts: %s",
-		account.User, c.machine.ClusterName(), unknown.Cause.Explain())
+	lasting := fmt.Sprintf("it cannot be told now whether the instance belongs to %s, as whom cluster %q acts: %s",
+		account.Owner(), c.machine.ClusterName(), unknown.Cause.Explain())
 	message := lasting
 	if unknown.RequestID != "" {
 		message += "; request id " + unknown.RequestID

@@ -9,6 +9,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/maypok86/otter/v2"
 	"github.com/sony/gobreaker/v2"
+
+	"warrantgate.dev/internal/ownership"
 )
 
 const (
@@ -129,6 +131,9 @@ func withPatience(ctx context.Context) context.Context {
 		until = time.Now().Add(workTimeout)
 	}
 	if outer, ok := ctx.Value(patienceKey{}).(time.Time); ok && outer.Before(until) {
+		until = outer
+	}
+	if outer, ok := ownership.Patience(ctx); ok && outer.Before(until) { // a caller who shares ctx with others
 		until = outer
 	}
 	return context.WithValue(ctx, patienceKey{}, until)

@@ -1,0 +1,280 @@
+package clusterapi_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/ownership"
+)
+
+// secret is one that names a user.
+func secret(namespace, name, email string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"userEmail": []byte(email)},
+	}
+}
+
+// account is that of a user in the region of cluster.
+func account(user string) ownership.Account {
+	return ownership.Account{Cloud: "cloudsigma", User: user, Region: "next"}
+}
+
+// TestAccount asks for each account three times: before the cluster is seen, by what has been seen of it, and by what is
+// now. All have to say the same.
+func TestAccount(t *testing.T) {
+	userRef := func(fields ...string) func(map[string]any) {
+		ref := map[string]any{}
+		for field := range slices.Chunk(fields, 2) {
+			ref[field[0]] = field[1]
+		}
+		return with("spec.userRef", ref)
+	}
+	bobs := secret(namespace, "bob", "bob@example.com")
+
+	for name, tc := range map[string]struct {
+		cluster *unstructured.Unstructured // nil: there is none
+		secret  *corev1.Secret
+		shared  bool
+		want    ownership.Account
+		wantErr *clusterapi.AccountError
+	}{
+		"the cluster names a user": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com")), want: account("tsap@example.com"),
+		},
+		"emails are compared without regard to case and blanks": {
+			cluster: cluster(with("spec.userEmail", " Tsap@Example.COM\n"), with("spec.region", " next ")), want: account("tsap@example.com"),
+		},
+		"a Secret names a user": {
+			cluster: cluster(userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
+		},
+		"a Secret names a user, with blanks and capitals": {
+			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob", " Bob@example.com\n"), want: account("bob@example.com"),
+		},
+		"a Secret of another namespace names a user": {
+			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob", "bob@example.com"),
+			want: account("bob@example.com"),
+		},
+		"the cluster's own user wins over the Secret": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com"), userRef("name", "bob")), secret: bobs, want: account("tsap@example.com"),
+		},
+		"a user of blanks is none, and the Secret's counts": {
+			cluster: cluster(with("spec.userEmail", "  "), userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
+		},
+		"a null user is none": {
+			cluster: cluster(with("spec.userEmail", nil), userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
+		},
+		"one account for all who name no user": {cluster: cluster(), shared: true, want: account("")},
+		"one account for all does not stand for a user that is named": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com")), shared: true, want: account("tsap@example.com"),
+		},
+		"one account for all does not stand for a Secret that is missing": {
+			cluster: cluster(userRef("name", "bob")), shared: true,
+			wantErr: &clusterapi.AccountError{Reason: "UserSecretMissing",
+				Message: `CloudSigmaCluster "metal": spec.userRef: there is no Secret "bob" in namespace "team-a"`},
+		},
+		"no cluster": {wantErr: &clusterapi.AccountError{
+			Reason: "ClusterMissing", Message: `there is no CloudSigmaCluster "metal" in namespace "team-a"`,
+		}},
+		"no user": {cluster: cluster(), wantErr: &clusterapi.AccountError{
+			Reason: "UserMissing", Message: `CloudSigmaCluster "metal": it names no user: neither spec.userEmail nor spec.userRef is set`,
+		}},
+		"a reference without a name": {cluster: cluster(userRef("namespace", "team-b")), wantErr: &clusterapi.AccountError{
+			Reason: "UserMissing", Message: `CloudSigmaCluster "metal": it names no user: neither spec.userEmail nor spec.userRef is set`,
+		}},
+		"no Secret": {cluster: cluster(userRef("name", "bob")), wantErr: &clusterapi.AccountError{
+			Reason: "UserSecretMissing", Message: `CloudSigmaCluster "metal": spec.userRef: there is no Secret "bob" in namespace "team-a"`,
+		}},
+		"the Secret is in another namespace": {
+			cluster: cluster(userRef("name", "bob")), secret: secret("team-b", "bob", "bob@example.com"),
+			wantErr: &clusterapi.AccountError{
+				Reason: "UserSecretMissing", Message: `CloudSigmaCluster "metal": spec.userRef: there is no Secret "bob" in namespace "team-a"`,
+			},
+		},
+		"the Secret is empty": {
+			cluster: cluster(userRef("name", "bob")), secret: &corev1.Secret{ObjectMeta: bobs.ObjectMeta},
+			wantErr: &clusterapi.AccountError{
+				Reason: "UserMissing", Message: `CloudSigmaCluster "metal": spec.userRef: Secret "bob" in namespace "team-a" has nothing under the key userEmail`,
+			},
+		},
+		"the Secret holds blanks": {
+			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob", " \n"),
+			wantErr: &clusterapi.AccountError{
+				Reason: "UserMissing", Message: `CloudSigmaCluster "metal": spec.userRef: Secret "bob" in namespace "team-a" has nothing under the key userEmail`,
+			},
+		},
+		"no region": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", nil)),
+			wantErr: &clusterapi.AccountError{Reason: "RegionMissing", Message: `CloudSigmaCluster "metal" names no region: spec.region is empty`},
+		},
+		"a region of blanks": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", " ")),
+			wantErr: &clusterapi.AccountError{Reason: "RegionMissing", Message: `CloudSigmaCluster "metal" names no region: spec.region is empty`},
+		},
+		"a region that is a number": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", int64(1))),
+			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "metal": spec.region is int64 where a string belongs`},
+		},
+		"a user that is a list": {
+			cluster: cluster(with("spec.userEmail", []any{"tsap@example.com"})),
+			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "metal": spec.userEmail is []interface {} where a string belongs`},
+		},
+		"a reference that is a text": {
+			cluster: cluster(with("spec.userRef", "bob")),
+			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable",
+				Message: `CloudSigmaCluster "metal": spec.userRef.name cannot be read: the field above it is no object`},
+		},
+		"two fields of the wrong type, of which always the same is told": {
+			cluster: cluster(with("spec.userRef", map[string]any{"name": int64(1), "namespace": int64(2)})),
+			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable",
+				Message: `CloudSigmaCluster "metal": spec.userRef.name is int64 where a string belongs`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var objects []runtime.Object
+				if tc.cluster != nil {
+					objects = append(objects, tc.cluster)
+				}
+				if tc.secret != nil {
+					objects = append(objects, tc.secret)
+				}
+				server := newServer(t, tc.shared, objects...)
+				check := func(when string, got ownership.Account, err error) {
+					t.Helper()
+					if diff := cmp.Diff(tc.want, got); diff != "" {
+						t.Errorf("%s: account (-want +got):\n%s", when, diff)
+					}
+					refused, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
+					if diff := cmp.Diff(tc.wantErr, refused); diff != "" {
+						t.Errorf("%s: error %v (-want +got):\n%s", when, err, diff)
+					}
+				}
+				got, err := server.objects.Account(t.Context(), namespace, "metal")
+				check("before it is seen", got, err)
+				defer server.start(t.Context(), t)()
+				server.machines.ClearActions()
+				got, err = server.objects.Account(t.Context(), namespace, "metal")
+				check("as it was seen", got, err)
+				if tc.cluster != nil && len(server.machines.Actions()) > 0 {
+					t.Errorf("requests for a cluster that was seen: %v", server.machines.Actions())
+				}
+				got, err = server.objects.AccountNow(t.Context(), namespace, "metal")
+				check("now", got, err)
+			})
+		})
+	}
+}
+
+func TestWhatCannotBeReadIsNobodysMistake(t *testing.T) {
+	refuse := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("etcd is away") }
+	for name, tc := range map[string]struct {
+		breakIt func(server *fakeServer)
+		want    string
+	}{
+		"the cluster": {
+			breakIt: func(server *fakeServer) { server.machines.PrependReactor("get", "cloudsigmaclusters", refuse) },
+			want:    `read CloudSigmaCluster "metal": etcd is away`,
+		},
+		"the Secret": {
+			breakIt: func(server *fakeServer) { server.core.PrependReactor("get", "secrets", refuse) },
+			want:    `CloudSigmaCluster "metal": read the Secret of spec.userRef: etcd is away`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newServer(t, true, cluster(with("spec.userRef", map[string]any{"name": "bob"})), secret(namespace, "bob", "bob@example.com"))
+			tc.breakIt(server)
+			got, err := server.objects.Account(t.Context(), namespace, "metal")
+			if message := text(err); message != tc.want {
+				t.Errorf("error = %q, want %q", message, tc.want)
+			}
+			var refused *clusterapi.AccountError
+			if errors.As(err, &refused) {
+				t.Errorf("the error is an AccountError, which would blame the objects: %v", refused)
+			}
+			if diff := cmp.Diff(ownership.Account{}, got); diff != "" {
+				t.Errorf("account (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A cluster is gone by as it was seen, and AccountNow is for those to whom that matters.
+func TestAClusterThatHasChangedSinceItWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, false, cluster(with("spec.userEmail", "tsap@example.com")))
+		server.machines.PrependReactor("get", "cloudsigmaclusters", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, cluster(with("spec.userEmail", "bob@example.com")), nil
+		})
+		defer server.start(t.Context(), t)()
+		seen, err := server.objects.Account(t.Context(), namespace, "metal")
+		if diff := cmp.Diff(account("tsap@example.com"), seen); err != nil || diff != "" {
+			t.Errorf("Account() error %v (-want +got):\n%s", err, diff)
+		}
+		now, err := server.objects.AccountNow(t.Context(), namespace, "metal")
+		if diff := cmp.Diff(account("bob@example.com"), now); err != nil || diff != "" {
+			t.Errorf("AccountNow() error %v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+func TestReadUserRef(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cluster *unstructured.Unstructured
+		want    clusterapi.UserRef
+	}{
+		"nothing is said": {cluster: cluster(), want: clusterapi.UserRef{SecretNamespace: namespace}},
+		"all is said": {
+			cluster: cluster(with("spec.userEmail", " Tsap@example.com "), with("spec.userRef", map[string]any{"name": " bob", "namespace": "team-b "})),
+			want:    clusterapi.UserRef{Email: "Tsap@example.com", SecretNamespace: "team-b", SecretName: "bob"},
+		},
+		"the namespace is empty": {
+			cluster: cluster(with("spec.userRef", map[string]any{"name": "bob", "namespace": ""})),
+			want:    clusterapi.UserRef{SecretNamespace: namespace, SecretName: "bob"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := clusterapi.ReadUserRef(tc.cluster)
+			if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+				t.Errorf("ReadUserRef() error %v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestWhoseUserASecretIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ref := func(fields map[string]any) func(map[string]any) { return with("spec.userRef", fields) }
+		named := func(name string, modify ...func(map[string]any)) *unstructured.Unstructured {
+			return cluster(append(modify, with("metadata.name", name))...)
+		}
+		server := newServer(t, false,
+			named("second", ref(map[string]any{"name": "bob"})),
+			named("first", ref(map[string]any{"name": "bob"})),
+			named("elsewhere", ref(map[string]any{"name": "bob", "namespace": namespace}), inNamespace("team-b")),
+			named("own-email", ref(map[string]any{"name": "bob"}), with("spec.userEmail", "tsap@example.com")),
+			named("other-secret", ref(map[string]any{"name": "carol"})),
+			named("same-name-elsewhere", ref(map[string]any{"name": "bob"}), inNamespace("team-c")),
+			named("odd", with("spec.userRef", "bob")),
+			named("none"),
+		)
+		defer server.start(t.Context(), t)()
+		got := server.objects.SecretIsUserOf(secret(namespace, "bob", "anybody@example.com"))
+		if want := "team-a/first team-a/second team-b/elsewhere"; strings.Join(got, " ") != want {
+			t.Errorf("SecretIsUserOf() = %q, want %s", got, want)
+		}
+		if got := server.objects.SecretIsUserOf(secret(namespace, "nobodys", "")); len(got) > 0 {
+			t.Errorf("SecretIsUserOf() = %q, want none", got)
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package clusterapi_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	corefake "k8s.io/client-go/kubernetes/fake"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	// ownID and otherID are the two servers of one name.
+	ownID     = "63dd227a-9502-4311-919e-cd49f3416753"
+	otherID   = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+	namespace = "team-a"
+)
+
+// cloudSigmaMachines is the kind that is built in, metalMachines another of the same cloud whose ID is in spec, and
+// otherMachines one of another cloud.
+var (
+	cloudSigmaMachines = newKind("CloudSigmaMachine", "cloudsigmamachines", "status.instanceID", "cloudsigma")
+	metalMachines      = newKind("MetalMachine", "metalmachines", "spec.instanceID", "cloudsigma")
+	otherMachines      = newKind("OtherMachine", "othermachines", "status.instanceID", "other")
+)
+
+func newKind(kind, resource, instanceIDPath string, provider v1alpha1.Provider) clusterapi.Kind {
+	return clusterapi.Kind{
+		MachineKind: v1alpha1.MachineKind{
+			Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: kind, Resource: resource,
+			InstanceIDPath: instanceIDPath, ProviderIDPath: "spec.providerID", Provider: provider,
+		},
+		ParseInstanceID: parseID,
+		ParseProviderID: func(value string) (string, error) { return parseID(strings.TrimPrefix(value, "cloudsigma://")) },
+	}
+}
+
+func parseID(value string) (string, error) {
+	id, err := uuid.Parse(strings.TrimSpace(value))
+	if err != nil {
+		return "", fmt.Errorf("%q is no instance ID", value)
+	}
+	return id.String(), nil
+}
+
+// with sets a field of an object. A nil value is a null.
+func with(path string, value any) func(map[string]any) {
+	return func(object map[string]any) {
+		fields := strings.Split(path, ".")
+		for _, field := range fields[:len(fields)-1] {
+			below, ok := object[field].(map[string]any)
+			if !ok {
+				below = map[string]any{}
+				object[field] = below
+			}
+			object = below
+		}
+		object[fields[len(fields)-1]] = value
+	}
+}
+
+// inNamespace moves an object.
+func inNamespace(namespace string) func(map[string]any) { return with("metadata.namespace", namespace) }
+
+// machine is a machine of a kind, with what is changed by modify.
+func machine(kind clusterapi.Kind, name string, modify ...func(map[string]any)) *unstructured.Unstructured {
+	return object(kind.Kind, name, append([]func(map[string]any){
+		func(object map[string]any) {
+			with("metadata.labels", map[string]any{"cluster.x-k8s.io/cluster-name": "metal"})(object)
+		},
+	}, modify...)...)
+}
+
+// cluster is the CloudSigmaCluster "metal", with what is changed by modify.
+func cluster(modify ...func(map[string]any)) *unstructured.Unstructured {
+	return object("CloudSigmaCluster", "metal", append([]func(map[string]any){with("spec.region", "next")}, modify...)...)
+}
+
+func object(kind, name string, modify ...func(map[string]any)) *unstructured.Unstructured {
+	content := map[string]any{
+		"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": kind,
+		"metadata": map[string]any{"namespace": namespace, "name": name, "uid": "uid-" + name},
+	}
+	for _, m := range modify {
+		m(content)
+	}
+	return &unstructured.Unstructured{Object: content}
+}
+
+// fakeServer is an API server of fakes with a few objects.
+type fakeServer struct {
+	machines *dynamicfake.FakeDynamicClient
+	core     *corefake.Clientset
+	objects  *clusterapi.Objects
+}
+
+// newServer returns a server with the objects, which may be Secrets too, and what is to be seen of them.
+func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fakeServer {
+	t.Helper()
+	kinds := []clusterapi.Kind{cloudSigmaMachines, metalMachines, otherMachines}
+	lists := map[schema.GroupVersionResource]string{clusterapi.CloudSigmaClusters: "CloudSigmaClusterList"}
+	for _, kind := range kinds {
+		lists[kind.Resource()] = kind.Kind + "List"
+	}
+	var secrets, others []runtime.Object
+	for _, object := range objects {
+		if _, ok := object.(*corev1.Secret); ok {
+			secrets = append(secrets, object)
+		} else {
+			others = append(others, object)
+		}
+	}
+	server := &fakeServer{
+		machines: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, others...),
+		core:     corefake.NewClientset(secrets...),
+	}
+	var err error
+	server.objects, err = clusterapi.NewObjectsOf(server.machines, server.core.CoreV1(), clusterapi.Options{Kinds: kinds, SharedAccount: sharedAccount})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// start watches in a bubble of testing/synctest until the returned function is called, and at once until all is seen.
+func (s *fakeServer) start(ctx context.Context, t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error)
+	go func() { done <- s.objects.Start(ctx) }()
+	synctest.Wait()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Start() = %v", err)
+		}
+	}
+}

@@ -1,0 +1,468 @@
+package ownership_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestWhatACloudAnswersIsTheAnswer(t *testing.T) {
+	for name, want := range map[string]ownership.Answer{
+		"an instance of the user": {Verdict: ownership.Owned, UserID: "4705fb9a", Response: "200", RequestID: "r1"},
+		"somebody else's": {
+			Verdict: ownership.Foreign, UserID: "4705fb9a", Response: "403 permission", RequestID: "r2",
+			Candidates: []ownership.Instance{{ID: "4192fc6e-0372-4961-99fa-6dc9d4038dbf", Name: "g2b7h", MachineUID: "6a1b"}},
+		},
+		"none": {Verdict: ownership.Absent, Response: "404 not found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := newGate(t, 1, cloudSaying(want, nil))
+			for from, decide := range map[string]func(context.Context, ownership.Claim) (ownership.Answer, error){
+				"the cloud": gate.Preview, "the cloud or memory": gate.Decide,
+			} {
+				got, err := decide(t.Context(), claim())
+				if err != nil {
+					t.Fatalf("from %s: %v", from, err)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("from %s (-want +got):\n%s", from, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsNoVerdictIsAnError(t *testing.T) {
+	rateLimited := &ownership.UnknownError{
+		Cause: ownership.CauseRateLimited, RequestID: "r1", RetryAfter: time.Minute, Err: errors.New("429 too many requests"),
+	}
+	for name, tc := range map[string]struct {
+		cloud ownership.Cloud
+		claim ownership.Claim
+		want  ownership.UnknownError
+		// wantErr is the text of the error's cause.
+		wantErr string
+	}{
+		"the cloud says why": {
+			cloud: cloudSaying(ownership.Answer{}, rateLimited), claim: claim(),
+			want: *rateLimited, wantErr: "429 too many requests",
+		},
+		"the cloud says why, and more around it": {
+			cloud: cloudSaying(ownership.Answer{}, fmt.Errorf("ask: %w", rateLimited)), claim: claim(),
+			want: *rateLimited, wantErr: "429 too many requests",
+		},
+		"an error comes with a verdict": {
+			cloud: cloudSaying(ownership.Answer{Verdict: ownership.Owned}, rateLimited), claim: claim(),
+			want: *rateLimited, wantErr: "429 too many requests",
+		},
+		"the cloud's own deadline passes": {
+			cloud: cloudSaying(ownership.Answer{}, fmt.Errorf("GET: %w", context.DeadlineExceeded)), claim: claim(),
+			want: ownership.UnknownError{Cause: ownership.CauseTimeout}, wantErr: "GET: context deadline exceeded",
+		},
+		"the cloud's request is canceled": {
+			cloud: cloudSaying(ownership.Answer{}, context.Canceled), claim: claim(),
+			want: ownership.UnknownError{Cause: ownership.CauseTimeout}, wantErr: "context canceled",
+		},
+		"any other error is the cloud's": {
+			cloud: cloudSaying(ownership.Answer{}, errors.New("boom")), claim: claim(),
+			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: "boom",
+		},
+		"an answer without a verdict": {
+			cloud: cloudSaying(ownership.Answer{Response: "200"}, nil), claim: claim(),
+			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: `"" is no verdict`,
+		},
+		"a verdict that nobody knows": {
+			cloud: cloudSaying(ownership.Answer{Verdict: "owned"}, nil), claim: claim(),
+			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: `"owned" is no verdict`,
+		},
+		"a panic": {
+			cloud: &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) { panic("boom") }}, claim: claim(),
+			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: "panic: boom",
+		},
+		"a cloud that nobody configured": {
+			cloud: cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil), claim: claim(func(c *ownership.Claim) { c.Cloud = "openstack" }),
+			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: `no access to the cloud "openstack" is configured`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := newGate(t, 1, tc.cloud).Decide(t.Context(), tc.claim)
+			if diff := cmp.Diff(ownership.Answer{}, got); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+			unknown, ok := err.(*ownership.UnknownError) //nolint:errorlint // the promise is that it is one, not that it wraps one
+			if !ok {
+				t.Fatalf("error = %T %v, want an UnknownError", err, err)
+			}
+			if unknown.Err.Error() != tc.wantErr {
+				t.Errorf("cause = %q, want %q", unknown.Err, tc.wantErr)
+			}
+			unknown = &ownership.UnknownError{Cause: unknown.Cause, RequestID: unknown.RequestID, RetryAfter: unknown.RetryAfter}
+			tc.want.Err = nil
+			if diff := cmp.Diff(tc.want, *unknown); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARegionThatMayNotBeAskedCanBeToldFromTheError(t *testing.T) {
+	want := &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}}
+	_, err := newGate(t, 1, cloudSaying(ownership.Answer{}, want)).Decide(t.Context(), claim())
+	var got *ownership.RegionError
+	if !errors.As(err, &got) {
+		t.Fatalf("error = %v, want a RegionError in it", err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestHowLongAnAnswerIsRemembered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer ownership.Answer
+		err    error
+		want   time.Duration
+	}{
+		"an instance of the user": {answer: ownership.Answer{Verdict: ownership.Owned}, want: 5 * time.Minute},
+		"somebody else's":         {answer: ownership.Answer{Verdict: ownership.Foreign}, want: 5 * time.Second},
+		"none":                    {answer: ownership.Answer{Verdict: ownership.Absent}, want: 5 * time.Second},
+		"no verdict":              {err: &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("503")}, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud := cloudSaying(tc.answer, tc.err)
+				gate := newGate(t, 1, cloud)
+				decide := func() int32 {
+					_, _ = gate.Decide(t.Context(), claim()) // what it says is tested elsewhere
+					return cloud.asked.Load()
+				}
+				decide()
+				if tc.want > 0 {
+					// Reading does not make it last longer.
+					for range 4 {
+						<-time.After(tc.want/4 - time.Millisecond)
+						if asked := decide(); asked != 1 {
+							t.Fatalf("the cloud was asked %d times within %s, want once", asked, tc.want)
+						}
+					}
+				}
+				<-time.After(5 * time.Millisecond)
+				if asked := decide(); asked != 2 {
+					t.Errorf("the cloud was asked %d times after %s, want twice", asked, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func TestOneQuestionForAnyNumberOfRepeats(t *testing.T) {
+	for name, verdict := range map[string]ownership.Verdict{"admitted": ownership.Owned, "refused": ownership.Foreign} {
+		t.Run(name, func(t *testing.T) {
+			cloud := cloudSaying(ownership.Answer{Verdict: verdict, RequestID: "r1"}, nil)
+			gate := newGate(t, 16, cloud)
+			var callers sync.WaitGroup
+			for range 1000 {
+				callers.Go(func() {
+					got, err := gate.Decide(t.Context(), claim())
+					if err != nil || got.RequestID != "r1" || got.Verdict != verdict {
+						t.Errorf("Decide() = %v, %v", got, err)
+					}
+				})
+			}
+			callers.Wait()
+			for range 1000 {
+				if _, err := gate.Decide(t.Context(), claim()); err != nil {
+					t.Error(err)
+				}
+			}
+			if asked := cloud.asked.Load(); asked != 1 {
+				t.Errorf("the cloud was asked %d times, want once", asked)
+			}
+		})
+	}
+}
+
+func TestClaimsThatDifferAreAskedApart(t *testing.T) {
+	cloud := &fakeCloud{ask: func(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
+		return ownership.Answer{Verdict: ownership.Owned, RequestID: fmt.Sprintf("%q", claim)}, nil
+	}}
+	gate := newGate(t, 4, cloud)
+	claims := []ownership.Claim{
+		claim(),
+		claim(func(c *ownership.Claim) { c.User = "bob@example.com" }),
+		claim(func(c *ownership.Claim) { c.Region = "zrh" }),
+		claim(func(c *ownership.Claim) { c.ID = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519" }),
+		claim(func(c *ownership.Claim) { c.Name = "g2b7h" }),
+		claim(func(c *ownership.Claim) { c.MachineUID = "" }),
+		// What is joined to the same text by blanks or quotes is not the same.
+		claim(func(c *ownership.Claim) { c.User, c.Region = "a b", "c" }),
+		claim(func(c *ownership.Claim) { c.User, c.Region = "a", "b c" }),
+		claim(func(c *ownership.Claim) { c.User, c.Region = `a" "b`, "c" }),
+		claim(func(c *ownership.Claim) { c.User, c.Region = "a", `b" "c` }),
+	}
+	for range 2 {
+		for _, claim := range claims {
+			got, err := gate.Decide(t.Context(), claim)
+			if want := fmt.Sprintf("%q", claim); err != nil || got.RequestID != want {
+				t.Errorf("Decide(%v) = %v, %v, want that of %s", claim, got, err, want)
+			}
+		}
+	}
+	if asked := int(cloud.asked.Load()); asked != len(claims) {
+		t.Errorf("the cloud was asked %d times, want %d", asked, len(claims))
+	}
+}
+
+func TestAPreviewIsNotRemembered(t *testing.T) {
+	cloud := cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil)
+	gate := newGate(t, 1, cloud)
+	ask := func(decide func(context.Context, ownership.Claim) (ownership.Answer, error), wantAsked int32) {
+		t.Helper()
+		if answer, err := decide(t.Context(), claim()); err != nil || answer.Verdict != ownership.Owned {
+			t.Errorf("= %v, %v", answer, err)
+		}
+		if asked := cloud.asked.Load(); asked != wantAsked {
+			t.Errorf("the cloud was asked %d times, want %d", asked, wantAsked)
+		}
+	}
+	ask(gate.Preview, 1)
+	ask(gate.Preview, 2)
+	ask(gate.Decide, 3)
+	ask(gate.Preview, 3) // it uses what is remembered
+	ask(gate.Decide, 3)
+}
+
+func TestWhoJoinsAPreviewRemembersItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) {
+			<-time.After(time.Second)
+			return ownership.Answer{Verdict: ownership.Owned}, nil
+		}}
+		gate := newGate(t, 1, cloud)
+		var callers sync.WaitGroup
+		callers.Go(func() { _, _ = gate.Preview(t.Context(), claim()) })
+		synctest.Wait()
+		callers.Go(func() { _, _ = gate.Decide(t.Context(), claim()) })
+		callers.Wait()
+		if _, err := gate.Decide(t.Context(), claim()); err != nil || cloud.asked.Load() != 1 {
+			t.Errorf("error %v, and the cloud was asked %d times, want once", err, cloud.asked.Load())
+		}
+	})
+}
+
+func TestACallerWhoLeavesTakesNobodyAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud := &fakeCloud{ask: func(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
+			select {
+			case <-ctx.Done():
+				return ownership.Answer{}, ctx.Err()
+			case <-time.After(time.Second):
+				return ownership.Answer{Verdict: ownership.Owned}, nil
+			}
+		}}
+		gate := newGate(t, 1, cloud)
+		const impatient = 7 // callers, among them the one for whom the question was put
+		var callers sync.WaitGroup
+		var answered, gaveUp atomic.Int32
+		for i := range 100 {
+			ctx, leave := context.WithCancel(t.Context())
+			t.Cleanup(leave)
+			callers.Go(func() {
+				answer, err := gate.Decide(ctx, claim())
+				var unknown *ownership.UnknownError
+				switch {
+				case err == nil && answer.Verdict == ownership.Owned:
+					answered.Add(1)
+				case errors.As(err, &unknown) && unknown.Cause == ownership.CauseTimeout && errors.Is(err, context.Canceled):
+					gaveUp.Add(1)
+				default:
+					t.Errorf("Decide() = %v, %v", answer, err)
+				}
+			})
+			synctest.Wait()
+			if i < impatient {
+				leave()
+				synctest.Wait()
+			}
+		}
+		callers.Wait()
+		if answered.Load() != 100-impatient || gaveUp.Load() != impatient || cloud.asked.Load() != 1 {
+			t.Errorf("%d answered, %d gave up, the cloud was asked %d times, want %d, %d and once",
+				answered.Load(), gaveUp.Load(), cloud.asked.Load(), 100-impatient, impatient)
+		}
+	})
+}
+
+func TestAnAnswerThatNobodyWaitsForIsThereForTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) {
+			<-time.After(4 * time.Second)
+			return ownership.Answer{Verdict: ownership.Owned}, nil
+		}}
+		gate := newGate(t, 1, cloud)
+		for name, decide := range map[string]func(context.Context, ownership.Claim) (ownership.Answer, error){
+			"a request": gate.Decide, "a dry run": gate.Preview,
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			t.Cleanup(cancel)
+			of := claim(func(c *ownership.Claim) { c.Name = name })
+			var unknown *ownership.UnknownError
+			if _, err := decide(ctx, of); !errors.As(err, &unknown) || unknown.Cause != ownership.CauseTimeout {
+				t.Errorf("%s: error = %v, want %s", name, err, ownership.CauseTimeout)
+			}
+		}
+		<-time.After(10 * time.Second)
+		asked := cloud.asked.Load()
+		if _, err := gate.Decide(t.Context(), claim(func(c *ownership.Claim) { c.Name = "a request" })); err != nil || cloud.asked.Load() != asked {
+			t.Errorf("error %v, and the cloud was asked again", err)
+		}
+		if _, err := gate.Decide(t.Context(), claim(func(c *ownership.Claim) { c.Name = "a dry run" })); err != nil || cloud.asked.Load() != asked+1 {
+			t.Errorf("error %v, and a dry run was remembered", err)
+		}
+	})
+}
+
+func TestTheQuestionsAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most, callers = 3, 60
+		var asking, tooMany atomic.Int32
+		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) {
+			if asking.Add(1) > most {
+				tooMany.Add(1)
+			}
+			defer asking.Add(-1)
+			<-time.After(100 * time.Millisecond)
+			return ownership.Answer{Verdict: ownership.Owned}, nil
+		}}
+		gate := newGate(t, most, cloud)
+		var waiting sync.WaitGroup
+		for i := range callers {
+			waiting.Go(func() {
+				if _, err := gate.Decide(t.Context(), numbered(i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if asking.Load() != most {
+			t.Errorf("%d questions are asked at once, want %d", asking.Load(), most)
+		}
+		if got := series(t, "warrantgate_ownership_waiting")[cloudName]; got != callers-most {
+			t.Errorf("warrantgate_ownership_waiting = %v, want %d", got, callers-most)
+		}
+		waiting.Wait()
+		if tooMany.Load() > 0 || cloud.asked.Load() != callers {
+			t.Errorf("%d questions, of which %d were too many at once, want %d", cloud.asked.Load(), tooMany.Load(), callers)
+		}
+		if got := series(t, "warrantgate_ownership_waiting")[cloudName]; got != 0 {
+			t.Errorf("warrantgate_ownership_waiting = %v at the end, want 0", got)
+		}
+	})
+}
+
+func TestACloudThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const places = 33 // one question that is asked, and 32 that wait for it
+		// It is a second late to give up, so that those who wait for it give up before.
+		hanging := &fakeCloud{ask: func(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
+			<-ctx.Done()
+			<-time.After(time.Second)
+			return ownership.Answer{}, ctx.Err()
+		}}
+		lively := cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil)
+		gate, err := ownership.NewGate(map[string]ownership.Cloud{cloudName: hanging, "openstack": lively}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer gate.Close()
+
+		begin := time.Now()
+		var mu sync.Mutex
+		got := map[string]int{}
+		var callers sync.WaitGroup
+		for i := range places + 5 {
+			callers.Go(func() {
+				_, err := gate.Decide(t.Context(), numbered(i))
+				mu.Lock()
+				defer mu.Unlock()
+				got[fmt.Sprintf("%s: %v", time.Since(begin), err)]++
+			})
+			synctest.Wait()
+		}
+		callers.Go(func() {
+			if _, err := gate.Decide(t.Context(), claim(func(c *ownership.Claim) { c.Cloud = "openstack" })); err != nil || time.Since(begin) > 0 {
+				t.Errorf("the other cloud: %v after %s", err, time.Since(begin))
+			}
+		})
+		callers.Wait()
+		want := map[string]int{
+			"0s: TooManyQuestions: too many questions to the cloud are waiting":       5,
+			"11s: Timeout: context deadline exceeded":                                 1,
+			"10s: TooManyQuestions: wait to ask the cloud: context deadline exceeded": places - 1,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		if asked := hanging.asked.Load(); asked != 1 {
+			t.Errorf("the cloud was asked %d times, want once", asked)
+		}
+	})
+}
+
+func TestAnswersAreCounted(t *testing.T) {
+	verdicts := map[string]ownership.Answer{"m": {Verdict: ownership.Owned}, "n": {Verdict: ownership.Foreign}, "o": {Verdict: ownership.Absent}}
+	cloud := &fakeCloud{ask: func(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
+		if answer, found := verdicts[claim.Name]; found {
+			return answer, nil
+		}
+		return ownership.Answer{}, &ownership.UnknownError{Cause: ownership.CauseRateLimited, Err: errors.New("429")}
+	}}
+	gate, counted := newGate(t, 1, cloud), newAnswers(t)
+	for range 3 {
+		for _, name := range []string{"m", "n", "o", "p"} {
+			_, _ = gate.Decide(t.Context(), claim(func(c *ownership.Claim) { c.Name = name })) // only counted here
+		}
+	}
+	want := map[string]float64{
+		"cloudsigma/cloud/Owned": 1, "cloudsigma/cache/Owned": 2,
+		"cloudsigma/cloud/Foreign": 1, "cloudsigma/cache/Foreign": 2,
+		"cloudsigma/cloud/Absent": 1, "cloudsigma/cache/Absent": 2,
+		"cloudsigma/cloud/RateLimited": 3,
+	}
+	if diff := cmp.Diff(want, counted()); diff != "" {
+		t.Errorf("warrantgate_ownership_answers_total (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheNumberOfSeriesDoesNotGrowWithClaims(t *testing.T) {
+	gate := newGate(t, 16, cloudSaying(ownership.Answer{Verdict: ownership.Owned, UserID: "u"}, nil))
+	decide := func(i int) {
+		c := numbered(i)
+		c.User, c.Region, c.Name, c.MachineUID = fmt.Sprint("user", i), fmt.Sprint("region", i), fmt.Sprint("name", i), fmt.Sprint("uid", i)
+		for range 2 {
+			if _, err := gate.Decide(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	count := func() int {
+		return len(series(t, "warrantgate_ownership_answers_total")) + len(series(t, "warrantgate_ownership_waiting"))
+	}
+	decide(0)
+	before := count()
+	for i := range 3000 {
+		decide(i)
+	}
+	if after := count(); after != before {
+		t.Errorf("%d series after 3,000 claims, want %d as after the first", after, before)
+	}
+}

@@ -1,0 +1,106 @@
+package ownership_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	cloudName  = "cloudsigma"
+	instanceID = "63dd227a-9502-4311-919e-cd49f3416753"
+)
+
+// claim is one machine's claim, with what is changed by modify.
+func claim(modify ...func(*ownership.Claim)) ownership.Claim {
+	c := ownership.Claim{
+		Account: ownership.Account{Cloud: cloudName, User: "tsap@example.com", Region: "next"},
+		ID:      instanceID, Name: "metal-worker-pool-1-hl9tl-qbrcf", MachineUID: "6a1b",
+	}
+	for _, m := range modify {
+		m(&c)
+	}
+	return c
+}
+
+// numbered is one of many claims, about an instance of its own.
+func numbered(i int) ownership.Claim {
+	return claim(func(c *ownership.Claim) { c.ID = fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i) })
+}
+
+// fakeCloud answers with ask, and counts.
+type fakeCloud struct {
+	ownership.Cloud // the audit's question, which no gate asks
+	ask             func(ctx context.Context, claim ownership.Claim) (ownership.Answer, error)
+	asked           atomic.Int32
+}
+
+func (c *fakeCloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
+	c.asked.Add(1)
+	return c.ask(ctx, claim)
+}
+
+// cloudSaying returns a cloud that always gives the same answer.
+func cloudSaying(answer ownership.Answer, err error) *fakeCloud {
+	return &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) { return answer, err }}
+}
+
+// newGate returns a gate that lives as long as the test.
+func newGate(t *testing.T, concurrency int32, cloud ownership.Cloud) *ownership.Gate {
+	t.Helper()
+	gate, err := ownership.NewGate(map[string]ownership.Cloud{cloudName: cloud}, concurrency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gate.Close)
+	return gate
+}
+
+// series returns the values of one metric by its labels, such as "cloudsigma/Owned/cache", in the order of their names.
+func series(t *testing.T, name string) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatalf("gather metrics: %v", err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			var labels []string
+			for _, label := range metric.GetLabel() {
+				labels = append(labels, label.GetValue())
+			}
+			values[strings.Join(labels, "/")] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+		}
+	}
+	return values
+}
+
+// newAnswers returns a function for the answers that were counted since now, by cloud, source and verdict.
+func newAnswers(t *testing.T) func() map[string]float64 {
+	t.Helper()
+	const name = "warrantgate_ownership_answers_total"
+	before := series(t, name)
+	return func() map[string]float64 {
+		t.Helper()
+		since := map[string]float64{}
+		for key, value := range series(t, name) {
+			if value > before[key] {
+				since[key] = value - before[key]
+			}
+		}
+		return since
+	}
+}

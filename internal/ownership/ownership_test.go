@@ -1,0 +1,55 @@
+package ownership_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestEachCauseSaysWhatToDo(t *testing.T) {
+	for cause, want := range map[ownership.Cause]string{
+		ownership.CauseTimeout:          "the cloud or its identity provider did not answer in time; try again",
+		ownership.CauseRateLimited:      "the cloud or its identity provider asks for fewer requests; try again later",
+		ownership.CauseCloud:            "the cloud does not answer as it should; try again",
+		ownership.CauseIdentityProvider: "the identity provider does not answer as it should; try again",
+		ownership.CauseNotImpersonable: "the identity provider does not let warrantgate act for this user; have it allowed there, " +
+			"or correct the user of the cluster",
+		ownership.CauseCredentials: "warrantgate's own credentials are refused; whoever runs it has to renew them",
+		ownership.CauseBusy:        "too many questions to the cloud are waiting; try again",
+		"a cause of later":         "the cloud does not answer as it should; try again",
+	} {
+		if diff := cmp.Diff(want, cause.Explain()); diff != "" {
+			t.Errorf("%q.Explain() (-want +got):\n%s", cause, diff)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	cause := errors.New("connection refused")
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"no verdict":                  {&ownership.UnknownError{Cause: ownership.CauseCloud, Err: cause}, "CloudUnavailable: connection refused"},
+		"what is no region":           {&ownership.RegionError{Region: "Z/../x"}, `"Z/../x" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`},
+		"a region that may not be":    {&ownership.RegionError{Region: "zrh", Allowed: []string{"next", "wdc"}}, `region "zrh" is none of those configured (next, wdc)`},
+		"a cluster without a region":  {&ownership.RegionError{}, `"" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`},
+		"no region where some may be": {&ownership.RegionError{Allowed: []string{"next"}}, `region "" is none of those configured (next)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.err.Error()); diff != "" {
+				t.Errorf("Error() (-want +got):\n%s", diff)
+			}
+			if strings.HasSuffix(tc.err.Error(), ".") {
+				t.Error("the text ends in a full stop")
+			}
+		})
+	}
+	if !errors.Is(&ownership.UnknownError{Err: cause}, cause) {
+		t.Error("an UnknownError hides what caused it")
+	}
+}

@@ -1,0 +1,476 @@
+package machine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+)
+
+// What refusals and their Events say.
+const (
+	advice       = `clear the field, so that the provider adopts an instance of the user or makes one`
+	ofUser       = `of user "tsap@shalb.com" (` + userID + `), as whom cluster "metal" acts`
+	ownCandidate = `the user's own instance for this machine is ` + ownID + ` ("` + machineName + `"): name that, or `
+	cannotTell   = `it cannot be told now whether the instance belongs to user "tsap@shalb.com", as whom cluster "metal" acts: `
+)
+
+// errorOf is the text of a parser's error, which is tested where the parser is.
+func errorOf(parse func(string) (string, error), value string) string {
+	_, err := parse(value)
+	return fmt.Sprint(err)
+}
+
+// of is the beginning of a message about a field.
+func of(field, value string) string { return fmt.Sprintf("%s %q%s", field, value, ofMachine) }
+
+// foreign is the refusal of the incident, by the field that names the instance.
+func foreign(field, value string) outcome {
+	const what = `this instance of region "next" exists, but is not one ` + ofUser
+	return outcome{
+		reason: "InstanceNotOwned", field: field,
+		message: of(field, value) + what + `; the cloud answered 403 permission, request id r-foreign; ` + ownCandidate + advice,
+		event:   of(field, value) + what + `; ` + ownCandidate + advice,
+		causes:  []metav1.StatusCause{{Type: "OwnInstance", Message: ownID}, {Type: "CloudRequest", Message: "r-foreign"}},
+	}
+}
+
+func refusedBy(field, value, reason, text string) outcome {
+	return outcome{reason: reason, field: field, message: of(field, value) + text}
+}
+
+// unknownOwner is what is said where there is no verdict about the instance ID ownID.
+func unknownOwner(cause ownership.Cause, requestID string) outcome {
+	const field = "status.instanceID"
+	o := outcome{
+		decision: webhooks.Undecided, reason: "OwnershipUnknown", field: field, message: of(field, ownID) + cannotTell + cause.Explain(),
+		causes: []metav1.StatusCause{{Type: metav1.CauseType(cause), Message: cause.Explain()}},
+	}
+	if requestID != "" {
+		o.event = o.message
+		o.message += "; request id " + requestID
+	}
+	return o
+}
+
+// situation is a change of a machine, in a world, and what is found out about it.
+type situation struct {
+	// old and changed are the fields. With onlyUpdate it is none of a machine that is created.
+	old, changed []func(object)
+	onlyUpdate   bool
+	world        []func(*world)
+	want         outcome
+	// wantID is the instance that is asked about, "" for none; wantAgain is another account for which it is asked again.
+	wantID    string
+	wantAgain ownership.Account
+}
+
+var (
+	owned   = outcome{decision: webhooks.Allowed, reason: "Owned"}
+	nothing = outcome{decision: webhooks.Allowed, reason: "NothingClaimed"}
+	fields  = func(modify ...func(object)) []func(object) { return modify }
+	worldOf = func(modify ...func(*world)) []func(*world) { return modify }
+)
+
+// situations are all kinds of what a request may do to a machine.
+func situations() map[string]situation {
+	const instance, provider = "status.instanceID", "spec.providerID"
+	bob := ownership.Account{Cloud: "cloudsigma", User: "bob@example.com", Region: "next"}
+	noUser := &clusterapi.AccountError{Reason: clusterapi.UserMissing, Message: `CloudSigmaCluster "metal": it names no user`}
+	unanswered := func(err error) func(*world) { return func(w *world) { w.answers, w.err = nil, err } }
+	return map[string]situation{
+		// Whose it is.
+		"the user's own":                   {changed: fields(instanceID(ownID)), want: owned, wantID: ownID},
+		"the user's own, by provider ID":   {changed: fields(providerID("cloudsigma://" + ownID)), want: owned, wantID: ownID},
+		"the user's own, by both":          {changed: fields(instanceID(ownID), providerID("cloudsigma://"+ownID)), want: owned, wantID: ownID},
+		"somebody else's":                  {changed: fields(instanceID(foreignID)), want: foreign(instance, foreignID), wantID: foreignID},
+		"somebody else's, by provider ID":  {changed: fields(providerID("cloudsigma://" + foreignID)), want: foreign(provider, "cloudsigma://"+foreignID), wantID: foreignID},
+		"somebody else's, in capitals":     {changed: fields(instanceID(strings.ToUpper(foreignID))), want: foreign(instance, strings.ToUpper(foreignID)), wantID: foreignID},
+		"somebody else's, after one's own": {old: fields(instanceID(ownID)), changed: fields(instanceID(foreignID)), onlyUpdate: true, want: foreign(instance, foreignID), wantID: foreignID},
+		"one's own, after somebody else's": {old: fields(instanceID(foreignID)), changed: fields(instanceID(ownID)), onlyUpdate: true, want: owned, wantID: ownID},
+		"one that does not exist": {
+			changed: fields(instanceID(absentID)), wantID: absentID,
+			want: outcome{
+				reason: "InstanceNotFound", field: instance,
+				message: of(instance, absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", as whom cluster "metal" acts; ` +
+					`the cloud answered 404 not found; ` + advice,
+				event: of(instance, absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", as whom cluster "metal" acts; ` + advice,
+			},
+		},
+		// Where it cannot be told.
+		"the cloud does not answer": {
+			changed: fields(instanceID(ownID)), wantID: ownID, want: unknownOwner(ownership.CauseCloud, "r-503"),
+			world: worldOf(unanswered(&ownership.UnknownError{Cause: ownership.CauseCloud, RequestID: "r-503", Err: errors.New("503")})),
+		},
+		"the identity provider does not answer": {
+			changed: fields(instanceID(ownID)), wantID: ownID, want: unknownOwner(ownership.CauseIdentityProvider, ""),
+			world: worldOf(unanswered(&ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("no route to host")})),
+		},
+		"the cloud asks for fewer requests": {
+			changed: fields(instanceID(ownID)), wantID: ownID, want: unknownOwner(ownership.CauseRateLimited, ""),
+			world: worldOf(unanswered(&ownership.UnknownError{Cause: ownership.CauseRateLimited, Err: errors.New("429")})),
+		},
+		"an error of another kind": {
+			changed: fields(instanceID(ownID)), wantID: ownID, want: unknownOwner(ownership.CauseCloud, ""),
+			world: worldOf(unanswered(errors.New("boom"))),
+		},
+		"the region may not be asked": {
+			changed: fields(instanceID(ownID)), wantID: ownID,
+			want: refusedBy(instance, ownID, "RegionNotAllowed", `spec.region of CloudSigmaCluster "metal": region "zrh" is none of those configured (next)`),
+			world: worldOf(unanswered(&ownership.UnknownError{
+				Cause: ownership.CauseCloud, Err: &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}},
+			})),
+		},
+		// What is no ID, and what disagrees.
+		"no ID":   {changed: fields(instanceID("soon")), want: refusedBy(instance, "soon", "InstanceIDInvalid", errorOf(cloudsigma.ParseInstanceID, "soon"))},
+		"a blank": {changed: fields(instanceID(" ")), want: refusedBy(instance, " ", "InstanceIDInvalid", errorOf(cloudsigma.ParseInstanceID, " "))},
+		"no provider ID": {
+			changed: fields(providerID("openstack:///" + ownID)),
+			want:    refusedBy(provider, "openstack:///"+ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, "openstack:///"+ownID)),
+		},
+		"one's own, but no provider ID": {
+			changed: fields(instanceID(ownID), providerID(ownID)),
+			want:    refusedBy(provider, ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, ownID)),
+		},
+		"no ID, and no provider ID": {
+			changed: fields(instanceID("x"), providerID("y")),
+			want:    refusedBy(instance, "x", "InstanceIDInvalid", errorOf(cloudsigma.ParseInstanceID, "x")),
+		},
+		"one's own, where the provider ID names another": {
+			old: fields(providerID("cloudsigma://" + foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)),
+			want: refusedBy(instance, ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+foreignID+`" and status.instanceID "`+ownID+
+				`" do not name the same instance; clear the wrong one first`),
+		},
+		"the provider ID of one's own, where the instance ID names another": {
+			old: fields(instanceID(foreignID)), changed: fields(instanceID(foreignID), providerID("cloudsigma://"+ownID)), onlyUpdate: true,
+			want: refusedBy(provider, "cloudsigma://"+ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+ownID+`" and status.instanceID "`+foreignID+
+				`" do not name the same instance; clear the wrong one first`),
+		},
+		"a value without end": {
+			changed: fields(instanceID(strings.Repeat("é", 1000))),
+			want: outcome{reason: "InstanceIDInvalid", field: instance, message: of(instance, strings.Repeat("é", 50)+"…") +
+				errorOf(cloudsigma.ParseInstanceID, strings.Repeat("é", 1000))},
+		},
+		// Whose cluster it is.
+		"no label": {
+			changed: fields(instanceID(ownID), with("metadata.labels", nil)),
+			want: refusedBy(instance, ownID, "MachineWithoutCluster",
+				`it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts; set the label first`),
+		},
+		"a cluster that names no user": {
+			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr, w.nowErr = noUser, noUser }),
+			want: refusedBy(instance, ownID, "UserMissing", `it is not known as which user its provider acts: CloudSigmaCluster "metal": it names no user`),
+		},
+		"a cluster that names a user since it was seen": {
+			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr = noUser }), want: owned, wantID: ownID,
+		},
+		"a cluster that cannot be read": {
+			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr, w.nowErr = errors.New("etcd is away"), errors.New("etcd is away") }),
+			want: outcome{
+				decision: webhooks.Undecided, reason: "ObjectsUnknown", field: instance,
+				message: of(instance, ownID) + "the cluster of the machine cannot be read now; try again",
+			},
+		},
+		"a cluster that cannot be read to confirm a refusal": {
+			changed: fields(instanceID(foreignID)), world: worldOf(func(w *world) { w.nowErr = errors.New("etcd is away") }), wantID: foreignID,
+			want: outcome{
+				decision: webhooks.Undecided, reason: "ObjectsUnknown", field: instance,
+				message: of(instance, foreignID) + "the cluster of the machine cannot be read now; try again",
+			},
+		},
+		"a cluster of another user since it was seen, whose the instance is not either": {
+			changed: fields(instanceID(absentID)), world: worldOf(func(w *world) { w.now = bob }), wantID: absentID, wantAgain: bob,
+			want: outcome{
+				reason: "InstanceNotFound", field: instance,
+				message: of(instance, absentID) + `there is no such instance in region "next" of user "bob@example.com", as whom cluster "metal" acts; ` +
+					`the cloud answered 404 not found; ` + advice,
+				event: of(instance, absentID) + `there is no such instance in region "next" of user "bob@example.com", as whom cluster "metal" acts; ` + advice,
+			},
+		},
+		// Which other machine names it.
+		"another machine's": {
+			changed: fields(instanceID(ownID)), world: worldOf(held("team-a", "hl9tl-g2b7h")),
+			want: refusedBy(instance, ownID, "InstanceIDConflict", `CloudSigmaMachine "hl9tl-g2b7h" names this instance already, and an instance can be that of one machine only; `+
+				`clear the field of the machine that it is not of`),
+		},
+		"a machine's of another namespace, whose name is not for this one to know": {
+			changed: fields(instanceID(ownID)), world: worldOf(held("team-b", "hl9tl-g2b7h")),
+			want: refusedBy(instance, ownID, "InstanceIDConflict", `a machine of another namespace names this instance already, and an instance can be that of one machine only; `+
+				`clear the field of the machine that it is not of`),
+		},
+		"machines that cannot be read": {
+			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.holderErr = errors.New("not synced") }),
+			want: outcome{
+				decision: webhooks.Undecided, reason: "ObjectsUnknown", field: instance,
+				message: of(instance, ownID) + "it cannot be told now whether another machine names the instance; try again",
+			},
+		},
+		// What names nothing anew.
+		"nothing":       {want: nothing},
+		"null":          {changed: fields(instanceID(nil), with("spec", nil)), want: nothing},
+		"an empty text": {changed: fields(instanceID(""), providerID("")), want: nothing},
+		"cleared":       {old: fields(instanceID(foreignID)), changed: nil, onlyUpdate: true, want: nothing},
+		"cleared with an empty text": {
+			old: fields(instanceID(foreignID), providerID("cloudsigma://"+foreignID)), changed: fields(instanceID(""), providerID("cloudsigma://"+foreignID)), onlyUpdate: true,
+			want: nothing,
+		},
+		"cleared, what was no ID": {old: fields(instanceID("soon")), changed: fields(instanceID(nil)), onlyUpdate: true, want: nothing},
+		"unchanged": {
+			old: fields(instanceID(ownID), providerID("cloudsigma://"+ownID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+ownID)),
+			onlyUpdate: true, want: nothing,
+		},
+		"unchanged, and somebody else's": {old: fields(instanceID(foreignID)), changed: fields(instanceID(foreignID), with("status.instanceState", "x")), onlyUpdate: true, want: nothing},
+		"unchanged, and no ID":           {old: fields(instanceID("soon")), changed: fields(instanceID("soon")), onlyUpdate: true, want: nothing},
+		"unchanged, and two that disagree": {
+			old: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)),
+			onlyUpdate: true, want: nothing,
+		},
+		"a finalizer is removed from a machine without cluster": {
+			old:     fields(instanceID(foreignID), with("metadata.labels", nil), with("metadata.finalizers", []any{"capcs"}), with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z")),
+			changed: fields(instanceID(foreignID), with("metadata.labels", nil), with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z")),
+			want:    nothing, onlyUpdate: true,
+		},
+		"what was wrong is put right": {old: fields(instanceID(int64(5))), changed: fields(instanceID(ownID)), onlyUpdate: true, want: owned, wantID: ownID},
+	}
+}
+
+func held(namespace, name string) func(*world) {
+	return func(w *world) {
+		w.holder = &clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Kind: kinds[0]}
+	}
+}
+
+// TestVerdicts holds whole answers for each situation, by each way to write it, and in each mode.
+func TestVerdicts(t *testing.T) {
+	ways := map[string]struct {
+		create bool
+		modify []func(*admissionv1.AdmissionRequest)
+	}{
+		"create": {create: true}, "update": {}, "update of the status": {modify: []func(*admissionv1.AdmissionRequest){ofStatus}},
+	}
+	for name, s := range situations() {
+		for way, write := range ways {
+			if write.create && s.onlyUpdate {
+				continue
+			}
+			for _, policy := range []v1alpha1.UnknownPolicy{v1alpha1.Refuse, v1alpha1.Admit} {
+				for _, mode := range []v1alpha1.Mode{v1alpha1.Enforce, v1alpha1.Warn, v1alpha1.Off} {
+					t.Run(fmt.Sprintf("%s/%s/%s/%s", name, way, mode, policy), func(t *testing.T) {
+						old := newMachine(s.old...)
+						if write.create {
+							old = nil
+						}
+						w := newWorld(s.world...)
+						got := ask(t, w.handler(mode, policy), review(t, old, newMachine(s.changed...), write.modify...))
+						want, wantClaims := s.want, claimsOf(s, write.create)
+						if mode == v1alpha1.Off {
+							want, wantClaims = outcome{decision: webhooks.Allowed, reason: "Off"}, nil
+						}
+						if diff := cmp.Diff(want.response(mode, policy), got); diff != "" {
+							t.Errorf("response (-want +got):\n%s", diff)
+						}
+						if diff := cmp.Diff(want.events(mode, policy, write.create), w.events()); diff != "" {
+							t.Errorf("Events (-want +got):\n%s", diff)
+						}
+						if diff := cmp.Diff(wantClaims, w.decided); diff != "" {
+							t.Errorf("claims (-want +got):\n%s", diff)
+						}
+						if len(w.preview) > 0 {
+							t.Errorf("%v was asked as for a dry run", w.preview)
+						}
+						if want.reason == nothing.reason && w.looked > 0 {
+							t.Errorf("%d questions about other objects, want none where nothing is claimed", w.looked)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// claimsOf are the claims that a situation is asked about. A machine that is created has no UID that would be there the
+// next time.
+func claimsOf(s situation, created bool) []ownership.Claim {
+	if s.wantID == "" {
+		return nil
+	}
+	claim := ownership.Claim{Account: account, ID: s.wantID, Name: machineName, MachineUID: "6a1b"}
+	if created {
+		claim.MachineUID = ""
+	}
+	claims := []ownership.Claim{claim}
+	if s.wantAgain != (ownership.Account{}) {
+		claim.Account = s.wantAgain
+		claims = append(claims, claim)
+	}
+	return claims
+}
+
+// The kind that keeps its ID in spec is judged alike, with the paths of its fields.
+func TestAKindOfTheConfiguration(t *testing.T) {
+	w := newWorld()
+	changed := newMachine(with("spec.instanceID", foreignID), with("status.instanceID", ownID))
+	got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(), changed, ofMetalMachine))
+	want := foreign("spec.instanceID", foreignID)
+	want.message = strings.Replace(want.message, "CloudSigmaMachine", "MetalMachine", 1)
+	if diff := cmp.Diff(want.response(v1alpha1.Enforce, v1alpha1.Refuse), got); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatCannotBeJudgedAtAll(t *testing.T) {
+	raw := func(body string) func(*admissionv1.AdmissionRequest) {
+		return func(r *admissionv1.AdmissionRequest) { r.Object.Raw = []byte(body) }
+	}
+	for name, tc := range map[string]struct {
+		modify  func(*admissionv1.AdmissionRequest)
+		reason  string
+		message string
+	}{
+		"another resource": {
+			modify: func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "pods" }, reason: "UnknownKind",
+			message: `pods of group "infrastructure.cluster.x-k8s.io" is no kind of machines that is configured`,
+		},
+		"another group": {
+			modify: func(r *admissionv1.AdmissionRequest) { r.Resource.Group = "" }, reason: "UnknownKind",
+			message: `cloudsigmamachines of group "" is no kind of machines that is configured`,
+		},
+		"a list": {
+			modify: raw(`[]`), reason: "Undecodable",
+			message: "decode the CloudSigmaMachine: json: cannot unmarshal array into Go value of type map[string]interface {}",
+		},
+		"a number for an ID": {
+			modify: raw(`{"status":{"instanceID":5}}`), reason: "Undecodable",
+			message: "decode the CloudSigmaMachine: status.instanceID is float64 where a string belongs",
+		},
+		"a text for a spec": {
+			modify: raw(`{"spec":"x"}`), reason: "Undecodable",
+			message: "decode the CloudSigmaMachine: spec.providerID cannot be read: the field above it is no object",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Admit), review(t, newMachine(), newMachine(), tc.modify))
+			want := outcome{reason: tc.reason, message: tc.message}
+			if diff := cmp.Diff(want.response(v1alpha1.Enforce, v1alpha1.Admit), got); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			if len(w.decided) > 0 || w.looked > 0 {
+				t.Errorf("%v, and %d more questions were asked", w.decided, w.looked)
+			}
+		})
+	}
+}
+
+func TestADeletionIsNeverRefused(t *testing.T) {
+	deletion := func(r *admissionv1.AdmissionRequest) {
+		r.Operation, r.Object.Raw = admissionv1.Delete, nil
+	}
+	w := newWorld(func(w *world) { w.answers, w.err = nil, errors.New("the cloud is away") })
+	got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(instanceID(foreignID)), nil, deletion))
+	if diff := cmp.Diff(nothing.response(v1alpha1.Enforce, v1alpha1.Refuse), got); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+}
+
+// An object need not repeat where it is sent to.
+func TestAnObjectWithoutNamespaceAndName(t *testing.T) {
+	w := newWorld()
+	changed := newMachine(instanceID(foreignID), with("metadata.namespace", nil), with("metadata.name", nil))
+	got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(), changed))
+	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1alpha1.Enforce, v1alpha1.Refuse), got); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+}
+
+func TestACreatedMachineWithoutOwnerHasNoEvent(t *testing.T) {
+	w := newWorld()
+	got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, nil, newMachine(instanceID(foreignID), with("metadata.ownerReferences", nil))))
+	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1alpha1.Enforce, v1alpha1.Refuse), got); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+	if recorded := w.events(); len(recorded) > 0 {
+		t.Errorf("Events = %v, want none, as there is nothing for them to be on", recorded)
+	}
+}
+
+func TestADryRunLeavesNoTrace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		id   string
+		want outcome
+	}{
+		"admitted": {ownID, owned}, "refused": {foreignID, foreign("status.instanceID", foreignID)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(), newMachine(instanceID(tc.id)), dryRun))
+			if diff := cmp.Diff(tc.want.response(v1alpha1.Enforce, v1alpha1.Refuse), got); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			if len(w.events()) > 0 || len(w.decided) > 0 {
+				t.Errorf("Events = %v, questions that are remembered = %v, want none", w.events(), w.decided)
+			}
+			if diff := cmp.Diff([]ownership.Claim{{Account: account, ID: tc.id, Name: machineName, MachineUID: "6a1b"}}, w.preview); diff != "" {
+				t.Errorf("claims (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What the person must not see is in the operator's log, under the same decision.
+func TestTheOperatorIsToldMore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		id    string
+		world func(*world)
+		want  []any
+	}{
+		"a verdict": {
+			id: foreignID,
+			want: []any{
+				"cluster", "metal", "instance", foreignID, "verdict", ownership.Foreign, "cloud", "cloudsigma", "region", "next",
+				"user", "tsap@shalb.com", "cloudRequestID", "r-foreign", "cloudResponse", "403 permission",
+			},
+		},
+		"no verdict": {
+			id: ownID,
+			world: func(w *world) {
+				w.answers, w.err = nil, &ownership.UnknownError{Cause: ownership.CauseCredentials, RequestID: "r1", Err: errors.New("invalid_client")}
+			},
+			want: []any{
+				"cluster", "metal", "cause", ownership.CauseCredentials, "cloud", "cloudsigma", "region", "next",
+				"user", "tsap@shalb.com", "cloudRequestID", "r1", "error", "CredentialsRefused: invalid_client",
+			},
+		},
+		"a machine of another namespace": {
+			id: ownID, world: held("team-b", "g2b7h"),
+			want: []any{"cluster", "metal", "instance", ownID, "holder", `CloudSigmaMachine "g2b7h" of namespace "team-b"`},
+		},
+		"objects that cannot be read": {
+			id: ownID, world: func(w *world) { w.holderErr = errors.New("not synced") },
+			want: []any{"cluster", "metal", "error", "not synced"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			if tc.world != nil {
+				tc.world(w)
+			}
+			asked := review(t, newMachine(), newMachine(instanceID(tc.id)))
+			answer := w.gate(v1alpha1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
+			if diff := cmp.Diff(tc.want, answer.Details()); diff != "" {
+				t.Errorf("Details() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

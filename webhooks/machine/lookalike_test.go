@@ -1,0 +1,157 @@
+package machine_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+)
+
+// lookAlike writes an ID in one of the ways in which it means the same instance.
+func lookAlike(random *rand.Rand, id string) string {
+	letters := []byte(id)
+	for i := range letters {
+		if random.IntN(2) == 0 {
+			letters[i] = strings.ToUpper(string(letters[i]))[0]
+		}
+	}
+	blanks := []string{"", " ", "\t", "\n", " \r\n "}
+	return blanks[random.IntN(len(blanks))] + string(letters) + []string{"", "/"}[random.IntN(2)] + blanks[random.IntN(len(blanks))]
+}
+
+// lookAlikeProviderID does so for a provider ID.
+func lookAlikeProviderID(random *rand.Rand, id string) string {
+	scheme := []string{"cloudsigma://", "CloudSigma://", "CLOUDSIGMA:///", " cloudsigma:///"}[random.IntN(4)]
+	return scheme + strings.TrimLeft(lookAlike(random, id), " \t\r\n")
+}
+
+// TestLookAlikesGetTheVerdictOfTheIDThatTheyMean is a property: however an ID is written, by either field, the cloud is
+// asked the same, and the person is answered the same but for the value that is repeated.
+func TestLookAlikesGetTheVerdictOfTheIDThatTheyMean(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var raw [16]byte
+		binary.BigEndian.PutUint64(raw[:8], random.Uint64())
+		binary.BigEndian.PutUint64(raw[8:], random.Uint64())
+		id := uuid.UUID(raw).String()
+		verdict := []ownership.Verdict{ownership.Owned, ownership.Foreign, ownership.Absent}[random.IntN(3)]
+		judge := func(modify ...func(object)) (text string, claims []ownership.Claim) {
+			w := newWorld(func(w *world) { w.answers = map[string]ownership.Answer{id: {Verdict: verdict, Response: "r"}} })
+			got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(), newMachine(modify...)))
+			_, rest, _ := strings.Cut(got.Result.Message, ofMachine) // what follows the field and its value
+			return fmt.Sprint(got.Allowed, got.Result.Code, got.Result.Reason, got.AuditAnnotations, rest), w.decided
+		}
+		wantText, wantClaims := judge(instanceID(id))
+		instance, provider := lookAlike(random, id), lookAlikeProviderID(random, id)
+		for name, modify := range map[string][]func(object){
+			fmt.Sprintf("instance ID %q", instance):                           {instanceID(instance)},
+			fmt.Sprintf("provider ID %q", provider):                           {providerID(provider)},
+			fmt.Sprintf("instance ID %q, provider ID %q", instance, provider): {instanceID(instance), providerID(provider)},
+		} {
+			text, claims := judge(modify...)
+			if diff := cmp.Diff(wantText, text); diff != "" {
+				t.Errorf("%s: answer (-want +got):\n%s", name, diff)
+			}
+			if diff := cmp.Diff(wantClaims, claims); diff != "" {
+				t.Errorf("%s: claims (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+}
+
+// What only looks like an ID is one of nobody's.
+func TestWhatIsNoIDOfAnything(t *testing.T) {
+	for _, value := range []string{
+		"{" + ownID + "}", "urn:uuid:" + ownID, strings.ReplaceAll(ownID, "-", ""), ownID + "/action", "../" + ownID, ownID + "?do=stop", ownID + "#",
+		"cloudsigma://" + ownID, strings.Replace(ownID, "6", "６", 1), "00000000-0000-0000-0000-000000000000", "%36" + ownID[1:], ownID + "\x00", ownID + "," + foreignID,
+	} {
+		t.Run(value, func(t *testing.T) {
+			w := newWorld()
+			got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(), newMachine(instanceID(value))))
+			if got.Allowed || got.AuditAnnotations["reason"] != "InstanceIDInvalid" || len(w.decided) > 0 {
+				t.Errorf("allowed %t, reason %s, claims %v, want a refusal as InstanceIDInvalid without any", got.Allowed, got.AuditAnnotations["reason"], w.decided)
+			}
+		})
+	}
+}
+
+// TestBothFields goes through what the two fields may say about whose an instance is. They may not disagree, whoever owns
+// the two instances, and whichever field is written last.
+func TestBothFields(t *testing.T) {
+	const own, foreign, absent = "own", "foreign", "absent"
+	ids := map[string]string{own: ownID, foreign: foreignID, absent: absentID, "": ""}
+	reasons := map[string]string{own: "Owned", foreign: "InstanceNotOwned", absent: "InstanceNotFound", "": "NothingClaimed"}
+	for instance, id := range ids {
+		for provider, of := range ids {
+			want := "InstanceIDMismatch"
+			switch {
+			case instance == provider, provider == "":
+				want = reasons[instance]
+			case instance == "":
+				want = reasons[provider]
+			}
+			scheme := ""
+			if of != "" {
+				scheme = "cloudsigma://"
+			}
+			both := newMachine(instanceID(id), providerID(scheme+of))
+			for name, tc := range map[string]struct {
+				old  object
+				want string
+			}{
+				"at once":              {newMachine(), want},
+				"on create":            {nil, want},
+				"the instance ID last": {newMachine(providerID(scheme + of)), want},
+				"the provider ID last": {newMachine(instanceID(id)), want},
+				"not now":              {both, "NothingClaimed"},
+			} {
+				// The last one to be written is empty: nothing is.
+				if (name == "the instance ID last" && id == "") || (name == "the provider ID last" && of == "") {
+					tc.want = "NothingClaimed"
+				}
+				t.Run(fmt.Sprintf("instance %q, provider %q, %s", instance, provider, name), func(t *testing.T) {
+					got := ask(t, newWorld().handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, tc.old, both))
+					allowed := tc.want == "Owned" || tc.want == "NothingClaimed"
+					if got.AuditAnnotations["reason"] != tc.want || got.Allowed != allowed {
+						t.Errorf("reason %s, allowed %t, want %s, %t", got.AuditAnnotations["reason"], got.Allowed, tc.want, allowed)
+					}
+				})
+			}
+		}
+	}
+}
+
+// However a change came about (create, PUT, patch or apply, all of the object or its status), the gate sees the object that
+// comes of it, and what else is different about that does not matter.
+func TestTheWayOfWritingDoesNotMatter(t *testing.T) {
+	ways := map[string]func(object){
+		"put":   func(object) {},
+		"apply": with("metadata.managedFields", []any{object{"manager": "capcs", "operation": "Apply", "fieldsV1": object{"f:status": object{}}}}),
+		"kubectl apply": with("metadata.annotations", object{
+			"kubectl.kubernetes.io/last-applied-configuration": `{"status":{"instanceID":"` + ownID + `"}}`,
+		}),
+		"patch":    with("metadata.resourceVersion", nil),
+		"more":     with("spec.memory", int64(1<<30)),
+		"deletion": with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z"),
+	}
+	for name, s := range situations() {
+		t.Run(name, func(t *testing.T) {
+			want := s.want.response(v1alpha1.Enforce, v1alpha1.Refuse)
+			for way, modify := range ways {
+				changed := newMachine(s.changed...)
+				modify(changed)
+				got := ask(t, newWorld(s.world...).handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(s.old...), changed))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s: response (-want +got):\n%s", way, diff)
+				}
+			}
+		})
+	}
+}

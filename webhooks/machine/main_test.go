@@ -1,0 +1,356 @@
+package machine_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/machine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Who and what all tests are about, as in the incident that the gate is to stop.
+const (
+	// ownID is the server of the user, foreignID that of the same name which another identity made, absentID none.
+	ownID       = "63dd227a-9502-4311-919e-cd49f3416753"
+	foreignID   = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+	absentID    = "4192fc6e-0372-4961-99fa-6dc9d4038dbf"
+	userID      = "4705fb9a-0591-4ead-9d42-b2e86493f9b4"
+	machineName = "metal-worker-pool-1-hl9tl-qbrcf"
+	// ofMachine follows the field in every message.
+	ofMachine = ` of CloudSigmaMachine "` + machineName + `" of namespace "team-a": `
+)
+
+var (
+	account = ownership.Account{Cloud: "cloudsigma", User: "tsap@shalb.com", Region: "next"}
+	kinds   = []clusterapi.Kind{kindOf(v1alpha1.GateConfiguration{}.MachineKinds()[0]), kindOf(metalMachine)}
+	// metalMachine keeps the ID in spec, so that one request may change both fields.
+	metalMachine = v1alpha1.MachineKind{
+		Group: "metal.example.com", Version: "v1", Kind: "MetalMachine", Resource: "metalmachines",
+		InstanceIDPath: "spec.instanceID", ProviderIDPath: "spec.providerID", Provider: v1alpha1.ProviderCloudSigma,
+	}
+)
+
+func kindOf(kind v1alpha1.MachineKind) clusterapi.Kind {
+	return clusterapi.Kind{MachineKind: kind, ParseInstanceID: cloudsigma.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
+}
+
+// object is the content of an object.
+type object = map[string]any
+
+// with sets the field at a path. A nil value is a null.
+func with(path string, value any) func(object) {
+	return func(o object) {
+		fields := strings.Split(path, ".")
+		for _, field := range fields[:len(fields)-1] {
+			below, ok := o[field].(object)
+			if !ok {
+				below = object{}
+				o[field] = below
+			}
+			o = below
+		}
+		o[fields[len(fields)-1]] = value
+	}
+}
+
+func instanceID(value any) func(object) { return with("status.instanceID", value) }
+func providerID(value any) func(object) { return with("spec.providerID", value) }
+
+// newMachine is a machine of the cluster "metal" and of a Machine, with what is changed by modify.
+func newMachine(modify ...func(object)) object {
+	o := object{
+		"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CloudSigmaMachine",
+		"metadata": object{
+			"namespace": "team-a", "name": machineName, "uid": "6a1b", "resourceVersion": "7",
+			"labels":          object{"cluster.x-k8s.io/cluster-name": "metal"},
+			"ownerReferences": []any{object{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": "hl9tl", "uid": "0eb3"}},
+		},
+		"spec": object{}, "status": object{},
+	}
+	for _, m := range modify {
+		m(o)
+	}
+	return o
+}
+
+// review asks about the change of old to new, about the creation of new where old is nil.
+func review(tb testing.TB, old, changed object, modify ...func(*admissionv1.AdmissionRequest)) admissionv1.AdmissionReview {
+	tb.Helper()
+	request := &admissionv1.AdmissionRequest{
+		UID: "d1", Namespace: "team-a", Name: machineName, Operation: admissionv1.Create,
+		Kind:     metav1.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "CloudSigmaMachine"},
+		Resource: metav1.GroupVersionResource{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "cloudsigmamachines"},
+		UserInfo: authenticationv1.UserInfo{Username: "system:serviceaccount:capcs-system:capcs"},
+		Object:   runtime.RawExtension{Raw: encode(tb, changed)},
+	}
+	if old != nil {
+		request.Operation, request.OldObject = admissionv1.Update, runtime.RawExtension{Raw: encode(tb, old)}
+	}
+	for _, m := range modify {
+		m(request)
+	}
+	return admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request,
+	}
+}
+
+func ofStatus(request *admissionv1.AdmissionRequest) { request.SubResource = "status" }
+func dryRun(request *admissionv1.AdmissionRequest) {
+	request.DryRun = new(bool)
+	*request.DryRun = true
+}
+
+func ofMetalMachine(request *admissionv1.AdmissionRequest) {
+	request.Resource = metav1.GroupVersionResource{Group: "metal.example.com", Version: "v1", Resource: "metalmachines"}
+}
+
+func encode(tb testing.TB, value any) []byte {
+	tb.Helper()
+	raw, err := json.Marshal(value)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return raw
+}
+
+// ask puts a review to a handler, and takes the answer as the API server does.
+func ask(t *testing.T, handler http.Handler, r admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, machine.Path+"?timeout=3s", bytes.NewReader(encode(t, r)))
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	if recorder.Code != http.StatusOK {
+		t.Errorf("HTTP status = %d, want 200", recorder.Code)
+	}
+	var answer admissionv1.AdmissionReview
+	if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil || answer.Response == nil {
+		t.Fatalf("answer %s, %v", recorder.Body, err)
+	}
+	return answer.Response
+}
+
+// world is what a gate knows and what it did with it.
+type world struct {
+	seen, now       ownership.Account
+	seenErr, nowErr error
+	holder          *clusterapi.Machine
+	holderErr       error
+	// answers are the cloud's, by instance. Where there is none, err is.
+	answers map[string]ownership.Answer
+	err     error
+
+	mu       sync.Mutex
+	decided  []ownership.Claim
+	preview  []ownership.Claim
+	looked   int // questions about other objects
+	recorded []events.Event
+}
+
+// newWorld is one in which nothing is wrong, as changed by modify.
+func newWorld(modify ...func(*world)) *world {
+	w := &world{seen: account, now: account, answers: map[string]ownership.Answer{
+		ownID: {Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "r-own"},
+		foreignID: {
+			Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "r-foreign",
+			Candidates: []ownership.Instance{{ID: ownID, Name: machineName, MachineUID: "6a1b"}},
+		},
+		absentID: {Verdict: ownership.Absent, Response: "404 not found"},
+	}}
+	for _, m := range modify {
+		m(w)
+	}
+	return w
+}
+
+var (
+	_ machine.Objects        = &world{}
+	_ machine.Owners         = &world{}
+	_ webhooks.EventRecorder = &world{}
+)
+
+func (w *world) Account(context.Context, string, string) (ownership.Account, error) {
+	w.count()
+	return w.seen, w.seenErr
+}
+
+func (w *world) AccountNow(context.Context, string, string) (ownership.Account, error) {
+	w.count()
+	return w.now, w.nowErr
+}
+
+func (w *world) Holder(context.Context, string, clusterapi.Machine) (*clusterapi.Machine, error) {
+	w.count()
+	return w.holder, w.holderErr
+}
+
+func (w *world) count() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looked++
+}
+
+func (w *world) Decide(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.decided = append(w.decided, claim)
+	return w.answer(claim)
+}
+
+func (w *world) Preview(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.preview = append(w.preview, claim)
+	return w.answer(claim)
+}
+
+func (w *world) answer(claim ownership.Claim) (ownership.Answer, error) {
+	answer, found := w.answers[claim.ID]
+	if !found {
+		return ownership.Answer{}, w.err
+	}
+	return answer, nil
+}
+
+func (w *world) Record(event events.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.recorded = append(w.recorded, event)
+}
+
+func (w *world) events() []events.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.recorded)
+}
+
+// gate is a gate of the world.
+func (w *world) gate(config v1alpha1.Machine) *machine.Gate { return machine.New(config, kinds, w, w) }
+
+// handler serves a gate of the world.
+func (w *world) handler(mode v1alpha1.Mode, unknown v1alpha1.UnknownPolicy) http.Handler {
+	return webhooks.Handler(w.gate(v1alpha1.Machine{Mode: mode, Unknown: unknown}), mode, w)
+}
+
+// fakeCloud answers with answer, and counts.
+type fakeCloud struct {
+	ownership.Cloud // the audit's question, which no gate asks
+	answer          func(ctx context.Context, asked int) (ownership.Answer, error)
+	mu              sync.Mutex
+	asked           int
+}
+
+func (c *fakeCloud) Ask(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
+	c.mu.Lock()
+	c.asked++
+	asked := c.asked
+	c.mu.Unlock()
+	return c.answer(ctx, asked)
+}
+
+func (c *fakeCloud) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked
+}
+
+// handlerOf serves a gate of the world that asks the cloud through a real ownership.Gate, which lives as long as the test.
+func (w *world) handlerOf(t *testing.T, cloud ownership.Cloud, config v1alpha1.Machine, recorder webhooks.EventRecorder) http.Handler {
+	t.Helper()
+	owners, err := ownership.NewGate(map[string]ownership.Cloud{"cloudsigma": cloud}, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(owners.Close)
+	return webhooks.Handler(machine.New(config, kinds, w, owners), config.Mode, recorder)
+}
+
+// audit is what the audit log gets about the request d1.
+func audit(decision, reason string) map[string]string {
+	return map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
+}
+
+// outcome is what is found out about a change. The modes make different answers of it.
+type outcome struct {
+	decision webhooks.Decision
+	reason   string
+	field    string
+	message  string
+	causes   []metav1.StatusCause
+	// event is the text of the Event, "" where it is the message.
+	event string
+}
+
+// response is the whole answer to the request d1.
+func (o outcome) response(mode v1alpha1.Mode, unknown v1alpha1.UnknownPolicy) *admissionv1.AdmissionResponse {
+	passed := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
+	switch {
+	case o.decision == webhooks.Allowed:
+		return &admissionv1.AdmissionResponse{UID: "d1", Allowed: true, Result: passed, AuditAnnotations: audit("allowed", o.reason)}
+	case mode == v1alpha1.Warn:
+		return &admissionv1.AdmissionResponse{
+			UID: "d1", Allowed: true, Result: passed, AuditAnnotations: audit("warned", o.reason),
+			Warnings: []string{o.reason + " (mode Warn, nothing was changed or refused): " + o.message},
+		}
+	case o.decision == webhooks.Undecided && unknown == v1alpha1.Admit:
+		return &admissionv1.AdmissionResponse{
+			UID: "d1", Allowed: true, Result: passed, AuditAnnotations: audit("warned", o.reason), Warnings: []string{o.reason + ": " + o.message},
+		}
+	}
+	code, reason := int32(http.StatusForbidden), metav1.StatusReasonForbidden
+	if o.decision == webhooks.Undecided {
+		code, reason = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	}
+	return &admissionv1.AdmissionResponse{
+		UID: "d1", AuditAnnotations: audit(o.decision.String(), o.reason),
+		Result: &metav1.Status{
+			Status: metav1.StatusFailure, Code: code, Reason: reason, Message: o.message,
+			Details: &metav1.StatusDetails{Causes: append([]metav1.StatusCause{
+				{Type: metav1.CauseType(o.reason), Field: o.field, Message: o.message},
+			}, o.causes...)},
+		},
+	}
+}
+
+// events are the Events about it: on the machine, or on its owner where the machine does not come to be.
+func (o outcome) events(mode v1alpha1.Mode, unknown v1alpha1.UnknownPolicy, created bool) []events.Event {
+	if o.decision == webhooks.Allowed {
+		return nil
+	}
+	object := corev1.ObjectReference{
+		APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CloudSigmaMachine",
+		Namespace: "team-a", Name: machineName, UID: "6a1b", ResourceVersion: "7",
+	}
+	if created {
+		object = corev1.ObjectReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Namespace: "team-a", Name: "hl9tl", UID: "0eb3"}
+	}
+	verb, text := "Refused: ", o.event
+	if mode == v1alpha1.Warn || (o.decision == webhooks.Undecided && unknown == v1alpha1.Admit) {
+		verb = "Admitted with a warning: "
+	}
+	if text == "" {
+		text = o.message
+	}
+	return []events.Event{{Object: object, Type: corev1.EventTypeWarning, Reason: o.reason, Message: verb + text}}
+}

@@ -1,0 +1,293 @@
+package machine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	celplugin "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/utils/ptr"
+	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/machine"
+)
+
+// registered returns the webhooks for the kinds, as an API server gets them.
+func registered(tb testing.TB, mode v1alpha1.Mode, kinds ...v1alpha1.MachineKind) []admissionregistrationv1.ValidatingWebhook {
+	tb.Helper()
+	var all []admissionregistrationv1.ValidatingWebhook
+	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, machine.Hooks(mode, kinds)) {
+		configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
+		if !ok {
+			tb.Fatalf("%T is registered", object)
+		}
+		all = append(all, configuration.Webhooks...)
+	}
+	return all
+}
+
+// pinned is what must not change about a webhook without somebody meaning it.
+type pinned struct {
+	URL           string
+	Rules         []admissionregistrationv1.RuleWithOperations
+	MatchPolicy   admissionregistrationv1.MatchPolicyType
+	FailurePolicy admissionregistrationv1.FailurePolicyType
+	SideEffects   admissionregistrationv1.SideEffectClass
+	Timeout       int32
+	Conditions    int
+}
+
+func TestWebhooksArePinned(t *testing.T) {
+	pin := func(group, version, resource string, failure admissionregistrationv1.FailurePolicyType) pinned {
+		return pinned{
+			URL: "https://warrantgate.example.com:9443/machine/ownership",
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource, resource + "/status"},
+					Scope: ptr.To(admissionregistrationv1.NamespacedScope),
+				},
+			}},
+			MatchPolicy: "Equivalent", FailurePolicy: failure, SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 1,
+		}
+	}
+	both := func(failure admissionregistrationv1.FailurePolicyType) map[string]pinned {
+		return map[string]pinned{
+			"cloudsigmamachines.machine.warrantgate.dev": pin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines", failure),
+			"metalmachines.machine.warrantgate.dev":      pin("metal.example.com", "v1", "metalmachines", failure),
+		}
+	}
+	for mode, want := range map[v1alpha1.Mode]map[string]pinned{
+		v1alpha1.Enforce: both("Fail"), v1alpha1.Warn: both("Ignore"), v1alpha1.Off: {},
+	} {
+		got := map[string]pinned{}
+		for _, w := range registered(t, mode, kinds[0].MachineKind, metalMachine) {
+			got[w.Name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: webhooks (-want +got):\n%s", mode, diff)
+		}
+	}
+}
+
+// attributes are those of a request in the API server. What is nil is not there.
+func attributes(old, changed object, resource schema.GroupVersionResource, subresource string, operation admission.Operation) *admission.VersionedAttributes {
+	asObject := func(content object) runtime.Object {
+		if content == nil {
+			return nil
+		}
+		return &unstructured.Unstructured{Object: content}
+	}
+	kind := resource.GroupVersion().WithKind("Machine")
+	record := admission.NewAttributesRecord(asObject(changed), asObject(old), kind, "team-a", machineName, resource, subresource, operation, nil, false,
+		&user.DefaultInfo{Name: "capcs"})
+	return &admission.VersionedAttributes{
+		Attributes: record, VersionedObject: asObject(changed), VersionedOldObject: asObject(old), VersionedKind: kind,
+	}
+}
+
+// TestWhichRequestsTheRulesMatch evaluates the rules with the API server's own code.
+func TestWhichRequestsTheRulesMatch(t *testing.T) {
+	const group = "infrastructure.cluster.x-k8s.io"
+	for name, tc := range map[string]struct {
+		resource    schema.GroupVersionResource
+		subresource string
+		operation   admission.Operation
+		want        bool
+	}{
+		"a machine is created":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "", admission.Create, true},
+		"a machine is updated":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "", admission.Update, true},
+		"a machine's status is updated":          {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "status", admission.Update, true},
+		"another kind's machine is updated":      {schema.GroupVersionResource{Group: "metal.example.com", Version: "v1", Resource: "metalmachines"}, "", admission.Update, true},
+		"another kind's status is updated":       {schema.GroupVersionResource{Group: "metal.example.com", Version: "v1", Resource: "metalmachines"}, "status", admission.Update, true},
+		"a machine is deleted":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "", admission.Delete, false},
+		"a machine is connected to":              {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "proxy", admission.Connect, false},
+		"another subresource is updated":         {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "scale", admission.Update, false},
+		"a cluster is updated":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmaclusters"}, "", admission.Update, false},
+		"a template is created":                  {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachinetemplates"}, "", admission.Create, false},
+		"an Event is created":                    {schema.GroupVersionResource{Version: "v1", Resource: "events"}, "", admission.Create, false},
+		"a Lease is updated":                     {schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, "", admission.Update, false},
+		"a token is reviewed":                    {schema.GroupVersionResource{Group: "authentication.k8s.io", Version: "v1", Resource: "tokenreviews"}, "", admission.Create, false},
+		"access is reviewed":                     {schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}, "", admission.Create, false},
+		"the webhooks themselves are configured": {schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, "", admission.Update, false},
+		// Of another version than the rules name the API server makes the one that they name (matchPolicy).
+		"another version, before the API server converts it": {schema.GroupVersionResource{Group: group, Version: "v1beta2", Resource: "cloudsigmamachines"}, "", admission.Update, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := false
+			for _, w := range registered(t, v1alpha1.Enforce, kinds[0].MachineKind, metalMachine) {
+				for _, rule := range w.Rules {
+					matcher := rules.Matcher{Rule: rule, Attr: attributes(nil, newMachine(), tc.resource, tc.subresource, tc.operation)}
+					got = got || matcher.Matches()
+				}
+			}
+			if got != tc.want {
+				t.Errorf("matches = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// matcher returns a function that evaluates the match conditions of a kind with the API server's own code. An evaluation
+// error would count as a failure of the webhook.
+func matcher(t *testing.T, kind v1alpha1.MachineKind) func(t *testing.T, old, changed object) bool {
+	t.Helper()
+	hooks := registered(t, v1alpha1.Enforce, kind)
+	if len(hooks) != 1 {
+		t.Fatalf("%d webhooks, want 1", len(hooks))
+	}
+	accessor := webhook.NewValidatingWebhookAccessor("", "warrantgate", &hooks[0])
+	compiled := accessor.GetCompiledMatcher(celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())))
+	resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource}
+	return func(t *testing.T, old, changed object) bool {
+		t.Helper()
+		operation := admission.Update
+		if old == nil {
+			operation = admission.Create
+		}
+		result := compiled.Match(t.Context(), attributes(old, changed, resource, "", operation), nil, nil)
+		if result.Error != nil {
+			t.Errorf("from %v to %v: %v", old, changed, result.Error)
+		}
+		return result.Matches
+	}
+}
+
+func TestWhichRequestsAreAskedAbout(t *testing.T) {
+	matches := matcher(t, kinds[0].MachineKind)
+	for name, s := range situations() {
+		t.Run(name, func(t *testing.T) {
+			want := s.want.reason != nothing.reason
+			if got := matches(t, newMachine(s.old...), newMachine(s.changed...)); got != want {
+				t.Errorf("an update is asked about: %t, want %t", got, want)
+			}
+			if s.onlyUpdate {
+				return
+			}
+			if got := matches(t, nil, newMachine(s.changed...)); got != want {
+				t.Errorf("a create is asked about: %t, want %t", got, want)
+			}
+		})
+	}
+	// 1,000 heartbeats of one machine.
+	old := newMachine(instanceID(ownID), providerID("cloudsigma://"+ownID))
+	for i := range 1000 {
+		beat := newMachine(instanceID(ownID), providerID("cloudsigma://"+ownID), with("status.heartbeat", fmt.Sprint(i)))
+		if matches(t, old, beat) {
+			t.Fatalf("heartbeat %d is asked about", i)
+		}
+		old = beat
+	}
+}
+
+// TestConditionsAndGateAgree goes through every pair of what the two fields may hold, odd types among it: no evaluation error,
+// and what the API server does not ask about the gate would not have refused.
+func TestConditionsAndGateAgree(t *testing.T) {
+	matches := matcher(t, kinds[0].MachineKind)
+	above := []func(object){
+		func(object) {}, with("status", nil), with("status", "odd"), with("status", []any{"instanceID"}), with("status", int64(5)),
+		func(o object) { delete(o, "status") },
+	}
+	var shapes []func(object)
+	for _, value := range []any{ownID, foreignID, "", " ", "soon", nil, int64(5), 5.5, true, []any{}, object{}, object{"a": "b"}} {
+		shapes = append(shapes, instanceID(value), providerID(value))
+	}
+	shapes = append(shapes, above...)
+
+	w := newWorld()
+	gate := w.gate(v1alpha1.Machine{})
+	asked := 0
+	for i, before := range shapes {
+		for j, after := range shapes {
+			for _, create := range []bool{false, true} {
+				old, changed := newMachine(before), newMachine(after)
+				if create {
+					old = nil
+				}
+				sent := matches(t, old, changed)
+				answer := gate.Review(t.Context(), crwebhook.Request{AdmissionRequest: *review(t, old, changed).Request})
+				claims := answer.Reason != nothing.reason && answer.Reason != "Undecodable"
+				switch {
+				case claims && !sent:
+					t.Errorf("from %v to %v (%d, %d): not asked about, but %s", old, changed, i, j, answer.Reason)
+				case sent && answer.Reason == nothing.reason:
+					t.Errorf("from %v to %v (%d, %d): asked about for nothing", old, changed, i, j)
+				}
+				asked++
+			}
+		}
+	}
+	if asked < 1000 {
+		t.Errorf("only %d pairs", asked)
+	}
+}
+
+// Paths may hold words that CEL keeps for itself.
+func TestConditionsOfAnyPath(t *testing.T) {
+	for _, path := range []string{
+		"status.instanceID", "spec.package.namespace", "in.true", "status.null.function", "a.b.c.d.e.f.g.h", "status.__namespace__", "spec._0",
+	} {
+		t.Run(path, func(t *testing.T) {
+			kind := metalMachine
+			kind.InstanceIDPath = path
+			matches := matcher(t, kind)
+			if !matches(t, newMachine(), newMachine(with(path, ownID))) {
+				t.Error("an ID that is new is not asked about")
+			}
+			if matches(t, newMachine(with(path, ownID)), newMachine(with(path, ownID))) {
+				t.Error("an ID that stays is asked about")
+			}
+			if matches(t, newMachine(with(strings.SplitN(path, ".", 2)[0], "odd")), newMachine(with(path, nil))) {
+				t.Error("nothing is asked about")
+			}
+		})
+	}
+}
+
+// FuzzReview checks that no object makes the gate panic, and that each gets an answer that a person can use.
+func FuzzReview(f *testing.F) {
+	for _, seed := range []struct{ old, changed object }{
+		{newMachine(), newMachine(instanceID(ownID))}, {newMachine(instanceID(ownID)), newMachine(instanceID(foreignID), providerID("cloudsigma://"+foreignID))},
+		{nil, newMachine(with("metadata.ownerReferences", "x"), with("metadata.labels", []any{}), instanceID(absentID))},
+		{newMachine(), newMachine(with("metadata", "odd"), with("spec", nil))},
+	} {
+		f.Add(encode(f, seed.old), encode(f, seed.changed), uint8(0))
+	}
+	for _, raw := range []string{"", "null", "[]", "{", `{"metadata":null,"status":{"instanceID":{}}}`, `{"metadata":{"deletionTimestamp":5,"ownerReferences":[null,5,{}]}}`} {
+		f.Add([]byte(raw), []byte(raw), uint8(1))
+	}
+	operations := []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect, ""}
+	f.Fuzz(func(t *testing.T, old, changed []byte, operation uint8) {
+		asked := review(t, nil, nil).Request
+		asked.Operation = operations[int(operation)%len(operations)]
+		asked.OldObject.Raw, asked.Object.Raw = old, changed
+		w := newWorld()
+		answer := w.gate(v1alpha1.Machine{}).Review(t.Context(), crwebhook.Request{AdmissionRequest: *asked})
+		switch {
+		case answer.Reason == "":
+			t.Errorf("an answer without a reason: %v", answer)
+		case answer.Decision != webhooks.Allowed && answer.Message == "":
+			t.Errorf("%s is not explained", answer.Reason)
+		case answer.Reason == "Owned" && len(w.decided) != 1:
+			t.Errorf("Owned after %d questions", len(w.decided))
+		case answer.Reason == nothing.reason && w.looked+len(w.decided) > 0:
+			t.Errorf("questions about nothing: %v", w.decided)
+		}
+		if answer.Details != nil && len(answer.Details())%2 != 0 {
+			t.Errorf("Details() = %v, want pairs", answer.Details())
+		}
+	})
+}

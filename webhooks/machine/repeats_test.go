@@ -1,0 +1,279 @@
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/ownership"
+)
+
+var enforce = v1alpha1.Machine{Mode: v1alpha1.Enforce, Unknown: v1alpha1.Refuse}
+
+// foreignCloud says that every instance is somebody else's, with another request ID each time.
+func foreignCloud() *fakeCloud {
+	return &fakeCloud{answer: func(_ context.Context, asked int) (ownership.Answer, error) {
+		return ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: fmt.Sprintf("r-%d", asked)}, nil
+	}}
+}
+
+// numbered makes a request one of many.
+func numbered(i int) func(*admissionv1.AdmissionRequest) {
+	return func(r *admissionv1.AdmissionRequest) { r.UID = types.UID(fmt.Sprintf("d%d", i)) }
+}
+
+// writer counts the Events that are written, and those that are one of their own rather than a count of another.
+type writer struct{ written, objects atomic.Int32 }
+
+var _ events.Writer = &writer{}
+
+func (w *writer) Create(_ context.Context, _ logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+	w.written.Add(1)
+	w.objects.Add(1)
+	return event, nil
+}
+
+func (w *writer) Patch(_ context.Context, _ logicalcluster.Name, event *corev1.Event, _ []byte) (*corev1.Event, error) {
+	w.written.Add(1)
+	return event, nil
+}
+
+func (*writer) Permitted(context.Context) (permitted bool, reason string, err error) {
+	return true, "", nil
+}
+
+// A controller that is refused in a hot loop costs the cloud next to nothing, and leaves one Event.
+func TestARefusalThatIsRepeated(t *testing.T) {
+	for name, old := range map[string]object{"an update": newMachine(), "a create, with another UID each time": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				written := &writer{}
+				recorder := events.NewRecorder(written)
+				done := make(chan error)
+				go func() { done <- recorder.Start(ctx) }()
+				synctest.Wait()
+
+				cloud := foreignCloud()
+				handler := newWorld().handlerOf(t, cloud, enforce, recorder)
+				for i := range 1000 {
+					changed := newMachine(instanceID(foreignID), with("metadata.resourceVersion", fmt.Sprint(i)))
+					if old == nil {
+						with("metadata.uid", fmt.Sprintf("uid-%d", i))(changed)
+					}
+					if got := ask(t, handler, review(t, old, changed, numbered(i))); got.Allowed || got.AuditAnnotations["reason"] != "InstanceNotOwned" {
+						t.Fatalf("repeat %d: %v", i, got)
+					}
+					<-time.After(5 * time.Millisecond) // 1,000 in 5 seconds
+				}
+				stop()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if asked := cloud.count(); asked > 2 {
+					t.Errorf("the cloud was asked %d times, want at most twice", asked)
+				}
+				if written.written.Load() > 25 || written.objects.Load() != 1 {
+					t.Errorf("%d writes for %d Events, want at most 25 for one", written.written.Load(), written.objects.Load())
+				}
+			})
+		})
+	}
+}
+
+// The text of an Event does not tell one request of the cloud from another, or no two would fold.
+func TestTheTextOfAnEventIsStable(t *testing.T) {
+	for name, cloud := range map[string]*fakeCloud{
+		"a refusal": foreignCloud(),
+		"no verdict": {answer: func(_ context.Context, asked int) (ownership.Answer, error) {
+			return ownership.Answer{}, &ownership.UnknownError{
+				Cause: ownership.CauseCloud, RequestID: fmt.Sprintf("r-%d", asked), RetryAfter: time.Duration(asked), Err: fmt.Errorf("attempt %d", asked),
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				handler := w.handlerOf(t, cloud, enforce, w)
+				messages := map[string]bool{}
+				for i := range 20 {
+					got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID), with("metadata.resourceVersion", fmt.Sprint(i))), numbered(i)))
+					messages[got.Result.Message] = true
+					<-time.After(time.Minute) // no answer is remembered as long
+				}
+				if cloud.count() != 20 || len(messages) != 20 {
+					t.Errorf("%d messages of %d requests, want 20 of 20, each with its request ID", len(messages), cloud.count())
+				}
+				texts := map[string]bool{}
+				for _, event := range w.events() {
+					texts[event.Message] = true
+				}
+				if len(texts) != 1 || len(w.events()) != 20 {
+					t.Errorf("%d Events with the texts %v, want 20 with one", len(w.events()), texts)
+				}
+			})
+		})
+	}
+}
+
+func TestADryRunIsNotRemembered(t *testing.T) {
+	cloud := foreignCloud()
+	w := newWorld()
+	handler := w.handlerOf(t, cloud, enforce, w)
+	for i, tc := range []struct {
+		dryRun     bool
+		wantAsked  int
+		wantEvents int
+	}{
+		{true, 1, 0}, {true, 2, 0}, {false, 3, 1}, {true, 3, 1}, {false, 3, 2},
+	} {
+		modify := numbered(i)
+		if tc.dryRun {
+			modify = dryRun
+		}
+		ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify))
+		if asked, recorded := cloud.count(), len(w.events()); asked != tc.wantAsked || recorded != tc.wantEvents {
+			t.Errorf("request %d: %d questions and %d Events so far, want %d and %d", i, asked, recorded, tc.wantAsked, tc.wantEvents)
+		}
+	}
+}
+
+func TestHeartbeatsAskNothing(t *testing.T) {
+	cloud := foreignCloud()
+	w := newWorld()
+	handler := w.handlerOf(t, cloud, enforce, w)
+	old := newMachine(instanceID(foreignID), providerID("cloudsigma://"+foreignID))
+	for i := range 1000 {
+		beat := newMachine(instanceID(foreignID), providerID("cloudsigma://"+foreignID), with("status.instanceState", fmt.Sprint(i)))
+		if got := ask(t, handler, review(t, old, beat, ofStatus)); !got.Allowed {
+			t.Fatalf("heartbeat %d: %v", i, got)
+		}
+		old = beat
+	}
+	if cloud.count() > 0 || w.looked > 0 || len(w.events()) > 0 {
+		t.Errorf("%d questions to the cloud, %d about objects, %d Events, want none", cloud.count(), w.looked, len(w.events()))
+	}
+}
+
+// A cloud that hangs is answered for before the API server gives up, by the configured policy, and without losing what
+// the reason is.
+func TestACloudThatHangs(t *testing.T) {
+	for _, mode := range []v1alpha1.Mode{v1alpha1.Enforce, v1alpha1.Warn} {
+		for _, policy := range []v1alpha1.UnknownPolicy{v1alpha1.Refuse, v1alpha1.Admit} {
+			t.Run(fmt.Sprintf("%s/%s", mode, policy), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cloud := &fakeCloud{answer: func(ctx context.Context, _ int) (ownership.Answer, error) {
+						<-ctx.Done()
+						return ownership.Answer{}, ctx.Err()
+					}}
+					w := newWorld()
+					handler := w.handlerOf(t, cloud, v1alpha1.Machine{Mode: mode, Unknown: policy}, w)
+					begin := time.Now()
+					got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
+					if took := time.Since(begin); took != 2400*time.Millisecond {
+						t.Errorf("it took %s, want 80 %% of the 3 s that the API server waits", took)
+					}
+					want := unknownOwner(ownership.CauseTimeout, "")
+					if diff := cmp.Diff(want.response(mode, policy), got); diff != "" {
+						t.Errorf("response (-want +got):\n%s", diff)
+					}
+					if diff := cmp.Diff(want.events(mode, policy, false), w.events()); diff != "" {
+						t.Errorf("Events (-want +got):\n%s", diff)
+					}
+					<-time.After(time.Minute) // the question ends as well
+				})
+			})
+		}
+	}
+}
+
+// Nothing of what a tenant is told is about anybody else.
+func TestNobodyIsToldOfOthers(t *testing.T) {
+	secrets := []string{"bob@example.com", "team-b", "victim", "eyJhbGciOi", "client_secret", "User 99"}
+	cause := errors.New(`403: {"error_message":"User 99 (bob@example.com) has it"}, token eyJhbGciOi, client_secret=x`)
+	for name, modify := range map[string]func(*world){
+		"a machine of another namespace": func(w *world) { held("team-b", "victim")(w) },
+		"no verdict": func(w *world) {
+			w.answers, w.err = nil, &ownership.UnknownError{Cause: ownership.CauseCredentials, RequestID: "r1", Err: cause}
+		},
+		"an error of another kind":      func(w *world) { w.answers, w.err = nil, cause },
+		"objects that cannot be read":   func(w *world) { w.holderErr = cause },
+		"a cluster that cannot be read": func(w *world) { w.seenErr, w.nowErr = cause, cause },
+		"a cluster that cannot be found": func(w *world) {
+			w.seenErr, w.nowErr = cause, &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: "there is none"}
+		},
+		"an instance of somebody else's": func(w *world) {
+			w.answers[ownID] = ownership.Answer{Verdict: ownership.Foreign, Response: "403 permission", UserID: userID}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, mode := range []v1alpha1.Mode{v1alpha1.Enforce, v1alpha1.Warn} {
+				w := newWorld(modify)
+				got := ask(t, w.handler(mode, v1alpha1.Admit), review(t, newMachine(), newMachine(instanceID(ownID))))
+				if got.AuditAnnotations["decision"] == "allowed" {
+					t.Errorf("there is nothing to tell: %v", got)
+				}
+				told := string(encode(t, got)) + string(encode(t, w.events()))
+				for _, secret := range secrets {
+					if strings.Contains(told, secret) {
+						t.Errorf("%s: %q is told in %s", mode, secret, told)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestTheNumberOfSeriesDoesNotGrowWithMachines(t *testing.T) {
+	count := func() int {
+		families, err := metrics.Registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		series := 0
+		for _, family := range families {
+			series += len(family.GetMetric())
+			for _, metric := range family.GetMetric() {
+				for _, label := range metric.GetLabel() {
+					if strings.Contains(label.GetValue(), "series-") {
+						t.Errorf("%s has label %s=%q", family.GetName(), label.GetName(), label.GetValue())
+					}
+				}
+			}
+		}
+		return series
+	}
+	w := newWorld()
+	handler := w.handlerOf(t, foreignCloud(), enforce, w)
+	judge := func(i int) {
+		w.seen.User, w.seen.Region = fmt.Sprint("series-user-", i), fmt.Sprint("series-region-", i)
+		w.now = w.seen
+		id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
+		ask(t, handler, review(t, newMachine(), newMachine(instanceID(id), with("metadata.name", fmt.Sprint("series-name-", i)),
+			with("metadata.namespace", fmt.Sprint("series-namespace-", i))), numbered(i)))
+	}
+	judge(0)
+	before := count()
+	for i := range 1000 {
+		judge(i)
+	}
+	if after := count(); after != before {
+		t.Errorf("%d series after 1,000 machines, want %d as after the first", after, before)
+	}
+}
