@@ -465,3 +465,22 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestTheReadmeShowsTheDefaults(t *testing.T) {
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(readme), "```yaml\napiVersion: "+v1alpha1.APIVersion)
+	shown, _, closed := strings.Cut(after, "```")
+	if !found || !closed {
+		t.Fatal("README.md shows no configuration file")
+	}
+	got, err := v1alpha1.Parse([]byte("apiVersion: " + v1alpha1.APIVersion + shown))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(v1alpha1.Default(), got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("README.md shows other defaults (-want +got):\n%s", diff)
+	}
+}
