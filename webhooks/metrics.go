@@ -11,7 +11,7 @@ import (
 var (
 	admissions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_admissions_total",
-		Help: "Admission requests by gate, decision (allowed, denied, error) and reason.",
+		Help: "Admission requests by gate, decision (allowed, denied, warned, error) and reason.",
 	}, []string{"gate", "decision", "reason"})
 	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "warrantgate_admission_duration_seconds",

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/audit"
+	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1alpha1"
-	"warrantgate.dev/internal/ownership"
 )
 
 // syncTimeout is how long it may take to read all machines and clusters.
@@ -102,24 +103,29 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 	if err != nil {
 		return nil, err
 	}
-	access, err := o.access(config.CloudSigma, kubernetes, log.FromContext(ctx))
+	owners, err := newOwners(kubernetes, config, o.cloudFlags, log.FromContext(ctx))
 	if err != nil {
 		return nil, err
 	}
-	if access.cloud == nil {
+	if owners.gate == nil {
 		return nil, errors.New("there is no access to CloudSigma: give --impersonation-enabled and the flags that say as whom")
 	}
-	objects, err := newObjects(kubernetes, config, access)
+	owners.gate.Close() // the audit asks by itself
+	objects, err := clusterapi.NewObjects(kubernetes, owners.options(config))
 	if err != nil {
 		return nil, err
 	}
 	go func() { _ = objects.Start(ctx) }() // it ends with ctx, and fails never
 	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, syncTimeout, true, func(context.Context) (bool, error) {
-		return objects.Synced() == nil, nil
+		err := objects.Synced()
+		if apierrors.IsForbidden(err) {
+			return false, err // waiting gives no rights
+		}
+		return err == nil, nil
 	}); err != nil {
 		return nil, fmt.Errorf("read machines and clusters: %w", errors.Join(objects.Synced(), err))
 	}
-	return newAudit(objects, map[string]ownership.Cloud{string(v1alpha1.ProviderCloudSigma): access.cloud}, config.Audit.Rate).Pass, nil
+	return newAudit(objects, owners.clouds, config.Audit.Rate).Pass, nil
 }
 
 // found is one line of the output.

@@ -151,6 +151,9 @@ func legacyCredentials() (cloudsigma.LegacyCredentials, error) {
 // credentials returns where the service account's credentials come from.
 func (f cloudFlags) credentials(kubernetes *rest.Config) (func(context.Context) (impersonation.Credentials, error), error) {
 	if f.secret != "" {
+		if kubernetes == nil {
+			return nil, errors.New("--impersonation-secret is a Secret of the API server of --kubeconfig, which was not given")
+		}
 		namespace, name, ok := strings.Cut(f.secret, "/")
 		if !ok || namespace == "" || name == "" {
 			return nil, fmt.Errorf("--impersonation-secret: %q is not of the form namespace/name", f.secret)

@@ -37,8 +37,12 @@ type kcpTarget struct {
 func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of root (default $KUBECONFIG)")
 	flags.StringVar(&t.context, "context", "", "context in that kubeconfig (default its current one)")
+	t.addShardFlags(flags, "for the right to write Events")
+}
+
+func (t *kcpTarget) addShardFlags(flags *pflag.FlagSet, what string) {
 	flags.StringArrayVar(&t.shardKubeconfigs, "shard-kubeconfig", nil,
-		"kubeconfig of system:masters on a shard, for the right to write Events; once for each shard")
+		"kubeconfig of system:masters on a shard, "+what+"; once for each shard")
 	flags.StringVar(&t.shardContext, "shard-context", "", "context in the shard kubeconfigs (default their current one)")
 }
 
@@ -89,7 +93,7 @@ func newInstallCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newInstallKCPCommand(), newInstallKubernetesCommand())
+	cmd.AddCommand(newInstallKCPCommand(), newInstallKubernetesCommand(), newInstallProviderCommand())
 	return cmd
 }
 
@@ -175,7 +179,7 @@ their owners.`,
 		},
 	}
 	target.addFlags(uninstallKCP.Flags())
-	cmd.AddCommand(uninstallKCP, newUninstallKubernetesCommand())
+	cmd.AddCommand(uninstallKCP, newUninstallKubernetesCommand(), newUninstallProviderCommand())
 	return cmd
 }
 

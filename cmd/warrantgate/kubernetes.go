@@ -28,6 +28,36 @@ import (
 // auditLease is the Lease by which one of several replicas makes the audit.
 const auditLease = "warrantgate-audit"
 
+// owners decides whose instances are, by asking the clouds. The zero value asks none.
+type owners struct {
+	cloudAccess
+	clouds map[string]ownership.Cloud
+	gate   *ownership.Gate // nil where there is no access to a cloud
+}
+
+// newOwners returns what decides with the access that the flags give. kubernetes is where a Secret would be read; it may be
+// nil.
+func newOwners(kubernetes *rest.Config, config v1alpha1.GateConfiguration, flags cloudFlags, log logr.Logger) (owners, error) {
+	access, err := flags.access(config.CloudSigma, kubernetes, log)
+	if err != nil || access.cloud == nil {
+		return owners{cloudAccess: access}, err
+	}
+	o := owners{cloudAccess: access, clouds: map[string]ownership.Cloud{string(v1alpha1.ProviderCloudSigma): access.cloud}}
+	o.gate, err = ownership.NewGate(o.clouds, config.CloudSigma.Concurrency)
+	return o, err
+}
+
+// Start frees at the end what the gate holds.
+func (o owners) Start(ctx context.Context) error {
+	<-ctx.Done()
+	o.gate.Close()
+	return nil
+}
+
+func (o owners) options(config v1alpha1.GateConfiguration) clusterapi.Options {
+	return clusterapi.Options{Kinds: kinds(config), SharedAccount: o.cloud != nil && !o.impersonating}
+}
+
 // kubernetesGates are the gates on the objects of Cluster API, and what they need. The zero value is none of them.
 type kubernetesGates struct {
 	recorder  *events.Recorder
@@ -37,14 +67,8 @@ type kubernetesGates struct {
 }
 
 // newKubernetesGates returns the gates of the API server that kubernetes reaches.
-func newKubernetesGates(
-	kubernetes *rest.Config, config v1alpha1.GateConfiguration, flags cloudFlags, leaseNamespace string, log logr.Logger,
-) (kubernetesGates, error) {
-	access, err := flags.access(config.CloudSigma, kubernetes, log)
-	if err != nil {
-		return kubernetesGates{}, err
-	}
-	if access.cloud == nil && (config.Machine.Mode != v1alpha1.Off || config.Audit.Mode != v1alpha1.Off) {
+func newKubernetesGates(kubernetes *rest.Config, config v1alpha1.GateConfiguration, owners owners, leaseNamespace string) (kubernetesGates, error) {
+	if owners.gate == nil && (config.Machine.Mode != v1alpha1.Off || config.Audit.Mode != v1alpha1.Off) {
 		return kubernetesGates{}, errors.New("machine.mode and audit.mode need an access to CloudSigma: give --impersonation-enabled and the " +
 			"flags that say as whom, or set both modes to Off")
 	}
@@ -53,7 +77,7 @@ func newKubernetesGates(
 		return kubernetesGates{}, err
 	}
 	g := kubernetesGates{recorder: events.NewRecorder(writer), handlers: map[string]http.Handler{}}
-	if g.objects, err = newObjects(kubernetes, config, access); err != nil {
+	if g.objects, err = clusterapi.NewObjects(kubernetes, owners.options(config)); err != nil {
 		return kubernetesGates{}, err
 	}
 	g.runnables = append(g.runnables, g.objects)
@@ -63,29 +87,18 @@ func newKubernetesGates(
 	}
 	g.handle(cluster.Path, cluster.New(config.Cluster.Impersonation.Mode, reviewer, g.objects), config.Cluster.Impersonation.Mode)
 	managers := config.ControllerManager
-	g.handle(controllermanager.IdentityPath, controllermanager.NewIdentity(managers, access.impersonating, g.objects), managers.Mode)
-	g.handle(controllermanager.IntegrityPath, controllermanager.NewIntegrity(managers, access.impersonating, g.objects), managers.Mode)
-	if access.cloud == nil {
+	g.handle(controllermanager.IdentityPath, controllermanager.NewIdentity(managers, owners.impersonating, g.objects), managers.Mode)
+	g.handle(controllermanager.IntegrityPath, controllermanager.NewIntegrity(managers, owners.impersonating, g.objects), managers.Mode)
+	if owners.gate == nil {
 		return g, nil
 	}
-	err = g.addCloud(kubernetes, config, access.cloud, leaseNamespace)
+	g.handle(machine.Path, machine.New(config.Machine, kinds(config), g.objects, owners.gate), config.Machine.Mode)
+	err = g.addAudit(kubernetes, config.Audit, owners, leaseNamespace)
 	return g, err
 }
 
-// addCloud adds what asks the cloud: the gate on machines and the audit.
-func (g *kubernetesGates) addCloud(kubernetes *rest.Config, config v1alpha1.GateConfiguration, cloud ownership.Cloud, leaseNamespace string) error {
-	clouds := map[string]ownership.Cloud{string(v1alpha1.ProviderCloudSigma): cloud}
-	owners, err := ownership.NewGate(clouds, config.CloudSigma.Concurrency)
-	if err != nil {
-		return err
-	}
-	g.runnables = append(g.runnables, manager.RunnableFunc(func(ctx context.Context) error {
-		<-ctx.Done()
-		owners.Close()
-		return nil
-	}))
-	g.handle(machine.Path, machine.New(config.Machine, kinds(config), g.objects, owners), config.Machine.Mode)
-	if config.Audit.Mode == v1alpha1.Off {
+func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1alpha1.Audit, owners owners, leaseNamespace string) error {
+	if config.Mode == v1alpha1.Off {
 		return nil
 	}
 	election, err := leader.NewElection(kubernetes, leaseNamespace, auditLease)
@@ -93,8 +106,8 @@ func (g *kubernetesGates) addCloud(kubernetes *rest.Config, config v1alpha1.Gate
 		return err
 	}
 	g.runnables = append(g.runnables, &audit.Controller{
-		Audit: newAudit(g.objects, clouds, config.Audit.Rate), Recorder: g.recorder, Election: election,
-		Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
+		Audit: newAudit(g.objects, owners.clouds, config.Rate), Recorder: g.recorder, Election: election,
+		Synced: g.objects.Synced, Interval: config.Interval.Duration,
 	})
 	return nil
 }
@@ -115,10 +128,6 @@ func (g *kubernetesGates) synced(*http.Request) error {
 		return fmt.Errorf("not everything has been read: %w", err)
 	}
 	return nil
-}
-
-func newObjects(kubernetes *rest.Config, config v1alpha1.GateConfiguration, access cloudAccess) (*clusterapi.Objects, error) {
-	return clusterapi.NewObjects(kubernetes, clusterapi.Options{Kinds: kinds(config), SharedAccount: access.cloud != nil && !access.impersonating})
 }
 
 func kinds(config v1alpha1.GateConfiguration) []clusterapi.Kind {

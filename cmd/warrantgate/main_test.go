@@ -103,6 +103,8 @@ func TestTheCommandsAreThese(t *testing.T) {
 		"warrantgate serve":                "Serve the admission webhooks and heal workspaces that hang",
 		"warrantgate audit":                "Report machines that name somebody else's instance, and instances that no machine names",
 		"warrantgate install kubernetes":   "Register the gates on machines, clusters and controller managers with a Kubernetes API server",
+		"warrantgate install provider":     "Register the gates on machines and clusters that a provider exports on kcp",
+		"warrantgate uninstall provider":   "Take the gates out of the workspace of a provider's APIExport",
 		"warrantgate uninstall kubernetes": "Take out what install kubernetes made",
 		"warrantgate explain":              "Say what is wrong with an object",
 		"warrantgate explain workspace":    "Say why a workspace is not Ready, and what to do",

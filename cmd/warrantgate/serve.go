@@ -125,10 +125,6 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	gates, err := o.kubernetesGates(config, logger)
-	if err != nil {
-		return err
-	}
 	host, port, err := splitAddress(o.webhookAddress)
 	if err != nil {
 		return fmt.Errorf("--webhook-address: %w", err)
@@ -138,7 +134,10 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 		return fmt.Errorf("read the serving certificate (--tls-cert-file, --tls-private-key-file): %w", err)
 	}
 	webhookServer := newWebhookServer(webhook.Options{Host: host, Port: port}, certificates, config, recorder)
-	gates.register(webhookServer)
+	gates, err := o.machineGates(config, webhookServer, recorder, logger)
+	if err != nil {
+		return err
+	}
 	servers, err := o.servers(certificates, webhookServer, gates)
 	if err != nil {
 		return err
@@ -180,16 +179,39 @@ func (o serveOptions) servers(
 	return servers, nil
 }
 
-// kubernetesGates returns none where no kubeconfig was given.
-func (o serveOptions) kubernetesGates(config v1alpha1.GateConfiguration, logger logr.Logger) (kubernetesGates, error) {
-	if o.kubeconfig == "" {
-		return kubernetesGates{}, nil
+// machineGates returns the gates of the API server of --kubeconfig, none where there is none, and registers those of
+// providers on kcp where clouds can be asked.
+func (o serveOptions) machineGates(
+	config v1alpha1.GateConfiguration, server webhook.Server, recorder webhooks.EventRecorder, logger logr.Logger,
+) (gates kubernetesGates, err error) {
+	var kubernetes *rest.Config
+	if o.kubeconfig != "" {
+		if kubernetes, err = loadKubeconfig(o.kubeconfig, ""); err != nil {
+			return kubernetesGates{}, fmt.Errorf("--kubeconfig: %w", err)
+		}
 	}
-	kubernetes, err := loadKubeconfig(o.kubeconfig, "")
+	owners, err := newOwners(kubernetes, config, o.cloudFlags, logger)
 	if err != nil {
-		return kubernetesGates{}, fmt.Errorf("--kubeconfig: %w", err)
+		return kubernetesGates{}, err
 	}
-	return newKubernetesGates(kubernetes, config, o.cloudFlags, o.leaseNamespace, logger)
+	if kubernetes != nil {
+		if gates, err = newKubernetesGates(kubernetes, config, owners, o.leaseNamespace); err != nil {
+			return kubernetesGates{}, err
+		}
+		gates.register(server)
+	}
+	if owners.gate == nil {
+		return gates, nil
+	}
+	gates.runnables = append(gates.runnables, owners)
+	if o.kcpKubeconfig == "" {
+		return gates, nil
+	}
+	reached, err := loadKubeconfig(o.kcpKubeconfig, "")
+	if err != nil {
+		return kubernetesGates{}, fmt.Errorf("--kcp-kubeconfig: %w", err)
+	}
+	return gates, registerProviderGates(server, reached, config, owners, recorder)
 }
 
 // uncompressed serves the metrics as they are, whatever the client accepts: a compressor holds more memory than all

@@ -17,8 +17,8 @@ import (
 //go:embed crds/*.yaml
 var crdFiles embed.FS
 
-// shippedCRDs are the kinds that every server has.
-func shippedCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// CRDs returns the kinds that every server has.
+func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	names, err := fs.Glob(crdFiles, "crds/*.yaml")
 	if err != nil {
 		return nil, err

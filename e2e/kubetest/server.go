@@ -94,7 +94,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if s.adminKubeconfig, err = s.KubeconfigFile("admin", s.admin); err != nil {
 		return err
 	}
-	crds, err := shippedCRDs()
+	crds, err := CRDs()
 	if err != nil {
 		return err
 	}

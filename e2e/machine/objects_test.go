@@ -5,6 +5,7 @@ package machine_test
 import (
 	"context"
 	"strings"
+	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -85,4 +86,35 @@ func (w *world) instanceID(ctx context.Context, machine *unstructured.Unstructur
 	id, _, err := unstructured.NestedString(current.Object, "status", "instanceID")
 	Expect(err).NotTo(HaveOccurred())
 	return id
+}
+
+// warnings are what an API server has warned a client of.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.texts = append(w.texts, text)
+}
+
+// take returns the warnings since the last call.
+func (w *warnings) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	texts := w.texts
+	w.texts = nil
+	return texts
+}
+
+// warned is the client of the administrator, with its warnings.
+func (w *world) warned() (client.Client, *warnings) {
+	GinkgoHelper()
+	recorded := &warnings{}
+	config := w.api.Config()
+	config.WarningHandlerWithContext = recorded
+	return w.listening(config), recorded
 }

@@ -159,8 +159,6 @@ func TestPass(t *testing.T) {
 			machines:  []clusterapi.Machine{machine("worker", idOther)},
 			instances: []ownership.Instance{own},
 			want: []string{
-				"InstanceDuplicate CloudSigmaMachine/worker: instance " + idOwn + ` ("worker") of user "tsap@example.com" in region "next" was made ` +
-					"for this machine, which names " + idOther + "; delete the one that is not needed",
 				"InstanceNotOwned CloudSigmaMachine/worker: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
 					`as whom cluster "pool" acts; the user's own instance for this machine is ` + idOwn +
 					"; clear the field, so that the provider adopts an instance of the user or makes one",

@@ -74,7 +74,9 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker) []
 				findings = append(findings, notOwned(t.account, machine, id, answer.Verdict, made))
 			}
 		}
-		if len(machine.IDs()) == 0 { // an instance may be about to be made for it, and to be named in a moment
+		// Where the machine names none of the user's, none is one too many: the one that was made for it is told of as the one
+		// to name, or is about to be named.
+		if !slices.ContainsFunc(machine.IDs(), func(id string) bool { return owned[id] }) {
 			for _, instance := range made {
 				explained[instance.ID] = true
 			}

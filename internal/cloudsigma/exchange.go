@@ -22,8 +22,9 @@ const (
 	requestTimeout = 30 * time.Second
 	// handshakeTimeout bounds the TLS handshake of a new connection.
 	handshakeTimeout = 10 * time.Second
-	// maxIdleConnections is how many connections to a region are kept for the next question.
-	maxIdleConnections = 16
+	// maxIdleConnections is how many connections to a region are kept for the next question. It is more than anybody lets be
+	// asked at the same time: one that is given up costs the next question a TLS handshake.
+	maxIdleConnections = 256
 	// idleTimeout is how long they are kept.
 	idleTimeout = 90 * time.Second
 	// maxHeaderBytes bounds the header of an answer.

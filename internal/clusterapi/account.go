@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/ownership"
@@ -35,6 +37,8 @@ const (
 	UserMissing Reason = "UserMissing"
 	// UserSecretMissing: the Secret that should name the user does not exist.
 	UserSecretMissing Reason = "UserSecretMissing"
+	// UserRefUnguarded: a Secret names the user, where anybody who may write it could name another.
+	UserRefUnguarded Reason = "UserRefUnguarded"
 	// RegionMissing: the cluster names no region.
 	RegionMissing Reason = "RegionMissing"
 	// ClusterUnreadable: a field of the cluster has the wrong type.
@@ -82,16 +86,27 @@ func ReadUserRef(cluster *unstructured.Unstructured) (UserRef, error) {
 	return ref, nil
 }
 
+// reader reads what the API server says now.
+type reader struct {
+	dynamic dynamic.Interface
+	// secrets is nil where no Secret may say as whom a provider acts.
+	secrets       corev1client.SecretsGetter
+	sharedAccount bool
+}
+
 // User returns the user that ref means, in lower case, as emails are compared without regard to it. The error is an
 // *AccountError where the objects do not say, and any other where they could not be read.
-func (o *Objects) User(ctx context.Context, ref UserRef) (string, error) {
+func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 	if ref.Email != "" {
 		return strings.ToLower(ref.Email), nil
 	}
 	if ref.SecretName == "" {
 		return "", accountErrorf(UserMissing, "it names no user: neither spec.userEmail nor spec.userRef is set")
 	}
-	secret, err := o.secrets.Secrets(ref.SecretNamespace).Get(ctx, ref.SecretName, metav1.GetOptions{})
+	if r.secrets == nil {
+		return "", accountErrorf(UserRefUnguarded, "spec.userRef: in a workspace of kcp no gate keeps the Secret from being changed; name the user in spec.userEmail")
+	}
+	secret, err := r.secrets.Secrets(ref.SecretNamespace).Get(ctx, ref.SecretName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", accountErrorf(UserSecretMissing, "spec.userRef: there is no Secret %q in namespace %q", ref.SecretName, ref.SecretNamespace)
@@ -121,18 +136,18 @@ func (o *Objects) Account(ctx context.Context, namespace, clusterName string) (o
 }
 
 // AccountNow is Account by what the API server says now.
-func (o *Objects) AccountNow(ctx context.Context, namespace, clusterName string) (ownership.Account, error) {
-	cluster, err := o.dynamic.Resource(CloudSigmaClusters).Namespace(namespace).Get(ctx, clusterName, metav1.GetOptions{})
+func (r *reader) AccountNow(ctx context.Context, namespace, clusterName string) (ownership.Account, error) {
+	cluster, err := r.dynamic.Resource(CloudSigmaClusters).Namespace(namespace).Get(ctx, clusterName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return ownership.Account{}, accountErrorf(ClusterMissing, "there is no CloudSigmaCluster %q in namespace %q", clusterName, namespace)
 	case err != nil:
 		return ownership.Account{}, fmt.Errorf("read CloudSigmaCluster %q: %w", clusterName, err)
 	}
-	return o.accountOf(ctx, cluster)
+	return r.accountOf(ctx, cluster)
 }
 
-func (o *Objects) accountOf(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
+func (r *reader) accountOf(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
 	account := ownership.Account{Cloud: string(v1alpha1.ProviderCloudSigma)}
 	ref, err := ReadUserRef(cluster)
 	if err != nil {
@@ -145,7 +160,7 @@ func (o *Objects) accountOf(ctx context.Context, cluster *unstructured.Unstructu
 	if account.Region = strings.TrimSpace(region); account.Region == "" {
 		return ownership.Account{}, accountErrorf(RegionMissing, "CloudSigmaCluster %q names no region: spec.region is empty", cluster.GetName())
 	}
-	if account.User, err = o.User(ctx, ref); err == nil || o.noUser(err) {
+	if account.User, err = r.User(ctx, ref); err == nil || r.noUser(err) {
 		return account, nil
 	}
 	if refused, ok := errors.AsType[*AccountError](err); ok {
@@ -155,9 +170,9 @@ func (o *Objects) accountOf(ctx context.Context, cluster *unstructured.Unstructu
 }
 
 // noUser is true where the error is that a cluster names no user, and there is one account for all (legacy credentials).
-func (o *Objects) noUser(err error) bool {
+func (r *reader) noUser(err error) bool {
 	refused, ok := errors.AsType[*AccountError](err)
-	return ok && o.sharedAccount && refused.Reason == UserMissing
+	return ok && r.sharedAccount && refused.Reason == UserMissing
 }
 
 // SecretIsUserOf returns the names, with namespace, of the CloudSigmaClusters that take their user from the Secret.

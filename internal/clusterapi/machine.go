@@ -55,6 +55,11 @@ func (k Kind) Read(object *unstructured.Unstructured) (Machine, error) {
 	return machine, err
 }
 
+// is tells whether both are the same object.
+func (m Machine) is(other Machine) bool {
+	return m.Kind.Resource() == other.Kind.Resource() && m.Namespace == other.Namespace && m.Name == other.Name
+}
+
 // ClusterName is the name of the Cluster that the machine is of, "" if the machine does not say.
 func (m Machine) ClusterName() string { return m.Labels[clusterNameLabel] }
 

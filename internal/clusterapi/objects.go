@@ -28,12 +28,10 @@ const (
 // Objects are the machines and clusters of an API server. They are watched, so that a question about one costs no request
 // as long as it is as it was last seen.
 type Objects struct {
-	dynamic       dynamic.Interface
-	secrets       corev1client.SecretsGetter
-	sharedAccount bool
-	kinds         []Kind
-	machines      []*watched // by the index of kinds
-	clusters      *watched
+	reader
+	kinds    []Kind
+	machines []*watched // by the index of kinds
+	clusters *watched
 }
 
 // Options say what is to be read.
@@ -60,7 +58,7 @@ func NewObjects(config *rest.Config, options Options) (*Objects, error) {
 }
 
 func newObjects(dynamicClient dynamic.Interface, secrets corev1client.SecretsGetter, options Options) (_ *Objects, err error) {
-	o := &Objects{dynamic: dynamicClient, secrets: secrets, sharedAccount: options.SharedAccount, kinds: options.Kinds}
+	o := &Objects{reader: reader{dynamicClient, secrets, options.SharedAccount}, kinds: options.Kinds}
 	o.clusters, err = newWatched(dynamicClient, CloudSigmaClusters, essentialsOfCluster, cache.Indexers{indexUserSecret: userSecretOf})
 	if err != nil {
 		return nil, err

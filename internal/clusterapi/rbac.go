@@ -13,17 +13,18 @@ import (
 	"warrantgate.dev/internal/install"
 )
 
-// roleName names the roles.
-const roleName = "warrantgate"
+const (
+	// roleName names the roles on Kubernetes.
+	roleName = "warrantgate"
+	// workspaceRoleName names the role in the shards of a kcp.
+	workspaceRoleName = "warrantgate-machines"
+)
 
 // Roles returns what lets a user see machines of the kinds and their clusters, read the Secrets that these name, ask what
 // others may do, write Events, and agree with its replicas by a Lease on which one makes the audit.
 //
 // Which Secrets name a user is up to the clusters, so reading is not bound to names. It is reading only: no list, no watch.
 func Roles(kinds []v1alpha1.MachineKind, username, leaseNamespace, lease string) []client.Object {
-	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
-	}
 	rules := []rbacv1.PolicyRule{
 		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get", "list", "watch"),
 		rule(corev1.GroupName, "secrets", "get"),
@@ -46,4 +47,23 @@ func Roles(kinds []v1alpha1.MachineKind, username, leaseNamespace, lease string)
 	}
 	binding.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"))
 	return append(install.Role(roleName, subject, rules...), role, binding)
+}
+
+// WorkspaceRoles returns what lets a user see machines of the kinds and their clusters, ask what others may do, and write
+// Events, in every workspace of a shard, once it is in the shard's logical cluster system:admin.
+func WorkspaceRoles(kinds []v1alpha1.MachineKind, username string) []client.Object {
+	rules := []rbacv1.PolicyRule{
+		{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
+		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get"),
+		rule(authorizationv1.GroupName, "subjectaccessreviews", "create"),
+		events.Rule(),
+	}
+	for _, kind := range kinds {
+		rules = append(rules, rule(kind.Group, kind.Resource, "list"))
+	}
+	return install.Role(workspaceRoleName, install.User(username), rules...)
+}
+
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }

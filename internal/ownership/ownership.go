@@ -31,14 +31,6 @@ func (a Account) Owner() string {
 	return fmt.Sprintf("user %q", a.User)
 }
 
-// Who names the user for people. Where no user is named, there is one account for all.
-func (a Account) Who() string {
-	if a.User == "" {
-		return "the account that all clusters without a user share"
-	}
-	return fmt.Sprintf("user %q", a.User)
-}
-
 // Claim is what a machine object says: this instance is mine.
 type Claim struct {
 	Account

@@ -144,7 +144,7 @@ func (g *Gate) conclude(o object, n naming, f finding) webhooks.Answer {
 	if g.mode == v1alpha1.Warn {
 		verb = "Admitted with a warning"
 	}
-	if reference, found := o.eventObject(); found {
+	if reference, found := webhooks.EventObject(&o, o.reference(), o.exists); found {
 		answer.Events = []events.Event{{
 			Object: reference, Type: corev1.EventTypeWarning, Reason: f.reason,
 			Message: fmt.Sprintf("%s: %s: %s", verb, subject, f.public),

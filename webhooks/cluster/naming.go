@@ -89,20 +89,12 @@ func (o object) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", o.kind.name, clip(cmp.Or(o.Name, o.GenerateName)), o.Namespace)
 }
 
-// eventObject is what an Event about the request belongs to: the object or, where it does not come to be, its first owner.
-func (o object) eventObject() (corev1.ObjectReference, bool) {
-	if o.exists {
-		return corev1.ObjectReference{
-			APIVersion: o.kind.resource.GroupVersion().String(), Kind: o.kind.name,
-			Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
-		}, true
+// reference refers to the object, as that of an Event.
+func (o object) reference() corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: o.kind.resource.GroupVersion().String(), Kind: o.kind.name,
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 	}
-	for _, owner := range o.OwnerReferences {
-		return corev1.ObjectReference{
-			APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: o.Namespace, Name: owner.Name, UID: owner.UID,
-		}, true
-	}
-	return corev1.ObjectReference{}, false
 }
 
 // naming is one place in which a request names a user anew.

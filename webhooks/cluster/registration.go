@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -13,12 +14,20 @@ import (
 
 // Hooks returns how the gate is registered: one webhook for each kind, as each names users elsewhere. There are none
 // where the gate is off.
-func Hooks(mode v1alpha1.Mode) []webhooks.Hook {
+func Hooks(mode v1alpha1.Mode) []webhooks.Hook { return hooksOf(mode, kinds()) }
+
+// ProviderHooks returns those of them that a provider's APIExport on kcp can have: for what it exports, which Secrets are
+// not among.
+func ProviderHooks(mode v1alpha1.Mode) []webhooks.Hook {
+	return hooksOf(mode, slices.DeleteFunc(kinds(), func(k kind) bool { return k.resource == secrets }))
+}
+
+func hooksOf(mode v1alpha1.Mode, kinds []kind) []webhooks.Hook {
 	if mode == v1alpha1.Off {
 		return nil
 	}
 	var hooks []webhooks.Hook
-	for _, kind := range kinds() {
+	for _, kind := range kinds {
 		hooks = append(hooks, webhooks.Hook{
 			Name: kind.resource.Resource + ".cluster.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(mode),
 			Rules: []admissionregistrationv1.RuleWithOperations{{

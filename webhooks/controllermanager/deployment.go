@@ -8,11 +8,11 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
 
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
 )
 
 // deployment is a Deployment under review, as it is going to be.
@@ -72,25 +72,9 @@ func (d deployment) events(eventType, reason, message string) []events.Event {
 		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
 		Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion,
 	}
-	if !d.exists {
-		owner := d.owner()
-		if owner == nil {
-			return nil
-		}
-		object = corev1.ObjectReference{
-			APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: d.Namespace, Name: owner.Name, UID: owner.UID,
-		}
+	object, found := webhooks.EventObject(&d, object, d.exists)
+	if !found {
+		return nil
 	}
 	return []events.Event{{Object: object, Type: eventType, Reason: reason, Message: message}}
-}
-
-// owner is the controller of the Deployment, else whoever is named first.
-func (d deployment) owner() *metav1.OwnerReference {
-	if controller := metav1.GetControllerOfNoCopy(&d); controller != nil {
-		return controller
-	}
-	if len(d.OwnerReferences) > 0 {
-		return &d.OwnerReferences[0]
-	}
-	return nil
 }

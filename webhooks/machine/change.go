@@ -3,8 +3,6 @@ package machine
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/ownership"
 )
@@ -68,21 +66,6 @@ func (c change) subject(f finding) (subject, path string) {
 		path, value = c.machine.Kind.InstanceIDPath, c.machine.InstanceID
 	}
 	return fmt.Sprintf("%s %q of %s", path, clip(value), c.machine), path
-}
-
-// eventObject is what an Event about the request belongs to: the machine or, where it does not come to be, the object that
-// owns it.
-func (c change) eventObject() (corev1.ObjectReference, bool) {
-	m := c.machine
-	if c.exists {
-		return m.Reference(), true
-	}
-	for _, owner := range m.OwnerReferences {
-		return corev1.ObjectReference{
-			APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: m.Namespace, Name: owner.Name, UID: owner.UID,
-		}, true
-	}
-	return corev1.ObjectReference{}, false
 }
 
 // clip keeps a value that somebody else wrote within what a message can carry.

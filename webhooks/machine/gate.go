@@ -6,13 +6,11 @@ package machine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -154,7 +152,7 @@ func (g *Gate) kindOf(request admission.Request) (clusterapi.Kind, bool) {
 
 // read returns the machine as it is going to be and as it was.
 func read(kind clusterapi.Kind, request admission.Request) (machine, old clusterapi.Machine, err error) {
-	if machine, err = decode(kind, request.Object.Raw); err != nil {
+	if machine, err = kind.Decode(request.Object.Raw); err != nil {
 		return machine, old, fmt.Errorf("decode the %s: %w", kind.Kind, err)
 	}
 	if machine.Namespace == "" { // an object need not repeat the namespace that it is sent to
@@ -166,19 +164,11 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 	if request.Operation == admissionv1.Create {
 		return machine, old, nil
 	}
-	if old, err = decode(kind, request.OldObject.Raw); err != nil {
+	if old, err = kind.DecodeIDs(request.OldObject.Raw); err != nil {
 		// What was wrong before the request must not keep it from being put right.
 		return machine, clusterapi.Machine{Kind: kind}, nil //nolint:nilerr // judged as if it had named nothing
 	}
 	return machine, old, nil
-}
-
-func decode(kind clusterapi.Kind, raw []byte) (clusterapi.Machine, error) {
-	object := &unstructured.Unstructured{}
-	if err := json.Unmarshal(raw, &object.Object); err != nil {
-		return clusterapi.Machine{}, err
-	}
-	return kind.Read(object)
 }
 
 // conclude makes an answer of a finding: in the words of the request, and with its Event.
@@ -198,7 +188,7 @@ func (g *Gate) conclude(c change, f finding) webhooks.Answer {
 	if g.mode == v1alpha1.Warn || answer.Decision == webhooks.Warned {
 		verb = "Admitted with a warning"
 	}
-	if object, found := c.eventObject(); found {
+	if object, found := webhooks.EventObject(&c.machine, c.machine.Reference(), c.exists); found {
 		answer.Events = []events.Event{{
 			Object: object, Type: corev1.EventTypeWarning, Reason: f.reason,
 			Message: fmt.Sprintf("%s: %s: %s", verb, subject, f.lasting),

@@ -1,0 +1,260 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// An ID is compared by what it means, not by how it is written.
+var _ = Describe("A server that is written in another way", func() {
+	for _, style := range styles {
+		for _, field := range []string{providerIDPath, instanceIDPath} {
+			write := style.of[field]
+			if write == nil {
+				continue
+			}
+			It(fmt.Sprintf("gets the verdict of the server that it means: %s in %s", style.name, field), func(ctx SpecContext) {
+				s := begin(ctx)
+				machine := s.createMachine(ctx, "machine")
+				expectRefusal(s.set(ctx, machine, field, write(s.othersServer("others").UUID)), "InstanceNotOwned", field)
+				expectRefusal(s.set(ctx, machine, field, write(uuid.NewString())), "InstanceNotFound", field)
+				own := s.server("own").UUID
+				Expect(s.set(ctx, machine, field, write(own))).To(Succeed())
+				Expect(s.holds(ctx, machine, field)).To(Equal(write(own)))
+
+				By("and agrees with the other field")
+				other := map[string]string{providerIDPath: instanceIDPath, instanceIDPath: providerIDPath}[field]
+				expectRefusal(s.set(ctx, machine, other, valueOf(other, s.server("another").UUID)), "InstanceIDMismatch", other)
+				Expect(s.set(ctx, machine, other, valueOf(other, own))).To(Succeed())
+
+				By("and is held by one machine")
+				rival := s.createMachine(ctx, "rival")
+				s.expectHeld(ctx, rival, instanceIDPath, own, `CloudSigmaMachine "machine" names this instance already`)
+			}, SpecTimeout(timeout))
+		}
+	}
+
+	DescribeTable("is none where it only looks like one",
+		func(ctx SpecContext, field, reason string, write func(string) string) {
+			s := begin(ctx)
+			machine := s.createMachine(ctx, "machine")
+			expectRefusal(s.set(ctx, machine, field, write(s.server("own").UUID)), reason, field)
+			Expect(s.holds(ctx, machine, field)).To(BeEmpty())
+		},
+		Entry("another cloud's scheme", providerIDPath, "ProviderIDInvalid", func(id string) string { return "openstack:///" + id }, SpecTimeout(timeout)),
+		Entry("no scheme", providerIDPath, "ProviderIDInvalid", func(id string) string { return id }, SpecTimeout(timeout)),
+		Entry("a host", providerIDPath, "ProviderIDInvalid", func(id string) string { return "cloudsigma://next/" + id }, SpecTimeout(timeout)),
+		Entry("a path behind", providerIDPath, "ProviderIDInvalid", func(id string) string { return "cloudsigma://" + id + "/../" + id }, SpecTimeout(timeout)),
+		Entry("a query", providerIDPath, "ProviderIDInvalid", func(id string) string { return "cloudsigma://" + id + "?x=1" }, SpecTimeout(timeout)),
+		Entry("a scheme in status", instanceIDPath, "InstanceIDInvalid", func(id string) string { return "cloudsigma://" + id }, SpecTimeout(timeout)),
+		Entry("braces", instanceIDPath, "InstanceIDInvalid", func(id string) string { return "{" + id + "}" }, SpecTimeout(timeout)),
+		Entry("a URN", instanceIDPath, "InstanceIDInvalid", func(id string) string { return "urn:uuid:" + id }, SpecTimeout(timeout)),
+		Entry("no dashes", instanceIDPath, "InstanceIDInvalid", func(id string) string { return strings.ReplaceAll(id, "-", "") }, SpecTimeout(timeout)),
+		Entry("two of them", instanceIDPath, "InstanceIDInvalid", func(id string) string { return id + "," + id }, SpecTimeout(timeout)),
+		Entry("the nil UUID", instanceIDPath, "InstanceIDInvalid", func(string) string { return uuid.Nil.String() }, SpecTimeout(timeout)),
+		Entry("only blanks", instanceIDPath, "InstanceIDInvalid", func(string) string { return "  " }, SpecTimeout(timeout)),
+	)
+})
+
+// style is a way to write an ID, by the field.
+type style struct {
+	name string
+	of   map[string]func(id string) string
+}
+
+var styles = []style{
+	{"capitals", map[string]func(string) string{
+		instanceIDPath: strings.ToUpper, providerIDPath: func(id string) string { return "cloudsigma://" + strings.ToUpper(id) },
+	}},
+	{"a slash behind", map[string]func(string) string{
+		instanceIDPath: func(id string) string { return id + "/" }, providerIDPath: func(id string) string { return "cloudsigma://" + id + "/" },
+	}},
+	{"blanks around it", map[string]func(string) string{
+		instanceIDPath: func(id string) string { return " " + id + "\t" }, providerIDPath: func(id string) string { return "\n cloudsigma://" + id + " " },
+	}},
+	{"an empty host", map[string]func(string) string{providerIDPath: func(id string) string { return "cloudsigma:///" + id }}},
+	{"a scheme in capitals", map[string]func(string) string{providerIDPath: func(id string) string { return "CloudSigma://" + id }}},
+	{"all of it", map[string]func(string) string{
+		instanceIDPath: func(id string) string { return " " + strings.ToUpper(id) + "/ " },
+		providerIDPath: func(id string) string { return " CLOUDSIGMA:///" + strings.ToUpper(id) + "/ " },
+	}},
+}
+
+// Both fields name one server, or the controller and the node do not talk of the same.
+var _ = Describe("Two fields that disagree", func() {
+	for _, changed := range []string{instanceIDPath, providerIDPath} {
+		held := map[string]string{providerIDPath: instanceIDPath, instanceIDPath: providerIDPath}[changed]
+		for _, was := range holdings {
+			for _, is := range []string{"the user's own server", "another user's server", "no server that exists"} {
+				It(fmt.Sprintf("are refused: %s holds %s, %s is to name %s", held, was.name, changed, is), func(ctx SpecContext) {
+					s := begin(ctx)
+					machine := s.createMachine(ctx, "machine")
+					server := s.server("machine")
+					Expect(s.set(ctx, machine, held, valueOf(held, server.UUID))).To(Succeed())
+					was.becomes(s, server.UUID)
+					id := map[string]string{
+						"the user's own server": s.server("another").UUID, "another user's server": s.othersServer("others").UUID,
+						"no server that exists": uuid.NewString(),
+					}[is]
+					lookups := s.lookups()
+					err := s.set(ctx, machine, changed, valueOf(changed, id))
+					expectRefusal(err, "InstanceIDMismatch", changed)
+					Expect(err).To(MatchError(And(
+						ContainSubstring(`spec.providerID "cloudsigma://`), ContainSubstring(`status.instanceID "`),
+						ContainSubstring(server.UUID), ContainSubstring(id), ContainSubstring("do not name the same instance; clear the wrong one first"),
+					)))
+					Expect(s.holds(ctx, machine, changed)).To(BeEmpty())
+					Expect(s.lookups()).To(Equal(lookups), "the cloud need not be asked")
+
+					By("clearing the wrong one")
+					Expect(remove(ctx, s.client, machine, held)).To(Succeed())
+					if is == "the user's own server" {
+						Expect(s.set(ctx, machine, changed, valueOf(changed, id))).To(Succeed())
+						Expect(s.set(ctx, machine, held, valueOf(held, id))).To(Succeed())
+					} else {
+						Expect(s.set(ctx, machine, changed, valueOf(changed, id))).NotTo(Succeed())
+					}
+				}, SpecTimeout(timeout))
+			}
+		}
+	}
+})
+
+// holding is what has become of the server that a field holds.
+type holding struct {
+	name    string
+	becomes func(s story, id string)
+}
+
+var holdings = []holding{
+	{"the user's own server", func(story, string) {}},
+	{"what became another user's server", func(s story, id string) {
+		for _, server := range s.cloud.Servers() {
+			if server.UUID == id {
+				s.giveAway(server)
+			}
+		}
+	}},
+	{"a server that is gone", func(s story, id string) { s.cloud.RemoveServer(id) }},
+}
+
+// A server is that of one machine, and a machine that of a cluster with a user.
+var _ = Describe("A server that another machine names", func() {
+	It("is refused with the name of a machine of the same namespace, until that gives it up", func(ctx SpecContext) {
+		s := begin(ctx)
+		id := s.server("own").UUID
+		Expect(s.client.Create(ctx, newMachine(s.namespace, "holder", clusterName, providerID(id)))).To(Succeed())
+		rival := s.createMachine(ctx, "rival")
+		s.expectHeld(ctx, rival, instanceIDPath, id, `CloudSigmaMachine "holder" names this instance already`)
+
+		Expect(remove(ctx, s.client, newMachine(s.namespace, "holder", clusterName), providerIDPath)).To(Succeed())
+		Expect(s.set(ctx, rival, instanceIDPath, id)).To(Succeed())
+
+		third := s.createMachine(ctx, "third")
+		s.expectHeld(ctx, third, providerIDPath, valueOf(providerIDPath, id), `CloudSigmaMachine "rival" names this instance already`)
+		Expect(s.client.Delete(ctx, rival)).To(Succeed())
+		Expect(s.set(ctx, third, providerIDPath, valueOf(providerIDPath, id))).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is refused without a word about whose it is in another namespace", func(ctx SpecContext) {
+		s := begin(ctx)
+		id := s.server("own").UUID
+		elsewhere := s
+		elsewhere.namespace = s.world.namespace(ctx)
+		Expect(s.client.Create(ctx, newCluster(elsewhere.namespace, "their-cluster", s.user.Email))).To(Succeed())
+		Expect(s.client.Create(ctx, newMachine(elsewhere.namespace, "their-machine", "their-cluster", providerID(id)))).To(Succeed())
+		s.expectHeld(ctx, s.createMachine(ctx, "machine"), instanceIDPath, id, "a machine of another namespace names this instance already",
+			elsewhere.namespace, "their-machine", "their-cluster")
+		Eventually(s.verdictEvents).WithArguments(ctx).Should(HaveExactElements(
+			HaveField("Message", And(ContainSubstring("a machine of another namespace"), Not(ContainSubstring(elsewhere.namespace)))),
+		))
+	}, SpecTimeout(timeout))
+})
+
+var _ = Describe("A machine of which it is not known as whom its provider acts", func() {
+	DescribeTable("may not name a server until it is",
+		func(ctx SpecContext, reason, text string, without, mended func(context.Context, story, *unstructured.Unstructured)) {
+			s := begin(ctx)
+			id := s.server("own").UUID
+			machine := newMachine(s.namespace, "machine", "lame")
+			without(ctx, s, machine)
+			Expect(s.client.Create(ctx, machine)).To(Succeed())
+			for _, field := range []string{instanceIDPath, providerIDPath} {
+				err := s.set(ctx, machine, field, valueOf(field, id))
+				expectRefusal(err, reason, field)
+				Expect(err).To(MatchError(ContainSubstring(text)))
+				Expect(s.holds(ctx, machine, field)).To(BeEmpty())
+			}
+			Eventually(s.verdictEvents).WithArguments(ctx).Should(HaveEach(And(
+				HaveField("Reason", reason), HaveField("InvolvedObject.UID", machine.GetUID()))))
+
+			By("which takes effect at once")
+			mended(ctx, s, machine)
+			for _, field := range []string{instanceIDPath, providerIDPath} {
+				Expect(s.set(ctx, machine, field, valueOf(field, id))).To(Succeed())
+			}
+		},
+		Entry("its label is missing", "MachineWithoutCluster", "it has no label cluster.x-k8s.io/cluster-name",
+			func(_ context.Context, _ story, machine *unstructured.Unstructured) { machine.SetLabels(nil) },
+			func(ctx context.Context, s story, machine *unstructured.Unstructured) {
+				machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": clusterName})
+				Expect(s.client.Update(ctx, machine)).To(Succeed())
+			}, SpecTimeout(timeout)),
+		Entry("its cluster is missing", "ClusterMissing", `there is no CloudSigmaCluster "lame" in namespace "story-`,
+			func(context.Context, story, *unstructured.Unstructured) {},
+			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
+				Expect(s.client.Create(ctx, newCluster(s.namespace, "lame", s.user.Email))).To(Succeed())
+			}, SpecTimeout(timeout)),
+		Entry("its cluster names no user", "UserMissing", `CloudSigmaCluster "lame": it names no user: neither spec.userEmail nor spec.userRef is set`,
+			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
+				Expect(s.client.Create(ctx, newObject(clusterKind, s.namespace, "lame", with("spec.region", region)))).To(Succeed())
+			},
+			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
+				s.setCluster(ctx, "lame", "spec.userEmail", s.user.Email)
+			},
+			SpecTimeout(timeout)),
+		Entry("its cluster names no region", "RegionMissing", `CloudSigmaCluster "lame" names no region: spec.region is empty`,
+			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
+				Expect(s.client.Create(ctx, newObject(clusterKind, s.namespace, "lame", with("spec.userEmail", s.user.Email)))).To(Succeed())
+			},
+			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
+				s.setCluster(ctx, "lame", "spec.region", region)
+			},
+			SpecTimeout(timeout)),
+	)
+})
+
+// set writes one field of a machine.
+func (s story) set(ctx context.Context, machine *unstructured.Unstructured, field, value string) error {
+	return write(ctx, s.client, newMachine(machine.GetNamespace(), machine.GetName(), ""), field, value)
+}
+
+func (s story) setCluster(ctx context.Context, name, field, value string) {
+	GinkgoHelper()
+	cluster := newObject(clusterKind, s.namespace, name)
+	Expect(write(ctx, s.client, cluster, field, value)).To(Succeed())
+}
+
+// expectHeld claims what another machine holds. warrantgate watches machines, and so knows of the other a moment later. The
+// refusal has none of the words.
+func (s story) expectHeld(ctx context.Context, machine *unstructured.Unstructured, field, value, text string, without ...string) {
+	GinkgoHelper()
+	bare := newMachine(machine.GetNamespace(), machine.GetName(), "")
+	Eventually(func() error { return write(ctx, s.client, bare, field, value, client.DryRunAll) }).Should(MatchError(ContainSubstring(text)))
+	err := s.set(ctx, machine, field, value)
+	expectRefusal(err, "InstanceIDConflict", field)
+	Expect(err).To(MatchError(And(ContainSubstring(text), ContainSubstring("an instance can be that of one machine only"))))
+	for _, word := range without {
+		Expect(err).NotTo(MatchError(ContainSubstring(word)))
+	}
+	Expect(s.holds(ctx, machine, field)).To(BeEmpty())
+}

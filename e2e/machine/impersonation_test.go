@@ -1,0 +1,601 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+var kdcClusterKind = schema.GroupVersionKind{Group: "k8s.kube-dc.com", Version: "v1alpha1", Kind: "KdcCluster"}
+
+// place is where an object names the user whom its provider acts as.
+type place struct {
+	kind schema.GroupVersionKind
+	path []string
+	// field is how a refusal calls it, webhook who refuses.
+	field, webhook string
+}
+
+var (
+	userEmailField = place{
+		kind: clusterKind, path: []string{"spec", "userEmail"}, field: "spec.userEmail", webhook: "cloudsigmaclusters.cluster.warrantgate.dev",
+	}
+	ownerAnnotation      = annotation("kube-dc.com/owner-email")
+	olderOwnerAnnotation = annotation("cloudsigma.com/owner-email")
+
+	places = []place{userEmailField, ownerAnnotation, olderOwnerAnnotation}
+)
+
+func annotation(key string) place {
+	return place{
+		kind: kdcClusterKind, path: []string{"metadata", "annotations", key}, field: "metadata.annotations[" + key + "]",
+		webhook: "kdcclusters.cluster.warrantgate.dev",
+	}
+}
+
+// naming returns an object that names a user there, or nobody if email is empty.
+func (p place) naming(namespace, name, email string) *unstructured.Unstructured {
+	GinkgoHelper()
+	object := newObject(p.kind, namespace, name, with("spec.region", region))
+	if email != "" {
+		Expect(unstructured.SetNestedField(object.Object, email, p.path...)).To(Succeed())
+	}
+	return object
+}
+
+// mergePatch returns the patch that makes an object name a user there: in JSON, a string or null.
+func (p place) mergePatch(value string) client.Patch {
+	for _, key := range slices.Backward(p.path) {
+		value = fmt.Sprintf("{%q:%s}", key, value)
+	}
+	return client.RawPatch(types.MergePatchType, []byte(value))
+}
+
+// named is whom the API server holds there.
+func (w *world) named(ctx context.Context, p place, object *unstructured.Unstructured) string {
+	GinkgoHelper()
+	current := newObject(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
+	Expect(w.client.Get(ctx, client.ObjectKeyFromObject(object), current)).To(Succeed())
+	email, _, err := unstructured.NestedString(current.Object, p.path...)
+	Expect(err).NotTo(HaveOccurred())
+	return email
+}
+
+// request is a way to have an object name a user. The object is there already unless creates is true.
+type request struct {
+	name    string
+	creates bool
+	send    func(ctx context.Context, c client.Client, p place, object *unstructured.Unstructured) error
+}
+
+// requests are all ways. The object names the user already, in memory.
+var requests = []request{
+	{"POST", true, func(ctx context.Context, c client.Client, _ place, object *unstructured.Unstructured) error {
+		return c.Create(ctx, object.DeepCopy())
+	}},
+	{"server-side apply that creates", true, applyObject},
+	{"PUT", false, func(ctx context.Context, c client.Client, _ place, object *unstructured.Unstructured) error {
+		current := newObject(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), current); err != nil {
+			return err
+		}
+		changed := object.DeepCopy()
+		changed.SetResourceVersion(current.GetResourceVersion())
+		return c.Update(ctx, changed)
+	}},
+	{"merge patch", false, func(ctx context.Context, c client.Client, p place, object *unstructured.Unstructured) error {
+		email, _, _ := unstructured.NestedString(object.Object, p.path...)
+		return c.Patch(ctx, object.DeepCopy(), p.mergePatch(fmt.Sprintf("%q", email)))
+	}},
+	{"JSON patch", false, func(ctx context.Context, c client.Client, p place, object *unstructured.Unstructured) error {
+		email, _, _ := unstructured.NestedString(object.Object, p.path...)
+		pointer := ""
+		for _, key := range p.path {
+			pointer += "/" + strings.ReplaceAll(key, "/", "~1")
+		}
+		return c.Patch(ctx, object.DeepCopy(), client.RawPatch(types.JSONPatchType,
+			fmt.Appendf(nil, `[{"op":"replace","path":%q,"value":%q}]`, pointer, email)))
+	}},
+	{"server-side apply", false, applyObject},
+}
+
+func applyObject(ctx context.Context, c client.Client, _ place, object *unstructured.Unstructured) error {
+	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("author"), client.ForceOwnership)
+}
+
+// author is somebody who may write the clusters of a story's namespace, and nothing else unless it is granted.
+type author struct {
+	client   client.Client
+	username string
+	groups   []string
+	subject  rbacv1.Subject
+	// flag is how kubectl names the author.
+	flag string
+}
+
+// person makes an author who is known by a certificate, in a group.
+func (s story) person(ctx context.Context) author {
+	GinkgoHelper()
+	name, group := "author-of-"+s.namespace, "authors-of-"+s.namespace
+	config, err := s.api.User(name, group)
+	Expect(err).NotTo(HaveOccurred())
+	return s.author(ctx, config, author{
+		username: name, groups: []string{group, "system:authenticated"}, flag: "--user=" + name,
+		subject: rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name},
+	})
+}
+
+// robot makes an author who is a service account, and comes with a token.
+func (s story) robot(ctx context.Context) author {
+	GinkgoHelper()
+	config, err := s.api.ServiceAccount(ctx, s.namespace, "author")
+	Expect(err).NotTo(HaveOccurred())
+	return s.author(ctx, config, author{
+		username: "system:serviceaccount:" + s.namespace + ":author", flag: "--serviceaccount=" + s.namespace + ":author",
+		groups:  []string{"system:serviceaccounts:" + s.namespace, "system:serviceaccounts", "system:authenticated"},
+		subject: rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: "author"},
+	})
+}
+
+func (s story) author(ctx context.Context, config *rest.Config, who author) author {
+	GinkgoHelper()
+	who.client = s.listening(config)
+	for _, kind := range []struct{ group, resource string }{
+		{infrastructure.Group, "cloudsigmaclusters"}, {infrastructure.Group, "cloudsigmaclusters/status"}, {kdcClusterKind.Group, "kdcclusters"},
+	} {
+		s.grant(ctx, who, right{namespace: s.namespace, rule: rule(kind.group, kind.resource, "get", "create", "update", "patch", "delete")})
+	}
+	return who
+}
+
+// right is what RBAC can give somebody: in a namespace or, without one, everywhere.
+type right struct {
+	rule      rbacv1.PolicyRule
+	namespace string
+	// toGroup is true where it is given to the first of the author's groups.
+	toGroup bool
+}
+
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+}
+
+// impersonating is the right to act as the users of these names, or as all if there are none.
+func impersonating(names ...string) rbacv1.PolicyRule {
+	users := rule(corev1.GroupName, "users", "impersonate")
+	users.ResourceNames = names
+	return users
+}
+
+// grant gives a right, and returns once the API server knows. The end of the spec takes it back.
+func (w *world) grant(ctx context.Context, who author, r right) {
+	GinkgoHelper()
+	subject := who.subject
+	if r.toGroup {
+		subject = rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: who.groups[0]}
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "granted-"}, Rules: []rbacv1.PolicyRule{r.rule}}
+	Expect(w.client.Create(ctx, role)).To(Succeed())
+	meta := metav1.ObjectMeta{GenerateName: "granted-", Namespace: r.namespace}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
+	var binding client.Object = &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{subject}}
+	if r.namespace != "" {
+		binding = &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{subject}}
+	}
+	Expect(w.client.Create(ctx, binding)).To(Succeed())
+	DeferCleanup(w.cleanUp, client.Object(role))
+	DeferCleanup(w.cleanUp, binding)
+	Eventually(func() (bool, error) { return w.mayAuthor(ctx, who, r) }).Should(BeTrue())
+}
+
+// cleanUp deletes what has to be gone after a spec.
+func (w *world) cleanUp(ctx context.Context, object client.Object) error {
+	return w.client.Delete(ctx, object)
+}
+
+// mayAuthor is whether an author has a right.
+func (w *world) mayAuthor(ctx context.Context, who author, r right) (bool, error) {
+	resource, subresource, _ := strings.Cut(r.rule.Resources[0], "/")
+	name := ""
+	if len(r.rule.ResourceNames) > 0 {
+		name = r.rule.ResourceNames[0]
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: who.username, Groups: who.groups, ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: r.namespace, Verb: r.rule.Verbs[0], Group: r.rule.APIGroups[0], Resource: resource, Subresource: subresource, Name: name,
+		},
+	}}
+	err := w.client.Create(ctx, review)
+	return review.Status.Allowed, err
+}
+
+// authors are both kinds of them.
+var authors = []struct {
+	what string
+	make func(story, context.Context) author
+}{{"a person", story.person}, {"a service account", story.robot}}
+
+// Who names a user in a cluster lends the provider's power to act as that user, and so has to have that power.
+var _ = Describe("a cluster's user", func() {
+	// everywhere names a user in each way at each place.
+	everywhere := func(ctx context.Context, s story, who author, email string, check func(p place, object *unstructured.Unstructured, err error)) {
+		GinkgoHelper()
+		for i, p := range places {
+			for j, way := range requests {
+				By(fmt.Sprintf("by %s in %s", way.name, p.field))
+				name := fmt.Sprintf("cluster-%d-%d", i, j)
+				if !way.creates {
+					Expect(s.client.Create(ctx, p.naming(s.namespace, name, s.user.Email))).To(Succeed())
+				}
+				object := p.naming(s.namespace, name, email)
+				check(p, object, way.send(ctx, who.client, p, object))
+			}
+		}
+	}
+
+	for _, kind := range authors {
+		DescribeTable("can be named, in every way, by "+kind.what+" who may impersonate that user", func(ctx SpecContext, spelled string, given right) {
+			s := begin(ctx)
+			who := kind.make(s, ctx)
+			email := "named-" + s.namespace + "@example.com"
+			if len(given.rule.ResourceNames) > 0 {
+				given.rule.ResourceNames = []string{email}
+			}
+			s.grant(ctx, who, given)
+			if spelled == "capitals" {
+				email = strings.ToUpper(email)
+			}
+			everywhere(ctx, s, who, email, func(p place, object *unstructured.Unstructured, err error) {
+				GinkgoHelper()
+				Expect(err).NotTo(HaveOccurred())
+				Expect(s.named(ctx, p, object)).To(Equal(email))
+			})
+			Expect(s.verdictEvents(ctx)).To(BeEmpty())
+		},
+			Entry("by the user's name", "", right{rule: impersonating("?")}, SpecTimeout(timeout)),
+			Entry("by the user's name, as a member of a group", "", right{rule: impersonating("?"), toGroup: true}, SpecTimeout(timeout)),
+			Entry("by the right to all users", "", right{rule: impersonating()}, SpecTimeout(timeout)),
+			Entry("by the right to everything", "", right{rule: rule("*", "*", "*")}, SpecTimeout(timeout)),
+			Entry("by the right to everything, as a member of a group", "", right{rule: rule("*", "*", "*"), toGroup: true}, SpecTimeout(timeout)),
+			Entry("by the user's name in lower case, whatever case it is written in", "capitals", right{rule: impersonating("?")}, SpecTimeout(timeout)),
+		)
+
+		DescribeTable("cannot be named, in any way, by "+kind.what+" who may not impersonate that user", func(ctx SpecContext, given func(s story, email string) *right) {
+			s := begin(ctx)
+			who := kind.make(s, ctx)
+			email := "named-" + s.namespace + "@example.com"
+			if r := given(s, email); r != nil {
+				s.grant(ctx, who, *r)
+			}
+			everywhere(ctx, s, who, email, func(p place, object *unstructured.Unstructured, err error) {
+				GinkgoHelper()
+				expectNotAllowed(err, p, object, who, email)
+				current := object.DeepCopy()
+				if err := s.client.Get(ctx, client.ObjectKeyFromObject(object), current); !apierrors.IsNotFound(err) {
+					Expect(err).NotTo(HaveOccurred())
+					Expect(s.named(ctx, p, object)).To(Equal(s.user.Email))
+				}
+			})
+		},
+			Entry("at all", func(story, string) *right { return nil }, SpecTimeout(timeout)),
+			Entry("but another one", func(s story, _ string) *right { return &right{rule: impersonating(s.user.Email)} }, SpecTimeout(timeout)),
+			Entry("but in the namespace only, where there are no users", func(s story, email string) *right {
+				return &right{rule: impersonating(email), namespace: s.namespace}
+			}, SpecTimeout(timeout)),
+			Entry("but a group of that name", func(_ story, email string) *right {
+				groups := rule(corev1.GroupName, "groups", "impersonate")
+				groups.ResourceNames = []string{email}
+				return &right{rule: groups}
+			}, SpecTimeout(timeout)),
+			Entry("but read it", func(story, string) *right {
+				return &right{rule: rule(corev1.GroupName, "users", "get", "list", "bind", "escalate")}
+			},
+				SpecTimeout(timeout)),
+			Entry("but users of another API group", func(story, string) *right { return &right{rule: rule("example.com", "users", "impersonate")} },
+				SpecTimeout(timeout)),
+			Entry("but by what would be a pattern elsewhere", func(story, string) *right { return &right{rule: impersonating("*", "*@example.com")} },
+				SpecTimeout(timeout)),
+		)
+
+		It("can be named by "+kind.what+" once an administrator has run what the refusal prints", func(ctx SpecContext) {
+			s := begin(ctx)
+			who := kind.make(s, ctx)
+			for _, p := range []place{userEmailField, ownerAnnotation} {
+				email := fmt.Sprintf("%s-of-%s@example.com", strings.ToLower(p.kind.Kind), s.namespace)
+				object := p.naming(s.namespace, "printed", email)
+				err := who.client.Create(ctx, object.DeepCopy())
+				expectNotAllowed(err, p, object, who, email)
+				Expect(s.kubectl(ctx, printed(err))).To(And(
+					MatchRegexp(`(?m)^clusterrole\.rbac\.authorization\.k8s\.io/\S+ created$`),
+					MatchRegexp(`(?m)^clusterrolebinding\.rbac\.authorization\.k8s\.io/\S+ created$`)))
+				Eventually(who.client.Create).WithArguments(ctx, object).Should(Succeed())
+				Expect(s.named(ctx, p, object)).To(Equal(email))
+
+				By("and no other user")
+				expectNotAllowed(who.client.Patch(ctx, object.DeepCopy(), p.mergePatch(`"next-`+email+`"`)), p, object, who, "next-"+email)
+			}
+		}, SpecTimeout(timeout))
+	}
+
+	It("can be given to one after another by what the refusals print", func(ctx SpecContext) {
+		s := begin(ctx)
+		person, robot := s.person(ctx), s.robot(ctx)
+		email := "named-" + s.namespace + "@example.com"
+		for i, who := range []author{person, robot} {
+			object := newCluster(s.namespace, fmt.Sprintf("printed-%d", i), email)
+			err := who.client.Create(ctx, object.DeepCopy())
+			expectNotAllowed(err, userEmailField, object, who, email)
+			s.kubectl(ctx, printed(err)) // of which the first says, to the second author, that its role is there already
+			Eventually(who.client.Create).WithArguments(ctx, object).Should(Succeed())
+		}
+	}, SpecTimeout(timeout))
+
+	It("is nobody's business where it stays as it is", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.person(ctx)
+		for _, p := range places {
+			object := p.naming(s.namespace, "unchanged-"+strings.ToLower(p.path[len(p.path)-1][:4]), s.user.Email)
+			Expect(s.client.Create(ctx, object)).To(Succeed())
+			before := s.impersonationAdmissions(ctx)
+			for i, way := range requests {
+				if way.creates {
+					continue
+				}
+				changed := p.naming(s.namespace, object.GetName(), s.user.Email)
+				changed.SetLabels(map[string]string{"attempt": fmt.Sprint(i)})
+				with("spec.replicas", int64(i))(changed)
+				Expect(way.send(ctx, who.client, p, changed)).To(Succeed(), way.name)
+			}
+			Expect(who.client.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+			Expect(object.GetLabels()).To(HaveKeyWithValue("attempt", fmt.Sprint(len(requests)-1)))
+			Expect(s.impersonationAdmissions(ctx)).To(Equal(before), "warrantgate was asked")
+
+			By("nor where only the case changes")
+			Expect(who.client.Patch(ctx, object, p.mergePatch(fmt.Sprintf("%q", strings.ToUpper(s.user.Email))))).To(Succeed())
+			Expect(s.named(ctx, p, object)).To(Equal(strings.ToUpper(s.user.Email)))
+		}
+	}, SpecTimeout(timeout))
+
+	It("is nobody's business while the cluster's provider reports its status", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.robot(ctx)
+		cluster := newObject(clusterKind, s.namespace, clusterName)
+		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())
+		before := s.impersonationAdmissions(ctx)
+		for i := range 100 {
+			with("status.heartbeat", int64(i))(cluster)
+			Expect(who.client.Status().Update(ctx, cluster)).To(Succeed())
+		}
+		Expect(s.impersonationAdmissions(ctx)).To(Equal(before))
+	}, SpecTimeout(timeout))
+
+	It("can be cleared, and the object deleted, by everybody who may write it", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.person(ctx)
+		for i, p := range places {
+			for j, value := range []string{"null", `""`, `"  "`} {
+				object := p.naming(s.namespace, fmt.Sprintf("cleared-%d-%d", i, j), s.user.Email)
+				Expect(s.client.Create(ctx, object)).To(Succeed())
+				Expect(who.client.Patch(ctx, object, p.mergePatch(value))).To(Succeed())
+				Expect(strings.TrimSpace(s.named(ctx, p, object))).To(BeEmpty())
+				Expect(who.client.Delete(ctx, object)).To(Succeed())
+			}
+		}
+	}, SpecTimeout(timeout))
+
+	It("of several places is refused for the one that its author may not name", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.person(ctx)
+		s.grant(ctx, who, right{rule: impersonating(s.user.Email)})
+		object := ownerAnnotation.naming(s.namespace, "both", s.user.Email)
+		Expect(unstructured.SetNestedField(object.Object, "else-"+s.user.Email, olderOwnerAnnotation.path...)).To(Succeed())
+		expectNotAllowed(who.client.Create(ctx, object.DeepCopy()), olderOwnerAnnotation, object, who, "else-"+s.user.Email)
+	}, SpecTimeout(timeout))
+
+	It("that was refused is told of by an Event, which kubectl describe shows, and not for a dry run", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.person(ctx)
+		for i, p := range places {
+			tried := p.naming(s.namespace, fmt.Sprintf("tried-%d", i), s.user.Email)
+			object := p.naming(s.namespace, fmt.Sprintf("told-%d", i), s.user.Email)
+			for _, o := range []*unstructured.Unstructured{tried, object} {
+				Expect(s.client.Create(ctx, o)).To(Succeed())
+			}
+			email := fmt.Sprintf("next-%d-%s", i, s.user.Email)
+			attempt := func(object *unstructured.Unstructured, options ...client.PatchOption) error {
+				return who.client.Patch(ctx, object.DeepCopy(), p.mergePatch(fmt.Sprintf("%q", email)), options...)
+			}
+			expectNotAllowed(attempt(tried, client.DryRunAll), p, tried, who, email)
+			err := attempt(object)
+			expectNotAllowed(err, p, object, who, email)
+
+			message := "Refused: " + said(err)
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).WithTimeout(toldWithin).Should(HaveExactElements(And(
+				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "ImpersonationNotAllowed"),
+				HaveField("Message", message), HaveField("Count", BeEquivalentTo(1)))))
+			// Events are written in order: when there is that of the second attempt, there will be none of the first.
+			Expect(s.eventsOn(ctx, tried)).To(BeEmpty())
+			Expect(s.describe(object)).To(MatchRegexp(`(?m)^ +Warning +ImpersonationNotAllowed .*` + regexp.QuoteMeta(message) + `$`))
+
+			By("counted up when it is tried again")
+			expectNotAllowed(attempt(object), p, object, who, email)
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).Should(HaveExactElements(
+				And(HaveField("Message", message), HaveField("Count", BeEquivalentTo(2)))))
+		}
+		Expect(s.verdictEvents(ctx)).To(HaveLen(len(places)))
+	}, SpecTimeout(timeout))
+
+	It("that was refused at the creation is told of at the object that owns the cluster", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.person(ctx)
+		email := "named-" + s.namespace + "@example.com"
+		var owners []*unstructured.Unstructured
+		for _, name := range []string{"owner", "trial"} {
+			owner := newObject(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Cluster"}, s.namespace, name)
+			Expect(s.client.Create(ctx, owner)).To(Succeed())
+			owners = append(owners, owner)
+		}
+		cluster := newCluster(s.namespace, "owned", email)
+		expectNotAllowed(who.client.Create(ctx, cluster.DeepCopy()), userEmailField, cluster, who, email) // nobody is there to tell
+		ownedBy(owners[1])(cluster)
+		expectNotAllowed(who.client.Create(ctx, cluster.DeepCopy(), client.DryRunAll), userEmailField, cluster, who, email)
+		ownedBy(owners[0])(cluster)
+		err := who.client.Create(ctx, cluster.DeepCopy())
+		expectNotAllowed(err, userEmailField, cluster, who, email)
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owners[0]).WithTimeout(toldWithin).Should(HaveExactElements(And(
+			HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", "Refused: "+said(err)), HaveField("Count", BeEquivalentTo(1)))))
+		Expect(s.verdictEvents(ctx)).To(HaveLen(1), "none of the others, which were written before if at all")
+	}, SpecTimeout(timeout))
+
+	It("that was refused is in the operator's log and in the metric, once each", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.robot(ctx)
+		email := "named-" + s.namespace + "@example.com"
+		denied := map[string]string{"gate": "cluster-impersonation", "decision": "denied", "reason": "ImpersonationNotAllowed"}
+		before, already := s.admissions(ctx, denied), len(s.log())
+		cluster := newCluster(s.namespace, "logged", email)
+		expectNotAllowed(who.client.Create(ctx, cluster.DeepCopy()), userEmailField, cluster, who, email)
+		Expect(s.admissions(ctx, denied)).To(Equal(before + 1))
+		var lines []map[string]any
+		for line := range strings.Lines(s.log()[already:]) {
+			var entry map[string]any
+			Expect(json.Unmarshal([]byte(line), &entry)).To(Succeed())
+			if entry["msg"] == "verdict" && entry["namespace"] == s.namespace {
+				lines = append(lines, entry)
+			}
+		}
+		Expect(lines).To(HaveExactElements(And(
+			HaveKeyWithValue("gate", "cluster-impersonation"), HaveKeyWithValue("decision", "denied"), HaveKeyWithValue("user", who.username),
+			HaveKeyWithValue("reason", "ImpersonationNotAllowed"), HaveKeyWithValue("name", "logged"), HaveKeyWithValue("operation", "CREATE"))))
+	}, SpecTimeout(timeout))
+
+	Describe("of a gate that only warns", Ordered, func() {
+		var w *world
+		BeforeAll(func(ctx SpecContext) {
+			w = newWorld(ctx, setup{configuration: "cluster: {impersonation: {mode: Warn}}\naudit: {mode: Off}\n"})
+		}, NodeTimeout(3*time.Minute))
+
+		It("is admitted with a warning, an Event and the same reason", func(ctx SpecContext) {
+			s := w.begin(ctx)
+			who := s.person(ctx)
+			for i, p := range places {
+				object := p.naming(s.namespace, fmt.Sprintf("warned-%d", i), s.user.Email)
+				Expect(s.client.Create(ctx, object)).To(Succeed())
+				email := "next-" + s.user.Email
+				w.heard.takeWarnings()
+				Expect(who.client.Patch(ctx, object, p.mergePatch(fmt.Sprintf("%q", email)))).To(Succeed())
+				Expect(s.named(ctx, p, object)).To(Equal(email))
+				text := refusal(p, object, who, email)
+				Expect(w.heard.takeWarnings()).To(HaveExactElements(
+					HavePrefix("ImpersonationNotAllowed (mode Warn, nothing was changed or refused): " + text)))
+				Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).Should(HaveExactElements(And(
+					HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", HavePrefix("Admitted with a warning: "+text)))))
+			}
+			Expect(w.admissions(ctx, map[string]string{
+				"gate": "cluster-impersonation", "decision": "warned", "reason": "ImpersonationNotAllowed",
+			})).To(BeEquivalentTo(len(places)))
+		}, SpecTimeout(timeout))
+
+		It("is not missed when warrantgate does not run", func(ctx SpecContext) {
+			s := w.begin(ctx)
+			who := s.person(ctx)
+			Expect(w.gate.Stop()).To(Succeed())
+			Expect(who.client.Create(ctx, newCluster(s.namespace, "unseen", "next-"+s.user.Email))).To(Succeed())
+			Expect(w.gate.Start(ctx)).To(Succeed())
+		}, SpecTimeout(timeout))
+	})
+})
+
+// impersonationAdmissions is how often the gate has been asked.
+func (w *world) impersonationAdmissions(ctx context.Context) float64 {
+	GinkgoHelper()
+	return w.admissions(ctx, map[string]string{"gate": "cluster-impersonation"})
+}
+
+// refusal is what a refusal begins with: where, who, whom. What would grant it follows.
+func refusal(p place, object *unstructured.Unstructured, who author, email string) string {
+	return fmt.Sprintf("%s of %s %q of namespace %q: user %q may not impersonate %q; name a user whom you may impersonate, or have it granted: ",
+		p.field, p.kind.Kind, object.GetName(), object.GetNamespace(), who.username, email)
+}
+
+// expectNotAllowed checks a refusal: in what it says to people all of it, and what it says to controllers.
+func expectNotAllowed(err error, p place, object *unstructured.Unstructured, who author, email string) {
+	GinkgoHelper()
+	expectClusterRefusal(err, p.webhook, "ImpersonationNotAllowed", p.field)
+	text := refusal(p, object, who, email)
+	Expect(said(err)).To(HavePrefix(text))
+	lower := strings.ToLower(email)
+	role := "warrantgate:impersonate:" + lower
+	Expect(printed(err)).To(MatchRegexp(fmt.Sprintf(
+		"^kubectl create clusterrole %[1]s --verb=impersonate --resource=users --resource-name=%[2]s; "+
+			"kubectl create clusterrolebinding %[1]s:[0-9a-f]{8} --clusterrole=%[1]s %[3]s$",
+		regexp.QuoteMeta(role), regexp.QuoteMeta(lower), regexp.QuoteMeta(who.flag))))
+}
+
+// expectClusterRefusal looks at what a controller acts on: code, reason and cause.
+func expectClusterRefusal(err error, webhook, reason, field string) {
+	GinkgoHelper()
+	Expect(err).To(MatchError(HavePrefix("admission webhook %q denied the request: ", webhook)))
+	var refused *apierrors.StatusError
+	Expect(errors.As(err, &refused)).To(BeTrue())
+	Expect(refused.Status().Code).To(BeEquivalentTo(http.StatusForbidden))
+	Expect(refused.Status().Reason).To(Equal(metav1.StatusReasonForbidden))
+	cause, found := apierrors.StatusCause(err, metav1.CauseType(reason))
+	Expect(found).To(BeTrue(), "no cause %q in: %v", reason, err)
+	Expect(cause.Field).To(Equal(field))
+}
+
+// said is the message of a refusal without the API server's words.
+func said(err error) string {
+	GinkgoHelper()
+	Expect(err).To(HaveOccurred())
+	_, message, found := strings.Cut(err.Error(), "denied the request: ")
+	Expect(found).To(BeTrue(), "%v", err)
+	return message
+}
+
+// printed are the commands of a refusal.
+func printed(err error) string {
+	GinkgoHelper()
+	_, commands, found := strings.Cut(said(err), "or have it granted: ")
+	Expect(found).To(BeTrue(), "%v", err)
+	return commands
+}
+
+// kubectl runs commands as an administrator would who pastes them into a shell, and returns what they print.
+func (w *world) kubectl(ctx context.Context, commands string) string {
+	GinkgoHelper()
+	_, err := exec.LookPath("kubectl")
+	Expect(err).NotTo(HaveOccurred(), "this story runs what a refusal prints, so it needs kubectl in $PATH")
+	kubeconfig, err := w.api.KubeconfigFile("kubectl", w.api.Config())
+	Expect(err).NotTo(HaveOccurred())
+	shell := exec.CommandContext(ctx, "sh", "-c", commands)
+	// A home of its own, where kubectl keeps what it has learned of servers.
+	shell.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+GinkgoT().TempDir())
+	output, err := shell.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s\n%s", commands, output)
+	return string(output)
+}

@@ -1,0 +1,439 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	clusterWebhook = "cloudsigmaclusters.cluster.warrantgate.dev"
+	secretWebhook  = "secrets.cluster.warrantgate.dev"
+)
+
+// Who has a cluster take its user from a Secret names that user as well, and so does who writes the Secret.
+var _ = Describe("a Secret that names a cluster's user", func() {
+	It("counts like the name itself, and is not read out to whoever may not read it", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.person(ctx)
+		email := "hidden-" + uuid.NewString() + "@example.com"
+		s.putUser(ctx, s.namespace, email)
+		cluster := s.referringCluster("by-secret", "")
+		hidden := refusalBySecret(cluster, who, s.namespace)
+
+		err := who.client.Create(ctx, cluster.DeepCopy())
+		expectClusterRefusal(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
+		Expect(said(err)).To(Equal(hidden))
+
+		By("while who may read it is told, and what would grant it")
+		s.grant(ctx, who, right{namespace: s.namespace, rule: readingUser()})
+		err = who.client.Create(ctx, cluster.DeepCopy())
+		expectClusterRefusal(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
+		Expect(said(err)).To(HavePrefix(strings.ReplaceAll(refusal(userEmailField, cluster, who, email), "spec.userEmail", "spec.userRef")))
+		s.kubectl(ctx, printed(err))
+		Eventually(who.client.Create).WithArguments(ctx, cluster).Should(Succeed())
+	}, SpecTimeout(timeout))
+
+	for _, where := range []string{"the cluster's own namespace", "another namespace"} {
+		own := strings.Contains(where, "own")
+		DescribeTable("of "+where+" that says nobody is of no use", func(ctx SpecContext, reason, text string, data map[string]string, present bool) {
+			s := begin(ctx)
+			who := s.person(ctx)
+			namespace, ref := s.namespace, ""
+			if !own {
+				namespace = s.world.namespace(ctx)
+				ref = namespace
+				s.grant(ctx, who, right{namespace: namespace, rule: readingUser()})
+			}
+			email := "named-" + s.namespace + "@example.com"
+			s.grant(ctx, who, right{rule: impersonating(email)})
+			if present {
+				Expect(s.client.Create(ctx, userSecret(namespace, data))).To(Succeed())
+			}
+			cluster := s.referringCluster("by-secret", ref)
+			want := fmt.Sprintf("spec.userRef of CloudSigmaCluster \"by-secret\" of namespace %q: %s; "+
+				"write the user's email there under the key userEmail first, or name the user in spec.userEmail", s.namespace, fmt.Sprintf(text, namespace))
+			for _, c := range []client.Client{who.client, s.client} { // whatever somebody may do
+				err := c.Create(ctx, cluster.DeepCopy())
+				expectClusterRefusal(err, clusterWebhook, reason, "spec.userRef")
+				Expect(said(err)).To(Equal(want))
+			}
+
+			By("not in a cluster that has a user so far, either")
+			pool := newObject(clusterKind, s.namespace, clusterName)
+			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+			err := who.client.Patch(ctx, pool.DeepCopy(), byRef(ref))
+			expectClusterRefusal(err, clusterWebhook, reason, "spec.userRef")
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveExactElements(And(
+				HaveField("Reason", reason), HaveField("Message", "Refused: "+said(err)))))
+			Expect(s.describe(pool)).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*` + regexp.QuoteMeta("Refused: "+said(err)) + `$`))
+			Expect(s.named(ctx, userEmailField, pool)).To(Equal(s.user.Email))
+
+			By("until it does say somebody")
+			s.putUser(ctx, namespace, email)
+			Expect(who.client.Create(ctx, cluster)).To(Succeed())
+			Expect(who.client.Patch(ctx, pool, byRef(ref))).To(Succeed())
+		},
+			Entry("as it is missing", "UserSecretMissing", `there is no Secret "user" in namespace %q`, nil, false, SpecTimeout(timeout)),
+			Entry("as it is empty", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`, nil, true, SpecTimeout(timeout)),
+			Entry("as its key is empty", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
+				map[string]string{"userEmail": ""}, true, SpecTimeout(timeout)),
+			Entry("as its key is blank", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
+				map[string]string{"userEmail": " \n"}, true, SpecTimeout(timeout)),
+			Entry("as its key is another one", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
+				map[string]string{"useremail": "somebody@example.com"}, true, SpecTimeout(timeout)),
+		)
+	}
+
+	It("of another namespace is for those who may read it, and nobody learns whether it is there", func(ctx SpecContext) {
+		s := begin(ctx)
+		who, namespace := s.robot(ctx), s.world.namespace(ctx)
+		email := "named-" + s.namespace + "@example.com"
+		s.grant(ctx, who, right{rule: impersonating(email)}) // which is not enough
+		cluster := s.referringCluster("by-secret", namespace)
+		want := fmt.Sprintf("spec.userRef of CloudSigmaCluster \"by-secret\" of namespace %q: it names Secret \"user\" of another namespace, %q, "+
+			"which user %q may not read; name a Secret of the cluster's own namespace or one that you may read, or have the right granted: "+
+			"verb get on this Secret", s.namespace, namespace, who.username)
+		refused := func() {
+			GinkgoHelper()
+			err := who.client.Create(ctx, cluster.DeepCopy())
+			expectClusterRefusal(err, clusterWebhook, "SecretNotReadable", "spec.userRef")
+			Expect(said(err)).To(Equal(want))
+		}
+		refused()
+		s.putUser(ctx, namespace, email)
+		refused()
+		s.grant(ctx, who, right{namespace: s.namespace, rule: readingUser()}) // of the wrong namespace
+		refused()
+
+		By("an update is refused alike, and an Event says so")
+		pool := newObject(clusterKind, s.namespace, clusterName)
+		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+		err := who.client.Patch(ctx, pool.DeepCopy(), byRef(namespace))
+		expectClusterRefusal(err, clusterWebhook, "SecretNotReadable", "spec.userRef")
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveExactElements(And(
+			HaveField("Reason", "SecretNotReadable"), HaveField("Message", "Refused: "+said(err)))))
+
+		By("until its author may read it")
+		s.grant(ctx, who, right{namespace: namespace, rule: readingUser()})
+		Eventually(who.client.Create).WithArguments(ctx, cluster).Should(Succeed())
+
+		By("which alone is not enough")
+		s.putUser(ctx, namespace, "next-"+email)
+		next := s.referringCluster("next", namespace)
+		err = who.client.Create(ctx, next.DeepCopy())
+		expectClusterRefusal(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
+		Expect(said(err)).To(HavePrefix(strings.ReplaceAll(refusal(userEmailField, next, who, "next-"+email), "spec.userEmail", "spec.userRef")))
+	}, SpecTimeout(timeout))
+
+	It("counts once the email that wins over it is taken away", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.person(ctx)
+		s.grant(ctx, who, right{rule: impersonating(s.user.Email)})
+		s.putUser(ctx, s.namespace, "hidden-"+s.user.Email)
+		cluster := s.referringCluster("both", "", with("spec.userEmail", s.user.Email))
+		Expect(who.client.Create(ctx, cluster)).To(Succeed())
+		err := who.client.Patch(ctx, cluster.DeepCopy(), userEmailField.mergePatch("null"))
+		expectClusterRefusal(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
+		Expect(said(err)).To(Equal(refusalBySecret(cluster, who, s.namespace)))
+		Expect(s.named(ctx, userEmailField, cluster)).To(Equal(s.user.Email))
+
+		By("and not if both are taken away")
+		Expect(who.client.Patch(ctx, cluster.DeepCopy(), client.RawPatch(types.MergePatchType,
+			[]byte(`{"spec":{"userEmail":null,"userRef":null}}`)))).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	for _, elsewhere := range []bool{false, true} {
+		of := "of the namespace"
+		if elsewhere {
+			of = "of another namespace"
+		}
+		It("names nobody whom its author may not impersonate while a cluster "+of+" refers to it", func(ctx SpecContext) {
+			s := begin(ctx)
+			email, next := "named-"+s.namespace+"@example.com", "next-"+s.namespace+"@example.com"
+			secret := s.putUser(ctx, s.namespace, email)
+			cluster := s.referringCluster("by-secret", "")
+			actor := `CloudSigmaCluster "by-secret"`
+			if elsewhere {
+				cluster = newObject(clusterKind, s.world.namespace(ctx), "theirs", with("spec.region", region),
+					with("spec.userRef", map[string]any{"name": "user", "namespace": s.namespace}))
+				actor = "a CloudSigmaCluster of another namespace"
+			}
+			Expect(s.client.Create(ctx, cluster)).To(Succeed())
+			who := s.secretAuthor(ctx)
+			s.awaitReferred(ctx, who, secret)
+
+			subject := fmt.Sprintf("data.userEmail of Secret \"user\" of namespace %q: user %q may not impersonate ", s.namespace, who.username)
+			acting := fmt.Sprintf(", as whom %s acts by this Secret; name a user whom you may impersonate, or have it granted: ", actor)
+
+			By("on a dry run, of which there is no Event")
+			err := who.client.Patch(ctx, secret.DeepCopy(), userIs(next), client.DryRunAll)
+			expectClusterRefusal(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
+			pool := newObject(clusterKind, s.namespace, clusterName)
+			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+			Expect(apierrors.IsForbidden(who.client.Patch(ctx, pool.DeepCopy(), userEmailField.mergePatch(fmt.Sprintf("%q", next))))).To(BeTrue())
+			// Events are written in order: when there is that of the second attempt, there will be none of the first.
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveLen(1))
+			Expect(s.eventsOn(ctx, secret)).To(BeEmpty())
+
+			for _, way := range secretWrites {
+				By("by " + way.name)
+				err := way.send(ctx, who.client, secret, next)
+				expectClusterRefusal(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
+				Expect(said(err)).To(HavePrefix(subject + fmt.Sprintf("%q", next) + acting + "kubectl create clusterrole "))
+				Expect(said(err)).NotTo(ContainSubstring(email), "whom it names so far is nothing for its author")
+				Expect(s.userIn(ctx, secret)).To(Equal(email))
+			}
+			// Not everybody who may read Events may read Secrets, so these do not say whom.
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(secret).Should(HaveExactElements(And(
+				HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Count", BeEquivalentTo(len(secretWrites))),
+				HaveField("Message", "Refused: "+subject+fmt.Sprintf("the user whom Secret \"user\" of namespace %q names", s.namespace)+acting+
+					"verb impersonate on resource users, by the name of this user in lower case"))))
+
+			By("not by deleting it and making another, either")
+			Expect(s.client.Delete(ctx, secret.DeepCopy())).To(Succeed())
+			again := userSecret(s.namespace, map[string]string{"userEmail": next})
+			err = who.client.Create(ctx, again.DeepCopy())
+			expectClusterRefusal(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
+
+			By("until its author may")
+			s.grant(ctx, who, right{rule: impersonating(next)})
+			Eventually(who.client.Create).WithArguments(ctx, again.DeepCopy()).Should(Succeed())
+			Expect(s.userIn(ctx, again)).To(Equal(next))
+		}, SpecTimeout(timeout))
+	}
+
+	It("is its author's own business while no cluster refers to it", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.secretAuthor(ctx)
+		secret := s.putUser(ctx, s.namespace, s.user.Email)
+		for i, way := range secretWrites {
+			email := fmt.Sprintf("next-%d-%s", i, s.user.Email)
+			Expect(way.send(ctx, who.client, secret, email)).To(Succeed(), way.name)
+			Expect(s.userIn(ctx, secret)).To(Equal(email))
+		}
+
+		By("nor once the cluster names its user itself, or is gone")
+		for _, leave := range []func(*unstructured.Unstructured) error{
+			func(cluster *unstructured.Unstructured) error {
+				return s.client.Patch(ctx, cluster, userEmailField.mergePatch(fmt.Sprintf("%q", s.user.Email)))
+			},
+			func(cluster *unstructured.Unstructured) error { return s.client.Delete(ctx, cluster) },
+		} {
+			cluster := s.referringCluster("passing-"+uuid.NewString(), "")
+			Expect(s.client.Create(ctx, cluster)).To(Succeed())
+			s.awaitReferred(ctx, who, secret)
+			Expect(leave(cluster)).To(Succeed())
+			Eventually(func() error { // what clusters there are is known from a watch, which is a moment late
+				return who.client.Patch(ctx, secret.DeepCopy(), userIs("left-"+s.user.Email), client.DryRunAll)
+			}).Should(Succeed())
+		}
+	}, SpecTimeout(timeout))
+
+	It("is not asked about while its user stays as it is, and neither are other Secrets", func(ctx SpecContext) {
+		s := begin(ctx)
+		who := s.secretAuthor(ctx)
+		secret := s.putUser(ctx, s.namespace, s.user.Email)
+		other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "other"}, StringData: map[string]string{"password": "0"}}
+		cluster := s.referringCluster("by-secret", "")
+		Expect(s.client.Create(ctx, cluster)).To(Succeed())
+		s.awaitReferred(ctx, who, secret)
+
+		before := s.impersonationAdmissions(ctx)
+		Expect(who.client.Create(ctx, other)).To(Succeed())
+		for i := range 100 {
+			Expect(who.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"annotations":{"heartbeat":"%[1]d"}},"stringData":{"password":"%[1]d","userEmail":%[2]q}}`, i, s.user.Email)))).To(Succeed())
+			Expect(who.client.Patch(ctx, other, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"password":"%d"}}`, i)))).To(Succeed())
+			Expect(who.client.Patch(ctx, cluster, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"attempt":%d}}`, i)))).To(Succeed())
+		}
+		Expect(s.userIn(ctx, secret)).To(Equal(s.user.Email))
+
+		By("nor while the user is taken out, or the Secret is deleted")
+		Expect(who.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"userEmail":null}}`)))).To(Succeed())
+		Expect(who.client.Delete(ctx, secret)).To(Succeed())
+		Expect(s.impersonationAdmissions(ctx)).To(Equal(before), "warrantgate was asked")
+	}, SpecTimeout(timeout))
+
+	Describe("whose content is nobody's business", Ordered, func() {
+		var w *world
+		BeforeAll(func(ctx SpecContext) {
+			// The audit speaks of clusters that an administrator made, and names their users.
+			w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n", args: []string{"--log-level=debug"}})
+		}, NodeTimeout(3*time.Minute))
+
+		It("shows it in no refusal, no Event and no line of the log", func(ctx SpecContext) {
+			s := w.begin(ctx)
+			who, elsewhere := s.person(ctx), w.namespace(ctx)
+			s.grant(ctx, who, right{namespace: s.namespace, rule: rule("", "secrets", "update", "patch", "create")})
+			canary := "canary" + strings.ReplaceAll(uuid.NewString(), "-", "")
+			data := map[string]string{"userEmail": canary + "@example.com", "password": canary}
+			for _, namespace := range []string{s.namespace, elsewhere} {
+				Expect(s.client.Create(ctx, userSecret(namespace, data))).To(Succeed())
+			}
+			pool := newObject(clusterKind, s.namespace, clusterName)
+			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+			said := []error{}
+			for _, namespace := range []string{"", elsewhere} {
+				said = append(said,
+					who.client.Create(ctx, s.referringCluster("by-secret", namespace)),
+					who.client.Create(ctx, s.referringCluster("by-secret", namespace), client.DryRunAll),
+					who.client.Patch(ctx, pool.DeepCopy(), byRef(namespace)))
+			}
+
+			By("also where a cluster acts as that user, and the Secret is to name another one")
+			Expect(s.client.Create(ctx, s.referringCluster("by-secret", ""))).To(Succeed())
+			secret := userSecret(s.namespace, nil)
+			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+			s.awaitReferred(ctx, who, secret)
+			for _, way := range secretWrites {
+				said = append(said, way.send(ctx, who.client, secret, "next@example.com"))
+			}
+
+			Expect(said).To(HaveEach(Satisfy(apierrors.IsForbidden)))
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(ConsistOf(
+				HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Reason", "SecretNotReadable")))
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(secret).Should(ConsistOf(HaveField("Reason", "ImpersonationNotAllowed")))
+			var events corev1.EventList
+			Expect(s.client.List(ctx, &events)).To(Succeed())
+			everything, err := json.Marshal(events)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(w.log()).To(ContainSubstring(`"level":"DEBUG`))
+			for where, text := range map[string]string{
+				"refusals and warnings": w.heard.all(), "Events": string(everything), "the log": w.log(), "metrics": w.metrics(ctx),
+			} {
+				Expect(text).NotTo(BeEmpty())
+				Expect(strings.Contains(text, canary)).To(BeFalse(), "it is in "+where)
+			}
+		}, SpecTimeout(timeout))
+	})
+})
+
+// userSecret returns the Secret "user".
+func userSecret(namespace string, data map[string]string) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user"}, StringData: data,
+	}
+}
+
+// putUser makes the Secret "user" of a namespace name a user, as an administrator does.
+func (s story) putUser(ctx context.Context, namespace, email string) *corev1.Secret {
+	GinkgoHelper()
+	secret := userSecret(namespace, map[string]string{"userEmail": email})
+	err := s.client.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		err = s.client.Patch(ctx, secret, userIs(email))
+	}
+	Expect(err).NotTo(HaveOccurred())
+	return secret
+}
+
+// referringCluster returns a cluster that refers to the Secret "user" of a namespace, of its own if none is given.
+func (s story) referringCluster(name, namespace string, modify ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	ref := map[string]any{"name": "user"}
+	if namespace != "" {
+		ref["namespace"] = namespace
+	}
+	return newObject(clusterKind, s.namespace, name, append(modify, with("spec.region", region), with("spec.userRef", ref))...)
+}
+
+// byRef has a cluster refer to the Secret "user" instead of naming its user.
+func byRef(namespace string) client.Patch {
+	ref := `{"name":"user"}`
+	if namespace != "" {
+		ref = fmt.Sprintf(`{"name":"user","namespace":%q}`, namespace)
+	}
+	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"userEmail":null,"userRef":%s}}`, ref))
+}
+
+// readingUser is the right to read the Secret "user".
+func readingUser() rbacv1.PolicyRule {
+	reading := rule(corev1.GroupName, "secrets", "get")
+	reading.ResourceNames = []string{"user"}
+	return reading
+}
+
+// refusalBySecret is all that somebody is told who may not read the Secret "user" of a namespace.
+func refusalBySecret(cluster *unstructured.Unstructured, who author, namespace string) string {
+	return fmt.Sprintf("spec.userRef of CloudSigmaCluster %q of namespace %q: user %q may not impersonate the user whom Secret \"user\" of namespace %q names; "+
+		"name a user whom you may impersonate, or have it granted: verb impersonate on resource users, by the name of this user in lower case",
+		cluster.GetName(), cluster.GetNamespace(), who.username, namespace)
+}
+
+// secretAuthor is an author who may write Secrets, and not read them.
+func (s story) secretAuthor(ctx context.Context) author {
+	GinkgoHelper()
+	who := s.person(ctx)
+	s.grant(ctx, who, right{namespace: s.namespace, rule: rule(corev1.GroupName, "secrets", "create", "update", "patch", "delete")})
+	return who
+}
+
+// secretWrites are all ways to write whom a Secret names.
+var secretWrites = []struct {
+	name string
+	send func(ctx context.Context, c client.Client, secret *corev1.Secret, email string) error
+}{
+	{"PUT", func(ctx context.Context, c client.Client, secret *corev1.Secret, email string) error {
+		changed := userSecret(secret.Namespace, nil)
+		changed.Data = map[string][]byte{"userEmail": []byte(email)}
+		return c.Update(ctx, changed)
+	}},
+	{"PUT of stringData", func(ctx context.Context, c client.Client, secret *corev1.Secret, email string) error {
+		return c.Update(ctx, userSecret(secret.Namespace, map[string]string{"userEmail": email}))
+	}},
+	{"merge patch", func(ctx context.Context, c client.Client, secret *corev1.Secret, email string) error {
+		return c.Patch(ctx, secret.DeepCopy(), userIs(email))
+	}},
+	{"JSON patch", func(ctx context.Context, c client.Client, secret *corev1.Secret, email string) error {
+		value, err := json.Marshal([]byte(email))
+		if err != nil {
+			return err
+		}
+		return c.Patch(ctx, secret.DeepCopy(), client.RawPatch(types.JSONPatchType,
+			fmt.Appendf(nil, `[{"op":"add","path":"/data/userEmail","value":%s}]`, value)))
+	}},
+	{"server-side apply", func(ctx context.Context, c client.Client, secret *corev1.Secret, email string) error {
+		applied := newObject(corev1.SchemeGroupVersion.WithKind("Secret"), secret.Namespace, secret.Name, with("stringData.userEmail", email))
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("author"), client.ForceOwnership)
+	}},
+}
+
+// userIs has a Secret name a user.
+func userIs(email string) client.Patch {
+	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"userEmail":%q}}`, email))
+}
+
+// awaitReferred returns once warrantgate knows that a cluster refers to the Secret: it watches clusters, and so sees each a
+// moment late. Until then it is nobody's business whom an author writes into it.
+func (s story) awaitReferred(ctx context.Context, who author, secret *corev1.Secret) {
+	GinkgoHelper()
+	Eventually(func() bool {
+		err := who.client.Patch(ctx, secret.DeepCopy(), userIs("awaited@example.com"), client.DryRunAll)
+		return apierrors.HasStatusCause(err, "ImpersonationNotAllowed")
+	}).Should(BeTrue())
+}
+
+// userIn is whom the API server holds in a Secret.
+func (w *world) userIn(ctx context.Context, secret *corev1.Secret) string {
+	GinkgoHelper()
+	current := &corev1.Secret{}
+	Expect(w.client.Get(ctx, client.ObjectKeyFromObject(secret), current)).To(Succeed())
+	return string(current.Data["userEmail"])
+}

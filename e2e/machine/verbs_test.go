@@ -1,0 +1,237 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A verdict is about what a request changes, however that is sent.
+var _ = Describe("The same claim", func() {
+	for _, version := range []string{infrastructure.Version, "v1alpha4"} {
+		kind := infrastructure.WithKind(machineKind.Kind).GroupKind().WithVersion(version)
+		for _, verb := range verbs {
+			for _, field := range []string{providerIDPath, instanceIDPath} {
+				if verb.creates && field == instanceIDPath {
+					continue // the API server drops the status of what is created
+				}
+				It(fmt.Sprintf("to %s by %s through %s gets the same verdict", field, verb.name, version), func(ctx SpecContext) {
+					sameVerdict(ctx, begin(ctx), kind, verb, field)
+				}, SpecTimeout(timeout))
+			}
+		}
+	}
+
+	It("passes where the API server drops the field: status by the main resource, spec by /status", func(ctx SpecContext) {
+		s := begin(ctx)
+		id := s.othersServer("others").UUID
+		created := newMachine(s.namespace, "created", clusterName, with(instanceIDPath, id))
+		Expect(s.client.Create(ctx, created)).To(Succeed())
+		Expect(s.holds(ctx, created, instanceIDPath)).To(BeEmpty())
+
+		machine := s.createMachine(ctx, "machine")
+		both := machine.DeepCopy()
+		with(instanceIDPath, id)(both)
+		with("spec.flavor", "metal")(both)
+		Expect(s.client.Patch(ctx, both, client.MergeFrom(machine))).To(Succeed())
+		Expect(s.holds(ctx, machine, instanceIDPath)).To(BeEmpty())
+
+		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(machine), machine)).To(Succeed())
+		both = machine.DeepCopy()
+		providerID(id)(both)
+		with("status.instanceState", "running")(both)
+		Expect(s.client.Status().Patch(ctx, both, client.MergeFrom(machine))).To(Succeed())
+		Expect(s.holds(ctx, machine, providerIDPath)).To(BeEmpty())
+		Expect(s.holds(ctx, machine, "status.instanceState")).To(Equal("running"))
+	}, SpecTimeout(timeout))
+})
+
+// verb is a way to send a change of one field.
+type verb struct {
+	name    string
+	creates bool
+	send    func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, field, value string) error
+}
+
+var verbs = []verb{
+	{name: "POST", creates: true, send: func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, field, value string) error {
+		with(field, value)(machine)
+		return c.Create(ctx, machine)
+	}},
+	{name: "server-side apply that creates", creates: true, send: serverSideApply},
+	{name: "PUT", send: func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, field, value string) error {
+		with(field, value)(machine)
+		if isStatus(field) {
+			return c.Status().Update(ctx, machine)
+		}
+		return c.Update(ctx, machine)
+	}},
+	{name: "JSON patch", send: func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, field, value string) error {
+		above, name, _ := strings.Cut(field, ".")
+		return sendPatch(ctx, c, machine, field, types.JSONPatchType, `[{"op":"add","path":%q,"value":{%q:%q}}]`, "/"+above, name, value)
+	}},
+	{name: "merge patch", send: func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, field, value string) error {
+		above, name, _ := strings.Cut(field, ".")
+		return sendPatch(ctx, c, machine, field, types.MergePatchType, `{%q:{%q:%q}}`, above, name, value)
+	}},
+	{name: "server-side apply", send: serverSideApply},
+}
+
+func isStatus(field string) bool { return strings.HasPrefix(field, "status.") }
+
+func sendPatch(
+	ctx context.Context, c client.Client, machine *unstructured.Unstructured, field string, patchType types.PatchType, format string, args ...any,
+) error {
+	content := client.RawPatch(patchType, fmt.Appendf(nil, format, args...))
+	if isStatus(field) {
+		return c.Status().Patch(ctx, machine, content)
+	}
+	return c.Patch(ctx, machine, content)
+}
+
+func serverSideApply(ctx context.Context, c client.Client, machine *unstructured.Unstructured, field, value string) error {
+	applied := newObject(machine.GroupVersionKind(), machine.GetNamespace(), machine.GetName(), with(field, value))
+	applied.SetLabels(machine.GetLabels())
+	content := client.ApplyConfigurationFromUnstructured(applied)
+	if isStatus(field) {
+		return c.Status().Apply(ctx, content, client.FieldOwner("provider"), client.ForceOwnership)
+	}
+	return c.Apply(ctx, content, client.FieldOwner("provider"), client.ForceOwnership)
+}
+
+// sameVerdict sends claims of all kinds, each by a machine of its own.
+func sameVerdict(ctx context.Context, s story, kind schema.GroupVersionKind, by verb, field string) {
+	GinkgoHelper()
+	malformed := "InstanceIDInvalid"
+	if field == providerIDPath {
+		malformed = "ProviderIDInvalid"
+	}
+	for i, claim := range []struct{ id, reason string }{
+		{s.othersServer("others").UUID, "InstanceNotOwned"},
+		{uuid.NewString(), "InstanceNotFound"},
+		{"soon", malformed},
+		{s.server("own").UUID, ""},
+	} {
+		machine := newMachine(s.namespace, fmt.Sprintf("machine-%d", i), clusterName)
+		machine.SetGroupVersionKind(kind)
+		if !by.creates {
+			Expect(s.client.Create(ctx, machine)).To(Succeed())
+		}
+		value := valueOf(field, claim.id)
+		asked := s.admissions(ctx, nil)
+		err := by.send(ctx, s.client, machine.DeepCopy(), field, value)
+		Expect(s.admissions(ctx, nil)).To(Equal(asked + 1))
+		if claim.reason == "" {
+			Expect(err).NotTo(HaveOccurred())
+			Expect(s.holds(ctx, machine, field)).To(Equal(value))
+			continue
+		}
+		expectRefusal(err, claim.reason, field)
+		if !by.creates {
+			Expect(s.holds(ctx, machine, field)).To(BeEmpty())
+		}
+	}
+}
+
+// Other providers keep their IDs elsewhere: here both in spec, where one request may change both, and without /status.
+var _ = Describe("A machine of a kind that was added to the configuration", Ordered, ContinueOnFailure, func() {
+	const instancePath = "spec.instanceID"
+	var (
+		w *world
+		s story
+	)
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{
+			configuration: `
+audit: {mode: Off}
+machine:
+  kinds:
+  - {group: metal.example.com, version: v1, kind: MetalMachine, resource: metalmachines, instanceIDPath: spec.instanceID, provider: cloudsigma}
+`,
+			before: func(w *world) { Expect(w.api.ApplyCRDs(ctx, metalMachines())).To(Succeed()) },
+		})
+		s = w.begin(ctx)
+	}, NodeTimeout(3*time.Minute))
+
+	metal := func(version, name string) *unstructured.Unstructured {
+		machine := newMachine(s.namespace, name, clusterName)
+		machine.SetGroupVersionKind(schema.GroupVersionKind{Group: "metal.example.com", Version: version, Kind: "MetalMachine"})
+		return machine
+	}
+
+	for _, version := range []string{"v1", "v1alpha1"} {
+		for _, verb := range verbs {
+			for _, field := range []string{providerIDPath, instancePath} {
+				It(fmt.Sprintf("may not name another's server in %s by %s through %s", field, verb.name, version), func(ctx SpecContext) {
+					machine := metal(version, "m-"+uuid.NewString())
+					if !verb.creates {
+						Expect(s.client.Create(ctx, machine)).To(Succeed())
+					}
+					value := valueOf(field, s.othersServer("others").UUID)
+					expectRefusal(verb.send(ctx, s.client, machine.DeepCopy(), field, value), "InstanceNotOwned", field)
+					value = valueOf(field, s.server("own").UUID)
+					Expect(verb.send(ctx, s.client, machine.DeepCopy(), field, value)).To(Succeed())
+					Expect(s.holds(ctx, machine, field)).To(Equal(value))
+				}, SpecTimeout(timeout))
+			}
+		}
+	}
+
+	It("may name one server in both fields at once, and not two", func(ctx SpecContext) {
+		own, another := s.server("own").UUID, s.server("another").UUID
+		two := metal("v1", "two")
+		providerID(own)(two)
+		with(instancePath, another)(two)
+		expectRefusal(s.client.Create(ctx, two), "InstanceIDMismatch", instancePath)
+		with(instancePath, strings.ToUpper(own))(two)
+		Expect(s.client.Create(ctx, two)).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("may not name what a machine of another kind names", func(ctx SpecContext) {
+		id := s.server("own").UUID
+		Expect(s.client.Create(ctx, newMachine(s.namespace, "sigma", clusterName, providerID(id)))).To(Succeed())
+		claim := func(options ...client.CreateOption) error {
+			machine := metal("v1", "rival")
+			with(instancePath, id)(machine)
+			return s.client.Create(ctx, machine, options...)
+		}
+		Eventually(func() error { return claim(client.DryRunAll) }).Should(HaveOccurred()) // it is watched, so seen a moment later
+		err := claim()
+		expectRefusal(err, "InstanceIDConflict", instancePath)
+		Expect(err).To(MatchError(ContainSubstring(`CloudSigmaMachine "sigma" names this instance already`)))
+	}, SpecTimeout(timeout))
+})
+
+// metalMachines is a kind without the subresource status, in two versions.
+func metalMachines() *apiextensionsv1.CustomResourceDefinition {
+	version := func(name string, storage bool) apiextensionsv1.CustomResourceDefinitionVersion {
+		return apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: name, Served: true, Storage: storage,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type: "object", XPreserveUnknownFields: ptr.To(true),
+			}},
+		}
+	}
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "metalmachines.metal.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "metal.example.com", Scope: apiextensionsv1.NamespaceScoped,
+			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "metalmachines", Singular: "metalmachine", Kind: "MetalMachine", ListKind: "MetalMachineList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", true), version("v1alpha1", false)},
+		},
+	}
+}

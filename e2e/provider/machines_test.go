@@ -1,0 +1,123 @@
+//go:build e2e
+
+package provider_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/kcptest"
+)
+
+// consumers counts the workspaces that bind the kinds.
+var consumers int
+
+// consumer makes a workspace that binds the kinds and has a cluster that acts as the user.
+func consumer(ctx context.Context, email string) *rest.Config {
+	GinkgoHelper()
+	consumers++
+	name := fmt.Sprintf("consumer-%d", consumers)
+	makeWorkspace(ctx, "root", name)
+	config := kcp.Admin("root:" + name)
+	bindKinds(ctx, config)
+	Eventually(func() error { // until the binding's webhooks and the rights of warrantgate are known
+		return unstructuredClient(config).Create(ctx, object("CloudSigmaMachine", "canary", "pool",
+			map[string]any{"providerID": "cloudsigma://no-uuid"}), client.DryRunAll)
+	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
+	Expect(unstructuredClient(config).Create(ctx, object("CloudSigmaCluster", "pool", "pool",
+		map[string]any{"region": incident.Region, "userEmail": email}))).To(Succeed())
+	return config
+}
+
+func setInstanceID(ctx context.Context, config *rest.Config, machine *unstructured.Unstructured, uuid string) error {
+	patch := client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(`{"status":{"instanceID":%q}}`, uuid)))
+	return unstructuredClient(config).Status().Patch(ctx, machine.DeepCopy(), patch)
+}
+
+var _ = Describe("in a workspace that binds a provider's kinds", func() {
+	It("a machine cannot name a server of somebody else, and can name its user's", func(ctx SpecContext) {
+		config := consumer(ctx, incident.User.Email)
+		machine := object("CloudSigmaMachine", incident.Created.Name, "pool", map[string]any{})
+		Expect(unstructuredClient(config).Create(ctx, machine)).To(Succeed())
+
+		err := setInstanceID(ctx, config, machine, incident.Stale.UUID)
+		Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(And(ContainSubstring(incident.User.Email), ContainSubstring(incident.Created.UUID))))
+		Expect(setInstanceID(ctx, config, machine, incident.Created.UUID)).To(Succeed())
+
+		By("and the machine has the Event, in its own workspace")
+		Eventually(func() ([]string, error) {
+			events := &corev1.EventList{}
+			err := unstructuredClient(config).List(ctx, events, client.InNamespace("default"))
+			var reasons []string
+			for i := range events.Items {
+				if events.Items[i].InvolvedObject.UID == machine.GetUID() {
+					reasons = append(reasons, events.Items[i].Reason)
+				}
+			}
+			return reasons, err
+		}).Should(ConsistOf("InstanceNotOwned"))
+	}, SpecTimeout(time.Minute))
+
+	It("equal names in two workspaces are never taken for each other", func(ctx SpecContext) {
+		own, others := consumer(ctx, incident.User.Email), consumer(ctx, incident.Other.Email)
+		machine := object("CloudSigmaMachine", incident.Stale.Name, "pool", map[string]any{})
+		for _, config := range []*rest.Config{own, others} {
+			Expect(unstructuredClient(config).Create(ctx, machine.DeepCopy())).To(Succeed())
+		}
+		Expect(setInstanceID(ctx, others, machine, incident.Stale.UUID)).To(Succeed())
+		Expect(apierrors.IsForbidden(setInstanceID(ctx, own, machine, incident.Stale.UUID))).To(BeTrue())
+		Expect(apierrors.IsForbidden(setInstanceID(ctx, others, machine, incident.Created.UUID))).To(BeTrue())
+	}, SpecTimeout(time.Minute))
+
+	It("an ID that another machine of the workspace holds is refused", func(ctx SpecContext) {
+		config := consumer(ctx, incident.User.Email)
+		for _, name := range []string{"first", "second"} {
+			Expect(unstructuredClient(config).Create(ctx, object("CloudSigmaMachine", name, "pool", map[string]any{}))).To(Succeed())
+		}
+		Expect(setInstanceID(ctx, config, object("CloudSigmaMachine", "first", "pool", nil), incident.Sibling.UUID)).To(Succeed())
+		err := setInstanceID(ctx, config, object("CloudSigmaMachine", "second", "pool", nil), incident.Sibling.UUID)
+		Expect(apierrors.HasStatusCause(err, "InstanceIDConflict")).To(BeTrue(), "%v", err)
+	}, SpecTimeout(time.Minute))
+
+	It("a person cannot have a cluster act as a user whom it may not impersonate there", func(ctx SpecContext) {
+		config := consumer(ctx, incident.User.Email)
+		path := fmt.Sprintf("root:consumer-%d", consumers)
+		alice := kcp.Person(path, "alice")
+		Expect(kcptest.Grant(ctx, config, kcptest.User("alice"), kcptest.AccessRule(),
+			kcptest.Rule(infrastructure.Group, []string{"cloudsigmaclusters"}, []string{"create"}))).To(Succeed())
+		hers := object("CloudSigmaCluster", "hers", "hers", map[string]any{"region": incident.Region, "userEmail": incident.User.Email})
+		Eventually(func() error { return aliceCreates(ctx, alice, hers) }).Should(MatchError(ContainSubstring(`may not impersonate "tsap@shalb.com"`)))
+
+		may := kcptest.Rule("", []string{"users"}, []string{"impersonate"})
+		may.ResourceNames = []string{incident.User.Email}
+		Expect(kcptest.Grant(ctx, config, kcptest.User("alice"), may)).To(Succeed())
+		Eventually(func() error { return aliceCreates(ctx, alice, hers) }).Should(Succeed())
+	}, SpecTimeout(time.Minute))
+
+	It("a cluster cannot take its user from a Secret, which nobody would guard", func(ctx SpecContext) {
+		config := consumer(ctx, incident.User.Email)
+		err := unstructuredClient(config).Create(ctx, object("CloudSigmaCluster", "by-secret", "by-secret", map[string]any{
+			"region": incident.Region, "userRef": map[string]any{"name": "user"},
+		}))
+		Expect(apierrors.HasStatusCause(err, "UserRefUnguarded")).To(BeTrue(), "%v", err)
+	}, SpecTimeout(time.Minute))
+})
+
+func aliceCreates(ctx context.Context, alice *rest.Config, cluster *unstructured.Unstructured) error {
+	c, err := client.New(alice, client.Options{})
+	if err != nil {
+		return err
+	}
+	return c.Create(ctx, cluster.DeepCopy())
+}

@@ -1,0 +1,172 @@
+package clusterapi
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// metadata is as much of a machine's metadata as is looked at.
+type metadata struct {
+	Name              string                  `json:"name"`
+	Namespace         string                  `json:"namespace"`
+	UID               types.UID               `json:"uid"`
+	ResourceVersion   string                  `json:"resourceVersion"`
+	Labels            map[string]string       `json:"labels"`
+	OwnerReferences   []metav1.OwnerReference `json:"ownerReferences"`
+	DeletionTimestamp *metav1.Time            `json:"deletionTimestamp"`
+}
+
+// asInEncodingJSON takes what encoding/json takes, as everybody does through whose hands an object has gone.
+var asInEncodingJSON = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// Decode is Read of the JSON of a machine. It decodes only what is looked at: most of a machine is something else.
+func (k Kind) Decode(raw []byte) (Machine, error) {
+	machine, err := k.DecodeIDs(raw)
+	if err != nil {
+		return Machine{}, err
+	}
+	var object struct {
+		Metadata metadata `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &object, asInEncodingJSON); err != nil {
+		return Machine{}, err
+	}
+	m := object.Metadata
+	machine.ObjectMeta = metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		Labels: m.Labels, OwnerReferences: m.OwnerReferences, DeletionTimestamp: m.DeletionTimestamp,
+	}
+	return machine, nil
+}
+
+// DecodeIDs is Decode without the metadata.
+func (k Kind) DecodeIDs(raw []byte) (Machine, error) {
+	if jsontext.Value(raw).Kind() != '{' { // this says why in the words of Kubernetes
+		var object map[string]any
+		return Machine{Kind: k}, stdjson.Unmarshal(raw, &object)
+	}
+	fields := [...]field{{path: k.InstanceIDPath}, {path: k.ProviderIDPath}}
+	object := places{{rest: k.InstanceIDPath, field: &fields[0]}, {rest: k.ProviderIDPath, field: &fields[1]}}
+	if err := json.Unmarshal(raw, &object, asInEncodingJSON); err != nil {
+		return Machine{}, err
+	}
+	for i := range fields {
+		if fields[i].err != nil {
+			return Machine{}, fields[i].err
+		}
+	}
+	return Machine{Kind: k, InstanceID: fields[0].value, ProviderID: fields[1].value}, nil
+}
+
+// field is a string in an object, by its path such as status.instanceID.
+type field struct {
+	path, value string
+	// err says why it is none. It is for people.
+	err error
+}
+
+func (f *field) clear() { f.value, f.err = "", nil }
+
+// misplace says that the field above is no object.
+func (f *field) misplace() {
+	f.value, f.err = "", fmt.Errorf("%s cannot be read: the field above it is no object", f.path)
+}
+
+func (f *field) set(value any) {
+	f.clear()
+	switch value := value.(type) {
+	case nil:
+	case string:
+		f.value = value
+	default:
+		f.err = fmt.Errorf("%s is %T where a string belongs", f.path, value)
+	}
+}
+
+// place is where a field is, seen from the object that holds it or that it is below of.
+type place struct {
+	rest  string
+	field *field
+}
+
+// places reads the fields there from an object, and nothing else.
+type places []place
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (p *places) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	switch decoder.PeekKind() {
+	case '{':
+	case 'n':
+		p.each((*field).clear)
+		return decoder.SkipValue()
+	default:
+		p.each((*field).misplace)
+		return decoder.SkipValue()
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return err
+	}
+	p.each((*field).clear) // of two members of one name, the last is it
+	for decoder.PeekKind() != '}' {
+		name, err := decoder.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := p.below(name).read(decoder); err != nil {
+			return err
+		}
+	}
+	_, err := decoder.ReadToken()
+	return err
+}
+
+func (p *places) each(do func(*field)) {
+	for _, at := range *p {
+		do(at.field)
+	}
+}
+
+// below returns the places in the member whose name it is, as it stands in JSON.
+func (p *places) below(quoted jsontext.Value) places {
+	var found places
+	name := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name, _ = jsontext.AppendUnquote(nil, quoted) // the decoder has checked it
+	}
+	for _, at := range *p {
+		if first, rest, _ := strings.Cut(at.rest, "."); first == string(name) {
+			found = append(found, place{rest: rest, field: at.field})
+		}
+	}
+	return found
+}
+
+// read reads the next value.
+func (p places) read(decoder *jsontext.Decoder) error {
+	switch {
+	case len(p) == 0:
+		return decoder.SkipValue()
+	case !slices.ContainsFunc(p, func(at place) bool { return at.rest == "" }):
+		return p.UnmarshalJSONFrom(decoder)
+	}
+	var value any
+	if err := json.UnmarshalDecode(decoder, &value); err != nil {
+		return err
+	}
+	for _, at := range p {
+		if at.rest != "" && value != nil { // a field below one that has to be a string
+			at.field.misplace()
+			continue
+		}
+		at.field.set(value)
+	}
+	return nil
+}

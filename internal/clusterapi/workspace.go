@@ -1,0 +1,93 @@
+package clusterapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/ownership"
+)
+
+// Workspaces are the machines and clusters in the logical clusters of a kcp, which a provider's APIExport has bound there.
+// Nothing is watched: each question is put to kcp.
+type Workspaces struct {
+	config  *rest.Config
+	client  *http.Client
+	options Options
+}
+
+// NewWorkspaces returns the workspaces of the kcp that config reaches. They share their connections.
+func NewWorkspaces(config *rest.Config, options Options) (*Workspaces, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // as in NewObjects
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connections to kcp: %w", err)
+	}
+	return &Workspaces{config: config, client: client, options: options}, nil
+}
+
+// In returns the objects of one logical cluster.
+func (w *Workspaces) In(cluster logicalcluster.Name) (*Workspace, error) {
+	config, err := kcp.ConfigFor(w.config, cluster.Path())
+	if err != nil {
+		return nil, err
+	}
+	dynamicClient, err := dynamic.NewForConfigAndClient(config, w.client)
+	if err != nil {
+		return nil, fmt.Errorf("client for logical cluster %q: %w", cluster, err)
+	}
+	return &Workspace{reader: reader{dynamic: dynamicClient, sharedAccount: w.options.SharedAccount}, kinds: w.options.Kinds}, nil
+}
+
+// Workspace are the machines and clusters of one logical cluster. A user is taken from spec.userEmail only: webhooks of an
+// APIExport are not asked about Secrets, so that nobody would keep one from naming somebody else.
+type Workspace struct {
+	reader
+	kinds []Kind
+}
+
+// Account returns as whom the provider of a cluster acts. It is AccountNow, as nothing is watched.
+func (w *Workspace) Account(ctx context.Context, namespace, clusterName string) (ownership.Account, error) {
+	return w.AccountNow(ctx, namespace, clusterName)
+}
+
+// Holder returns a machine of the logical cluster other than the given one that names the instance, nil if there is none.
+// The error says that it cannot be told.
+func (w *Workspace) Holder(ctx context.Context, id string, other Machine) (*Machine, error) {
+	for _, kind := range w.kinds {
+		if kind.Provider != other.Kind.Provider {
+			continue
+		}
+		list, err := w.dynamic.Resource(kind.Resource()).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) && kind.Resource() != other.Kind.Resource() {
+			continue // a kind that is not bound in this workspace
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)
+		}
+		for i := range list.Items {
+			machine, err := kind.Read(&list.Items[i])
+			if err != nil || machine.is(other) || !slices.Contains(machine.IDs(), id) {
+				continue // what cannot be read names no instance
+			}
+			return &machine, nil
+		}
+	}
+	return nil, nil
+}
+
+// SecretIsUserOf returns nothing: no Secret names a user here.
+func (*Workspace) SecretIsUserOf(*corev1.Secret) []string { return nil }
+
+// Synced returns nil: nothing is watched.
+func (*Workspace) Synced() error { return nil }

@@ -1,0 +1,128 @@
+package clusterapi_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+)
+
+// TestWorkspace shows that each question goes to the logical cluster that it is about, and that no Secret names a user there.
+func TestWorkspace(t *testing.T) {
+	const (
+		clusters = "/clusters/1dz6n4ubraua7pul/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/team-a/cloudsigmaclusters/"
+		machines = "/clusters/1dz6n4ubraua7pul/apis/infrastructure.cluster.x-k8s.io/v1beta1/cloudsigmamachines"
+		object   = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"CloudSigmaCluster","metadata":{"namespace":"team-a","name":"metal"},"spec":`
+	)
+	answers := map[string]string{
+		clusters + "metal":     object + `{"region":"next","userEmail":"bob@example.com"}}`,
+		clusters + "by-secret": object + `{"region":"next","userRef":{"name":"bob"}}}`,
+		machines: `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"CloudSigmaMachineList","items":[` +
+			`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"CloudSigmaMachine","metadata":{"namespace":"team-a","name":"odd"},"status":{"instanceID":1}},` +
+			`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"CloudSigmaMachine","metadata":{"namespace":"team-a","name":"asking"},"status":{"instanceID":"` + otherID + `"}},` +
+			`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"CloudSigmaMachine","metadata":{"namespace":"team-b","name":"holder"},"status":{"instanceID":"` + ownID + `"}}]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, found := answers[r.URL.Path]
+		if !found {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(answer)) // the client sees what is missing
+	}))
+	defer server.Close()
+	workspaces, err := clusterapi.NewWorkspaces(&rest.Config{Host: server.URL + "/clusters/root"},
+		clusterapi.Options{Kinds: []clusterapi.Kind{metalMachines, cloudSigmaMachines}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	workspace, err := workspaces.In("1dz6n4ubraua7pul")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := workspace.Account(t.Context(), "team-a", "metal")
+	if diff := cmp.Diff(account("bob@example.com"), got); err != nil || diff != "" {
+		t.Errorf("Account() error %v (-want +got):\n%s", err, diff)
+	}
+	var refused *clusterapi.AccountError
+	if _, err := workspace.Account(t.Context(), "team-a", "by-secret"); !errors.As(err, &refused) || refused.Reason != clusterapi.UserRefUnguarded {
+		t.Errorf("Account() of a cluster whose user is in a Secret: error = %v", err)
+	}
+	if _, err := workspace.AccountNow(t.Context(), "team-a", "missing"); !errors.As(err, &refused) || refused.Reason != clusterapi.ClusterMissing {
+		t.Errorf("AccountNow() of no cluster: error = %v", err)
+	}
+	for id, want := range map[string]string{ownID: `CloudSigmaMachine "holder" of namespace "team-b"`, otherID: ""} {
+		holder, err := workspace.Holder(t.Context(), id, asking(t))
+		name := ""
+		if holder != nil {
+			name = holder.String()
+		}
+		if err != nil || name != want {
+			t.Errorf("Holder(%s) = %q, %v, want %q", id, name, err, want)
+		}
+	}
+	if err := workspace.Synced(); err != nil {
+		t.Errorf("Synced() = %v, although nothing is watched", err)
+	}
+	if names := workspace.SecretIsUserOf(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "bob"}}); len(names) > 0 {
+		t.Errorf("SecretIsUserOf() = %q", names)
+	}
+
+	elsewhere, err := workspaces.In("m82w61j76ws21znq")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := elsewhere.Holder(t.Context(), ownID, asking(t)); err == nil {
+		t.Error("a logical cluster whose machines cannot be listed has no holder")
+	}
+}
+
+func TestWorkspacesOfAConfigurationThatCannotWork(t *testing.T) {
+	if _, err := clusterapi.NewWorkspaces(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no PEM")}}, clusterapi.Options{}); err == nil {
+		t.Error("NewWorkspaces() has no error")
+	}
+	workspaces, err := clusterapi.NewWorkspaces(&rest.Config{Host: "http://[::1"}, clusterapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := workspaces.In("1dz6n4ubraua7pul"); err == nil {
+		t.Error("In() has no error")
+	}
+}
+
+// The list is compared as a whole, so that no right comes to it unnoticed.
+func TestWorkspaceRoles(t *testing.T) {
+	const group, version, name = "infrastructure.cluster.x-k8s.io", "rbac.authorization.k8s.io/v1", "warrantgate-machines"
+	want := []client.Object{
+		&rbacv1.ClusterRole{
+			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+			Rules: []rbacv1.PolicyRule{
+				{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
+				{APIGroups: []string{group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"get"}},
+				{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+				{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+				{APIGroups: []string{group}, Resources: []string{"cloudsigmamachines"}, Verbs: []string{"list"}},
+			},
+		},
+		&rbacv1.ClusterRoleBinding{
+			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterRoleBinding"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+			Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "gate"}},
+			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
+		},
+	}
+	got := clusterapi.WorkspaceRoles([]v1alpha1.MachineKind{cloudSigmaMachines.MachineKind}, "gate")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("WorkspaceRoles() (-want +got):\n%s", diff)
+	}
+}
