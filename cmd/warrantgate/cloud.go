@@ -22,17 +22,6 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// The environment of CloudSigma's own controllers. A flag wins over the variable of the same meaning.
-const (
-	envEnabled      = "CLOUDSIGMA_IMPERSONATION_ENABLED"
-	envOAuthURL     = "CLOUDSIGMA_OAUTH_URL"
-	envClientID     = "CLOUDSIGMA_CLIENT_ID"
-	envClientSecret = "CLOUDSIGMA_CLIENT_SECRET" //nolint:gosec // the name of a variable
-	envLegacy       = "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"
-	envUsername     = "CLOUDSIGMA_USERNAME"
-	envPassword     = "CLOUDSIGMA_PASSWORD"
-)
-
 // cloudFlags say as whom warrantgate asks CloudSigma.
 type cloudFlags struct {
 	impersonationEnabled bool
@@ -44,11 +33,11 @@ type cloudFlags struct {
 }
 
 func (f *cloudFlags) addFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.impersonationEnabled, "impersonation-enabled", false, "ask CloudSigma as the user of each cluster (default $"+envEnabled+")")
-	flags.StringVar(&f.oauthURL, "oauth-url", "", "base URL of CloudSigma's identity provider (default $"+envOAuthURL+")")
-	flags.StringVar(&f.clientID, "client-id", "", "service account there (default $"+envClientID+")")
+	flags.BoolVar(&f.impersonationEnabled, "impersonation-enabled", false, "ask CloudSigma as the user of each cluster (default $"+cloudsigma.EnvImpersonationEnabled+")")
+	flags.StringVar(&f.oauthURL, "oauth-url", "", "base URL of CloudSigma's identity provider (default $"+cloudsigma.EnvOAuthURL+")")
+	flags.StringVar(&f.clientID, "client-id", "", "service account there (default $"+cloudsigma.EnvClientID+")")
 	flags.StringVar(&f.clientSecret, "client-secret", "",
-		"its secret, for all to see who may list processes: better give --client-secret-file or $"+envClientSecret)
+		"its secret, for all to see who may list processes: better give --client-secret-file or $"+cloudsigma.EnvClientSecret)
 	flags.StringVar(&f.clientSecretFile, "client-secret-file", "", "file with its secret, which is read again when it changes")
 	flags.StringVar(&f.secret, "impersonation-secret", "",
 		"namespace/name of a Secret with the keys oauth-url, client-id and client-secret, instead of the four flags before; it is read again when it changes")
@@ -57,7 +46,7 @@ func (f *cloudFlags) addFlags(flags *pflag.FlagSet) {
 // fromEnvironment fills in what no flag says.
 func (f cloudFlags) fromEnvironment() (cloudFlags, error) {
 	if !f.impersonationEnabled {
-		enabled, err := boolVariable(envEnabled)
+		enabled, err := boolVariable(cloudsigma.EnvImpersonationEnabled)
 		if err != nil {
 			return f, err
 		}
@@ -66,13 +55,13 @@ func (f cloudFlags) fromEnvironment() (cloudFlags, error) {
 	for _, setting := range []struct {
 		value    *string
 		variable string
-	}{{&f.oauthURL, envOAuthURL}, {&f.clientID, envClientID}} {
+	}{{&f.oauthURL, cloudsigma.EnvOAuthURL}, {&f.clientID, cloudsigma.EnvClientID}} {
 		if *setting.value == "" {
 			*setting.value = os.Getenv(setting.variable)
 		}
 	}
 	if f.clientSecret == "" && f.clientSecretFile == "" {
-		f.clientSecret = os.Getenv(envClientSecret)
+		f.clientSecret = os.Getenv(cloudsigma.EnvClientSecret)
 	}
 	return f, nil
 }
@@ -103,7 +92,7 @@ func (f cloudFlags) access(config v1alpha1.CloudSigma, kubernetes *rest.Config, 
 	if err != nil {
 		return cloudAccess{}, err
 	}
-	legacy, err := boolVariable(envLegacy)
+	legacy, err := boolVariable(cloudsigma.EnvLegacyEnabled)
 	if err != nil {
 		return cloudAccess{}, err
 	}
@@ -141,9 +130,9 @@ func (f cloudFlags) access(config v1alpha1.CloudSigma, kubernetes *rest.Config, 
 }
 
 func legacyCredentials() (cloudsigma.LegacyCredentials, error) {
-	credentials := cloudsigma.LegacyCredentials{Username: os.Getenv(envUsername), Password: os.Getenv(envPassword)}
+	credentials := cloudsigma.LegacyCredentials{Username: os.Getenv(cloudsigma.EnvUsername), Password: os.Getenv(cloudsigma.EnvPassword)}
 	if credentials.Username == "" || credentials.Password == "" {
-		return cloudsigma.LegacyCredentials{}, fmt.Errorf("legacy credentials are enabled ($%s), but $%s or $%s is empty", envLegacy, envUsername, envPassword)
+		return cloudsigma.LegacyCredentials{}, fmt.Errorf("legacy credentials are enabled ($%s), but $%s or $%s is empty", cloudsigma.EnvLegacyEnabled, cloudsigma.EnvUsername, cloudsigma.EnvPassword)
 	}
 	return credentials, nil
 }

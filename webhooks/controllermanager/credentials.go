@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"warrantgate.dev/internal/cloudsigma"
 )
 
 const (
@@ -14,10 +16,6 @@ const (
 	reasonGlobalCredentials = "GlobalCredentials" //nolint:gosec // a reason
 	// globalSecret is the Secret that these are in.
 	globalSecret = "cloudsigma-credentials"
-
-	envUsername = "CLOUDSIGMA_USERNAME"
-	envPassword = "CLOUDSIGMA_PASSWORD"
-	envLegacy   = "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"
 )
 
 // globalCredentials finds in a container and in the volumes of its pod what would have it act with the credentials that
@@ -57,9 +55,9 @@ func globalCredentials(pod corev1.PodSpec, container int, configured string) *fi
 func isLegacy(variable corev1.EnvVar) bool {
 	isSet := variable.Value != "" || variable.ValueFrom != nil
 	switch variable.Name {
-	case envUsername, envPassword:
+	case cloudsigma.EnvUsername, cloudsigma.EnvPassword:
 		return isSet
-	case envLegacy:
+	case cloudsigma.EnvLegacyEnabled:
 		on, err := strconv.ParseBool(variable.Value)
 		return isSet && (on || err != nil)
 	}

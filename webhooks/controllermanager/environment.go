@@ -9,17 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/ownership"
-)
-
-// Variables by which a controller manager knows as whom it acts.
-const (
-	envImpersonation = "CLOUDSIGMA_IMPERSONATION_ENABLED"
-	envOAuthURL      = "CLOUDSIGMA_OAUTH_URL"
-	envClientID      = "CLOUDSIGMA_CLIENT_ID"
-	envClientSecret  = "CLOUDSIGMA_CLIENT_SECRET" //nolint:gosec // the name of a variable
-	envUserEmail     = "CLOUDSIGMA_USER_EMAIL"
-	envRegion        = "CLOUDSIGMA_REGION"
 )
 
 // Reasons of what is wrong with a variable.
@@ -61,16 +52,16 @@ func wanted(secret, clusterName string, account ownership.Account) []variable {
 		}
 	}
 	return []variable{
-		{EnvVar: corev1.EnvVar{Name: envImpersonation, Value: "true"}, reason: reasonNotEnabled, rule: `has to be "true"`},
-		fromSecret(envOAuthURL, "oauth-url"),
-		fromSecret(envClientID, "client-id"),
-		fromSecret(envClientSecret, "client-secret"),
+		{EnvVar: corev1.EnvVar{Name: cloudsigma.EnvImpersonationEnabled, Value: "true"}, reason: reasonNotEnabled, rule: `has to be "true"`},
+		fromSecret(cloudsigma.EnvOAuthURL, "oauth-url"),
+		fromSecret(cloudsigma.EnvClientID, "client-id"),
+		fromSecret(cloudsigma.EnvClientSecret, "client-secret"),
 		{
-			EnvVar: corev1.EnvVar{Name: envUserEmail, Value: literal(account.User)}, reason: reasonUserEmail, identity: true,
+			EnvVar: corev1.EnvVar{Name: cloudsigma.EnvUserEmail, Value: literal(account.User)}, reason: reasonUserEmail, identity: true,
 			rule: fmt.Sprintf("has to be %q, as whom CloudSigmaCluster %q acts", literal(account.User), clusterName),
 		},
 		{
-			EnvVar: corev1.EnvVar{Name: envRegion, Value: literal(account.Region)}, reason: reasonRegion, identity: true,
+			EnvVar: corev1.EnvVar{Name: cloudsigma.EnvRegion, Value: literal(account.Region)}, reason: reasonRegion, identity: true,
 			rule: fmt.Sprintf("has to be %q, where CloudSigmaCluster %q is", literal(account.Region), clusterName),
 		},
 	}
@@ -108,7 +99,7 @@ func compare(env []corev1.EnvVar, variables []variable, at *field.Path) []findin
 
 // metBy is true of a variable that means the same.
 func (v variable) metBy(have corev1.EnvVar) bool {
-	if v.Name == envUserEmail { // in lower case, as that of the cluster: CloudSigma makes no difference either
+	if v.Name == cloudsigma.EnvUserEmail { // in lower case, as that of the cluster: CloudSigma makes no difference either
 		have.Value = strings.ToLower(have.Value)
 	}
 	if ref := secretKey(have); ref != nil && ref.Optional != nil && !*ref.Optional {
@@ -134,7 +125,7 @@ func (v variable) unlike(have corev1.EnvVar, i int, at string) finding {
 		f.message = fmt.Sprintf("%s is %.100q; it %s: remove the variable, and it is set to that, or have the cluster corrected",
 			v.Name, have.Value, v.rule)
 		f.mend = nil
-	case v.Name == envClientSecret && have.Value != "":
+	case v.Name == cloudsigma.EnvClientSecret && have.Value != "":
 		f.reason = reasonClientSecretByValue
 		f.message = fmt.Sprintf("%s was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of "+
 			"manifests may keep; it %s: have a new client secret made, and put that there", v.Name, v.rule)
