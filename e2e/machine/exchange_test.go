@@ -59,6 +59,7 @@ var _ = Describe("the gate with tokens by RFC 8693", Ordered, func() {
 	It("says so if the service account may not act as the user", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		Expect(w.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
+		w.forgetTokens(s.user) // the audit may have had one
 		machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, s.user, "node").UUID
 		expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, "UserNotImpersonable", allowUser)
 		Expect(w.cloud.AllowImpersonation(serviceAccount, s.user.Email)).To(Succeed())
@@ -71,6 +72,7 @@ var _ = Describe("the gate with tokens by RFC 8693", Ordered, func() {
 			machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, s.user, "node").UUID
 			failure := w.cloud.Fail(fault, 0, cloudsigmatest.TokenExchange)
 			DeferCleanup(failure.Release)
+			w.forgetTokens(s.user) // the audit may have had one
 			expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, cause, advice)
 			failure.Release()
 			Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())

@@ -94,9 +94,9 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 			own := s.cloud.AddServer(region, s.user, "node").UUID
 			foreign := s.cloud.AddServer(region, bystander.user, "node").UUID
 
-			s.forgetTokens(s.user) // so that a failure of the identity provider matters
 			failure := s.cloud.Fail(fault, 0, operation)
 			DeferCleanup(failure.Release)
+			s.forgetTokens(s.user) // so that a failure of the identity provider matters; the audit may have had some
 			for _, id := range []string{own, foreign} {
 				if operation == cloudsigmatest.GetProfile && id == foreign {
 					continue // the cloud's refusal says all
@@ -130,6 +130,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 		DeferCleanup(s.cloud.SetOpaque, false)
 		failure := s.cloud.Fail(cloudsigmatest.ExpiredToken(), 0, cloudsigmatest.Impersonate)
 		DeferCleanup(failure.Release)
+		s.forgetTokens(s.user)
 		expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, "CredentialsRefused", renewCredentials)
 		Expect(s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(Equal(2), "asked again with another token, and once only")
 		failure.Release()
@@ -147,6 +148,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 	It("for one user harms no other, nor the audit", func(ctx SpecContext) {
 		s, bystander := begin(ctx), begin(ctx)
 		Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
+		s.forgetTokens(s.user)
 		machine := s.createMachine(ctx, "node")
 		own := s.cloud.AddServer(region, s.user, "node").UUID
 		orphan := s.cloud.AddServer(region, bystander.user, "orphan", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, uuid.NewString())).UUID
@@ -210,10 +212,12 @@ var _ = Describe("an identity provider that fails", func() {
 			machines[i] = stories[i].createMachine(ctx, "node")
 			ids[i] = shared.cloud.AddServer(region, stories[i].user, "node").UUID
 		}
-		shared.forgetTokens(stories[0].user)
 		failure := shared.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0,
 			cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate)
 		DeferCleanup(failure.Release)
+		for i := range stories {
+			shared.forgetTokens(stories[i].user) // the audit may have had some
+		}
 		expectUnknown(stories[0].setInstanceID(ctx, machines[0], ids[0]), ids[0], stories[0].user, "IdentityProviderUnavailable", providerFails)
 
 		asked, began := shared.tokenRequests(), time.Now()
@@ -255,9 +259,9 @@ var _ = Describe("an identity provider that fails", func() {
 		const rest = 3 * time.Second
 		s := begin(ctx)
 		machine, id := s.createMachine(ctx, "node"), s.cloud.AddServer(region, s.user, "node").UUID
-		s.forgetTokens(s.user)
 		failure := s.cloud.Fail(cloudsigmatest.TooManyRequests(rest), 2, cloudsigmatest.ClientCredentials)
 		DeferCleanup(failure.Release)
+		s.forgetTokens(s.user)
 		began := time.Now()
 		expectUnknown(s.setInstanceID(ctx, machine, id), id, s.user, "RateLimited", fewerRequests)
 		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, id).Should(Succeed())
@@ -290,9 +294,9 @@ var _ = Describe("a gate that admits what it cannot judge", Ordered, func() {
 			if operation == cloudsigmatest.GetProfile {
 				id = own // for another's the cloud's refusal says all
 			}
-			w.forgetTokens(s.user)
 			failure := w.cloud.Fail(fault, 0, operation)
 			DeferCleanup(failure.Release)
+			w.forgetTokens(s.user)
 			w.heard.takeWarnings()
 			Expect(s.setInstanceID(ctx, machine, id)).To(Succeed())
 			Expect(w.heard.takeWarnings()).To(ConsistOf(And(
