@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,59 +15,70 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// caller calls the handlers as an API server does: with POSTs over one connection that is kept open, in HTTP/1.1, which
+// caller calls handlers as an API server does: with POSTs over one connection that is kept open, in HTTP/1.1, which
 // API servers choose for webhooks that are not on their own machine. It shares the processors with the server, and
 // costs the same with either handler.
 type caller struct {
-	server  *server
+	url     string
 	client  *http.Client
 	reviews *reviews
 }
 
-func newCaller(server *server, reviews *reviews) *caller {
-	return &caller{server: server, reviews: reviews, client: &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: server.roots, MinVersion: tls.VersionTLS13},
-	}}}
+func newCaller(url string, roots *x509.CertPool, reviews *reviews) *caller {
+	return &caller{url: url, client: newClient(roots), reviews: reviews}
+}
+
+// newClient returns a client with connections of its own.
+func newClient(roots *x509.CertPool) *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}}}
 }
 
 // call sends one review and returns the answer.
 func (c *caller) call(ctx context.Context, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.server.url+path+"?timeout=3s", bytes.NewReader(c.reviews.next()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path+"?timeout=3s", bytes.NewReader(c.reviews.next()))
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := c.client.Do(request)
+	return send(c.client, request)
+}
+
+// send sends a request and returns the body of the answer, which has to be 200.
+func send(client *http.Client, request *http.Request) ([]byte, error) {
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answered %s: %s", path, response.Status, answer)
+		err = fmt.Errorf("%s answered %s: %s", request.URL.Path, response.Status, answer)
 	}
 	return answer, err
 }
 
-// verify waits until the server is up and checks that each handler does what it is measured for.
-func (c *caller) verify(ctx context.Context) error {
-	for path, wantPatch := range map[string]bool{rewritePath: true, noopPath: false} {
-		var answer []byte
-		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
-			var err error
-			answer, err = c.call(ctx, path)
-			return err == nil, nil // until it listens
-		})
-		if err != nil {
-			return fmt.Errorf("call %s: %w", path, err)
-		}
-		var review admissionv1.AdmissionReview
-		if err := json.Unmarshal(answer, &review); err != nil {
-			return fmt.Errorf("answer of %s: %w", path, err)
-		}
-		if r := review.Response; r == nil || !r.Allowed || (len(r.Patch) > 0) != wantPatch {
-			return fmt.Errorf("answer of %s is not what is to be measured: %s", path, answer)
-		}
+// verify waits until the server is up and checks that a handler does what it is measured for.
+func (c *caller) verify(ctx context.Context, path string, wantPatch bool) error {
+	var answer []byte
+	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		var err error
+		answer, err = c.call(ctx, path)
+		return err == nil, nil // until it listens
+	})
+	if err != nil {
+		return fmt.Errorf("call %s: %w", path, err)
+	}
+	return checkAllowed(answer, path, wantPatch)
+}
+
+// checkAllowed returns an error if an answer does not let the object pass, with a patch or without.
+func checkAllowed(answer []byte, path string, wantPatch bool) error {
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(answer, &review); err != nil {
+		return fmt.Errorf("answer of %s: %w", path, err)
+	}
+	if r := review.Response; r == nil || !r.Allowed || (len(r.Patch) > 0) != wantPatch {
+		return fmt.Errorf("answer of %s is not what is to be measured: %s", path, answer)
 	}
 	return nil
 }

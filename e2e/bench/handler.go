@@ -29,30 +29,46 @@ const (
 	warmUpRounds = 2
 )
 
-// comparison is what was measured of each of the two handlers, by path.
-type comparison struct {
-	micros, perSecond map[string][]float64
+// contestant is a handler that is compared with one that does nothing. Both get the same reviews.
+type contestant struct {
+	// name begins the names of the figures.
+	name, path string
+	// patches is true where its answers have to have a patch.
+	patches bool
+	// reviews returns what one of several callers sends.
+	reviews func(caller int) (*reviews, error)
 }
 
-// measureHandler compares the rewrite's handler with one that does nothing, on one server. The two take turns in short
-// rounds, and who begins alternates, so that whatever else the machine does meets both alike.
+// measureHandler compares the rewrite's handler with one that does nothing.
 func measureHandler(ctx context.Context, out *figures, logFile string) error {
-	measured := comparison{micros: map[string][]float64{}, perSecond: map[string][]float64{}}
-	for i := range servers {
-		progress("owner-rewrite handler against one that does nothing: server %d of %d", i+1, servers)
-		if err := measured.add(ctx, logFile); err != nil {
-			return err
-		}
-	}
-	measured.show(out)
-
-	reviews, err := newReviews(0)
+	rewrite := contestant{name: "rewrite", path: rewritePath, patches: true, reviews: workspaceReviews}
+	measured, err := compare(ctx, rewrite, logFile)
 	if err != nil {
 		return err
 	}
-	out.show("rewrite_handler_allocs", allocations(ctx, rewritePath, reviews), "allocs")
-	out.show("noop_handler_allocs", allocations(ctx, noopPath, reviews), "allocs")
-	return nil
+	measured.show(out, "noop")
+	out.atMost("rewrite_p50_ratio", measured.p50Ratio(), "ratio", p50RatioBound)
+	out.atLeast("rewrite_throughput_ratio", measured.throughputRatio(), "ratio", throughputRatioBound)
+	return rewrite.showAllocations(ctx, out, "noop")
+}
+
+// comparison is what was measured of each of the two handlers, by path.
+type comparison struct {
+	contestant
+	micros, perSecond map[string][]float64
+}
+
+// compare compares a handler with one that does nothing, on one server. The two take turns in short rounds, and who
+// begins alternates, so that whatever else the machine does meets both alike.
+func compare(ctx context.Context, c contestant, logFile string) (comparison, error) {
+	measured := comparison{contestant: c, micros: map[string][]float64{}, perSecond: map[string][]float64{}}
+	for i := range servers {
+		progress("%s against a handler that does nothing: server %d of %d", c.name, i+1, servers)
+		if err := measured.add(ctx, logFile); err != nil {
+			return comparison{}, err
+		}
+	}
+	return measured, nil
 }
 
 // add measures on one more server.
@@ -64,14 +80,16 @@ func (c comparison) add(ctx context.Context, logFile string) (err error) {
 	defer func() { err = errors.Join(err, server.stop()) }()
 	callers := make([]*caller, clients)
 	for i := range callers {
-		reviews, err := newReviews(int64(i) << 32)
+		reviews, err := c.reviews(i)
 		if err != nil {
 			return err
 		}
-		callers[i] = newCaller(server, reviews)
+		callers[i] = newCaller(server.url, server.roots, reviews)
 	}
-	if err := callers[0].verify(ctx); err != nil {
-		return err
+	for path, wantPatch := range map[string]bool{c.path: c.patches, noopPath: false} {
+		if err := callers[0].verify(ctx, path, wantPatch); err != nil {
+			return err
+		}
 	}
 	if err := c.latency(ctx, callers[0]); err != nil {
 		return err
@@ -79,42 +97,46 @@ func (c comparison) add(ctx context.Context, logFile string) (err error) {
 	return c.throughput(ctx, callers)
 }
 
-func (c comparison) show(out *figures) {
-	rewrite, noop := c.micros[rewritePath], c.micros[noopPath]
-	out.show("rewrite_p50_us", median(rewrite), "us")
-	out.show("noop_p50_us", median(noop), "us")
-	out.show("rewrite_p99_us", quantile(rewrite, 0.99), "us")
-	out.show("noop_p99_us", quantile(noop, 0.99), "us")
-	out.atMost("rewrite_p50_ratio", median(rewrite)/median(noop), "ratio", p50RatioBound)
-
-	rewrite, noop = c.perSecond[rewritePath], c.perSecond[noopPath]
-	ratios := make([]float64, len(rewrite))
-	for round := range ratios {
-		ratios[round] = rewrite[round] / noop[round]
-	}
-	out.show("rewrite_throughput_rps", median(rewrite), "requests/s")
-	out.show("noop_throughput_rps", median(noop), "requests/s")
-	out.atLeast("rewrite_throughput_ratio", median(ratios), "ratio", throughputRatioBound)
+// show prints what has no bound. What is of the handler that does nothing begins with noop.
+func (c comparison) show(out *figures, noop string) {
+	own, others := c.micros[c.path], c.micros[noopPath]
+	out.show(c.name+"_p50_us", median(own), "us")
+	out.show(noop+"_p50_us", median(others), "us")
+	out.show(c.name+"_p99_us", quantile(own, 0.99), "us")
+	out.show(noop+"_p99_us", quantile(others, 0.99), "us")
+	out.show(c.name+"_throughput_rps", median(c.perSecond[c.path]), "requests/s")
+	out.show(noop+"_throughput_rps", median(c.perSecond[noopPath]), "requests/s")
 }
 
-// turns are the two handlers in the order of a round.
-func turns(round int) []string {
-	if round%2 == 0 {
-		return []string{noopPath, rewritePath}
+func (c comparison) p50Ratio() float64 { return median(c.micros[c.path]) / median(c.micros[noopPath]) }
+
+// throughputRatio is the median of the rounds' own ratios.
+func (c comparison) throughputRatio() float64 {
+	ratios := make([]float64, len(c.perSecond[c.path]))
+	for round := range ratios {
+		ratios[round] = c.perSecond[c.path][round] / c.perSecond[noopPath][round]
 	}
-	return []string{rewritePath, noopPath}
+	return median(ratios)
+}
+
+// turns are two who are compared, in the order of a round.
+func turns[T any](round int, one, other T) []T {
+	if round%2 == 0 {
+		return []T{other, one}
+	}
+	return []T{one, other}
 }
 
 func (c comparison) latency(ctx context.Context, caller *caller) error {
 	for round := range warmUpRounds + latencyRounds {
-		for _, path := range turns(round) {
+		for _, path := range turns(round, c.path, noopPath) {
 			for range callsPerRound {
 				start := time.Now()
 				if _, err := caller.call(ctx, path); err != nil {
 					return err
 				}
 				if took := time.Since(start); round >= warmUpRounds {
-					c.micros[path] = append(c.micros[path], float64(took.Nanoseconds())/1e3)
+					c.micros[path] = append(c.micros[path], microseconds(took))
 				}
 			}
 		}
@@ -124,7 +146,7 @@ func (c comparison) latency(ctx context.Context, caller *caller) error {
 
 func (c comparison) throughput(ctx context.Context, callers []*caller) error {
 	for round := range warmUpRounds + throughputRounds {
-		for _, path := range turns(round) {
+		for _, path := range turns(round, c.path, noopPath) {
 			rate, err := rateOf(ctx, callers, path)
 			if err != nil {
 				return err
@@ -163,12 +185,26 @@ func rateOf(ctx context.Context, callers []*caller, path string) (float64, error
 	return float64(total) / time.Since(start).Seconds(), nil
 }
 
-// allocations counts those of one review without the network; what the test's own request and response take is in both.
-func allocations(ctx context.Context, path string, reviews *reviews) float64 {
-	handler := handlers(events.NewRecorder(nil))[path]
-	return testing.AllocsPerRun(1000, func() {
-		request := httptest.NewRequestWithContext(ctx, http.MethodPost, path+"?timeout=3s", bytes.NewReader(reviews.next()))
-		request.Header.Set("Content-Type", "application/json")
-		handler.ServeHTTP(httptest.NewRecorder(), request)
-	})
+// showAllocations prints those of one review without the network; what the test's own request and response take is in
+// both.
+func (c contestant) showAllocations(ctx context.Context, out *figures, noop string) error {
+	all, stop, err := handlers(events.NewRecorder(nil))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	reviews, err := c.reviews(0)
+	if err != nil {
+		return err
+	}
+	for _, one := range []struct{ name, path string }{{c.name, c.path}, {noop, noopPath}} {
+		out.show(one.name+"_handler_allocs", testing.AllocsPerRun(1000, func() {
+			request := httptest.NewRequestWithContext(ctx, http.MethodPost, one.path+"?timeout=3s", bytes.NewReader(reviews.next()))
+			request.Header.Set("Content-Type", "application/json")
+			all[one.path].ServeHTTP(httptest.NewRecorder(), request)
+		}), "allocs")
+	}
+	return nil
 }
+
+func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

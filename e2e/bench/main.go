@@ -1,5 +1,5 @@
-// Command bench measures what warrantgate costs, on this machine and on a kcp of its own. "make bench" builds what it
-// needs and runs it.
+// Command bench measures what warrantgate costs, on this machine, and on a kcp and a kube-apiserver of its own. "make
+// bench" builds what it needs and runs it.
 //
 // It prints one line a figure on standard output: name, value, unit. If a figure misses its bound, the program names it
 // and ends with 1. Every ratio compares two things that were measured in turns in the same run, so that it holds on
@@ -28,8 +28,11 @@ const patience = 40 * time.Minute
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	run := bench
-	if len(os.Args) == 3 && os.Args[1] == serveArgument {
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == serveArgument:
 		run = func(ctx context.Context) error { return serve(ctx, os.Args[2]) }
+	case len(os.Args) > 2 && os.Args[1] == peakArgument:
+		run = func(ctx context.Context) error { return tellPeak(ctx, os.Args[2:], os.Stdout) }
 	}
 	err := run(ctx)
 	stop()
@@ -60,6 +63,12 @@ func bench(ctx context.Context) (err error) {
 	// What needs no kcp comes first: an idle kcp is not idle enough to be measured beside.
 	if err := measureHandler(ctx, out, filepath.Join(dir, "handlers.log")); err != nil {
 		return fmt.Errorf("compare handlers: %w", err)
+	}
+	if err := measureMachineHandler(ctx, out, filepath.Join(dir, "handlers.log")); err != nil {
+		return fmt.Errorf("compare handlers of machines: %w", err)
+	}
+	if err := measureMachines(ctx, out); err != nil {
+		return fmt.Errorf("machines: %w", err)
 	}
 	if err := measureWorkspaces(ctx, out); err != nil {
 		return fmt.Errorf("create workspaces: %w", err)

@@ -1,9 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // residentMebibytes returns the resident memory of a process, as Linux tells it.
@@ -20,4 +28,56 @@ func residentMebibytes(pid int) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no VmRSS in %s", path)
+}
+
+// peakArgument makes this program run another and tell how much memory that had at most.
+const peakArgument = "peak-memory"
+
+// finished is a program that has ended.
+type finished struct {
+	// PeakKiB is the resident memory that it had at most.
+	PeakKiB int64
+	// Output is what it printed. Failure is why its exit status is not 0, "" if it is.
+	Output, Failure string
+}
+
+// runForMemory runs a program to its end. In between is a small process: what Linux tells of a process that has ended
+// includes the memory of the one that it was forked from, and this one is large.
+func runForMemory(ctx context.Context, env []string, program string, args ...string) (finished, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return finished{}, err
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{peakArgument, program}, args...)...)
+	cmd.Env = append(cmd.Environ(), env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it can end what it runs
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Stderr = os.Stderr
+	told, err := cmd.Output()
+	if err != nil {
+		return finished{}, err
+	}
+	var f finished
+	err = json.Unmarshal(told, &f)
+	return f, err
+}
+
+// tellPeak runs a program to its end and writes to out what became of it.
+func tellPeak(ctx context.Context, command []string, out io.Writer) error {
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	failure := cmd.Run()
+	if cmd.ProcessState == nil { // it did not start
+		return failure
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return errors.New("this system does not tell how much memory a process had")
+	}
+	f := finished{PeakKiB: usage.Maxrss, Output: output.String()} // in KiB on Linux
+	if failure != nil {
+		f.Failure = failure.Error()
+	}
+	return json.NewEncoder(out).Encode(f)
 }

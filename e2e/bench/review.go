@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -29,20 +30,9 @@ func scheduled() (metav1.PartialObjectMetadata, error) {
 	return workspace, nil
 }
 
-// reviews makes the recorded review, as it is on the wire, for one workspace after the other. If all were about one, its
-// Events would fold into one, which is other work than there is in life.
-type reviews struct {
-	wire []byte
-	// places are where the end of the workspace's UID stands.
-	places []int
-	made   int64
-}
-
-// uidDigits is how many digits at the end of the UID tell workspaces apart.
-const uidDigits = 12
-
-// newReviews begins with the workspace of a number.
-func newReviews(first int64) (*reviews, error) {
+// workspaceReviews makes the recorded review for one workspace after the other. If all were about one, its Events would
+// fold into one, which is other work than there is in life.
+func workspaceReviews(caller int) (*reviews, error) {
 	workspace, err := scheduled()
 	if err != nil {
 		return nil, err
@@ -51,25 +41,55 @@ func newReviews(first int64) (*reviews, error) {
 	if err := json.Compact(&wire, recorded); err != nil {
 		return nil, fmt.Errorf("read the recorded review: %w", err)
 	}
-	r := &reviews{wire: wire.Bytes(), made: first}
-	uid := []byte(workspace.UID)
-	for from := 0; ; {
-		at := bytes.Index(r.wire[from:], uid)
-		if at < 0 {
-			return r, nil
-		}
-		from += at + len(uid)
-		r.places = append(r.places, from-uidDigits)
-	}
+	return newReviews(wire.Bytes(), string(workspace.UID), caller)
 }
 
-// next returns the review for the next workspace.
+// reviews makes a review, as it is on the wire, about one UUID after the other.
+type reviews struct {
+	wire []byte
+	// places are where the end of the UUID stands.
+	places []int
+	// first is where the numbers begin. cycle is after how many they come again, if not 0.
+	first, made, cycle int64
+}
+
+const (
+	// idDigits is how many digits at the end of a UUID tell one from another.
+	idDigits = 12
+	// idsOfCaller is how many UUIDs each caller has for itself.
+	idsOfCaller = int64(1) << 32
+)
+
+// newReviews returns those of one of several callers, none of whom has a UUID of another. The id is the UUID in wire.
+func newReviews(wire []byte, id string, caller int) (*reviews, error) {
+	r := &reviews{wire: wire, first: int64(caller) * idsOfCaller}
+	for from := 0; ; {
+		at := bytes.Index(wire[from:], []byte(id))
+		if at < 0 {
+			break
+		}
+		from += at + len(id)
+		r.places = append(r.places, from-idDigits)
+	}
+	if len(r.places) == 0 {
+		return nil, errors.New("the review is not about " + id)
+	}
+	return r, nil
+}
+
+// next returns the review about the next UUID.
 func (r *reviews) next() []byte {
+	digits := digitsOf(r.first + r.made)
 	r.made++
+	if r.cycle > 0 {
+		r.made %= r.cycle
+	}
 	body := bytes.Clone(r.wire)
-	digits := fmt.Appendf(nil, "%0*x", uidDigits, r.made)
 	for _, place := range r.places {
 		copy(body[place:], digits)
 	}
 	return body
 }
+
+// digitsOf are the last digits of the UUID of a number.
+func digitsOf(number int64) string { return fmt.Sprintf("%0*x", idDigits, number) }

@@ -25,6 +25,7 @@ import (
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/machine"
 	"warrantgate.dev/webhooks/workspace"
 )
 
@@ -34,20 +35,27 @@ const loopback = "127.0.0.1"
 // Paths of the handlers that are compared.
 const (
 	rewritePath = workspace.OwnerRewritePath
+	machinePath = machine.Path
 	noopPath    = "/noop"
 )
 
-// handlers are what is compared: the owner rewrite as "warrantgate serve" serves it, with its deadline, metrics and
-// Events, and the least that a webhook can cost, which is to have controller-runtime decode a request and answer it.
-func handlers(recorder webhooks.EventRecorder) map[string]http.Handler {
+// handlers are what is compared: the owner rewrite and the gate on machines as "warrantgate serve" serves them, with
+// deadline, metrics and Events, and the least that a webhook can cost, which is to have controller-runtime decode a
+// request and answer it. Stop has to be called in the end.
+func handlers(recorder webhooks.EventRecorder) (all map[string]http.Handler, stop func(), err error) {
 	config := v1alpha1.Default()
 	mode := config.Workspace.OwnerRewrite.Mode
+	gate, stop, err := newMachineGate(config)
+	if err != nil {
+		return nil, nil, err
+	}
 	return map[string]http.Handler{
 		rewritePath: webhooks.Handler(workspace.NewOwnerRewrite(config.Policy(), mode), mode, recorder),
+		machinePath: webhooks.Handler(gate, config.Machine.Mode, recorder),
 		noopPath: &admission.Webhook{Handler: admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
 			return admission.Allowed("")
 		})},
-	}
+	}, stop, nil
 }
 
 // eventWriteTime is about what kcp takes to write an Event. While one is being written the others wait, and at the rates of
@@ -107,7 +115,12 @@ func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
 	}}})
 	recorder := events.NewRecorder(nowhere{})
-	for path, handler := range handlers(recorder) {
+	all, stop, err := handlers(recorder)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for path, handler := range all {
 		server.Register(path, handler)
 	}
 	if err := json.NewEncoder(out).Encode(address{URL: fmt.Sprintf("https://%s:%d", loopback, port), CA: certificate}); err != nil {

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/machine"
+)
+
+const (
+	gateThroughputRatioBound = 0.7
+
+	// hitMachines is how many instances each caller names by turns, so that all but the first verdicts come from the cache.
+	hitMachines = 64
+	// verdicts is how many are timed one by one.
+	verdicts = 20_000
+)
+
+// measureMachineHandler compares the gate on machines with a handler that does nothing, where the verdict is in the cache.
+func measureMachineHandler(ctx context.Context, out *figures, logFile string) error {
+	if err := measureHit(ctx, out); err != nil {
+		return err
+	}
+	gate := contestant{name: "gate", path: machinePath, reviews: hitReviews}
+	measured, err := compare(ctx, gate, logFile)
+	if err != nil {
+		return err
+	}
+	measured.show(out, "gate_noop")
+	out.atLeast("gate_throughput_ratio", measured.throughputRatio(), "ratio", gateThroughputRatioBound)
+	return gate.showAllocations(ctx, out, "gate_noop")
+}
+
+// hitReviews are about few machines that come again and again.
+func hitReviews(caller int) (*reviews, error) {
+	reviews, err := machineReviews("team", caller)
+	if err != nil {
+		return nil, err
+	}
+	reviews.cycle = hitMachines
+	return reviews, nil
+}
+
+// measureHit measures a verdict from the cache by itself, without transport.
+func measureHit(ctx context.Context, out *figures) error {
+	gate, stop, err := newMachineGate(v1alpha1.Default())
+	if err != nil {
+		return err
+	}
+	defer stop()
+	reviews, err := hitReviews(0)
+	if err != nil {
+		return err
+	}
+	progress("verdict of the gate on machines, from its cache")
+	requests := make([]admission.Request, hitMachines)
+	for i := range requests {
+		var review admissionv1.AdmissionReview
+		if err := json.Unmarshal(reviews.next(), &review); err != nil {
+			return err
+		}
+		requests[i] = admission.Request{AdmissionRequest: *review.Request}
+		if answer := gate.Review(ctx, requests[i]); answer.Decision != webhooks.Allowed || answer.Reason != "Owned" {
+			return fmt.Errorf("the verdict is %s (%s: %s)", answer.Decision, answer.Reason, answer.Message)
+		}
+	}
+	micros := make([]float64, verdicts)
+	for i := range micros {
+		start := time.Now()
+		gate.Review(ctx, requests[i%len(requests)])
+		micros[i] = microseconds(time.Since(start))
+	}
+	out.show("gate_hit_p50_us", median(micros), "us")
+	out.show("gate_hit_allocs", testing.AllocsPerRun(verdicts, func() { gate.Review(ctx, requests[0]) }), "allocs")
+	return nil
+}
+
+// newMachineGate returns a gate in a world where every machine is of one user, who owns every instance.
+func newMachineGate(config v1alpha1.GateConfiguration) (gate webhooks.Gate, stop func(), err error) {
+	owners, err := ownership.NewGate(map[string]ownership.Cloud{oneUser.Cloud: generous{}}, config.CloudSigma.Concurrency)
+	if err != nil {
+		return nil, nil, err
+	}
+	kinds := make([]clusterapi.Kind, 0, 1)
+	for _, kind := range config.MachineKinds() {
+		kinds = append(kinds, clusterapi.Kind{
+			MachineKind: kind, ParseInstanceID: cloudsigma.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID,
+		})
+	}
+	return machine.New(config.Machine, kinds, objectsOfOne{}, owners), owners.Close, nil
+}
+
+var oneUser = ownership.Account{Cloud: string(v1alpha1.ProviderCloudSigma), User: "user@example.com", Region: "next"}
+
+// objectsOfOne knows one user for all clusters, and no other machine.
+type objectsOfOne struct{}
+
+func (objectsOfOne) Account(context.Context, string, string) (ownership.Account, error) {
+	return oneUser, nil
+}
+
+func (objectsOfOne) AccountNow(context.Context, string, string) (ownership.Account, error) {
+	return oneUser, nil
+}
+
+func (objectsOfOne) Holder(context.Context, string, clusterapi.Machine) (*clusterapi.Machine, error) {
+	return nil, nil
+}
+
+// generous is a cloud whose users own whatever they claim.
+type generous struct{ ownership.Cloud }
+
+// Ask implements ownership.Cloud.
+func (generous) Ask(context.Context, ownership.Claim) (ownership.Answer, error) {
+	return ownership.Answer{Verdict: ownership.Owned, UserID: "4705fb9a-0591-4ead-9d42-b2e86493f9b4", Response: "200"}, nil
+}

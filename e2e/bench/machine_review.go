@@ -1,0 +1,90 @@
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	// Names of the objects that all callers have, each in a namespace of its own.
+	pool       = "pool"
+	machineOne = "pool-worker-hl9tl-qbrcf"
+	// reviewedID is the instance that is named in a review, until it gets the digits of another.
+	reviewedID = "63dd227a-9502-4311-919e-cd49f3416753"
+)
+
+var (
+	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
+	machineKind    = infrastructure.WithKind("CloudSigmaMachine")
+	machinesOf     = infrastructure.WithResource("cloudsigmamachines")
+)
+
+// machineTemplate is a machine whose server is being made, with the size and the fields that providers give it.
+//
+//go:embed machine.json
+var machineTemplate []byte
+
+func newMachine(namespace, name string) (*unstructured.Unstructured, error) {
+	machine := &unstructured.Unstructured{}
+	if err := json.Unmarshal(machineTemplate, &machine.Object); err != nil {
+		return nil, fmt.Errorf("read the template of machines: %w", err)
+	}
+	machine.SetNamespace(namespace)
+	machine.SetName(name)
+	return machine, nil
+}
+
+// nameInstance names an instance as a provider does.
+func nameInstance(machine *unstructured.Unstructured, id string) error {
+	return unstructured.SetNestedField(machine.Object, id, "status", "instanceID")
+}
+
+// instanceID is the instance of a number.
+func instanceID(number int64) string { return reviewedID[:len(reviewedID)-idDigits] + digitsOf(number) }
+
+// machineReviews makes the review that an API server sends when a provider names the instance of its machine in the
+// status, for one instance after the other.
+func machineReviews(namespace string, caller int) (*reviews, error) {
+	old, err := newMachine(namespace, machineOne)
+	if err != nil {
+		return nil, err
+	}
+	changed := old.DeepCopy()
+	if err := nameInstance(changed, reviewedID); err != nil {
+		return nil, err
+	}
+	oldRaw, err := old.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := changed.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	kind, resource := metav1.GroupVersionKind(machineKind), metav1.GroupVersionResource(machinesOf)
+	wire, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "16e3ec3f-c1a0-49ed-9151-5b4b4cd743b5", Kind: kind, RequestKind: &kind, Resource: resource, RequestResource: &resource,
+			SubResource: "status", RequestSubResource: "status", Namespace: namespace, Name: machineOne, Operation: admissionv1.Update,
+			UserInfo: authenticationv1.UserInfo{
+				Username: "system:serviceaccount:capcs-system:capcs-controller-manager", UID: "da25d5b4-8038-42d5-8a40-b0357cd28842",
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:capcs-system", "system:authenticated"},
+			},
+			Object: runtime.RawExtension{Raw: raw}, OldObject: runtime.RawExtension{Raw: oldRaw}, DryRun: new(bool),
+			Options: runtime.RawExtension{Raw: []byte(`{"kind":"UpdateOptions","apiVersion":"meta.k8s.io/v1"}`)},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newReviews(wire, reviewedID, caller)
+}

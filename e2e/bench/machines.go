@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/asset"
+	"warrantgate.dev/e2e/cloudsigmatest"
+	"warrantgate.dev/e2e/kubetest"
+)
+
+const (
+	// users is how many users there are, each with a cluster in a namespace of its own.
+	users = 50
+	// machinesOfUser is how many machines each of them has. A page of the audit's lists has as many servers.
+	machinesOfUser = 100
+	// region is where all servers are.
+	region = "next"
+	// serviceAccount is whom warrantgate impersonates users as.
+	serviceAccount = "kube-dc-partner"
+	// writers is how many machines are written at the same time.
+	writers = 16
+)
+
+// machines is an API server with machines, and a CloudSigma with their servers.
+type machines struct {
+	api   *kubetest.Server
+	cloud *cloudsigmatest.Cloud
+	users []cloudsigmatest.User
+	// account is the service account.
+	account     cloudsigmatest.Client
+	warrantgate *kubetest.Warrantgate
+	// binary is warrantgate, and flags and env say as whom it asks CloudSigma.
+	binary     string
+	flags, env []string
+}
+
+// measureMachines measures on a real API server what it takes to look at all machines, and what the gate adds to the time
+// that CloudSigma takes for an answer.
+func measureMachines(ctx context.Context, out *figures) (err error) {
+	m := &machines{}
+	defer func() { err = errors.Join(err, m.stop()) }()
+	if err := m.start(ctx); err != nil {
+		return err
+	}
+	if err := m.populate(ctx); err != nil {
+		return err
+	}
+	if err := m.prepare(ctx); err != nil {
+		return err
+	}
+	if err := m.measureAudit(ctx, out); err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	if err := m.measureAdded(ctx, out); err != nil {
+		return fmt.Errorf("look up instances: %w", err)
+	}
+	if violations := m.cloud.Violations(); len(violations) > 0 {
+		return fmt.Errorf("CloudSigma was asked what it does not know: %q", violations)
+	}
+	return nil
+}
+
+func (m *machines) start(ctx context.Context) (err error) {
+	progress("kube-apiserver and CloudSigma start")
+	// Tokens live longer than all of this takes, so that each is asked for once.
+	if m.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{TokenLife: 2 * patience}); err != nil {
+		return err
+	}
+	apiServer, err := asset.Path(asset.KubeAPIServer)
+	if err != nil {
+		return err
+	}
+	etcd, err := asset.Path(asset.Etcd)
+	if err != nil {
+		return err
+	}
+	m.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: apiServer, Etcd: etcd})
+	return err
+}
+
+func (m *machines) stop() error {
+	var errs []error
+	if m.warrantgate != nil {
+		errs = append(errs, m.warrantgate.Stop())
+	}
+	if m.api != nil {
+		errs = append(errs, m.api.Stop())
+	}
+	if m.cloud != nil {
+		errs = append(errs, m.cloud.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// populate makes users with their clusters and machines. There is no warrantgate yet, which would look at each.
+func (m *machines) populate(ctx context.Context) error {
+	progress("%d machines of %d users", users*machinesOfUser, users)
+	m.account = m.cloud.AddClient(serviceAccount)
+	for i := range users {
+		user := m.cloud.AddUser(fmt.Sprintf("user-%d@example.com", i))
+		m.users = append(m.users, user)
+		if err := m.cloud.AllowImpersonation(serviceAccount, user.Email); err != nil {
+			return err
+		}
+		cluster := &unstructured.Unstructured{Object: map[string]any{
+			"spec": map[string]any{"region": region, "userEmail": user.Email},
+		}}
+		cluster.SetGroupVersionKind(infrastructure.WithKind("CloudSigmaCluster"))
+		cluster.SetNamespace(namespaceOf(i))
+		cluster.SetName(pool)
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceOf(i)}}
+		for _, object := range []client.Object{namespace, cluster} {
+			if err := m.api.Client().Create(ctx, object); err != nil {
+				return err
+			}
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := range users * machinesOfUser {
+		group.Go(func() error { return m.addMachine(ctx, i%users, i/users) })
+	}
+	return group.Wait()
+}
+
+// addMachine makes a machine with its server, as a provider does.
+func (m *machines) addMachine(ctx context.Context, user, number int) error {
+	machine, err := newMachine(namespaceOf(user), fmt.Sprintf("pool-worker-%d", number))
+	if err != nil {
+		return err
+	}
+	machine.SetUID("")
+	machine.SetResourceVersion("")
+	machine.SetManagedFields(nil)
+	if err := m.api.Client().Create(ctx, machine); err != nil {
+		return err
+	}
+	server := m.cloud.AddServer(region, m.users[user], machine.GetName(),
+		cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, string(machine.GetUID())))
+	if err := nameInstance(machine, server.UUID); err != nil {
+		return err
+	}
+	return m.api.Client().Status().Update(ctx, machine)
+}
+
+// prepare prepares a warrantgate, which is not installed yet.
+func (m *machines) prepare(ctx context.Context) error {
+	binary, err := asset.Path(asset.Warrantgate)
+	if err != nil {
+		return err
+	}
+	if m.binary, err = installed(binary, m.api.Dir()); err != nil {
+		return err
+	}
+	caFile, err := m.cloud.CAFile(m.api.Dir())
+	if err != nil {
+		return err
+	}
+	m.flags = []string{"--impersonation-enabled", "--oauth-url=" + m.cloud.OAuthURL(), "--client-id=" + m.account.ID}
+	m.env = []string{"CLOUDSIGMA_CLIENT_SECRET=" + m.account.Secret}
+	// By default no more than 16 questions are put to the cloud at once, and what comes besides waits, which is to spare the
+	// cloud. What is measured here is the gate, not the wait, so that each caller gets to ask.
+	configuration := fmt.Sprintf("apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"+
+		"audit: {mode: \"Off\"}\ncloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q, concurrency: %d}\n",
+		m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile, users)
+	m.warrantgate, err = kubetest.NewWarrantgate(ctx, m.api, kubetest.WarrantgateOptions{
+		Binary: m.binary, Configuration: configuration, Args: m.flags, Env: m.env,
+	})
+	return err
+}
+
+func namespaceOf(user int) string { return fmt.Sprintf("user-%d", user) }
+
+// rootsIn returns the certificate authorities in a file.
+func rootsIn(file string) (*x509.CertPool, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(content)
+	return roots, nil
+}
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, duration time.Duration) error {
+	select {
+	case <-time.After(duration):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
