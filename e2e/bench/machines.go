@@ -49,7 +49,7 @@ type machines struct {
 // that CloudSigma takes for an answer.
 func measureMachines(ctx context.Context, out *figures) (err error) {
 	m := &machines{}
-	defer func() { err = errors.Join(err, m.stop()) }()
+	defer func() { err = errors.Join(err, m.stop()) }() //nolint:contextcheck // what was started is stopped also when ctx has ended
 	if err := m.start(ctx); err != nil {
 		return err
 	}

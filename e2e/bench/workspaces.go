@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,15 +108,24 @@ func startWarrantgate(ctx context.Context, kcp *kcptest.Server) (*kcptest.Warran
 	return warrantgate, milliseconds(time.Since(start)), err
 }
 
-// installed copies the binary to a directory. Linux maps what the linker has just written in larger pieces than what was
-// copied, as all that is installed was: the same program is up to 5 MiB larger then.
-func installed(binary, dir string) (string, error) {
-	program, err := os.ReadFile(binary)
+// installed copies the binary to a directory, piece by piece, as an image is unpacked on a node. Linux keeps a file in memory
+// in pieces as large as it was written in, and maps a piece as a whole: what the linker has written at once would count in
+// full, though only some of it is used, and be up to 16 MiB larger for it.
+func installed(binary, dir string) (_ string, err error) {
+	program, err := os.Open(binary)
 	if err != nil {
 		return "", err
 	}
+	defer program.Close()
 	path := filepath.Join(dir, filepath.Base(binary))
-	return path, os.WriteFile(path, program, 0o700)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o700)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	// Of these interfaces nothing else can be seen, so that it is not left to the kernel to copy it at once.
+	_, err = io.CopyBuffer(struct{ io.Writer }{file}, struct{ io.Reader }{program}, make([]byte, 32<<10))
+	return path, err
 }
 
 // race is a person and a service account with the same rights in one workspace, who create workspaces there.

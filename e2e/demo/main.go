@@ -60,7 +60,7 @@ func run(ctx context.Context) (err error) {
 	defer cancel()
 
 	d := &demo{}
-	defer func() { err = errors.Join(err, d.cleanUp()) }()
+	defer func() { err = errors.Join(err, d.cleanUp()) }() //nolint:contextcheck // what was started is stopped also when ctx has ended
 	if err := d.setUp(deadline); err != nil {
 		return stepError(ctx, "start kcp", err)
 	}

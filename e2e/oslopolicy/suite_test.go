@@ -1,0 +1,96 @@
+//go:build e2e
+
+// Package oslopolicy_test holds our reading of policy files against the real oslo.policy, on the same files and questions.
+package oslopolicy_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// specTimeout is the longest that a spec may take; all of them together take some ten seconds.
+const specTimeout = 2 * time.Minute
+
+// asked is the reference that the specs share.
+var asked *reference
+
+func TestOsloPolicy(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "oslo.policy")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	var err error
+	asked, err = startReference(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return asked.stop() })
+}, NodeTimeout(time.Minute))
+
+// reference is the Python program that asks the real oslo.policy.
+type reference struct {
+	cmd    *exec.Cmd
+	in     *json.Encoder
+	closer func() error
+	out    *bufio.Reader
+}
+
+// python is the interpreter that Debian's packages are for, unless another one is named.
+func python() string {
+	if named := os.Getenv("TEST_ASSET_PYTHON"); named != "" {
+		return named
+	}
+	return "/usr/bin/python3"
+}
+
+func startReference(ctx context.Context) (*reference, error) {
+	interpreter := python()
+	var said bytes.Buffer
+	probe := exec.CommandContext(ctx, interpreter, "-c", "import oslo_policy, keystone.common.policies")
+	probe.Stderr = &said
+	if err := probe.Run(); err != nil {
+		return nil, fmt.Errorf("%s has no oslo.policy with Keystone's rules: %w\n%s"+
+			"Install them on Debian: apt-get update && apt-get install -y --no-install-recommends python3-oslo.policy python3-keystone\n"+
+			"Elsewhere, name an interpreter that has oslo.policy 4.0 and keystone 22 in TEST_ASSET_PYTHON", interpreter, err, said.String())
+	}
+	program, err := filepath.Abs(filepath.Join("..", "servers", "keystone", "reference.py"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), interpreter, program) // it outlives the node that starts it
+	cmd.Stderr = GinkgoWriter
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &reference{cmd: cmd, in: json.NewEncoder(in), closer: in.Close, out: bufio.NewReader(out)}, nil
+}
+
+func (r *reference) stop() error { return errors.Join(r.closer(), r.cmd.Wait()) }
+
+// ask sends one request and reads the reply.
+func (r *reference) ask(request, reply any) {
+	GinkgoHelper()
+	Expect(r.in.Encode(request)).To(Succeed())
+	line, err := r.out.ReadBytes('\n')
+	Expect(err).NotTo(HaveOccurred(), "the reference ended")
+	Expect(json.Unmarshal(line, reply)).To(Succeed())
+}

@@ -1,0 +1,110 @@
+package oslopolicy
+
+import "strings"
+
+// Caller is whoever asks something of Keystone: a token, by what matters to rules.
+type Caller struct {
+	// User is the user's ID, UserDomain that of the user's domain.
+	User, UserDomain string
+	// Roles are the names of the roles in the token.
+	Roles []string
+	// Domain is the ID of the domain that the token is for, Project that of the project, in the domain ProjectDomain. At most
+	// one of Domain, Project and System is set.
+	Domain, Project, ProjectDomain string
+	// System tells that the token is for the system.
+	System bool
+	// AdminProject is what is_admin_project says. Keystone says so of every token for a project, unless the options
+	// admin_project_name and admin_project_domain_name are set.
+	AdminProject bool
+}
+
+// Credentials are what Keystone hands to oslo.policy for a caller.
+func (c Caller) Credentials() map[string]any {
+	object := func(id string) map[string]any { return map[string]any{"id": id, "name": id} }
+	owned := func(id, domain string) map[string]any {
+		o := object(id)
+		o["domain"] = object(domain)
+		return o
+	}
+	roles, described := make([]any, len(c.Roles)), make([]any, len(c.Roles))
+	for i, role := range c.Roles {
+		roles[i], described[i] = role, object(role)
+	}
+	token := map[string]any{"user": owned(c.User, c.UserDomain), "roles": described, "methods": []any{"password"}}
+	credentials := map[string]any{
+		"user_id": orNil(c.User), "user_domain_id": orNil(c.UserDomain), "roles": roles, "is_admin_project": c.AdminProject,
+		"domain_id": orNil(c.Domain), "project_id": orNil(c.Project), "project_domain_id": orNil(c.ProjectDomain),
+		"system_scope": nil, "service_user_id": nil, "service_user_domain_id": nil, "service_project_id": nil,
+		"service_project_domain_id": nil, "service_roles": []any{}, "token": token,
+	}
+	switch {
+	case c.System:
+		credentials["system_scope"], credentials["system"] = "all", "all"
+		token["system"] = map[string]any{"all": true}
+	case c.Domain != "":
+		token["domain"] = object(c.Domain)
+	case c.Project != "":
+		token["project"] = owned(c.Project, c.ProjectDomain)
+	}
+	return credentials
+}
+
+func orNil(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// Flatten makes the keys of a target as Keystone does: {"target": {"user": {"id": …}}} becomes target.user.id.
+func Flatten(target map[string]any) map[string]any {
+	flat := make(map[string]any, len(target))
+	var add func(parent string, fields map[string]any, depth int)
+	add = func(parent string, fields map[string]any, depth int) {
+		for key, value := range fields {
+			name := key
+			if parent != "" {
+				name = parent + "." + key
+			}
+			if inner, ok := value.(map[string]any); ok && depth < maxNesting {
+				add(name, inner, depth+1)
+				continue
+			}
+			flat[name] = value
+		}
+	}
+	add("", target, 0)
+	return flat
+}
+
+// credentialNames are what rules may look at in Keystone's credentials. Below those that end with a dot anything may be.
+const credentialNames = "user_id user_domain_id system_scope system domain_id project_id project_domain_id roles is_admin_project " +
+	"is_admin service_user_id service_user_domain_id service_project_id service_project_domain_id service_roles " +
+	"token.methods token.expires_at token.issued_at token.audit_ids token.is_domain token.is_admin_project token.user.id " +
+	"token.user.name token.user.domain.id token.user.domain.name token.user.password_expires_at token.domain.id token.domain.name " +
+	"token.project.id token.project.name token.project.domain.id token.project.domain.name token.roles.id token.roles.name " +
+	"token.system.all token.application_credential.id token.application_credential.name token.application_credential.restricted"
+
+// credentialHints are names of other services, or of checks, and what Keystone has instead.
+var credentialHints = map[string]string{
+	"user": "user_id", "tenant": "project_id", "tenant_id": "project_id", "project": "project_id", "domain": "domain_id",
+	"user_domain": "user_domain_id", "token.domain_id": "token.domain.id", "token.project_id": "token.project.id",
+	"token.user_id": "token.user.id", "token.user.domain_id": "token.user.domain.id", "token.project.domain_id": "token.project.domain.id",
+	"scope": "system_scope",
+}
+
+// knowsCredential tells whether Keystone's credentials have something at a path, and what may have been meant if not.
+func knowsCredential(path string) (known bool, meant string) {
+	if hasWord(credentialNames, path) || strings.HasPrefix(path, "token.OS-") {
+		return true, ""
+	}
+	if hint, ok := credentialHints[path]; ok {
+		return false, hint
+	}
+	if lowered := strings.ToLower(path); lowered != path {
+		if hasWord("role rule http https "+credentialNames, lowered) {
+			return false, lowered
+		}
+	}
+	return false, nearest(path, strings.Fields(credentialNames+" role rule"))
+}

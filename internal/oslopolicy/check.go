@@ -1,0 +1,91 @@
+package oslopolicy
+
+// check is a node of a parsed rule. Exactly the types of this file are checks.
+type check interface {
+	isCheck()
+}
+
+type (
+	// constant is @ or !, or a rule that is empty and so allows.
+	constant bool
+	// notCheck inverts.
+	notCheck struct{ inner check }
+	// allCheck is "and".
+	allCheck []check
+	// anyCheck is "or".
+	anyCheck []check
+	// roleCheck is role:MATCH.
+	roleCheck struct{ match template }
+	// ruleCheck is rule:NAME. The name is not templated.
+	ruleCheck struct{ name string }
+	// remoteCheck is http:REST or https:REST, as one template.
+	remoteCheck struct{ url template }
+	// genericCheck is KIND:MATCH with any other kind.
+	genericCheck struct {
+		kind  string
+		match template
+		// class says what the kind is, literal is its text if it is one, path leads into the credentials otherwise.
+		class   kindClass
+		literal string
+		path    []string
+	}
+	// malformed is a word that is no check. It is false by itself; the rest of the rule counts.
+	malformed struct{ word string }
+	// unparsed is a rule that does not reduce to one value. It is false.
+	unparsed struct{ why string }
+	// raising is a rule that oslo.policy loads and that raises an exception whenever it is asked: a lone word such as "and".
+	raising struct{ word string }
+)
+
+func (constant) isCheck()     {}
+func (notCheck) isCheck()     {}
+func (allCheck) isCheck()     {}
+func (anyCheck) isCheck()     {}
+func (roleCheck) isCheck()    {}
+func (ruleCheck) isCheck()    {}
+func (remoteCheck) isCheck()  {}
+func (genericCheck) isCheck() {}
+func (malformed) isCheck()    {}
+func (unparsed) isCheck()     {}
+func (raising) isCheck()      {}
+
+// children are the checks that a check is made of.
+func children(c check) []check {
+	switch c := c.(type) {
+	case notCheck:
+		return []check{c.inner}
+	case allCheck:
+		return c
+	case anyCheck:
+		return c
+	}
+	return nil
+}
+
+// templateOf is the template of a check, if it has one.
+func templateOf(c check) (template, bool) {
+	switch c := c.(type) {
+	case roleCheck:
+		return c.match, true
+	case remoteCheck:
+		return c.url, true
+	case genericCheck:
+		return c.match, true
+	}
+	return template{}, false
+}
+
+// walk calls visit for a check and all below it, and says whether an odd number of "not" is above it.
+func walk(c check, visit func(c check, negated bool)) {
+	var descend func(c check, negated bool)
+	descend = func(c check, negated bool) {
+		visit(c, negated)
+		if _, ok := c.(notCheck); ok {
+			negated = !negated
+		}
+		for _, child := range children(c) {
+			descend(child, negated)
+		}
+	}
+	descend(c, false)
+}

@@ -1,0 +1,356 @@
+package oslopolicy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxFindings bounds what is said about a file, and so the time that is spent on hostile ones.
+const maxFindings = 200
+
+// linter judges one file.
+type linter struct {
+	file    *File
+	options LintOptions
+	// policy is what Keystone makes of the file, own are the rules that Keystone ships.
+	policy, own *Policy
+	// last are the rules of the file that count, by name.
+	last map[string]*rule
+	// users are the operations that get to a rule, by the name of the rule and in order.
+	users map[string][]*shippedRule
+	// explained are attributes of rules that have been found unknown, so that what follows from it is not said again.
+	explained map[[2]string]bool
+	// referred are the rules that some rule refers to.
+	referred map[string]bool
+	// folded are the outcomes of rules for any operation.
+	folded map[string]outcome
+	// circles are the rules that get back to themselves.
+	circles map[string]bool
+	// ordinary and managers are the callers that rules are tried with.
+	ordinary, managers []trial
+	findings           []Finding
+}
+
+func newLinter(file *File, options LintOptions) *linter {
+	l := &linter{
+		file: file, options: options, policy: NewKeystonePolicy(file), own: &Policy{rules: shipped().checks},
+		last: map[string]*rule{}, users: map[string][]*shippedRule{}, explained: map[[2]string]bool{},
+		referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
+	}
+	l.circles = circular(l.policy)
+	for _, c := range l.policy.rules {
+		walk(c, func(c check, _ bool) {
+			if reference, ok := c.(ruleCheck); ok {
+				l.referred[reference.name] = true
+			}
+		})
+	}
+	for i := range file.rules {
+		l.last[file.rules[i].name] = &file.rules[i]
+	}
+	for i := range shippedRules {
+		operation := &shippedRules[i]
+		if !operation.isOperation() {
+			continue
+		}
+		for _, name := range reached(l.policy, operation.name) {
+			l.users[name] = append(l.users[name], operation)
+		}
+	}
+	return l
+}
+
+// reached lists the rules that a rule refers to, and those that they refer to.
+func reached(policy *Policy, name string) []string {
+	var names []string
+	seen := map[string]bool{}
+	var follow func(name string)
+	follow = func(name string) {
+		walk(policy.rules[name], func(c check, _ bool) {
+			if reference, ok := c.(ruleCheck); ok && !seen[reference.name] {
+				seen[reference.name] = true
+				names = append(names, reference.name)
+				follow(reference.name)
+			}
+		})
+	}
+	follow(name)
+	return names
+}
+
+// circular finds the rules that get back to themselves, with Tarjan's algorithm: those in a strongly connected component of
+// several rules, and those that refer to themselves.
+func circular(policy *Policy) map[string]bool {
+	circles, index, low, waiting := map[string]bool{}, map[string]int{}, map[string]int{}, map[string]bool{}
+	var stack []string
+	var visit func(name string)
+	visit = func(name string) {
+		index[name] = len(index) + 1
+		low[name] = index[name]
+		stack, waiting[name] = append(stack, name), true
+		walk(policy.rules[name], func(c check, _ bool) {
+			reference, ok := c.(ruleCheck)
+			switch {
+			case !ok:
+			case reference.name == name:
+				circles[name] = true
+			case index[reference.name] == 0:
+				visit(reference.name)
+				low[name] = min(low[name], low[reference.name])
+			case waiting[reference.name]:
+				low[name] = min(low[name], index[reference.name])
+			}
+		})
+		if low[name] != index[name] {
+			return
+		}
+		first := slices.Index(stack, name)
+		for _, member := range stack[first:] {
+			waiting[member] = false
+			circles[member] = circles[member] || len(stack)-first > 1
+		}
+		stack = stack[:first]
+	}
+	for name := range policy.rules {
+		if index[name] == 0 {
+			visit(name)
+		}
+	}
+	return circles
+}
+
+func (l *linter) lint() {
+	for i := range l.file.unnamed {
+		l.add(&l.file.unnamed[i], SeverityError, CodeNameNotText, "YAML does not read this name as a text, so that nobody ever asks this rule",
+			"put the name in quotes")
+	}
+	for i := range l.file.rules {
+		r := &l.file.rules[i]
+		if len(l.findings) >= maxFindings {
+			return
+		}
+		if last := l.last[r.name]; last != r {
+			l.add(r, SeverityError, CodeDuplicateRule, fmt.Sprintf("line %d has a rule of the same name, which silently replaces this one", last.line),
+				"keep one of the two")
+			continue
+		}
+		before := len(l.findings)
+		l.lintName(r)
+		l.lintValue(r)
+		walk(r.check, func(c check, negated bool) { l.lintCheck(r, c, negated) })
+		l.lintCycle(r)
+		l.lintLetters(r)
+		l.lintAttributes(r)
+		if !l.hasErrors(before) {
+			l.lintOutcome(r)
+		}
+	}
+	// What rules give away is judged last, because one finding about a helper explains many.
+	for i := range l.file.rules {
+		if r := &l.file.rules[i]; l.last[r.name] == r {
+			l.lintBranches(r)
+			if !l.has(r, CodeAlwaysAllows) {
+				l.lintReach(r)
+			}
+			l.lintEscalation(r)
+		}
+	}
+}
+
+func (l *linter) add(r *rule, severity Severity, code, message, suggestion string) {
+	if len(l.findings) >= maxFindings {
+		return
+	}
+	l.findings = append(l.findings, Finding{
+		File: l.file.name, Line: r.line, Rule: r.name, Severity: severity, Code: code, Message: message, Suggestion: suggestion,
+	})
+}
+
+// hasErrors tells whether an error was found since there were so many findings.
+func (l *linter) hasErrors(since int) bool {
+	return slices.ContainsFunc(l.findings[since:], func(f Finding) bool { return f.Severity == SeverityError })
+}
+
+func (l *linter) has(r *rule, code string) bool {
+	return slices.ContainsFunc(l.findings, func(f Finding) bool { return f.Rule == r.name && f.Line == r.line && f.Code == code })
+}
+
+// operation is the operation that a rule is for, nil for helpers and unknown ones.
+func operation(name string) *shippedRule {
+	if known := shipped().rules[name]; known != nil && known.isOperation() {
+		return known
+	}
+	return nil
+}
+
+func (l *linter) lintName(r *rule) {
+	switch {
+	case shipped().rules[r.name] != nil:
+	case strings.HasPrefix(r.name, prefix):
+		l.add(r, SeverityError, CodeUnknownOperation, "Keystone has no such operation, so that nobody ever asks this rule",
+			didYouMean(nearest(r.name, slices.Collect(maps.Keys(shipped().rules)))))
+	case r.name == defaultRule:
+		if l.outcome(r.check, nil) != neverPasses {
+			l.add(r, SeverityError, CodeOpenDefault, "it stands in for every rule that does not exist: a reference with a slip of the pen may allow",
+				`write "!" in quotes, or leave the rule out`)
+		}
+	case !l.referred[r.name]:
+		l.add(r, SeverityNote, CodeUnusedRule, "no rule refers to it, and Keystone does not ask it", "")
+	}
+}
+
+func didYouMean(names ...string) string {
+	var quoted []string
+	for _, name := range names {
+		if name != "" {
+			quoted = append(quoted, strconv.Quote(name))
+		}
+	}
+	if len(quoted) == 0 {
+		return ""
+	}
+	return "write " + strings.Join(quoted, " or ")
+}
+
+// lintValue finds values that are no rules, and those that allow without saying so.
+func (l *linter) lintValue(r *rule) {
+	const deny = `write "!" in quotes to deny, or "@" in quotes to allow everybody`
+	own, known := shipped().checks[r.name]
+	switch {
+	case r.bareBang:
+		l.add(r, SeverityError, CodeAlwaysAllows,
+			"an exclamation mark without quotes is an empty tag to YAML: the rule is empty, and an empty rule allows everybody", deny)
+	case falsy(r.value) && known && own == constant(true): // as Keystone ships it
+	case falsy(r.value):
+		l.add(r, SeverityError, CodeAlwaysAllows, fmt.Sprintf("%s as a rule allows everybody", describe(r.value)), deny)
+	}
+	switch value := r.value.(type) {
+	case mapping:
+		if len(value) > 0 {
+			l.add(r, SeverityError, CodeMapping, "of a mapping only the keys are read, as alternatives", "write the rule as a text in quotes")
+		}
+	case []any:
+		l.lintList(r, value)
+	}
+}
+
+// lintList finds expressions where the list form has room for single checks only.
+func (l *linter) lintList(r *rule, list []any) {
+	for _, element := range list {
+		switch element := element.(type) {
+		case []any:
+			l.lintList(r, element)
+		case string:
+			if len(tokenize(element)) > 1 {
+				l.add(r, SeverityError, CodeOperatorInList,
+					fmt.Sprintf("%q is read as a single check: the list form knows no operators and no parentheses", element),
+					"write the whole rule as a text")
+			}
+		}
+	}
+}
+
+// lintCheck judges a check by itself.
+func (l *linter) lintCheck(r *rule, c check, negated bool) {
+	if len(l.findings) >= maxFindings {
+		return
+	}
+	switch c := c.(type) {
+	case unparsed:
+		l.add(r, SeverityError, CodeSyntax, fmt.Sprintf("oslo.policy cannot parse the rule and silently denies: %s", c.why),
+			"join checks with and, or, not and parentheses that match")
+	case raising:
+		l.add(r, SeverityError, CodeRaises, fmt.Sprintf("a rule that is only %q raises an exception: every request ends with 400 or 500", c.word),
+			"write a check such as role:admin")
+	case malformed:
+		l.lintMalformed(r, c, negated)
+	case ruleCheck:
+		l.lintReference(r, c, negated)
+	case remoteCheck:
+		l.add(r, SeverityNote, CodeRemoteCheck, fmt.Sprintf("%q asks another host, which cannot be judged here", c.url.text), "")
+	case genericCheck:
+		l.lintGeneric(r, c)
+	}
+	pattern, ok := templateOf(c)
+	if !ok {
+		return
+	}
+	if mistake := pattern.mistake(); mistake != "" {
+		l.add(r, SeverityError, CodeRaises, fmt.Sprintf("%q raises an exception: %s", pattern.text, mistake), "write attributes as %(name)s")
+	}
+	if len(pattern.text) >= 2 && strings.ContainsAny(pattern.text[:1], `'"`) && pattern.text[0] == pattern.text[len(pattern.text)-1] {
+		l.add(r, SeverityError, CodeQuotedMatch, fmt.Sprintf("the quotes of %s are compared as they stand, so that it does not match", pattern.text),
+			didYouMean(pattern.text[1:len(pattern.text)-1]))
+	}
+}
+
+func (l *linter) lintMalformed(r *rule, c malformed, negated bool) {
+	message := fmt.Sprintf("%q is no check, because it has no colon, and counts as false", c.word)
+	if negated {
+		message += `; the "not" before it makes that true`
+	}
+	l.add(r, SeverityError, CodeMalformedCheck, message, didYouMean("role:"+c.word, "rule:"+c.word))
+}
+
+func (l *linter) lintReference(r *rule, c ruleCheck, negated bool) {
+	if _, ok := l.policy.rules[c.name]; ok || len(tokenize(c.name)) > 1 { // of an expression in a list more is said elsewhere
+		return
+	}
+	message := fmt.Sprintf("there is no rule %q, which counts as false", c.name)
+	if _, ok := l.policy.rules[defaultRule]; ok {
+		message = fmt.Sprintf("there is no rule %q, and the rule %q stands in for it", c.name, defaultRule)
+	} else if negated {
+		message += `; the "not" before it makes that true`
+	}
+	l.add(r, SeverityError, CodeUnknownRule, message, didYouMean(nearest(c.name, slices.Collect(maps.Keys(l.policy.rules)))))
+}
+
+func (l *linter) lintGeneric(r *rule, c genericCheck) {
+	switch c.class {
+	case kindRaises:
+		l.add(r, SeverityError, CodeRaises,
+			fmt.Sprintf("%q before the colon is neither a name nor a literal of Python, and raises an exception", c.kind), "")
+	case kindPath:
+		if known, meant := knowsCredential(c.kind); !known {
+			l.add(r, SeverityWarning, CodeUnknownCredential,
+				fmt.Sprintf("Keystone's credentials have no %q, so that the check is false or raises an exception", c.kind), didYouMean(meant))
+		}
+	case kindLiteral:
+	}
+}
+
+// lintCycle finds rules that get back to themselves.
+func (l *linter) lintCycle(r *rule) {
+	if l.circles[r.name] {
+		l.add(r, SeverityError, CodeCycle, "the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400",
+			"take out one of the references")
+	}
+}
+
+// lintLetters finds what is not ASCII, in the name or anywhere in the value.
+func (l *linter) lintLetters(r *rule) {
+	var look func(v any)
+	look = func(v any) {
+		switch v := v.(type) {
+		case string:
+			at := strings.IndexFunc(v, func(c rune) bool { return c > unicode.MaxASCII })
+			if at < 0 {
+				return
+			}
+			letter, _ := utf8.DecodeRuneInString(v[at:])
+			l.add(r, SeverityWarning, CodeNonASCII, fmt.Sprintf("%q has the letter %U, which is not ASCII and may only look like another", v, letter),
+				"type it anew")
+		case []any:
+			for _, element := range v {
+				look(element)
+			}
+		}
+	}
+	look(r.name)
+	look(r.value)
+}

@@ -1,0 +1,220 @@
+package oslopolicy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The domains of the callers and objects that rules are tried with.
+const (
+	ownDomain     = "own-domain"
+	foreignDomain = "foreign-domain"
+)
+
+// trial is a caller to try rules with.
+type trial struct {
+	label       string
+	credentials map[string]any
+}
+
+// newTrials makes a caller with a token for a project and one with a token for the domain.
+func newTrials(label string, roles ...string) []trial {
+	caller := Caller{User: "caller", UserDomain: ownDomain, Roles: roles}
+	project, domain := caller, caller
+	project.Project, project.ProjectDomain, project.AdminProject = "own-project", ownDomain, true
+	domain.Domain = ownDomain
+	return []trial{
+		{label: label + " and a token for a project", credentials: project.Credentials()},
+		{label: label + " and a token for the domain", credentials: domain.Credentials()},
+	}
+}
+
+func ordinaryTrials() []trial {
+	return slices.Concat(
+		newTrials("no role"),
+		newTrials(`the role "reader"`, "reader"),
+		newTrials(`the roles "load-balancer_member", "member" and "reader"`, "load-balancer_member", "member", "reader"),
+	)
+}
+
+func managerTrials(roles []string) []trial {
+	var trials []trial
+	for _, role := range roles {
+		trials = append(trials, newTrials(fmt.Sprintf("the role %q", role), role, "member", "reader")...)
+	}
+	return trials
+}
+
+// setting is where the objects of a request are.
+type setting struct {
+	label string
+	// objects is the domain of users and groups, scopes that of projects and domains, request what the caller writes into
+	// body and query.
+	objects, scopes, request string
+	// far tells that the setting is out of bounds for a manager of the own domain.
+	far bool
+}
+
+// settings are those that make a difference to an operation. A body is the caller's to choose, unless it makes the object.
+func settings(operation *shippedRule) []setting {
+	request := ownDomain
+	if operation.verb() == "create" && operation.path == "" || operation.target == "" {
+		request = foreignDomain
+	}
+	all := []setting{
+		{label: "in another domain", objects: foreignDomain, scopes: foreignDomain, request: request, far: true},
+		{label: "in its own domain", objects: ownDomain, scopes: ownDomain, request: ownDomain},
+	}
+	if hasWord(operation.target, "project") && hasWord(operation.target, "user") {
+		all = append(all,
+			setting{label: "of which the project or domain is another's", objects: ownDomain, scopes: foreignDomain, request: request, far: true},
+			setting{label: "of which the user or group is another domain's", objects: foreignDomain, scopes: ownDomain, request: request, far: true})
+	}
+	return all
+}
+
+// attributes are those that the rules for an operation ask for, the file's and Keystone's own, and that Keystone fills in.
+func (l *linter) attributes(operation *shippedRule) []string {
+	var names []string
+	for _, rules := range []*Policy{l.policy, l.own} {
+		names = append(names, asked(rules, operation.name)...)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return operation.fills(name) == never })
+}
+
+// target makes a target with these attributes.
+func (s setting) target(attributes []string) map[string]any {
+	target := make(map[string]any, len(attributes))
+	for _, name := range attributes {
+		target[name] = s.value(name)
+	}
+	return target
+}
+
+// asked are the attributes of requests that a rule, and those that it refers to, ask for.
+func asked(policy *Policy, name string) []string {
+	var names []string
+	for _, rule := range append(reached(policy, name), name) {
+		walk(policy.rules[rule], func(c check, _ bool) {
+			pattern, _ := templateOf(c)
+			names = append(names, pattern.attributes()...)
+		})
+	}
+	return names
+}
+
+func (s setting) value(name string) any {
+	domain := s.objects
+	switch {
+	case name == "target.domain_id":
+		return ownDomain // Keystone fills in the domain of the token
+	case strings.HasPrefix(name, "request_body."), strings.HasPrefix(name, "filter_attr."):
+		domain = s.request
+	case strings.HasPrefix(name, "target.project."), strings.HasPrefix(name, "target.domain."), name == "domain_id":
+		domain = s.scopes
+	}
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	switch {
+	case strings.Contains(name, "role.domain_id"):
+		return nil // most roles are of no domain
+	case last == "domain_id", strings.HasSuffix(name, "domain.id"):
+		return domain
+	case strings.HasSuffix(name, "role.name"):
+		return "member"
+	case last == "enabled", last == "impersonation":
+		return true
+	}
+	return "another-" + last
+}
+
+// lintReach finds operations that let pass whom Keystone's own rule denies: ordinary users anywhere, managers beyond their domain.
+func (l *linter) lintReach(r *rule) {
+	operations := []*shippedRule{operation(r.name)}
+	if operations[0] == nil {
+		if shipped().rules[r.name] == nil {
+			return
+		}
+		// A helper of Keystone's own changes operations that are not in the file.
+		operations = slices.DeleteFunc(slices.Clone(l.users[r.name]), func(o *shippedRule) bool { return l.last[o.name] != nil })
+	}
+	for _, o := range operations {
+		if l.outcome(l.policy.rules[o.name], o) == neverPasses {
+			continue
+		}
+		attributes := l.attributes(o)
+		for _, s := range settings(o) {
+			target := s.target(attributes)
+			trials := l.ordinary
+			if s.far && !o.reads() {
+				trials = slices.Concat(trials, l.managers)
+			}
+			for _, t := range trials {
+				if !l.isBroader(o, target, t) {
+					continue
+				}
+				severity := SeverityWarning
+				if s.far {
+					severity = SeverityError
+				}
+				l.add(r, severity, CodeBroaderThanDefault,
+					fmt.Sprintf("somebody with %s passes %s for an object %s, which Keystone's own rule denies", t.label, o.name, s.label),
+					"require a role, and compare the domain of the token with those of the target")
+				return
+			}
+		}
+	}
+}
+
+// isBroader tells whether a caller passes, and would not by Keystone's own rule. An error is a denial.
+func (l *linter) isBroader(o *shippedRule, target map[string]any, t trial) bool {
+	if passed, err := l.policy.Enforce(o.name, target, t.credentials); err != nil || !passed {
+		return false
+	}
+	passed, err := l.own.Enforce(o.name, target, t.credentials)
+	return err != nil || !passed
+}
+
+// grants are the operations that give roles away, and the attribute with the name of the role.
+var grants = map[string]string{
+	prefix + "create_grant":                  "target.role.name",
+	prefix + "create_system_grant_for_user":  "target.role.name",
+	prefix + "create_system_grant_for_group": "target.role.name",
+	prefix + "create_implied_role":           "target.implied_role.name",
+}
+
+// lintEscalation finds out whether managers or ordinary users can grant a role that is not managed, in their own domain.
+func (l *linter) lintEscalation(r *rule) {
+	attribute, ok := grants[r.name]
+	if !ok {
+		return
+	}
+	own := operation(r.name)
+	target := setting{objects: ownDomain, scopes: ownDomain, request: ownDomain}.target(l.attributes(own))
+	managed := l.options.ManagedRoles
+	if strings.Contains(r.name, "system") || strings.Contains(r.name, "implied") {
+		managed = nil // no role of the system, and no implication, is a manager's to give
+	}
+	roles := slices.Concat([]string{"admin", "ADMIN"}, l.options.ManagerRoles, []string{"reader", "service", "some-other-role"}, l.options.ManagedRoles)
+	given := map[string]string{}
+	for _, t := range slices.Concat(l.ordinary, l.managers) {
+		for _, role := range roles {
+			if slices.Contains(managed, role) {
+				continue
+			}
+			target[attribute] = role
+			if l.isBroader(own, target, t) && given[role] == "" {
+				given[role] = t.label
+			}
+		}
+	}
+	if len(given) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(given))
+	l.add(r, SeverityError, CodeEscalation,
+		fmt.Sprintf("somebody with %s can grant the roles %q, which are not a manager's to give", given[names[0]], names),
+		fmt.Sprintf("allow only %q, by checks such as '%s':%%(%s)s", l.options.ManagedRoles, l.options.ManagedRoles[0], attribute))
+}

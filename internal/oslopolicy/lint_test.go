@@ -1,0 +1,199 @@
+package oslopolicy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// found gives the findings of a file as lines.
+func found(file string, options LintOptions) []string {
+	var lines []string
+	for _, f := range LintKeystone("policy.yaml", []byte(file), options) {
+		line := fmt.Sprintf("%d %s %s %s: %s", f.Line, f.Severity, f.Code, f.Rule, f.Message)
+		if f.Suggestion != "" {
+			line += "; " + f.Suggestion
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+const (
+	andDeny  = `; write "!" in quotes to deny, or "@" in quotes to allow everybody`
+	andJoin  = "; join checks with and, or, not and parentheses that match"
+	andTie   = "; require a role, and compare the domain of the token with those of the target"
+	nobody   = "somebody with no role and a token for a project passes "
+	manager  = `somebody with the role "manager" and a token for the domain passes `
+	ordinary = `somebody with the roles "load-balancer_member", "member" and "reader" and a token for a project passes `
+	denies   = ", which Keystone's own rule denies" + andTie
+	far      = " for an object in another domain" + denies
+	near     = " for an object in its own domain" + denies
+)
+
+func TestLintKeystone(t *testing.T) {
+	tests := map[string]struct {
+		file    string
+		options LintOptions
+		want    []string
+	}{
+		"nothing":                       {file: ""},
+		"as shipped, in other words":    {file: "identity:create_user: role:admin"},
+		"open as shipped":               {file: "identity:get_auth_catalog: ''"},
+		"denied":                        {file: `identity:create_user: "!"`},
+		"a file that cannot be read":    {file: "a: b\n c: d", want: []string{"2 error file : it is no YAML: mapping values are not allowed in this context; mend it before Keystone reads it: until then the former rules go on, and after a restart every request fails"}},
+		"an empty text":                 {file: "identity:create_user: ''", want: []string{`1 error always-allows identity:create_user: "" as a rule allows everybody` + andDeny}},
+		"null":                          {file: "\nidentity:create_user: null", want: []string{"2 error always-allows identity:create_user: null as a rule allows everybody" + andDeny}},
+		"an empty list":                 {file: "identity:create_user: []", want: []string{"1 error always-allows identity:create_user: [] as a rule allows everybody" + andDeny}},
+		"an empty mapping":              {file: "identity:create_user: {}", want: []string{"1 error always-allows identity:create_user: {} as a rule allows everybody" + andDeny}},
+		"off":                           {file: "identity:create_user: off", want: []string{"1 error always-allows identity:create_user: false as a rule allows everybody" + andDeny}},
+		"zero":                          {file: "identity:create_user: 0", want: []string{"1 error always-allows identity:create_user: 0.0 as a rule allows everybody" + andDeny}},
+		"a bare exclamation mark":       {file: "identity:create_user: !", want: []string{"1 error always-allows identity:create_user: an exclamation mark without quotes is an empty tag to YAML: the rule is empty, and an empty rule allows everybody" + andDeny}},
+		"open on purpose":               {file: `identity:create_user: "@"`, want: []string{"1 error broader-than-default identity:create_user: " + nobody + "identity:create_user" + far}},
+		"open by a comparison":          {file: "identity:create_user: '1:1'", want: []string{`1 error always-allows identity:create_user: the rule allows everybody, whatever the request; write "@" in quotes if that is meant`}},
+		"open by alternatives":          {file: `identity:create_user: "(role:admin and !) or not (! and role:admin) or 1:2"`, want: []string{`1 error always-allows identity:create_user: the rule allows everybody, whatever the request; write "@" in quotes if that is meant`}},
+		"closed by a comparison":        {file: "identity:create_user: role:admin and 1:2", want: []string{`1 warning never-allows identity:create_user: the rule denies everybody, whatever the request; write "!" in quotes if that is meant`}},
+		"closed by rules":               {file: "identity:create_user: \"rule:shut and not rule:open\"\nshut: \"!\"\nopen: \"@\""},
+		"open by rules":                 {file: "identity:create_user: \"not rule:shut and rule:open\"\nshut: \"!\"\nopen: \"@\"", want: []string{`1 error always-allows identity:create_user: the rule allows everybody, whatever the request; write "@" in quotes if that is meant`}},
+		"two words":                     {file: "identity:create_user: (role:admin) rule:b", want: []string{`1 error syntax identity:create_user: oslo.policy cannot parse the rule and silently denies: "rule:b" does not belong where it stands` + andJoin}},
+		"an unclosed parenthesis":       {file: "identity:create_user: (role:admin", want: []string{"1 error syntax identity:create_user: oslo.policy cannot parse the rule and silently denies: a parenthesis is not closed" + andJoin}},
+		"an operator at the end":        {file: "identity:create_user: role:admin or", want: []string{"1 error syntax identity:create_user: oslo.policy cannot parse the rule and silently denies: a check is missing at its end" + andJoin}},
+		"empty lists":                   {file: "identity:create_user: [[]]", want: []string{"1 error syntax identity:create_user: oslo.policy cannot parse the rule and silently denies: its lists hold no check" + andJoin}},
+		"a word":                        {file: "identity:create_user: admin or role:admin", want: []string{`1 error malformed-check identity:create_user: "admin" is no check, because it has no colon, and counts as false; write "role:admin" or "rule:admin"`}},
+		"not a word":                    {file: "identity:get_auth_catalog: not admin", want: []string{`1 error malformed-check identity:get_auth_catalog: "admin" is no check, because it has no colon, and counts as false; the "not" before it makes that true; write "role:admin" or "rule:admin"`}},
+		"a lone word":                   {file: "identity:create_user: not", want: []string{`1 error raises identity:create_user: a rule that is only "not" raises an exception: every request ends with 400 or 500; write a check such as role:admin`}},
+		"a bad template":                {file: `identity:create_user: "role:admin and user_id:%(target.user.id"`, want: []string{`1 error raises identity:create_user: "%(target.user.id" raises an exception: the name is not closed; write attributes as %(name)s`}},
+		"a template without a name":     {file: `identity:create_user: "role:admin and user_id:%s"`, want: []string{`1 error raises identity:create_user: "%s" raises an exception: it has a conversion without a name; write attributes as %(name)s`}},
+		"a bad kind":                    {file: "identity:create_user: role:admin and 1a:x", want: []string{`1 error raises identity:create_user: "1a" before the colon is neither a name nor a literal of Python, and raises an exception`}},
+		"an operator in a list":         {file: `identity:create_user: [["role:admin and rule:b"]]`, want: []string{`1 error operator-in-list identity:create_user: "role:admin and rule:b" is read as a single check: the list form knows no operators and no parentheses; write the whole rule as a text`}},
+		"a mapping":                     {file: "identity:create_user: {role:admin: x}", want: []string{"1 error mapping-rule identity:create_user: of a mapping only the keys are read, as alternatives; write the rule as a text in quotes"}},
+		"an unknown rule":               {file: "identity:create_user: rule:admin_requird", want: []string{`1 error unknown-rule identity:create_user: there is no rule "admin_requird", which counts as false; write "admin_required"`}},
+		"not an unknown rule":           {file: "identity:get_auth_catalog: not rule:xyz", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", which counts as false; the "not" before it makes that true`}},
+		"an unknown rule and a default": {file: "identity:get_auth_catalog: rule:xyz\ndefault: \"@\"", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", and the rule "default" stands in for it`, `2 error open-default default: it stands in for every rule that does not exist: a reference with a slip of the pen may allow; write "!" in quotes, or leave the rule out`}},
+		"a default that denies":         {file: `default: "!"`},
+		"a circle": {file: "identity:create_user: rule:a\na: rule:b\nb: rule:a", want: []string{
+			"2 error cycle a: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; take out one of the references",
+			"3 error cycle b: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; take out one of the references",
+		}},
+		"a rule twice":                {file: "identity:create_user: \"@\"\nidentity:create_user: role:admin", want: []string{"1 error duplicate-rule identity:create_user: line 2 has a rule of the same name, which silently replaces this one; keep one of the two"}},
+		"an unknown operation":        {file: "identity:create_usr: role:admin", want: []string{`1 error unknown-operation identity:create_usr: Keystone has no such operation, so that nobody ever asks this rule; write "identity:create_user"`}},
+		"a rule that nobody uses":     {file: "a: role:admin", want: []string{"1 note unused-rule a: no rule refers to it, and Keystone does not ask it"}},
+		"a name that is not a text":   {file: "off: role:admin", want: []string{"1 error name-not-text false: YAML does not read this name as a text, so that nobody ever asks this rule; put the name in quotes"}},
+		"a letter that looks alike":   {file: "identity:create_user: [role:\u0430dmin]", want: []string{"1 warning non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it anew"}},
+		"another host":                {file: "identity:create_user: http://h/", want: []string{`1 note remote-check identity:create_user: "http://h/" asks another host, which cannot be judged here`}},
+		"an unknown credential":       {file: "identity:create_user: tenant:x or Role:x or user.id:x or zzz:x", want: []string{`1 warning unknown-credential identity:create_user: Keystone's credentials have no "tenant", so that the check is false or raises an exception; write "project_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "Role", so that the check is false or raises an exception; write "role"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "user.id", so that the check is false or raises an exception; write "user_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "zzz", so that the check is false or raises an exception`}},
+		"a special credential":        {file: "identity:create_user: token.OS-TRUST.x:y and role:admin"},
+		"quotes after the colon":      {file: "identity:create_user: role:'admin'", want: []string{`1 error quoted-match identity:create_user: the quotes of 'admin' are compared as they stand, so that it does not match; write "admin"`}},
+		"a new object without target": {file: "identity:create_user: role:admin and domain_id:%(user.domain_id)s", want: []string{`1 error unknown-attribute identity:create_user: Keystone does not fill %(user.domain_id)s in for identity:create_user: the check is always false; write "%(target.user.domain_id)s"`}},
+		"a trust without target":      {file: "identity:create_trust: user_id:%(trust.trustor_user_id)s", want: []string{`1 error unknown-attribute identity:create_trust: Keystone does not fill %(trust.trustor_user_id)s in for identity:create_trust: the check is always false; write "%(target.trust.trustor_user_id)s"`}},
+		"the ID of a new object":      {file: "identity:create_user: role:admin and user_id:%(target.user.id)s", want: []string{`1 error unknown-attribute identity:create_user: Keystone does not fill %(target.user.id)s in for identity:create_user: the check is always false`}},
+		"not what is not there":       {file: "identity:get_auth_catalog: not user_id:%(user.id)s", want: []string{`1 error unknown-attribute identity:get_auth_catalog: Keystone does not fill %(user.id)s in for identity:get_auth_catalog: the check is always false, and the "not" before it always true`}},
+		"a stored attribute":          {file: "identity:get_user: role:admin and domain_id:%(target.user.domain.id)s", want: []string{`1 warning unknown-attribute identity:get_user: Keystone fills %(target.user.domain.id)s in for identity:get_user only if such an attribute was stored with the object; write "%(target.user.domain_id)s"`}},
+		"an attribute of nothing":     {file: "a: user_id:%(nothing)s", want: []string{"1 warning unknown-attribute a: Keystone fills %(nothing)s in for no operation", "1 note unused-rule a: no rule refers to it, and Keystone does not ask it"}},
+		"a helper that is never right": {
+			file: "identity:list_users: rule:a\nidentity:list_projects: rule:a\nidentity:list_roles: rule:a\nidentity:list_domains: rule:a\na: role:admin and domain_id:%(x_id)s",
+			want: []string{`5 error unknown-attribute a: Keystone does not fill %(x_id)s in for identity:list_domains, identity:list_projects, identity:list_roles and 1 more: the check is always false`},
+		},
+		"a helper that is right for others": {
+			file: "identity:get_domain: role:admin or rule:a\nidentity:list_users: role:admin or rule:a\na: domain_id:%(domain_id)s",
+			want: []string{`2 warning dead-branch identity:list_users: one of its alternatives can never match: the rule "a" looks at %(domain_id)s, which Keystone does not fill in for this operation; write "%(target.domain_id)s" or "%(filter_attr.domain_id)s"`},
+		},
+		"members in their own domain":  {file: "identity:create_group: role:member and domain_id:%(target.group.domain_id)s", want: []string{`1 warning broader-than-default identity:create_group: somebody with the roles "load-balancer_member", "member" and "reader" and a token for the domain passes identity:create_group` + near}},
+		"a manager everywhere":         {file: "identity:delete_user: role:admin or role:manager", want: []string{"1 error broader-than-default identity:delete_user: " + strings.Replace(manager, "the domain", "a project", 1) + "identity:delete_user" + far}},
+		"a manager may look":           {file: "identity:list_domains: role:admin or role:manager"},
+		"a body that says so":          {file: "identity:update_user: role:manager and domain_id:%(request_body.user.domain_id)s", want: []string{"1 error broader-than-default identity:update_user: " + manager + "identity:update_user" + far}},
+		"a body that makes the object": {file: "identity:create_user: role:manager and domain_id:%(request_body.user.domain_id)s"},
+		"a helper of Keystone":         {file: "service_role: role:member", want: []string{"1 error broader-than-default service_role: " + ordinary + "identity:list_revoke_events" + far}},
+		"half of a grant": {
+			file: "identity:revoke_grant: role:manager and domain_id:%(target.user.domain_id)s",
+			want: []string{"1 error broader-than-default identity:revoke_grant: " + manager + "identity:revoke_grant for an object of which the project or domain is another's" + denies},
+		},
+		"any role": {
+			file: "identity:create_grant: role:manager and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s",
+			want: []string{`1 error escalation identity:create_grant: somebody with the role "manager" and a token for the domain can grant the roles ["ADMIN" "admin" "manager" "reader" "service" "some-other-role"], which are not a manager's to give; ` +
+				`allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s`},
+		},
+		"a role on the system": {
+			file:    "identity:create_system_grant_for_user: role:boss and domain_id:%(target.user.domain_id)s and 'helper':%(target.role.name)s",
+			options: LintOptions{ManagerRoles: []string{"boss"}, ManagedRoles: []string{"helper"}},
+			want: []string{`1 error escalation identity:create_system_grant_for_user: somebody with the role "boss" and a token for the domain can grant the roles ["helper"], which are not a manager's to give; ` +
+				`allow only ["helper"], by checks such as 'helper':%(target.role.name)s`},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, found(tc.file, tc.options)); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestJudgingIsBounded(t *testing.T) {
+	var chain, circle, misses, wide strings.Builder
+	for i := range 6000 {
+		fmt.Fprintf(&chain, "r%d: rule:r%d\n", i, i+1)
+		fmt.Fprintf(&circle, "r%d: rule:r%d\n", i, (i+1)%6000)
+		fmt.Fprintf(&misses, "rule_%d: rule:rule_x%d\n", i, i)
+		fmt.Fprintf(&wide, " or user_id:%%(x%d)s", i)
+	}
+	for name, tc := range map[string]struct {
+		file string
+		want int
+	}{
+		"a chain":  {chain.String(), 2},
+		"a circle": {circle.String(), maxFindings},
+		"misses":   {misses.String(), maxFindings},
+		"wide":     {"admin_required: \"role:admin" + wide.String() + "\"", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := len(found(tc.file, LintOptions{})); got != tc.want {
+				t.Errorf("%d findings, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// override is the file of 37 rules that the end-to-end suite compares with the real oslo.policy.
+func override(tb testing.TB) []byte {
+	tb.Helper()
+	document, err := os.ReadFile(filepath.Join("..", "..", "e2e", "oslopolicy", "testdata", "domain-manager.yaml"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return document
+}
+
+func TestNothingIsWrongWithTheOverride(t *testing.T) {
+	if got := found(string(override(t)), LintOptions{}); len(got) > 0 {
+		t.Errorf("findings:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func BenchmarkLint(b *testing.B) {
+	document := override(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		LintKeystone("policy.yaml", document, LintOptions{})
+	}
+}
+
+func BenchmarkEnforce(b *testing.B) {
+	file, err := Read("policy.yaml", override(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	policy := NewKeystonePolicy(file)
+	credentials := Caller{User: "u", UserDomain: "d", Roles: []string{"manager"}, Domain: "d"}.Credentials()
+	target := map[string]any{"target.user.domain_id": "d", "target.project.domain_id": "d", "target.role.name": "member"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if passed, err := policy.Enforce("identity:create_grant", target, credentials); !passed || err != nil {
+			b.Fatal(passed, err)
+		}
+	}
+}

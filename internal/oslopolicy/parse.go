@@ -1,0 +1,254 @@
+package oslopolicy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+const (
+	// maxRuleBytes bounds the text of one rule. The longest that Keystone ships has about 700 bytes.
+	maxRuleBytes = 64 << 10
+	// maxDepth bounds parentheses and "not" within one rule, and references from rule to rule. Python's own stack ends
+	// at about twice as much.
+	maxDepth = 200
+)
+
+// parseRule makes a check of the value of a rule: a text, or the list form. An error means that oslo.policy fails to load
+// the whole file because of this value; a rule that it loads and does not understand is a check that denies.
+func parseRule(v any) (check, error) {
+	if falsy(v) {
+		return constant(true), nil
+	}
+	switch v := v.(type) {
+	case string:
+		return parseText(v), nil
+	case []any:
+		return parseList(v)
+	case mapping:
+		return parseList(v)
+	}
+	return nil, fmt.Errorf("%s is neither a text nor a list", describe(v))
+}
+
+// parseList reads the list form: the outer list is "or", an inner one "and". Its elements are single checks, never expressions.
+func parseList(list []any) (check, error) {
+	var alternatives anyCheck
+	for _, inner := range list {
+		if falsy(inner) {
+			continue
+		}
+		var elements []any
+		switch inner := inner.(type) {
+		case string:
+			elements = []any{inner}
+		case []any:
+			elements = inner
+		case mapping:
+			elements = inner
+		default:
+			return nil, fmt.Errorf("%s in a list is neither a text nor a list", describe(inner))
+		}
+		var all allCheck
+		for _, element := range elements {
+			word, ok := element.(string)
+			if !ok {
+				all = append(all, malformed{word: describe(element)})
+				continue
+			}
+			all = append(all, parseCheck(word))
+		}
+		if len(all) == 1 {
+			alternatives = append(alternatives, all[0])
+		} else {
+			alternatives = append(alternatives, all)
+		}
+	}
+	switch len(alternatives) {
+	case 0:
+		return unparsed{why: "its lists hold no check"}, nil
+	case 1:
+		return alternatives[0], nil
+	}
+	return alternatives, nil
+}
+
+// parseCheck reads one check. The kinds are case sensitive, and any kind that is not known is a generic one.
+func parseCheck(word string) check {
+	switch word {
+	case "!":
+		return constant(false)
+	case "@":
+		return constant(true)
+	}
+	kind, match, ok := strings.Cut(word, ":")
+	if !ok {
+		return malformed{word: word}
+	}
+	switch kind {
+	case "rule":
+		return ruleCheck{name: match}
+	case "role":
+		return roleCheck{match: newTemplate(match)}
+	case "http", "https":
+		return remoteCheck{url: newTemplate(word)}
+	}
+	class, literal := classifyKind(kind)
+	return genericCheck{kind: kind, match: newTemplate(match), class: class, literal: literal, path: strings.Split(kind, ".")}
+}
+
+// tokenKind is what a token is to the grammar.
+type tokenKind int
+
+const (
+	tokenCheck tokenKind = iota
+	tokenOpen
+	tokenClose
+	tokenAnd
+	tokenOr
+	tokenNot
+	// tokenString is a word wholly in quotes, which fits nowhere.
+	tokenString
+)
+
+type token struct {
+	kind tokenKind
+	// text is the token as written.
+	text string
+}
+
+// isSpace tells what Python's regular expressions take for white space: what Unicode does, and four separators of ASCII.
+func isSpace(r rune) bool {
+	return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f
+}
+
+// tokenize splits a text at white space. Parentheses count only at the ends of a word, so that those of %(name)s are its own.
+func tokenize(text string) []token {
+	var tokens []token
+	for _, word := range strings.FieldsFunc(text, isSpace) {
+		rest := strings.TrimLeft(word, "(")
+		for range len(word) - len(rest) {
+			tokens = append(tokens, token{kind: tokenOpen, text: "("})
+		}
+		clean := strings.TrimRight(rest, ")")
+		switch lowered := strings.ToLower(clean); {
+		case clean == "":
+		case lowered == "and":
+			tokens = append(tokens, token{kind: tokenAnd, text: clean})
+		case lowered == "or":
+			tokens = append(tokens, token{kind: tokenOr, text: clean})
+		case lowered == "not":
+			tokens = append(tokens, token{kind: tokenNot, text: clean})
+		case len(rest) >= 2 && (rest[0] == '"' || rest[0] == '\'') && rest[len(rest)-1] == rest[0]:
+			tokens = append(tokens, token{kind: tokenString, text: rest})
+		default:
+			tokens = append(tokens, token{kind: tokenCheck, text: clean})
+		}
+		for range len(rest) - len(clean) {
+			tokens = append(tokens, token{kind: tokenClose, text: ")"})
+		}
+	}
+	return tokens
+}
+
+// parseText reads the text form: "not" binds one check or a parenthesis, then comes "and", then "or".
+func parseText(text string) check {
+	if len(text) > maxRuleBytes {
+		return unparsed{why: fmt.Sprintf("it has more than %d bytes", maxRuleBytes)}
+	}
+	tokens := tokenize(text)
+	if len(tokens) == 1 && tokens[0].kind != tokenCheck {
+		return raising{word: tokens[0].text}
+	}
+	p := parser{tokens: tokens}
+	c, err := p.any(0)
+	if err == nil && len(p.tokens) > 0 {
+		err = fmt.Errorf("%q does not belong where it stands", p.tokens[0].text)
+	}
+	if err != nil {
+		return unparsed{why: err.Error()}
+	}
+	return c
+}
+
+// parser takes tokens from the front.
+type parser struct{ tokens []token }
+
+func (p *parser) take(kind tokenKind) bool {
+	if len(p.tokens) == 0 || p.tokens[0].kind != kind {
+		return false
+	}
+	p.tokens = p.tokens[1:]
+	return true
+}
+
+func (p *parser) any(depth int) (check, error) {
+	first, err := p.all(depth)
+	if err != nil {
+		return nil, err
+	}
+	alternatives := anyCheck{first}
+	for p.take(tokenOr) {
+		next, err := p.all(depth)
+		if err != nil {
+			return nil, err
+		}
+		alternatives = append(alternatives, next)
+	}
+	if len(alternatives) == 1 {
+		return first, nil
+	}
+	return alternatives, nil
+}
+
+func (p *parser) all(depth int) (check, error) {
+	first, err := p.one(depth)
+	if err != nil {
+		return nil, err
+	}
+	all := allCheck{first}
+	for p.take(tokenAnd) {
+		next, err := p.one(depth)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, next)
+	}
+	if len(all) == 1 {
+		return first, nil
+	}
+	return all, nil
+}
+
+func (p *parser) one(depth int) (check, error) {
+	switch {
+	case depth > maxDepth:
+		return nil, fmt.Errorf("it is nested more than %d deep", maxDepth)
+	case p.take(tokenNot):
+		inner, err := p.one(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		return notCheck{inner: inner}, nil
+	case p.take(tokenOpen):
+		inner, err := p.any(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		if !p.take(tokenClose) {
+			if len(p.tokens) > 0 {
+				return nil, fmt.Errorf("%q does not belong where it stands", p.tokens[0].text)
+			}
+			return nil, errors.New("a parenthesis is not closed")
+		}
+		return inner, nil
+	case len(p.tokens) == 0:
+		return nil, errors.New("a check is missing at its end")
+	}
+	text := p.tokens[0].text
+	if !p.take(tokenCheck) {
+		return nil, fmt.Errorf("%q stands where a check should", text)
+	}
+	return parseCheck(text), nil
+}

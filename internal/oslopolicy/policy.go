@@ -1,0 +1,226 @@
+package oslopolicy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+)
+
+const (
+	// maxChecks bounds the work for one question. What Keystone ships takes about 50 checks.
+	maxChecks = 2000
+	// defaultRule is the rule that stands in for those that do not exist, if the file has one of this name.
+	defaultRule = "default"
+)
+
+// Policy is a set of rules that can be asked.
+type Policy struct {
+	rules map[string]check
+}
+
+// NewPolicy returns the rules of a file, of which the last of a name counts, and nothing else.
+func NewPolicy(file *File) *Policy {
+	p := &Policy{rules: make(map[string]check, len(file.rules))}
+	p.override(file)
+	return p
+}
+
+// NewKeystonePolicy returns what Keystone makes of a file: its own rules, where the file does not override them.
+func NewKeystonePolicy(file *File) *Policy {
+	p := &Policy{rules: shippedChecks()}
+	p.override(file)
+	return p
+}
+
+func (p *Policy) override(file *File) {
+	for _, r := range file.rules {
+		p.rules[r.name] = r.check
+	}
+}
+
+// lookup finds a rule, or the one that stands in for it.
+func (p *Policy) lookup(name string) (check, bool) {
+	if c, ok := p.rules[name]; ok {
+		return c, true
+	}
+	c, ok := p.rules[defaultRule]
+	return c, ok
+}
+
+// Enforce answers whether credentials pass a rule for a target. The target is flat: its keys are such as
+// target.user.domain_id. Both hold what JSON can hold. An error means that Keystone would answer with an exception, or that the
+// answer needs another host or more work than is done here; the caller has to take it for a denial.
+func (p *Policy) Enforce(rule string, target, credentials map[string]any) (bool, error) {
+	c, ok := p.lookup(rule)
+	if !ok {
+		return false, nil
+	}
+	e := evaluation{policy: p, target: target, credentials: credentials, known: map[string]bool{}}
+	return e.check(c, 0)
+}
+
+// evaluation is the answer to one question.
+type evaluation struct {
+	policy              *Policy
+	target, credentials map[string]any
+	// checks counts the work that was done.
+	checks int
+	// open are the rules that are being evaluated, known the answers of those that were.
+	open  []string
+	known map[string]bool
+}
+
+func (e *evaluation) check(c check, depth int) (bool, error) {
+	e.checks++
+	if e.checks > maxChecks || depth > maxDepth {
+		return false, fmt.Errorf("the rule takes more than %d checks or is nested more than %d deep", maxChecks, maxDepth)
+	}
+	switch c := c.(type) {
+	case constant:
+		return bool(c), nil
+	case notCheck:
+		passed, err := e.check(c.inner, depth+1)
+		return !passed && err == nil, err
+	case allCheck:
+		for _, child := range c {
+			if passed, err := e.check(child, depth+1); err != nil || !passed {
+				return false, err
+			}
+		}
+		return true, nil
+	case anyCheck:
+		for _, child := range c {
+			if passed, err := e.check(child, depth+1); err != nil || passed {
+				return passed, err
+			}
+		}
+		return false, nil
+	case ruleCheck:
+		return e.rule(c.name, depth)
+	case roleCheck:
+		return e.role(c.match)
+	case remoteCheck:
+		return e.remote(c.url)
+	case genericCheck:
+		return e.generic(c)
+	case raising:
+		return false, fmt.Errorf("the rule is the lone word %q, which raises an exception", c.word)
+	}
+	return false, nil // malformed and unparsed ones
+}
+
+func (e *evaluation) rule(name string, depth int) (bool, error) {
+	if passed, ok := e.known[name]; ok {
+		return passed, nil
+	}
+	c, ok := e.policy.lookup(name)
+	if !ok {
+		return false, nil
+	}
+	if slices.Contains(e.open, name) {
+		return false, fmt.Errorf("the rules %s refer to each other in a circle", strings.Join(append(e.open, name), " -> "))
+	}
+	e.open = append(e.open, name)
+	passed, err := e.check(c, depth+1)
+	e.open = e.open[:len(e.open)-1]
+	if errors.Is(err, errMissing) {
+		// oslo.policy takes the missing attribute for a missing rule. Only http and https checks get here.
+		passed, err = false, nil
+	}
+	if err == nil {
+		e.known[name] = passed
+	}
+	return passed, err
+}
+
+func (e *evaluation) role(pattern template) (bool, error) {
+	match, err := pattern.fill(e.target)
+	if errors.Is(err, errMissing) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	held, ok := e.credentials["roles"]
+	if !ok {
+		return false, nil
+	}
+	roles, ok := held.([]any)
+	if !ok {
+		return false, errors.New("the roles of the credentials are not a list")
+	}
+	match = lower(match)
+	found := false
+	for _, held := range roles {
+		role, ok := held.(string)
+		if !ok {
+			return false, fmt.Errorf("the credentials hold the role %s, which is no name", pythonRepr(held))
+		}
+		found = found || lower(role) == match
+	}
+	return found, nil
+}
+
+// lower is Python's str.lower.
+func lower(text string) string {
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			return cases.Lower(language.Und).String(text)
+		}
+	}
+	return strings.ToLower(text)
+}
+
+func (e *evaluation) remote(url template) (bool, error) {
+	if _, err := url.fill(e.target); err != nil {
+		return false, err
+	}
+	return false, fmt.Errorf("%q asks another host, which is not done here", url.text)
+}
+
+func (e *evaluation) generic(c genericCheck) (bool, error) {
+	match, err := c.match.fill(e.target)
+	if errors.Is(err, errMissing) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	switch c.class {
+	case kindLiteral:
+		return c.literal == match, nil
+	case kindPath:
+		return find(e.credentials, c.path, match)
+	case kindRaises:
+	}
+	return false, fmt.Errorf("%q before the colon is neither a name nor a literal of Python", c.kind)
+}
+
+// find looks for a text at the end of a path. In a list every element is looked at.
+func find(value any, path []string, match string) (bool, error) {
+	if len(path) == 0 {
+		return pythonString(value) == match, nil
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return false, fmt.Errorf("%q is looked for in %s, which has no fields", path[0], pythonRepr(value))
+	}
+	next, ok := fields[path[0]]
+	if !ok {
+		return false, nil
+	}
+	list, ok := next.([]any)
+	if !ok {
+		return find(next, path[1:], match)
+	}
+	for _, element := range list {
+		if found, err := find(element, path[1:], match); err != nil || found {
+			return found, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,305 @@
+package oslopolicy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// enforce asks a file's rule "rule" and gives allow, deny, or error with what it says.
+func enforce(t *testing.T, file string, target, credentials map[string]any) string {
+	t.Helper()
+	f, err := Read("policy.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed, err := NewPolicy(f).Enforce("rule", target, credentials)
+	switch {
+	case err != nil:
+		return "error: " + err.Error()
+	case passed:
+		return "allow"
+	}
+	return "deny"
+}
+
+func TestEnforce(t *testing.T) {
+	credentials := map[string]any{
+		"user_id": "u1", "domain_id": nil, "roles": []any{"Admin", "i̇"}, "is_admin_project": true, "project-id": "p", "num": 5,
+		"token": map[string]any{"user": map[string]any{"id": "u1"}, "roles": []any{map[string]any{"name": "a"}, map[string]any{"name": "b"}}},
+		"list":  []any{"x", []any{"y"}}, "empty": []any{}, "big": json.Number("12"), "ratio": json.Number("1.50"),
+	}
+	target := map[string]any{
+		"user_id": "u1", "role": "ADMIN", "null": nil, "flag": true, "list": []any{"a", "it's", nil, 1.5}, "num": 5, "wide": int64(7), "huge": uint64(8),
+		"map": map[string]any{"b": false, "a": 1e20}, "odd": "a\n\r\t\\\x01\u0085\u200b\U000e0001",
+	}
+	tests := map[string]struct{ file, want string }{
+		"empty allows":                    {`rule: ""`, "allow"},
+		"null allows":                     {`rule:`, "allow"},
+		"an empty list allows":            {`rule: []`, "allow"},
+		"an empty mapping allows":         {`rule: {}`, "allow"},
+		"false allows":                    {`rule: off`, "allow"},
+		"zero allows":                     {`rule: 0x0`, "allow"},
+		"a bare exclamation mark allows":  {`rule: !`, "allow"},
+		"an exclamation mark denies":      {`rule: "!"`, "deny"},
+		"blanks deny":                     {`rule: "  "`, "deny"},
+		"an empty list in a list denies":  {`rule: [[]]`, "deny"},
+		"a mapping of a check":            {`rule: {"role:admin": no}`, "allow"},
+		"two words deny":                  {`rule: "@ @"`, "deny"},
+		"a parenthesis too many":          {`rule: "@)"`, "deny"},
+		"a parenthesis too few":           {`rule: "(@"`, "deny"},
+		"a word in a parenthesis":         {`rule: "(@ @)"`, "deny"},
+		"an operator at the end":          {`rule: "@ or"`, "deny"},
+		"an operator in front":            {`rule: "and @"`, "deny"},
+		"an operator in a parenthesis":    {`rule: "@ and (or)"`, "deny"},
+		"not at the end":                  {`rule: "@ or not"`, "deny"},
+		"a text in quotes":                {`rule: "@ or 'x'"`, "deny"},
+		"and binds before or":             {`rule: "@ or @ and !"`, "allow"},
+		"not binds before and":            {`rule: "not ! and !"`, "deny"},
+		"not binds a parenthesis":         {`rule: "NOT (! Or !)"`, "allow"},
+		"an odd white space":              {"rule: \"@\\x1cand\\u2003@\"", "allow"},
+		"a word is false":                 {`rule: "foo or @"`, "allow"},
+		"not a word is true":              {`rule: "not foo"`, "allow"},
+		"a lone word raises":              {`rule: and`, `error: the rule is the lone word "and", which raises an exception`},
+		"a list is or":                    {`rule: ["role:nobody", "role:admin"]`, "allow"},
+		"a list in it is and":             {`rule: [["role:nobody", "role:admin"]]`, "deny"},
+		"a number in it is false":         {`rule: [["role:admin", 5]]`, "deny"},
+		"no operators in it":              {`rule: ["role:admin or @"]`, "deny"},
+		"roles ignore case":               {`rule: "role:%(role)s"`, "allow"},
+		"roles ignore case beyond ASCII":  {`rule: "role:İ"`, "allow"},
+		"a role of nothing":               {`rule: "role:%(nope)s"`, "deny"},
+		"a role that cannot be filled in": {`rule: "role:%(role)d"`, "error: %(role)d needs a number; write %(role)s"},
+		"a rule":                          {"rule: rule:a\na: \"@\"", "allow"},
+		"a rule twice":                    {"rule: rule:a and rule:a\na: \"@\"", "allow"},
+		"a rule that does not exist":      {`rule: "rule:a"`, "deny"},
+		"the default":                     {"rule: rule:a\ndefault: \"@\"", "allow"},
+		"a circle":                        {"rule: rule:a\na: rule:b\nb: rule:a", "error: the rules a -> b -> a refer to each other in a circle"},
+		"a circle that is not gone round": {"rule: rule:a\na: \"@ or rule:a\"", "allow"},
+		"another host":                    {`rule: "http://h/%(user_id)s"`, `error: "http://h/%(user_id)s" asks another host, which is not done here`},
+		"another host, nothing to say":    {`rule: "https://h/%(nope)s"`, "error: the target has no such attribute"},
+		"another host, through a rule":    {"rule: not rule:a\na: https://h/%(nope)s", "allow"},
+		"a path":                          {`rule: "token.user.id:%(user_id)s"`, "allow"},
+		"a path that is not there":        {`rule: "token.project.id:x"`, "deny"},
+		"a path through a list":           {`rule: "token.roles.name:b"`, "allow"},
+		"a path through a text":           {`rule: "user_id.x:y"`, `error: "x" is looked for in 'u1', which has no fields`},
+		"a path through null":             {`rule: "domain_id.x:y"`, `error: "x" is looked for in None, which has no fields`},
+		"a list in a list":                {`rule: "list:['y']"`, "allow"},
+		"an empty list":                   {`rule: "empty:x"`, "deny"},
+		"a hyphen":                        {`rule: "project-id:p"`, "allow"},
+		"a number in the credentials":     {`rule: "num:%(num)d and big:12 and ratio:1.5"`, "allow"},
+		"quotes are compared":             {`rule: "user_id:'u1'"`, "deny"},
+		"a literal":                       {`rule: "'ADMIN':%(role)s and None:%(null)s and True:%(flag)s and 1:1"`, "allow"},
+		"a list as text":                  {`rule: "'x':%(list)s"`, "deny"},
+		"a wide number":                   {`rule: "7:%(wide)s and 8:%(huge)i and 1:%(flag)d"`, "allow"},
+		"padding":                         {`rule: "'':%(user_id).0s and 'u':%(user_id).1s and u1:%(user_id)-4s"`, "deny"},
+		"too much padding":                {`rule: "a:%(user_id)99999999999999999999s"`, `error: "%(user_id)99999999999999999999s" cannot be filled in: it asks for more than 1000 characters`},
+		"padding of a number":             {`rule: "a:%(num)03d"`, "error: %(num)d with a width is not evaluated here; write %(num)s"},
+		"a percent sign":                  {`rule: "'%':%% and '%':%(user_id)%"`, "allow"},
+		"the whole target":                {`rule: "a:%s"`, `error: "%s" writes the whole target, which is not evaluated here; name an attribute`},
+		"a name that is not closed":       {`rule: "a:%(user_id"`, `error: "%(user_id" cannot be filled in: the name is not closed`},
+		"no letter":                       {`rule: "a:%(user_id)l"`, `error: "%(user_id)l" cannot be filled in: it ends before the letter that says how to write the attribute, such as s`},
+		"a wrong letter":                  {`rule: "a:%(user_id)q"`, `error: "%(user_id)q" cannot be filled in: 'q' is no way to write the attribute; s is`},
+		"a kind that is nothing":          {`rule: "1a:x"`, `error: "1a" before the colon is neither a name nor a literal of Python`},
+		"repr":                            {`rule: "'x':%(odd)r or 'x':%(map)s"`, "deny"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := enforce(t, tc.file, target, credentials); got != tc.want {
+				t.Errorf("Enforce() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestEnforceOddCredentials(t *testing.T) {
+	for name, tc := range map[string]struct {
+		credentials map[string]any
+		want        string
+	}{
+		"no roles":          {map[string]any{}, "deny"},
+		"roles are no list": {map[string]any{"roles": "admin"}, "error: the roles of the credentials are not a list"},
+		"a role is no name": {map[string]any{"roles": []any{5}}, "error: the credentials hold the role 5, which is no name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := enforce(t, "rule: role:admin", nil, tc.credentials); got != tc.want {
+				t.Errorf("Enforce() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWorkIsBounded(t *testing.T) {
+	var chain, fan strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&chain, "r%d: rule:r%d\n", i, i+1)
+		fmt.Fprintf(&fan, "r%d: rule:r%d or rule:r%d\n", i%100, i%100+1, i%100+1)
+	}
+	const tooMuch = "error: the rule takes more than 2000 checks or is nested more than 200 deep"
+	for name, tc := range map[string]struct{ file, want string }{
+		"a long chain":            {"rule: rule:r0\n" + chain.String(), tooMuch},
+		"twice a hundred times":   {"rule: rule:r0\n" + fan.String(), "deny"},
+		"many checks":             {"rule: \"" + strings.Repeat("! or ", 12000) + "@\"", tooMuch},
+		"a long rule":             {"rule: " + strings.Repeat("role:admin or ", 6000) + "@", "deny"},
+		"many parentheses":        {"rule: \"" + strings.Repeat("(", 300) + "@" + strings.Repeat(")", 300) + "\"", "deny"},
+		"many words not in a row": {"rule: \"" + strings.Repeat("not ", 300) + "@\"", "deny"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := enforce(t, tc.file, nil, nil); got != tc.want {
+				t.Errorf("Enforce() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestKeystonePolicy(t *testing.T) {
+	file, err := Read("policy.yaml", []byte("identity:create_user: role:nobody\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := NewKeystonePolicy(file)
+	admin := Caller{User: "u", UserDomain: "d", Roles: []string{"admin"}, Project: "p", ProjectDomain: "d"}.Credentials()
+	system := Caller{User: "u", UserDomain: "d", Roles: []string{"reader"}, System: true}.Credentials()
+	domain := Caller{User: "u", UserDomain: "d", Roles: []string{"reader"}, Domain: "d"}.Credentials()
+	target := Flatten(map[string]any{"target": map[string]any{"domain": map[string]any{"id": "d"}}})
+	for name, tc := range map[string]struct {
+		rule        string
+		credentials map[string]any
+		want        bool
+	}{
+		"overridden":                 {"identity:create_user", admin, false},
+		"shipped":                    {"identity:delete_user", admin, true},
+		"shipped and for nobody":     {"identity:delete_user", system, false},
+		"shipped for the system":     {"identity:list_users", system, true},
+		"shipped for the own domain": {"identity:get_domain", domain, true},
+		"shipped for everybody":      {"identity:get_auth_catalog", domain, true},
+		"unknown":                    {"identity:create_usr", admin, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := policy.Enforce(tc.rule, target, tc.credentials); err != nil || got != tc.want {
+				t.Errorf("Enforce() = %t, %v, want %t", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestValidate(t *testing.T) {
+	file, err := Read("policy.yaml", []byte("helper: role:nobody\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := NewKeystonePolicy(file)
+	for name, tc := range map[string]struct {
+		rule      string
+		attribute string
+		want      string
+	}{
+		"fine":                     {"identity:create_user", "target.user.domain_id", ""},
+		"a helper takes anything":  {"helper", "x", ""},
+		"a slip of the pen":        {"identity:list_user", "x", `there is no operation or rule "identity:list_user"; write "identity:list_users"`},
+		"no such operation":        {"nothing", "x", `there is no operation or rule "nothing"`},
+		"the object of a creation": {"identity:create_user", "user.domain_id", `Keystone does not fill "user.domain_id" in for identity:create_user; write "target.user.domain_id"`},
+		"nothing alike": {"identity:get_user", "tenant", `Keystone does not fill "tenant" in for identity:get_user; it fills in user_id, ` +
+			`target.user.default_project_id, target.user.description, target.user.domain_id, target.user.email, target.user.enabled, target.user.federated, ` +
+			`target.user.id, target.user.name, target.user.options, target.user.password_expires_at`},
+		"nothing at all": {"identity:create_service", "x", `Keystone does not fill "x" in for identity:create_service`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := policy.Validate(tc.rule, map[string]any{tc.attribute: "x"}); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("Validate() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestRead(t *testing.T) {
+	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
+	for name, tc := range map[string]struct{ file, want string }{
+		"nothing":                     {"", ""},
+		"null":                        {"null", ""},
+		"an empty list":               {"[]", ""},
+		"JSON":                        {"{\"a\": \"@\",\n\t\"b\": [[\"@\"], {\"@\": 1}], \"c\": 0, \"d\": null}", ""},
+		"a list":                      {"- a", "policy.yaml:1: it holds a list, not rules with their names"},
+		"a list in JSON":              {`["a"]`, "policy.yaml:1: it holds a list, not rules with their names"},
+		"a text":                      {"abc", `policy.yaml:1: it holds "abc", not rules with their names`},
+		"a number in JSON":            {"\n5", "policy.yaml:1: it holds 5.0, not rules with their names"},
+		"two documents":               {"a: b\n---\nc: d", "policy.yaml: it holds more than one document; only one is read"},
+		"no YAML":                     {"a: b\n c: d", "policy.yaml:2: it is no YAML: mapping values are not allowed in this context"},
+		"an at sign":                  {"a: @", "policy.yaml: it is no YAML: found character that cannot start any token"},
+		"a tab":                       {"b: c\na:\tb", "policy.yaml:2: a tab stands where YAML wants a space"},
+		"a number":                    {"x: y\na: 5", `policy.yaml:2: rule "a" cannot be loaded, and with it the whole file: 5 is neither a text nor a list`},
+		"true":                        {"a: yes", `policy.yaml:1: rule "a" cannot be loaded, and with it the whole file: true is neither a text nor a list`},
+		"a date":                      {"a: 2020-01-01", `policy.yaml:1: rule "a" cannot be loaded, and with it the whole file: 2020-01-01 is neither a text nor a list`},
+		"a number in a list":          {"a: [5]", `policy.yaml:1: rule "a" cannot be loaded, and with it the whole file: 5 in a list is neither a text nor a list`},
+		"a number in JSON as rule":    {"{\n\"a\": 1e300}", `policy.yaml:2: rule "a" cannot be loaded, and with it the whole file: 1e+300 is neither a text nor a list`},
+		"a tag":                       {"a: !foo x", "policy.yaml:1: the tag !foo is not read; write the value in quotes"},
+		"a tag that is read":          {"a: !!str 5", ""},
+		"a merge":                     {"a: <<", `policy.yaml:1: "<<" has a meaning of its own in YAML, which is not read here; write it in quotes`},
+		"a name that is a merge":      {"<<: {}", `policy.yaml:1: "<<" has a meaning of its own in YAML, which is not read here; write it in quotes`},
+		"a merge in a mapping":        {"a: {<<: x}", `policy.yaml:1: "<<" has a meaning of its own in YAML, which is not read here; write it in quotes`},
+		"an alias":                    {"a: &x role:a\nb: *x", ""},
+		"an alias of itself":          {"a: &x [*x]", "policy.yaml:1: it is nested too deeply or too large"},
+		"deep":                        {"a: " + deep, "policy.yaml:1: it is nested too deeply or too large"},
+		"deep JSON":                   {`{"a": ` + deep + "}", "policy.yaml: it is nested too deeply or too large"},
+		"deep JSON in a mapping":      {`{"a": {"b": ` + deep + "}}", "policy.yaml: it is nested too deeply or too large"},
+		"large":                       {strings.Repeat("#", maxFileBytes+1), "policy.yaml: it has 262145 bytes, more than the 262144 that are read"},
+		"a billion laughs in a file":  {"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]", "policy.yaml:1: it is nested too deeply or too large"},
+		"the end of a document":       {"a: b\n...\n", ""},
+		"a name that is not a text":   {"off: \"@\"", ""},
+		"a value that is not a rule":  {"off: 5", `policy.yaml:1: rule "false" cannot be loaded, and with it the whole file: 5 is neither a text nor a list`},
+		"a list of a list of a list":  {"a: [[[role:a]]]", ""},
+		"a bad rule in a JSON object": {`{"a": [true]}`, `policy.yaml:1: rule "a" cannot be loaded, and with it the whole file: true in a list is neither a text nor a list`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if _, err := Read("policy.yaml", []byte(tc.file)); err != nil {
+				got = err.Error()
+				if failed, ok := errors.AsType[*FileError](err); !ok || errors.Unwrap(failed) == nil {
+					t.Errorf("Read() = %T, want a *FileError with a cause", err)
+				}
+			}
+			if got != tc.want {
+				t.Errorf("Read() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestClassifyKind(t *testing.T) {
+	for kind, want := range map[string]struct {
+		class   kindClass
+		literal string
+	}{
+		"True": {kindLiteral, "True"}, "None": {kindLiteral, "None"}, "'a'": {kindLiteral, "a"}, `"a'b"`: {kindLiteral, "a'b"}, `'a\'b'`: {kindLiteral, "a'b"},
+		"u'a'": {kindLiteral, "a"}, "''": {kindLiteral, ""}, "0": {kindLiteral, "0"}, "-00": {kindLiteral, "0"}, "+7": {kindLiteral, "7"}, "1_0": {kindLiteral, "10"},
+		"0x1F": {kindLiteral, "31"}, "0b11": {kindLiteral, "3"}, "1.0": {kindLiteral, "1.0"}, "1e16": {kindLiteral, "1e+16"}, "-.5e-9": {kindLiteral, "-5e-10"},
+		"user_id": {kindPath, ""}, "token.user.id": {kindPath, ""}, "a-b": {kindPath, ""}, "None.x": {kindPath, ""}, "1-2": {kindPath, ""}, "not a": {kindPath, ""}, "ü": {kindPath, ""},
+		"": {kindRaises, ""}, "1a": {kindRaises, ""}, "class": {kindRaises, ""}, "a.None": {kindRaises, ""}, "a..b": {kindRaises, ""}, "01": {kindRaises, ""}, "'a": {kindRaises, ""},
+		`'\n'`: {kindRaises, ""}, "'a'b'": {kindRaises, ""}, `'\`: {kindRaises, ""}, "$a": {kindRaises, ""}, "a-": {kindRaises, ""}, ".": {kindRaises, ""}, `'a\'`: {kindRaises, ""},
+		strings.Repeat("1", 101): {kindRaises, ""}, "0xFFFFFFFFFFFFFFFFF": {kindRaises, ""}, "1e999": {kindRaises, ""},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			class, literal := classifyKind(kind)
+			if class != want.class || literal != want.literal {
+				t.Errorf("classifyKind() = %d, %q, want %d, %q", class, literal, want.class, want.literal)
+			}
+		})
+	}
+}
+
+func TestPythonRepr(t *testing.T) {
+	for want, value := range map[string]any{
+		"None": nil, "True": true, "False": false, "5": 5, "-5": int64(-5), "6": uint64(6), "1.0": 1.0, "0.0001": 0.0001, "1e-05": 0.00001, "12": json.Number("12"),
+		"1.5": json.Number("1.50"), "'a'": "a", `"it's"`: "it's", `'"\''`: `"'`, `'\n\r\t\\\x01\x85\u200b\U000e0001'`: "\n\r\t\\\x01\u0085\u200b\U000e0001",
+		"['a', None]": []any{"a", nil}, "{'a': 1, 'b': {}}": map[string]any{"b": map[string]any{}, "a": 1}, "{1}": struct{ int }{1},
+	} {
+		if got := pythonRepr(value); got != want {
+			t.Errorf("pythonRepr(%v) = %s, want %s", value, got, want)
+		}
+	}
+}

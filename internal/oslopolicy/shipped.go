@@ -1,0 +1,215 @@
+package oslopolicy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// shippedRule is a rule that Keystone registers, and, for an operation, what it fills in when it asks it.
+type shippedRule struct {
+	// name is that of an operation, such as identity:create_user, or of a rule that others refer to.
+	name string
+	// rule is its text. Unless a file overrides it, former is accepted as well (oslo.policy's enforce_new_defaults is off).
+	rule, former string
+	// path are the variables of the URL, target the objects below target., filters the query parameters below filter_attr.
+	// All are separated by blanks.
+	path, target, filters string
+	// body tells that there may be a request body, below request_body.
+	body bool
+}
+
+// prefix is what the names of all operations of Keystone begin with.
+const prefix = "identity:"
+
+func (s *shippedRule) isOperation() bool { return strings.HasPrefix(s.name, prefix) }
+
+// verb is what an operation does: get, list, create and so on.
+func (s *shippedRule) verb() string {
+	verb, _, _ := strings.Cut(strings.TrimPrefix(s.name, prefix), "_")
+	return verb
+}
+
+// reads tells whether an operation changes nothing.
+func (s *shippedRule) reads() bool {
+	return slices.Contains([]string{"get", "list", "check", "validate"}, s.verb())
+}
+
+// creates tells whether an operation makes objects of a kind, so that their attributes are those of the request.
+func (s *shippedRule) creates(kind string) bool { return s.name == prefix+"create_"+kind }
+
+// objectAttributes are the attributes of objects below target., by kind. Of the kinds that are not here any attribute counts as known.
+var objectAttributes = map[string]string{ //nolint:gosec // the names of attributes, no credentials
+	"user":         "default_project_id description domain_id email enabled federated id name options password_expires_at",
+	"group":        "description domain_id id name",
+	"project":      "description domain_id enabled id is_domain name options parent_id tags",
+	"domain":       "description enabled id name options tags",
+	"role":         "description domain_id id name options",
+	"prior_role":   "description domain_id id name options",
+	"implied_role": "description domain_id id name options",
+	"credential":   "blob id project_id type user_id",
+	"token":        "user.domain.id user_id",
+	"trust": "allow_redelegation deleted_at expires_at id impersonation project_id redelegated_trust_id redelegation_count " +
+		"remaining_uses roles trustee_user_id trustor_user_id",
+}
+
+// shippedTable finds shipped rules by name, with their checks.
+type shippedTable struct {
+	rules  map[string]*shippedRule
+	checks map[string]check
+}
+
+var shipped = sync.OnceValue(func() shippedTable {
+	table := shippedTable{rules: map[string]*shippedRule{}, checks: map[string]check{}}
+	for i := range shippedRules {
+		r := &shippedRules[i]
+		table.rules[r.name] = r
+		c := parseWhole(r.rule)
+		if r.former != "" {
+			c = anyCheck{c, parseWhole(r.former)}
+		}
+		table.checks[r.name] = c
+	}
+	return table
+})
+
+// parseWhole parses the text of a rule of ours, which may be empty.
+func parseWhole(text string) check {
+	if text == "" {
+		return constant(true)
+	}
+	return parseText(text)
+}
+
+func shippedChecks() map[string]check { return maps.Clone(shipped().checks) }
+
+// knowledge says whether Keystone fills an attribute in.
+type knowledge int
+
+const (
+	// never: it does not.
+	never knowledge = iota
+	// doubtful: only if somebody stored a further attribute with the object.
+	doubtful
+	// filled: it does, at least in some of the requests.
+	filled
+)
+
+// fills says whether an operation fills an attribute in.
+func (s *shippedRule) fills(attribute string) knowledge {
+	if hasWord(s.path, attribute) {
+		return filled
+	}
+	head, rest, ok := strings.Cut(attribute, ".")
+	switch {
+	case !ok:
+		return never
+	case head == "request_body" && s.body, head == "filter_attr" && hasWord(s.filters, rest):
+		return filled
+	case head != "target":
+		return never
+	}
+	kind, field, ok := strings.Cut(rest, ".")
+	switch {
+	case !hasWord(s.target, kind) || ok == strings.HasSuffix(kind, "_id"):
+		return never
+	case !ok:
+		if strings.HasSuffix(kind, "_id") {
+			return filled
+		}
+		return never
+	case field == "id" && s.creates(kind):
+		return never
+	}
+	known, ok := objectAttributes[kind]
+	if first, _, _ := strings.Cut(field, "."); !ok || hasWord(known, field) || first == "options" {
+		return filled
+	}
+	return doubtful
+}
+
+// known are all attributes that an operation is known to fill in, but for those of request bodies.
+func (s *shippedRule) known() []string {
+	names := strings.Fields(s.path)
+	for _, filter := range strings.Fields(s.filters) {
+		names = append(names, "filter_attr."+filter)
+	}
+	for _, kind := range strings.Fields(s.target) {
+		if strings.HasSuffix(kind, "_id") {
+			names = append(names, "target."+kind)
+		}
+		for _, field := range strings.Fields(objectAttributes[kind]) {
+			if name := "target." + kind + "." + field; s.fills(name) == filled {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// suggest names what may have been meant by an attribute that is not filled in, in the order of likelihood.
+func (s *shippedRule) suggest(attribute string) []string {
+	known := s.known()
+	var meant []string
+	candidates := []string{"target." + attribute, "filter_attr." + attribute}
+	for _, kind := range strings.Fields(s.target) {
+		candidates = append(candidates, "target."+kind+"."+attribute)
+	}
+	// target.user.domain.id, and the like, are flat in Keystone.
+	flat := strings.ReplaceAll(attribute, ".domain.id", ".domain_id")
+	candidates = append(candidates, flat, "target."+flat)
+	for _, candidate := range candidates {
+		if candidate != attribute && slices.Contains(known, candidate) && !slices.Contains(meant, candidate) {
+			meant = append(meant, candidate)
+		}
+	}
+	if near := nearest(attribute, known); len(meant) == 0 && near != "" {
+		meant = []string{near}
+	}
+	return meant
+}
+
+func hasWord(words, word string) bool {
+	for known := range strings.FieldsSeq(words) {
+		if known == word {
+			return true
+		}
+	}
+	return false
+}
+
+// nearest finds the name that takes the fewest changes of letters, at most a third of them and no more than three. Of several
+// it is the first in the alphabet.
+func nearest(name string, names []string) string {
+	best, fewest := "", min(3, len(name)/3)
+	for _, candidate := range names {
+		if size := len(candidate) - len(name); size > fewest || -size > fewest {
+			continue
+		}
+		if n := changes(name, candidate); n > 0 && (n < fewest || n == fewest && (best == "" || candidate < best)) {
+			best, fewest = candidate, n
+		}
+	}
+	return best
+}
+
+// changes counts the letters to insert, drop or replace (Levenshtein distance).
+func changes(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,166 @@
+package oslopolicy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// mapping is a mapping of a file, reduced to its keys: oslo.policy never looks at the values.
+type mapping []any
+
+// opaque is a value of a file that is true in Python and neither a text nor a list, in its own words.
+type opaque string
+
+// falsy tells whether Python takes a value of a file for false. As a rule, such a value allows.
+func falsy(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case float64:
+		return v == 0
+	case []any:
+		return len(v) == 0
+	case mapping:
+		return len(v) == 0
+	}
+	return false
+}
+
+// describe names a value of a file for people.
+func describe(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return strconv.Quote(v)
+	case bool:
+		return strconv.FormatBool(v)
+	case float64:
+		return pythonFloat(v)
+	case opaque:
+		return string(v)
+	case []any:
+		if len(v) == 0 {
+			return "[]"
+		}
+		return "a list"
+	case mapping:
+		if len(v) == 0 {
+			return "{}"
+		}
+		return "a mapping"
+	}
+	return fmt.Sprintf("%v", v)
+}
+
+// pythonString is Python's str() of an attribute. The keys of a mapping come sorted, because their order is not known here.
+func pythonString(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	return pythonRepr(v)
+}
+
+// pythonRepr is Python's repr() of an attribute.
+func pythonRepr(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "None"
+	case bool:
+		if v {
+			return "True"
+		}
+		return "False"
+	case string:
+		return pythonQuote(v)
+	case int:
+		return strconv.Itoa(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case uint64:
+		return strconv.FormatUint(v, 10)
+	case float64:
+		return pythonFloat(v)
+	case json.Number:
+		if number, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") {
+			return pythonFloat(number)
+		}
+		return v.String()
+	case []any:
+		elements := make([]string, len(v))
+		for i, element := range v {
+			elements[i] = pythonRepr(element)
+		}
+		return "[" + strings.Join(elements, ", ") + "]"
+	case map[string]any:
+		entries := make([]string, 0, len(v))
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			entries = append(entries, pythonQuote(key)+": "+pythonRepr(v[key]))
+		}
+		return "{" + strings.Join(entries, ", ") + "}"
+	}
+	return fmt.Sprint(v)
+}
+
+// pythonFloat writes a float as Python does: the shortest text that reads back as the same, with an exponent from 1e16 on.
+func pythonFloat(f float64) string {
+	switch {
+	case math.IsInf(f, 1):
+		return "inf"
+	case math.IsInf(f, -1):
+		return "-inf"
+	case math.IsNaN(f):
+		return "nan"
+	}
+	if size := math.Abs(f); size != 0 && (size < 1e-4 || size >= 1e16) {
+		return strconv.FormatFloat(f, 'e', -1, 64)
+	}
+	text := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}
+
+// pythonQuote writes a text in Python's quotes: single ones, unless it holds those and no double ones.
+func pythonQuote(text string) string {
+	quote := '\''
+	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {
+		quote = '"'
+	}
+	var b strings.Builder
+	b.WriteRune(quote)
+	for _, r := range text {
+		switch {
+		case r == quote || r == '\\':
+			b.WriteRune('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	b.WriteRune(quote)
+	return b.String()
+}
