@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -34,11 +32,6 @@ import (
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
-
-// gcPercent is how much may be allocated, in percent of what is alive, until the garbage is collected; $GOGC wins over it.
-// Little is alive, and all replicas are there all the time: collecting thrice as often as is usual costs a few percent of
-// the time that a verdict takes, and saves a fifth of what an idle serve has allocated.
-const gcPercent = 30
 
 // serveOptions say where things are. What the gates decide is in the configuration file.
 type serveOptions struct {
@@ -114,9 +107,6 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	slog.SetDefault(slog.New(logr.ToSlogHandler(logger)))
 	ctx = logf.IntoContext(ctx, logger)
 
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	config, err := v1alpha1.Load(o.config)
 	if err != nil {
 		return err
@@ -172,8 +162,8 @@ func (o serveOptions) servers(
 	if gates.objects != nil {
 		ready["objects"] = gates.synced
 	}
-	servers := append(gates.runnables, certificates, webhookServer, o.healthServer(ready)) //nolint:gocritic // gates are not used again
-	if metricsServer != nil {                                                              // nil when it is turned off
+	servers := append(gates.runnables, certificates, webhookServer, o.healthServer(ready), manager.RunnableFunc(giveBackMemory)) //nolint:gocritic // gates are not used again
+	if metricsServer != nil {                                                                                                    // nil when it is turned off
 		servers = append(servers, metricsServer)
 	}
 	return servers, nil

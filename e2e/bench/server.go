@@ -152,7 +152,6 @@ func startServer(ctx context.Context, logFile string) (*server, error) {
 	}
 	cmd := exec.CommandContext(ctx, self, serveArgument, logFile)
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "GOGC=30") // as "warrantgate serve" has it
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -29,6 +29,9 @@ const (
 	// warmUps and pairs are how many workspaces each of the two creates, unmeasured and measured.
 	warmUps, pairs = 5, 30
 
+	// idleTime is how long warrantgate is left alone until it counts as idle.
+	idleTime = time.Minute
+
 	// admissions counts the calls of warrantgate.
 	admissions = "warrantgate_admissions_total"
 
@@ -70,6 +73,12 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 	out.atMost("workspace_ready_ratio", median(serviceAccount)/median(person), "ratio", workspaceReadyBound)
 
 	out.show("serve_start_ms", started, "ms")
+	progress("warrantgate becomes idle")
+	select {
+	case <-time.After(idleTime):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	memory, err := residentMebibytes(warrantgate.PID())
 	if err != nil {
 		return err
