@@ -123,6 +123,7 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read the serving certificate (--tls-cert-file, --tls-private-key-file): %w", err)
 	}
+	watchExpiry(certificates)
 	webhookServer := newWebhookServer(webhook.Options{Host: host, Port: port}, certificates, config, recorder)
 	gates, err := o.machineGates(config, webhookServer, recorder, logger)
 	if err != nil {

@@ -245,11 +245,14 @@ func TestServeNeedsNoKubeconfig(t *testing.T) {
 		`warrantgate_admissions_total{decision="denied",gate="owner-integrity",reason="OwnerChangeRefused"} `,
 		`warrantgate_admission_duration_seconds_count{gate="owner-integrity"} `,
 		`warrantgate_events_total{outcome="off"} `,
-		"warrantgate_privileged_owners_total ", "certwatcher_read_certificate_total ",
+		"warrantgate_privileged_owners_total ", "certwatcher_read_certificate_total ", "warrantgate_certificate_expiry_seconds ", "warrantgate_events_waiting ",
 	} {
 		if !strings.Contains(exposed, want) {
 			t.Errorf("no metric %s", want)
 		}
+	}
+	if strings.Contains(exposed, "warrantgate_certificate_expiry_seconds 0\n") {
+		t.Error("the time until the certificate ends is not known")
 	}
 
 	client.CloseIdleConnections()

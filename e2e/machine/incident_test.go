@@ -21,7 +21,7 @@ var _ = Describe("the incident", Ordered, func() {
 		s        story
 	)
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{before: func(w *world) {
+		w = newWorld(ctx, setup{configuration: "audit: {interval: 2s}", before: func(w *world) {
 			var err error
 			incident, err = w.cloud.Incident()
 			Expect(err).NotTo(HaveOccurred())
@@ -62,5 +62,14 @@ var _ = Describe("the incident", Ordered, func() {
 	It("accepts the sibling's", func(ctx SpecContext) {
 		machine := s.createMachine(ctx, incident.Sibling.Name)
 		Expect(w.setInstanceID(ctx, machine, incident.Sibling.UUID)).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("reports the stale server as an orphan, once the identity that it was made under is known here", func(ctx SpecContext) {
+		earlier := newCluster(s.namespace, "earlier", incident.Other.Email)
+		Expect(w.client.Create(ctx, earlier)).To(Succeed())
+		Eventually(w.describe).WithArguments(earlier).Should(And(
+			MatchRegexp(`Warning +InstanceOrphaned .*`+incident.Stale.UUID),
+			Not(ContainSubstring(incident.User.Email)),
+		))
 	}, SpecTimeout(timeout))
 })

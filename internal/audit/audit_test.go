@@ -192,6 +192,18 @@ func TestPass(t *testing.T) {
 		"an instance that was made for a machine of which it is not known whose it is": {
 			machines: []clusterapi.Machine{machine("worker", "", ofCluster("gone"))}, instances: []ownership.Instance{own},
 		},
+		"an instance of a machine's name that an earlier attempt made as somebody else": {
+			machines: []clusterapi.Machine{machine("worker", "", withProviderID(idSpare), ofCluster("other"))},
+			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
+			instances: []ownership.Instance{
+				{ID: idOther, Name: "worker"}, {ID: idOwn, Name: "my-desktop"},
+			},
+			hidden: map[string]ownership.Verdict{idSpare: ownership.Owned},
+			want: []string{
+				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idOther + ` ("worker") of user "tsap@example.com" in region "next" was made ` +
+					"for a machine whose cluster acts as another user; delete it if nothing else uses it",
+			},
+		},
 		"two machines that name one instance, of which one is of another user": {
 			machines: []clusterapi.Machine{machine("worker", idOwn), machine("copy", "", withProviderID(idOwn), ofCluster("other"))},
 			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},

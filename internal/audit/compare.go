@@ -135,15 +135,14 @@ func duplicate(account ownership.Account, machine clusterapi.Machine, instance o
 func orphans(t tenancy, instances []ownership.Instance, all named, explained map[string]bool) []Finding {
 	var findings []Finding
 	for _, instance := range instances {
-		if instance.MachineUID == "" || explained[instance.ID] || len(all.byID[instance.ID]) > 0 {
+		if explained[instance.ID] || len(all.byID[instance.ID]) > 0 {
 			continue
 		}
-		why := "that is not here"
-		if account, exists := all.accounts[instance.MachineUID]; exists {
-			if account == nil || *account == t.account {
-				continue
-			}
-			why = "whose cluster acts as another user"
+		why := "whose cluster acts as another user"
+		if account, exists := all.madeFor(instance); !exists && instance.MachineUID != "" {
+			why = "that is not here"
+		} else if account == nil || *account == t.account {
+			continue
 		}
 		findings = append(findings, Finding{
 			Reason: ReasonOrphaned, Object: t.clusters[0], Instance: instance.ID, Account: t.account,
@@ -158,8 +157,20 @@ func orphans(t tenancy, instances []ownership.Instance, all named, explained map
 type named struct {
 	// byID are the machines that name an instance.
 	byID map[string][]clusterapi.Machine
-	// accounts are those that the machines' clusters use, by the UID of the machine; nil where that is not known.
-	accounts map[string]*ownership.Account
+	// accounts are those that the machines' clusters use, by the UID of the machine, and names by its name; nil where that
+	// is not known.
+	accounts, names map[string]*ownership.Account
+}
+
+// madeFor returns the account of the machine that an instance was made for: by the machine's UID or, as not all providers
+// leave that, by its name. Where several machines have the name, it is not known.
+func (n named) madeFor(instance ownership.Instance) (account *ownership.Account, exists bool) {
+	if instance.MachineUID != "" {
+		account, exists = n.accounts[instance.MachineUID]
+		return account, exists
+	}
+	account, exists = n.names[instance.Name]
+	return account, exists
 }
 
 // clusterOf is the cluster that a machine says it is of.
@@ -168,12 +179,17 @@ func clusterOf(machine clusterapi.Machine) types.NamespacedName {
 }
 
 func index(machines []clusterapi.Machine, clusters map[types.NamespacedName]lookup) named {
-	all := named{byID: map[string][]clusterapi.Machine{}, accounts: map[string]*ownership.Account{}}
+	all := named{byID: map[string][]clusterapi.Machine{}, accounts: map[string]*ownership.Account{}, names: map[string]*ownership.Account{}}
 	for _, machine := range machines {
-		all.accounts[string(machine.UID)] = nil
+		var account *ownership.Account
 		if t := clusters[clusterOf(machine)].tenancy; t != nil {
-			all.accounts[string(machine.UID)] = &t.account
+			account = &t.account
 		}
+		all.accounts[string(machine.UID)] = account
+		if other, taken := all.names[machine.Name]; taken && other != account {
+			account = nil
+		}
+		all.names[machine.Name] = account
 		for _, id := range machine.IDs() {
 			all.byID[id] = append(all.byID[id], machine)
 		}

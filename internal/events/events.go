@@ -104,6 +104,7 @@ func (r *Recorder) Record(event Event) {
 	}
 	select {
 	case r.queue <- &event:
+		waiting.Inc()
 	default:
 		count(outcomeDropped)
 	}
@@ -121,6 +122,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case event := <-r.queue:
+			waiting.Dec()
 			r.write(writes, *event)
 		case <-ctx.Done():
 		}
@@ -158,6 +160,7 @@ func (r *Recorder) drain(ctx context.Context) {
 	for {
 		select {
 		case event := <-r.queue:
+			waiting.Dec()
 			r.write(ctx, *event)
 		default:
 			return

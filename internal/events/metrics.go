@@ -21,8 +21,13 @@ var total = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Events by outcome: written, failed, dropped (queue full), suppressed (too many on one object), off (no permission).",
 }, []string{"outcome"})
 
+var waiting = prometheus.NewGauge(prometheus.GaugeOpts{
+	Name: "warrantgate_events_waiting",
+	Help: "Events that wait to be written. A queue that is full drops further ones.",
+})
+
 func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
-	metrics.Registry.MustRegister(total)
+	metrics.Registry.MustRegister(total, waiting)
 	for _, o := range []outcome{outcomeWritten, outcomeFailed, outcomeDropped, outcomeSuppressed, outcomeOff} {
 		total.WithLabelValues(string(o))
 	}
