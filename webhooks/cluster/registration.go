@@ -37,7 +37,7 @@ func hooksOf(mode v1alpha1.Mode, kinds []kind) []webhooks.Hook {
 					// Of the one version in which the fields are known. What is written in another comes converted.
 					APIVersions: []string{kind.resource.Version},
 					Resources:   []string{kind.resource.Resource},
-					Scope:       ptr.To(admissionregistrationv1.NamespacedScope),
+					Scope:       ptr.To(admissionregistrationv1.AllScopes), // a rule of the wrong scope would never match
 				},
 			}},
 			Conditions: []admissionregistrationv1.MatchCondition{{Name: "names-another-user", Expression: kind.condition()}},

@@ -27,7 +27,7 @@ func Hooks(mode v1alpha1.Mode, kinds []v1alpha1.MachineKind) []webhooks.Hook {
 					// Of the one version in which the fields are known. What is written in another comes converted.
 					APIVersions: []string{kind.Version},
 					Resources:   []string{kind.Resource, kind.Resource + "/status"},
-					Scope:       ptr.To(admissionregistrationv1.NamespacedScope),
+					Scope:       ptr.To(admissionregistrationv1.AllScopes), // a rule of the wrong scope would never match
 				},
 			}},
 			Conditions: []admissionregistrationv1.MatchCondition{{

@@ -58,7 +58,7 @@ func TestWebhooksArePinned(t *testing.T) {
 				Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
 				Rule: admissionregistrationv1.Rule{
 					APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource, resource + "/status"},
-					Scope: ptr.To(admissionregistrationv1.NamespacedScope),
+					Scope: ptr.To(admissionregistrationv1.AllScopes),
 				},
 			}},
 			MatchPolicy: "Equivalent", FailurePolicy: failure, SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 1,
