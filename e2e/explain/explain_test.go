@@ -226,9 +226,10 @@ var _ = Describe("explain workspace", func() {
 			kcptest.WithAnnotation("authorization.kcp.io/required-groups", "team-a,on-call;operators"))
 		home.waitRefused(ctx, `User "carol" cannot create`)
 
-		text, found := explainAsAdmin(ctx, home.path+":child")
+		// kcp's own initializer may still be at work.
+		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("OwnerRefused"))
+		text, _ := explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(1), text.out)
-		Expect(found.reasons()).To(ConsistOf("OwnerRefused"))
 		Expect(text.out).To(ContainSubstring(`requires the groups "team-a,on-call;operators"`))
 	}, SpecTimeout(specTimeout))
 

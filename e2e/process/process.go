@@ -98,8 +98,11 @@ func (p *Process) WaitReady(ctx context.Context, url string, config *rest.Config
 		if p.hasEnded() {
 			return false, fmt.Errorf("%s ended: %w", p.name, p.exitError())
 		}
-		last = probe(ctx, httpClient, url)
-		return last == nil, nil
+		err := probe(ctx, httpClient, url)
+		if ctx.Err() == nil { // that time is up is said anyway; what was wrong before says more
+			last = err
+		}
+		return err == nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("%s is not ready: %w (%s: %w)\n%s", p.name, err, url, last, LogTail(p.logFile))

@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
@@ -69,9 +69,17 @@ func TestWaitReady(t *testing.T) {
 	})
 	t.Run("until time has run out", func(t *testing.T) {
 		p, _ := shell(t, "exec cat /dev/zero >/dev/null")
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err := p.WaitReady(ctx, answering(t, http.StatusServiceUnavailable), &rest.Config{})
+		var asked atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			if asked.Add(1) == 2 { // so the first answer has been read
+				cancel()
+			}
+		}))
+		defer server.Close()
+		err := p.WaitReady(ctx, server.URL, &rest.Config{})
 		contains(t, err, "script is not ready", "503 Service Unavailable")
 	})
 	t.Run("not with a configuration that cannot be", func(t *testing.T) {
