@@ -5,16 +5,19 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // asMain makes the test binary the program itself.
@@ -224,5 +227,38 @@ func TestAMistakeIsOneLineAndExitCode1(t *testing.T) {
 				t.Errorf("standard output = %q", out.String())
 			}
 		})
+	}
+}
+
+// TestTheReadmesAlertsAreAboutMetricsThatThereAre holds that no alert waits for what never comes.
+func TestTheReadmesAlertsAreAboutMetricsThatThereAre(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, alerts, found := strings.Cut(string(readme), "```yaml\ngroups:")
+	alerts, _, closed := strings.Cut(alerts, "```")
+	if !found || !closed {
+		t.Fatal("README.md shows no alerts")
+	}
+	registry, ok := metrics.Registry.(prometheus.Collector)
+	if !ok {
+		t.Fatalf("%T does not say what it holds", metrics.Registry)
+	}
+	descriptions := make(chan *prometheus.Desc, 1000)
+	registry.Describe(descriptions)
+	close(descriptions)
+	known := ""
+	for description := range descriptions {
+		known += description.String() + "\n"
+	}
+	names := regexp.MustCompile(`warrantgate_[a-z_]+`).FindAllString(alerts, -1)
+	if len(names) < 3 {
+		t.Fatalf("only %q are named", names)
+	}
+	for _, name := range names {
+		if !strings.Contains(known, `fqName: "`+strings.TrimSuffix(name, "_bucket")+`"`) {
+			t.Errorf("there is no metric %s", name)
+		}
 	}
 }
