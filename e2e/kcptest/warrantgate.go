@@ -2,8 +2,6 @@ package kcptest
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 
 	"warrantgate.dev/e2e/warrantgatetest"
 )
@@ -15,16 +13,7 @@ const WarrantgateUser = warrantgatetest.User
 const LogicalClusterAdmins = "system:kcp:external-logical-cluster-admin"
 
 // WarrantgateOptions say how to run warrantgate.
-type WarrantgateOptions struct {
-	// Binary is the path of warrantgate; see package asset.
-	Binary string
-	// Configuration is the content of the configuration file. Default: all defaults.
-	Configuration string
-	// Kubeconfig is the file that warrantgate serves with. Default: one of WarrantgateUser.
-	Kubeconfig string
-	// Args are further arguments for "warrantgate serve".
-	Args []string
-}
+type WarrantgateOptions = warrantgatetest.Settings
 
 // Warrantgate is a warrantgate that serves a kcp on this machine.
 type Warrantgate struct {
@@ -49,19 +38,8 @@ func StartWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptio
 
 // NewWarrantgate prepares a warrantgate for a kcp: its ports, certificates, configuration and kubeconfig.
 func NewWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptions) (*Warrantgate, error) {
-	dir, err := os.MkdirTemp(kcp.Dir(), "warrantgate-")
-	if err != nil {
-		return nil, err
-	}
-	kubeconfig := options.Kubeconfig
-	if kubeconfig == "" {
-		if kubeconfig, err = kcp.KubeconfigFile(filepath.Base(dir), kcp.Person("root", WarrantgateUser)); err != nil {
-			return nil, err
-		}
-	}
-	w, err := warrantgatetest.New(ctx, warrantgatetest.Options{
-		Binary: options.Binary, Dir: dir, Configuration: options.Configuration,
-		Args: append([]string{"--kcp-kubeconfig=" + kubeconfig}, options.Args...),
+	w, err := warrantgatetest.Beside(ctx, kcp.Dir(), "--kcp-kubeconfig", options, func(name string) (string, error) {
+		return kcp.KubeconfigFile(name, kcp.Person("root", WarrantgateUser))
 	})
 	if err != nil {
 		return nil, err

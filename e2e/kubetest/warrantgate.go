@@ -2,8 +2,6 @@ package kubetest
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 
 	"warrantgate.dev/e2e/warrantgatetest"
 )
@@ -12,18 +10,7 @@ import (
 const WarrantgateUser = warrantgatetest.User
 
 // WarrantgateOptions say how to run warrantgate.
-type WarrantgateOptions struct {
-	// Binary is the path of warrantgate; see package asset.
-	Binary string
-	// Configuration is the content of the configuration file. Default: all defaults.
-	Configuration string
-	// Kubeconfig is the file that warrantgate serves with. Default: one of WarrantgateUser.
-	Kubeconfig string
-	// Args are further arguments for "warrantgate serve".
-	Args []string
-	// Env are environment variables of all its commands, as KEY=value, beside those of this process.
-	Env []string
-}
+type WarrantgateOptions = warrantgatetest.Settings
 
 // Warrantgate is a warrantgate that serves a kube-apiserver on this machine.
 type Warrantgate struct {
@@ -49,23 +36,12 @@ func StartWarrantgate(ctx context.Context, server *Server, options WarrantgateOp
 // NewWarrantgate prepares a warrantgate for a kube-apiserver: its ports, certificates, configuration and kubeconfig. Start has
 // to follow before Stop, Kill or PID.
 func NewWarrantgate(ctx context.Context, server *Server, options WarrantgateOptions) (*Warrantgate, error) {
-	dir, err := os.MkdirTemp(server.Dir(), "warrantgate-")
-	if err != nil {
-		return nil, err
-	}
-	kubeconfig := options.Kubeconfig
-	if kubeconfig == "" {
+	w, err := warrantgatetest.Beside(ctx, server.Dir(), "--kubeconfig", options, func(name string) (string, error) {
 		user, err := server.User(WarrantgateUser)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		if kubeconfig, err = server.KubeconfigFile(filepath.Base(dir), user); err != nil {
-			return nil, err
-		}
-	}
-	w, err := warrantgatetest.New(ctx, warrantgatetest.Options{
-		Binary: options.Binary, Dir: dir, Configuration: options.Configuration, Env: options.Env,
-		Args: append([]string{"--kubeconfig=" + kubeconfig}, options.Args...),
+		return server.KubeconfigFile(name, user)
 	})
 	if err != nil {
 		return nil, err
