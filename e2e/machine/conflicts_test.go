@@ -206,8 +206,7 @@ var _ = Describe("A machine of which it is not known as whom its provider acts",
 		Entry("its label is missing", "MachineWithoutCluster", "it has no label cluster.x-k8s.io/cluster-name",
 			func(_ context.Context, _ story, machine *unstructured.Unstructured) { machine.SetLabels(nil) },
 			func(ctx context.Context, s story, machine *unstructured.Unstructured) {
-				machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": clusterName})
-				Expect(s.client.Update(ctx, machine)).To(Succeed())
+				s.moveMachine(ctx, machine, inCluster(clusterName))
 			}, SpecTimeout(timeout)),
 		Entry("its cluster is missing", "ClusterMissing", `there is no CloudSigmaCluster "lame" in namespace "story-`,
 			func(context.Context, story, *unstructured.Unstructured) {},

@@ -364,7 +364,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		s := w.begin(ctx)
 		before := w.managerAdmissions(ctx, nil)
 		for i, labels := range []map[string]string{
-			nil, {"app": "something-else", "cluster.x-k8s.io/cluster-name": clusterName}, {"cluster.x-k8s.io/cluster-name": clusterName},
+			nil, {"app": "something-else", "cluster.x-k8s.io/cluster-name": clusterName}, inCluster(clusterName),
 		} {
 			name := fmt.Sprintf("other-%d", i)
 			other := newManager(s.namespace, name, withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"}))

@@ -89,8 +89,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 			return []string{"aws:///zone/i-1"}, s.setProviderID(ctx, machine, "aws:///zone/i-1")
 		}), SpecTimeout(timeout)),
 		Entry("a machine of no cluster", "MachineWithoutCluster", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
-			machine.SetLabels(nil)
-			Expect(s.client.Update(ctx, machine)).To(Succeed())
+			s.moveMachine(ctx, machine, nil)
 			return []string{"cluster.x-k8s.io/cluster-name", "set the label first"}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
 		Entry("a machine whose cluster is gone", "ClusterMissing", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
@@ -99,15 +98,13 @@ var _ = Describe("kubectl describe of a machine", func() {
 		}), SpecTimeout(timeout)),
 		Entry("a machine whose cluster names no user", "UserMissing", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			Expect(s.client.Create(ctx, newObject(clusterKind, s.namespace, "nobody", with("spec.region", region)))).To(Succeed())
-			machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "nobody"})
-			Expect(s.client.Update(ctx, machine)).To(Succeed())
+			s.moveMachine(ctx, machine, inCluster("nobody"))
 			return []string{`CloudSigmaCluster "nobody"`, "neither spec.userEmail nor spec.userRef is set"}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
 		Entry("a machine whose cluster is in no region that can be", "RegionNotAllowed", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			Expect(s.client.Create(ctx, newObject(clusterKind, s.namespace, "nowhere", with("spec.region", "next.evil.example/#"),
 				with("spec.userEmail", s.user.Email)))).To(Succeed())
-			machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "nowhere"})
-			Expect(s.client.Update(ctx, machine)).To(Succeed())
+			s.moveMachine(ctx, machine, inCluster("nowhere"))
 			return []string{`spec.region of CloudSigmaCluster "nowhere"`, `"next.evil.example/#" is no region`}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
 	)

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,7 +39,7 @@ func newObject(kind schema.GroupVersionKind, namespace, name string, modify ...f
 func newMachine(namespace, name, cluster string, modify ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	machine := newObject(machineKind, namespace, name)
 	if cluster != "" {
-		machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": cluster})
+		machine.SetLabels(inCluster(cluster))
 	}
 	for _, change := range modify {
 		change(machine)
@@ -68,6 +69,25 @@ func (s story) createMachine(ctx context.Context, name string) *unstructured.Uns
 	machine := newMachine(s.namespace, name, clusterName)
 	Expect(s.client.Create(ctx, machine)).To(Succeed())
 	return machine
+}
+
+// inCluster are the labels of a machine of that cluster.
+func inCluster(name string) map[string]string {
+	return map[string]string{"cluster.x-k8s.io/cluster-name": name}
+}
+
+// moveMachine gives a machine other labels, and waits until the API server's cache has them. It judges the next change by its
+// cache first and, refused, once more by what it holds: one request would be refused for two reasons, and leave two Events.
+func (s story) moveMachine(ctx context.Context, machine *unstructured.Unstructured, labels map[string]string) {
+	GinkgoHelper()
+	machine.SetLabels(labels)
+	Expect(s.client.Update(ctx, machine)).To(Succeed())
+	cached := newObject(machine.GroupVersionKind(), machine.GetNamespace(), machine.GetName())
+	fromCache := &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "0"}}
+	Eventually(func() (string, error) {
+		err := s.client.Get(ctx, client.ObjectKeyFromObject(machine), cached, fromCache)
+		return cached.GetResourceVersion(), err
+	}).WithContext(ctx).Should(Equal(machine.GetResourceVersion()))
 }
 
 // setInstanceID writes status.instanceID as a provider's controller does.
