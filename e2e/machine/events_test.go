@@ -138,8 +138,8 @@ var _ = Describe("Events", func() {
 		Expect(said[0].Count).To(BeNumerically("<=", 25), "each count is one write")
 		asked := s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)
 		AddReportEntry("questions to the cloud for it", asked)
-		// A refusal is remembered for 5 seconds.
-		Expect(asked).To(BeNumerically("<=", 1+int(took/(5*time.Second))))
+		// A refusal is remembered for 9 seconds.
+		Expect(asked).To(BeNumerically("<=", 1+int(took/(9*time.Second))))
 
 		By("and do not let it hide another reason")
 		Expect(s.setInstanceID(ctx, machine, "server-1")).NotTo(Succeed())

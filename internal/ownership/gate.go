@@ -14,9 +14,9 @@ import (
 const (
 	// ownedFor is how long an instance that is the user's is taken for the user's. Instances do not change hands often.
 	ownedFor = 5 * time.Minute
-	// refusedFor is how long a refusal is said again without asking. It is shorter than any controller waits on purpose
-	// before it tries again, so that only a hot loop ever sees it.
-	refusedFor = 5 * time.Second
+	// refusedFor is how long a refusal is said again without asking. It is shorter than the 10 seconds that providers wait
+	// before they try again, so that only a hot loop ever sees it.
+	refusedFor = 9 * time.Second
 	// maxRemembered bounds the memory of all answers: one takes some 500 bytes.
 	maxRemembered = 20_000
 	// lookupTimeout bounds a question to the cloud. It is longer than an API server waits, because an answer that comes

@@ -133,8 +133,8 @@ func TestHowLongAnAnswerIsRemembered(t *testing.T) {
 		want   time.Duration
 	}{
 		"an instance of the user": {answer: ownership.Answer{Verdict: ownership.Owned}, want: 5 * time.Minute},
-		"somebody else's":         {answer: ownership.Answer{Verdict: ownership.Foreign}, want: 5 * time.Second},
-		"none":                    {answer: ownership.Answer{Verdict: ownership.Absent}, want: 5 * time.Second},
+		"somebody else's":         {answer: ownership.Answer{Verdict: ownership.Foreign}, want: 9 * time.Second},
+		"none":                    {answer: ownership.Answer{Verdict: ownership.Absent}, want: 9 * time.Second},
 		"no verdict":              {err: &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("503")}, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
