@@ -159,7 +159,10 @@ func (c *limitedCloud) ask(ctx context.Context, claim Claim) (_ Answer, err erro
 func asUnknown(err error) *UnknownError {
 	var unknown *UnknownError
 	var region *RegionError
+	var identity *IdentityError
 	switch {
+	case errors.As(err, &identity):
+		return &UnknownError{Cause: CauseIdentity, Err: err}
 	case errors.As(err, &region):
 		return &UnknownError{Cause: CauseRegion, Err: err}
 	case errors.As(err, &unknown):

@@ -16,19 +16,51 @@ import (
 type Account struct {
 	// Cloud is the word for the cloud, such as "cloudsigma".
 	Cloud string
-	// User is the user that the machine's provider acts as, in the cloud's own terms: an email at CloudSigma. It is "" for
-	// the one account of credentials that all clusters share.
+	// User is the user that the machine's provider acts as, in the cloud's own terms: an email at CloudSigma. It is "" where
+	// Identity says it, and for the one account of credentials that all clusters share.
 	User string
-	// Region is the place of the cloud that the instance is in.
+	// Identity is what the machine's provider acts with where clusters bring their own credentials, as with OpenStack.
+	Identity Identity
+	// Region is the place of the cloud that the instance is in, "" for the one that the credentials name.
 	Region string
 }
 
-// Owner names the user as a person would.
+// Identity refers to credentials in a Secret. It is comparable; the zero value is none.
+type Identity struct {
+	// Namespace and Secret are where they are.
+	Namespace, Secret string
+	// Entry is the one of several in that Secret: a cloud of its clouds.yaml.
+	Entry string
+}
+
+// String names the credentials for people who work in their namespace.
+func (i Identity) String() string { return fmt.Sprintf("cloud %q of Secret %q", i.Entry, i.Secret) }
+
+// Owner names whose instances they are as a person would.
 func (a Account) Owner() string {
-	if a.User == "" {
+	switch {
+	case a.Identity != Identity{}:
+		return fmt.Sprintf("the project of %s", a.Identity)
+	case a.User == "":
 		return "the one account that all clusters share"
 	}
 	return fmt.Sprintf("user %q", a.User)
+}
+
+// Acting relates the owner to the cluster whose provider acts so, in the words of a sentence.
+func (a Account) Acting(cluster string) string {
+	if (a.Identity != Identity{}) {
+		return fmt.Sprintf("with which cluster %q acts", cluster)
+	}
+	return fmt.Sprintf("as whom cluster %q acts", cluster)
+}
+
+// Place names where the instances are, in the words of a sentence.
+func (a Account) Place() string {
+	if a.Region == "" {
+		return "the region of its credentials"
+	}
+	return fmt.Sprintf("region %q", a.Region)
 }
 
 // Claim is what a machine object says: this instance is mine.
@@ -64,7 +96,8 @@ type Instance struct {
 // Answer is a verdict and what it rests on.
 type Answer struct {
 	Verdict Verdict
-	// UserID is the cloud's own id of the user, "" where the cloud did not tell.
+	// UserID is the cloud's own id of the user, or of the project where instances belong to one; "" where the cloud did not
+	// tell.
 	UserID string
 	// Response says in short what kind of answer the cloud gave, such as "403 permission". It holds nothing of the
 	// answer's body that could name another user.
@@ -96,6 +129,8 @@ const (
 	CauseBusy Cause = "TooManyQuestions"
 	// CauseRegion: the region may not be asked; see RegionError.
 	CauseRegion Cause = "RegionNotAllowed"
+	// CauseIdentity: the credentials that the cluster brings are of no use; see IdentityError.
+	CauseIdentity Cause = "IdentityUnusable"
 )
 
 // Explain says for people what a cause means and what to do.
@@ -113,6 +148,8 @@ func (c Cause) Explain() string {
 		return "warrantgate's own credentials are refused; whoever runs it has to renew them"
 	case CauseRegion:
 		return "the region may not be asked; correct the cluster, or have the region allowed in the configuration"
+	case CauseIdentity:
+		return "the credentials that the cluster refers to cannot be used; correct them, or what refers to them"
 	case CauseBusy:
 		return "too many questions to the cloud are waiting; try again"
 	case CauseCloud:
@@ -153,6 +190,18 @@ func (e *RegionError) Error() string {
 	return fmt.Sprintf("region %.100q is none of those configured (%s)", e.Region, strings.Join(e.Allowed, ", "))
 }
 
+// IdentityError says that the credentials that a cluster brings cannot be used, and that it is not the cloud's fault. It is
+// for the person who wrote them, and has no secret.
+type IdentityError struct {
+	// Reason is a word in CamelCase.
+	Reason string
+	// Message says what is wrong and what to do.
+	Message string
+}
+
+// Error implements error.
+func (e *IdentityError) Error() string { return e.Message }
+
 // UnknownError is the error where there is no verdict. Its text has no secret, no token and no body of an answer.
 type UnknownError struct {
 	Cause Cause
@@ -172,10 +221,10 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 
 // Cloud is a cloud that can be asked. It caches tokens, but no verdicts.
 type Cloud interface {
-	// Ask finds out whose the claimed instance is. It returns an *UnknownError where it could not, and a *RegionError where
-	// the region may not be asked.
+	// Ask finds out whose the claimed instance is. It returns an *UnknownError where it could not, a *RegionError where the
+	// region may not be asked, and an *IdentityError where the account's own credentials are of no use.
 	Ask(ctx context.Context, claim Claim) (Answer, error)
-	// Instances lists all instances of an account and the number of requests that this took, for the audit. It
-	// returns an *UnknownError where it could not.
+	// Instances lists all instances of an account and the number of requests that this took, for the audit. Its errors are
+	// those of Ask.
 	Instances(ctx context.Context, account Account) (instances []Instance, requests int, err error)
 }

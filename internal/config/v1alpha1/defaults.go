@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	"cmp"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -15,6 +17,12 @@ const (
 	defaultAuditInterval  = 10 * time.Minute
 	defaultAuditRate      = 5
 	defaultConcurrency    = 16
+
+	// Roles that OpenStack's projects and domains are used by.
+	roleMember       = "member"
+	roleReader       = "reader"
+	roleLoadBalancer = "load-balancer_member"
+	roleManager      = "manager"
 
 	// CloudSigma's own places, and what its Keycloak calls them.
 	defaultAPI                     = "https://{region}.cloudsigma.com/api/2.0/"
@@ -30,10 +38,17 @@ var cloudSigmaMachine = MachineKind{
 	InstanceIDPath: defaultInstanceIDPath, ProviderIDPath: defaultProviderIDPath, Provider: ProviderCloudSigma,
 }
 
+// openStackMachine is built in where openStack is configured. No file can leave it out then.
+var openStackMachine = MachineKind{
+	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "OpenStackMachine", Resource: "openstackmachines",
+	InstanceIDPath: defaultInstanceIDPath, ProviderIDPath: defaultProviderIDPath, IdentityRefPath: "spec.identityRef",
+	Provider: ProviderOpenStack,
+}
+
 func setDefaults(config *GateConfiguration) {
 	for _, mode := range []*Mode{
 		&config.Workspace.OwnerRewrite.Mode, &config.Workspace.OwnerIntegrity.Mode, &config.Repair.Mode,
-		&config.Machine.Mode, &config.Cluster.Impersonation.Mode, &config.Audit.Mode,
+		&config.Machine.Mode, &config.Cluster.Impersonation.Mode, &config.Cluster.Delegation.Mode, &config.Audit.Mode,
 	} {
 		*mode = cmp.Or(*mode, Enforce)
 	}
@@ -44,6 +59,38 @@ func setDefaults(config *GateConfiguration) {
 	setMachineDefaults(&config.Machine)
 	setControllerManagerDefaults(&config.ControllerManager)
 	setCloudSigmaDefaults(&config.CloudSigma)
+	setRoleDefaults(&config.Delegation.OpenStackRoles)
+	config.Cluster.Delegation.Through = cmp.Or(config.Cluster.Delegation.Through, ApplicationCredential)
+	config.OpenStack.Concurrency = cmp.Or(config.OpenStack.Concurrency, defaultConcurrency)
+	setKeystonePolicyDefaults(&config.KeystonePolicy)
+}
+
+// setRoleDefaults fills in what is left out. An empty list is none.
+func setRoleDefaults(roles *Roles) {
+	if roles.Required == nil {
+		roles.Required = []string{roleLoadBalancer}
+	}
+	if roles.Allowed == nil {
+		roles.Allowed = []string{roleMember, roleLoadBalancer, roleReader}
+	}
+}
+
+func setKeystonePolicyDefaults(policy *KeystonePolicy) {
+	policy.Mode = modeOf(policy.Mode, policy.Selector)
+	if policy.ManagerRoles == nil {
+		policy.ManagerRoles = []string{roleManager}
+	}
+	if policy.ManagedRoles == nil {
+		policy.ManagedRoles = []string{roleMember, roleLoadBalancer}
+	}
+}
+
+// modeOf is the mode of a gate that judges what a selector picks.
+func modeOf(mode Mode, selector *metav1.LabelSelector) Mode {
+	if selector == nil {
+		return cmp.Or(mode, Off)
+	}
+	return cmp.Or(mode, Enforce)
 }
 
 func setMachineDefaults(machine *Machine) {
@@ -56,12 +103,7 @@ func setMachineDefaults(machine *Machine) {
 }
 
 func setControllerManagerDefaults(manager *ControllerManager) {
-	if manager.Mode == "" {
-		manager.Mode = Enforce
-		if manager.Selector == nil {
-			manager.Mode = Off
-		}
-	}
+	manager.Mode = modeOf(manager.Mode, manager.Selector)
 	manager.ClusterNameLabel = cmp.Or(manager.ClusterNameLabel, defaultClusterLabel)
 	manager.Secret = cmp.Or(manager.Secret, defaultSecret)
 }

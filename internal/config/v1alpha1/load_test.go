@@ -30,7 +30,13 @@ func configuration(modify ...func(*v1alpha1.GateConfiguration)) v1alpha1.GateCon
 		},
 		Repair:  v1alpha1.Repair{Mode: v1alpha1.Enforce, After: metav1.Duration{Duration: time.Minute}, Rate: 50},
 		Machine: v1alpha1.Machine{Mode: v1alpha1.Enforce, Unknown: v1alpha1.Refuse},
-		Cluster: v1alpha1.Cluster{Impersonation: v1alpha1.Gate{Mode: v1alpha1.Enforce}},
+		Cluster: v1alpha1.Cluster{
+			Impersonation: v1alpha1.Gate{Mode: v1alpha1.Enforce},
+			Delegation:    v1alpha1.ClusterDelegation{Mode: v1alpha1.Enforce, Through: v1alpha1.ApplicationCredential},
+		},
+		Delegation: v1alpha1.Delegation{OpenStackRoles: v1alpha1.Roles{
+			Required: []string{"load-balancer_member"}, Allowed: []string{"member", "load-balancer_member", "reader"},
+		}},
 		ControllerManager: v1alpha1.ControllerManager{
 			Mode: v1alpha1.Off, ClusterNameLabel: "cluster.x-k8s.io/cluster-name", Secret: "cloudsigma-impersonation",
 		},
@@ -42,6 +48,10 @@ func configuration(modify ...func(*v1alpha1.GateConfiguration)) v1alpha1.GateCon
 			Flow:               v1alpha1.ServiceProvider,
 			Audience:           "service_provider_api",
 			Concurrency:        16,
+		},
+		OpenStack: v1alpha1.OpenStack{Concurrency: 16},
+		KeystonePolicy: v1alpha1.KeystonePolicy{
+			Mode: v1alpha1.Off, ManagerRoles: []string{"manager"}, ManagedRoles: []string{"member", "load-balancer_member"},
 		},
 	}
 	for _, m := range modify {
@@ -147,6 +157,31 @@ cloudSigma:
 				c.CloudSigma.Flow, c.CloudSigma.Audience = v1alpha1.TokenExchange, "cloudsigma-api"
 			}),
 		},
+		"everything about OpenStack": {
+			raw: header + `delegation:
+  openStackRoles: {required: [], allowed: [member, heat_stack_owner], denied: [cloud-support]}
+cluster: {delegation: {mode: Warn, through: Trust}}
+machine:
+  kinds:
+  - {group: infrastructure.example.com, version: v1, kind: ExampleMachine, resource: examplemachines, identityRefPath: spec.identity, provider: openstack}
+openStack:
+  authURLs: ["https://keystone.example.com:5000/v3", "http://127.0.0.1:5000"]
+  caFile: /etc/ca.pem
+  concurrency: 4
+`,
+			want: configuration(func(c *v1alpha1.GateConfiguration) {
+				c.Delegation.OpenStackRoles = v1alpha1.Roles{
+					Required: []string{}, Allowed: []string{"member", "heat_stack_owner"}, Denied: []string{"cloud-support"},
+				}
+				c.Cluster.Delegation = v1alpha1.ClusterDelegation{Mode: v1alpha1.Warn, Through: v1alpha1.Trust}
+				kind := exampleMachine("ExampleMachine", "status.instanceID", "spec.providerID")
+				kind.IdentityRefPath, kind.Provider = "spec.identity", v1alpha1.ProviderOpenStack
+				c.Machine.Kinds = []v1alpha1.MachineKind{kind}
+				c.OpenStack = v1alpha1.OpenStack{
+					AuthURLs: []string{"https://keystone.example.com:5000/v3", "http://127.0.0.1:5000"}, CAFile: "/etc/ca.pem", Concurrency: 4,
+				}
+			}),
+		},
 		"a mode that is null or empty is the default": {
 			raw:  header + "workspace:\n  ownerRewrite:\n    mode: null\n  ownerIntegrity:\n    mode: ''\n",
 			want: configuration(),
@@ -171,6 +206,7 @@ const (
 		"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 	label = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end " +
 		"with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+	notAnAuthURL = "must be a URL without user, query and fragment, such as https://keystone.example.com:5000/v3"
 	notATemplate = "must be an https URL without user, query and fragment; {region} stands for the region"
 )
 
@@ -244,7 +280,8 @@ workspace:
   unknown: Perhaps
   kinds:
   - {group: infrastructure.cluster.x-k8s.io, version: v1beta1, kind: CloudSigmaMachine, resource: cloudsigmamachines, provider: cloudsigma}
-  - {group: A_B, version: "1", kind: "", resource: Things, instanceIDPath: "status['id']", providerIDPath: id, provider: elsewhere}
+  - {group: A_B, version: "1", kind: "", resource: Things, instanceIDPath: "status['id']", providerIDPath: id, identityRefPath: "spec[0]", provider: elsewhere}
+  - {group: infrastructure.cluster.x-k8s.io, version: v1beta1, kind: OpenStackMachine, resource: openstackmachines, provider: openstack}
 cluster: {impersonation: {mode: maybe}}
 controllerManager: {mode: Enforce, secret: "No Secret", clusterNameLabel: "/"}
 audit: {interval: -1m, rate: -1}
@@ -258,7 +295,10 @@ audit: {interval: -1m, rate: -1}
 				`machine.kinds[1].kind: Invalid value: "": ` + label,
 				`machine.kinds[1].instanceIDPath: Invalid value: "status['id']": must be a path of fields, such as status.instanceID`,
 				`machine.kinds[1].providerIDPath: Invalid value: "id": must be a path of fields, such as status.instanceID`,
-				`machine.kinds[1].provider: Unsupported value: "elsewhere": supported values: "cloudsigma"`,
+				`machine.kinds[1].identityRefPath: Invalid value: "spec[0]": must be a path of fields, such as spec.identityRef`,
+				`machine.kinds[1].provider: Unsupported value: "elsewhere": supported values: "cloudsigma", "openstack"`,
+				`machine.kinds[2]: Duplicate value: "openstackmachines.infrastructure.cluster.x-k8s.io"`,
+				`machine.kinds[2].provider: Invalid value: "openstack": needs openStack.authURLs, which say whom to ask`,
 				`cluster.impersonation.mode: Unsupported value: "maybe": supported values: "Enforce", "Warn", "Off"`,
 				`controllerManager.selector: Required value: without labels to pick them by, every Deployment would be taken for a cloud controller manager`,
 				`controllerManager.clusterNameLabel: Invalid value: "/": prefix part must be non-empty`,
@@ -285,6 +325,25 @@ audit: {interval: -1m, rate: -1}
 				`cloudSigma.tokenPath: Invalid value: "token": must begin with /`,
 				`cloudSigma.flow: Unsupported value: "Magic": supported values: "ServiceProvider", "TokenExchange"`,
 				`cloudSigma.concurrency: Invalid value: -1: must be at least 1`,
+			},
+		},
+		"an OpenStack that cannot be asked, and roles that contradict each other": {
+			raw: header + `delegation:
+  openStackRoles: {required: [Admin], allowed: ["", member], denied: [Member]}
+cluster: {delegation: {mode: maybe, through: Hope}}
+openStack:
+  authURLs: [keystone, "https://user:password@keystone.example.com/v3"]
+  concurrency: -1
+`,
+			want: []string{
+				`delegation.openStackRoles.required[0]: Forbidden: an administrator's role is never delegated`,
+				`delegation.openStackRoles.allowed[0]: Required value: the name of a role`,
+				`delegation.openStackRoles.allowed[1]: Invalid value: "member": is among those denied as well`,
+				`cluster.delegation.mode: Unsupported value: "maybe": supported values: "Enforce", "Warn", "Off"`,
+				`cluster.delegation.through: Unsupported value: "Hope": supported values: "ApplicationCredential", "Trust"`,
+				`openStack.authURLs[0]: Invalid value: "keystone": ` + notAnAuthURL,
+				`openStack.authURLs[1]: Invalid value: "https://user:xxxxx@keystone.example.com/v3": ` + notAnAuthURL,
+				`openStack.concurrency: Invalid value: -1: must be at least 1`,
 			},
 		},
 		"a mode that YAML reads as true": {

@@ -9,7 +9,8 @@ type Machine struct {
 	// Unknown says what becomes of an instance whose owner cannot be found out, because the cloud or the identity
 	// provider does not answer. Default: Refuse.
 	Unknown UnknownPolicy `json:"unknown,omitempty"`
-	// Kinds are further kinds of machines. CloudSigmaMachine is built in.
+	// Kinds are further kinds of machines. CloudSigmaMachine is built in, and so is OpenStackMachine where openStack is
+	// configured.
 	Kinds []MachineKind `json:"kinds,omitempty"`
 }
 
@@ -26,8 +27,12 @@ const (
 // Provider is a cloud whose instances machines name.
 type Provider string
 
-// ProviderCloudSigma is CloudSigma.
-const ProviderCloudSigma Provider = "cloudsigma"
+const (
+	// ProviderCloudSigma is CloudSigma.
+	ProviderCloudSigma Provider = "cloudsigma"
+	// ProviderOpenStack is an OpenStack.
+	ProviderOpenStack Provider = "openstack"
+)
 
 // MachineKind is a kind of machine objects and where they keep what the gate looks at.
 type MachineKind struct {
@@ -43,7 +48,10 @@ type MachineKind struct {
 	InstanceIDPath string `json:"instanceIDPath,omitempty"`
 	// ProviderIDPath is the field with the provider ID, such as spec.providerID. Default: spec.providerID.
 	ProviderIDPath string `json:"providerIDPath,omitempty"`
-	// Provider is the cloud: cloudsigma.
+	// IdentityRefPath is the field that refers to the credentials of this machine alone, where the kind has one, such as
+	// spec.identityRef.
+	IdentityRefPath string `json:"identityRefPath,omitempty"`
+	// Provider is the cloud: cloudsigma or openstack.
 	Provider Provider `json:"provider"`
 }
 
@@ -51,6 +59,8 @@ type MachineKind struct {
 type Cluster struct {
 	// Impersonation is the gate that lets nobody name a user whom they may not impersonate.
 	Impersonation Gate `json:"impersonation,omitempty"`
+	// Delegation is the gate on the credentials that a cluster on OpenStack acts with.
+	Delegation ClusterDelegation `json:"delegation,omitempty"`
 }
 
 // ControllerManager configures the gate on the Deployments of cloud controller managers.

@@ -59,6 +59,10 @@ type GateConfiguration struct {
 	Audit Audit `json:"audit,omitempty"`
 	// CloudSigma says how CloudSigma is asked.
 	CloudSigma CloudSigma `json:"cloudSigma,omitempty"`
+	// OpenStack says how OpenStack is asked.
+	OpenStack OpenStack `json:"openStack,omitempty"`
+	// KeystonePolicy configures the gate on policies for Keystone.
+	KeystonePolicy KeystonePolicy `json:"keystonePolicy,omitempty"`
 }
 
 // Delegation is the delegation policy.
@@ -66,6 +70,8 @@ type Delegation struct {
 	// KeepWarrants names warrants that a creator arrived with and that its recorded owner may keep. Default: none,
 	// because such warrants were lent for one request. A warrant with an administrator's power is never kept.
 	KeepWarrants KeepWarrants `json:"keepWarrants,omitempty"`
+	// OpenStackRoles says which roles in OpenStack may be delegated to a cluster.
+	OpenStackRoles Roles `json:"openStackRoles,omitempty"`
 }
 
 // KeepWarrants holds patterns of names: "*" stands for any run of characters but "/", "?" for one, "[a-z]" for a range.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -32,11 +33,15 @@ func validate(config GateConfiguration) field.ErrorList {
 	errs = append(errs, validateMode(config.Workspace.OwnerRewrite.Mode, workspace.Child("ownerRewrite"))...)
 	errs = append(errs, validateMode(config.Workspace.OwnerIntegrity.Mode, workspace.Child("ownerIntegrity"))...)
 	errs = append(errs, validateRepair(config.Repair, field.NewPath("repair"))...)
-	errs = append(errs, validateMachine(config.Machine, field.NewPath("machine"))...)
+	errs = append(errs, validateMachine(config.Machine, config.OpenStack, field.NewPath("machine"))...)
 	errs = append(errs, validateMode(config.Cluster.Impersonation.Mode, field.NewPath("cluster", "impersonation"))...)
 	errs = append(errs, validateControllerManager(config.ControllerManager, field.NewPath("controllerManager"))...)
 	errs = append(errs, validateAudit(config.Audit, field.NewPath("audit"))...)
 	errs = append(errs, validateCloudSigma(config.CloudSigma, field.NewPath("cloudSigma"))...)
+	errs = append(errs, validateDelegation(config.Cluster.Delegation, field.NewPath("cluster", "delegation"))...)
+	errs = append(errs, validateOpenStack(config.OpenStack, field.NewPath("openStack"))...)
+	errs = append(errs, validateKeystonePolicy(config.KeystonePolicy, field.NewPath("keystonePolicy"))...)
+	errs = append(errs, config.RolePolicy().Validate(field.NewPath("delegation", "openStackRoles"))...)
 	return append(errs, config.Policy().Validate(field.NewPath("delegation", "keepWarrants"))...)
 }
 
@@ -64,12 +69,15 @@ func validateAtLeastOne(value int32, at *field.Path) field.ErrorList {
 	return nil
 }
 
-func validateMachine(machine Machine, at *field.Path) field.ErrorList {
+func validateMachine(machine Machine, openStack OpenStack, at *field.Path) field.ErrorList {
 	errs := validateMode(machine.Mode, at)
 	if machine.Unknown != Refuse && machine.Unknown != Admit {
 		errs = append(errs, field.NotSupported(at.Child("unknown"), machine.Unknown, []UnknownPolicy{Refuse, Admit}))
 	}
-	seen := map[string]bool{cloudSigmaMachine.Resource + "." + cloudSigmaMachine.Group: true}
+	seen := map[string]bool{}
+	for _, kind := range []MachineKind{cloudSigmaMachine, openStackMachine} {
+		seen[kind.Resource+"."+kind.Group] = true
+	}
 	for i, kind := range machine.Kinds {
 		at := at.Child("kinds").Index(i)
 		errs = append(errs, validateMachineKind(kind, at)...)
@@ -78,6 +86,9 @@ func validateMachine(machine Machine, at *field.Path) field.ErrorList {
 			errs = append(errs, field.Duplicate(at, name))
 		}
 		seen[name] = true
+		if kind.Provider == ProviderOpenStack && !openStack.Enabled() {
+			errs = append(errs, field.Invalid(at.Child("provider"), kind.Provider, "needs openStack.authURLs, which say whom to ask"))
+		}
 	}
 	return errs
 }
@@ -100,8 +111,11 @@ func validateMachineKind(kind MachineKind, at *field.Path) field.ErrorList {
 	if !fieldPathPattern.MatchString(kind.ProviderIDPath) {
 		invalid("providerIDPath", kind.ProviderIDPath, []string{aPath})
 	}
-	if kind.Provider != ProviderCloudSigma {
-		errs = append(errs, field.NotSupported(at.Child("provider"), kind.Provider, []Provider{ProviderCloudSigma}))
+	if kind.IdentityRefPath != "" && !fieldPathPattern.MatchString(kind.IdentityRefPath) {
+		invalid("identityRefPath", kind.IdentityRefPath, []string{"must be a path of fields, such as spec.identityRef"})
+	}
+	if kind.Provider != ProviderCloudSigma && kind.Provider != ProviderOpenStack {
+		errs = append(errs, field.NotSupported(at.Child("provider"), kind.Provider, []Provider{ProviderCloudSigma, ProviderOpenStack}))
 	}
 	return errs
 }
@@ -111,16 +125,56 @@ func validateControllerManager(manager ControllerManager, at *field.Path) field.
 	if manager.Mode == Off {
 		return errs
 	}
-	if manager.Selector == nil || len(manager.Selector.MatchLabels)+len(manager.Selector.MatchExpressions) == 0 {
-		errs = append(errs, field.Required(at.Child("selector"),
-			"without labels to pick them by, every Deployment would be taken for a cloud controller manager"))
-	} else {
-		errs = append(errs, metav1validation.ValidateLabelSelector(manager.Selector,
-			metav1validation.LabelSelectorValidationOptions{}, at.Child("selector"))...)
-	}
+	errs = append(errs, validateSelector(manager.Selector, at.Child("selector"),
+		"without labels to pick them by, every Deployment would be taken for a cloud controller manager")...)
 	errs = append(errs, metav1validation.ValidateLabelName(manager.ClusterNameLabel, at.Child("clusterNameLabel"))...)
 	for _, problem := range validation.IsDNS1123Subdomain(manager.Secret) {
 		errs = append(errs, field.Invalid(at.Child("secret"), manager.Secret, problem))
+	}
+	return errs
+}
+
+// validateSelector wants a selector that picks something less than everything.
+func validateSelector(selector *metav1.LabelSelector, at *field.Path, why string) field.ErrorList {
+	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return field.ErrorList{field.Required(at, why)}
+	}
+	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, at)
+}
+
+func validateDelegation(delegation ClusterDelegation, at *field.Path) field.ErrorList {
+	errs := validateMode(delegation.Mode, at)
+	if delegation.Through != ApplicationCredential && delegation.Through != Trust {
+		errs = append(errs, field.NotSupported(at.Child("through"), delegation.Through, []DelegationWay{ApplicationCredential, Trust}))
+	}
+	return errs
+}
+
+func validateOpenStack(openStack OpenStack, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, authURL := range openStack.AuthURLs {
+		parsed, err := url.Parse(authURL)
+		if err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
+			if err == nil {
+				authURL = parsed.Redacted()
+			}
+			errs = append(errs, field.Invalid(at.Child("authURLs").Index(i), authURL, "must be a URL without user, query and fragment, such as https://keystone.example.com:5000/v3"))
+		}
+	}
+	return append(errs, validateAtLeastOne(openStack.Concurrency, at.Child("concurrency"))...)
+}
+
+func validateKeystonePolicy(policy KeystonePolicy, at *field.Path) field.ErrorList {
+	errs := validateMode(policy.Mode, at)
+	if policy.Mode == Off {
+		return errs
+	}
+	errs = append(errs, validateSelector(policy.Selector, at.Child("selector"),
+		"without labels to pick them by, every ConfigMap and Secret would be taken for a policy")...)
+	for i, key := range policy.Keys {
+		for _, problem := range validation.IsConfigMapKey(key) {
+			errs = append(errs, field.Invalid(at.Child("keys").Index(i), key, problem))
+		}
 	}
 	return errs
 }
@@ -165,5 +219,9 @@ func validateTemplate(template string, at *field.Path) field.ErrorList {
 
 // MachineKinds returns all kinds of machines that are judged: those built in and those of the file.
 func (c GateConfiguration) MachineKinds() []MachineKind {
-	return append([]MachineKind{cloudSigmaMachine}, c.Machine.Kinds...)
+	builtIn := []MachineKind{cloudSigmaMachine}
+	if c.OpenStack.Enabled() {
+		builtIn = append(builtIn, openStackMachine)
+	}
+	return append(builtIn, c.Machine.Kinds...)
 }
