@@ -53,7 +53,7 @@ unit: ## Run the tests that need no server
 
 # -count=1 because a cached result says nothing about binaries that were built since.
 .PHONY: e2e
-e2e: build servers oslo-policy ## Run the end-to-end suites on real servers
+e2e: build servers keystone ## Run the end-to-end suites on real servers
 	$(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS) ./e2e/...
 
 .PHONY: lint
@@ -75,13 +75,13 @@ fuzz: ## Run each fuzz target for FUZZTIME
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$dir" || exit 1; \
 	done
 
-# The real oslo.policy comes from the distribution. Where it cannot be had, its suite says so by failing.
+# The real Keystone, with its oslo.policy, comes from the distribution. Where it cannot be had, its suites say so by failing.
 PYTHON ?= $(or $(strip $(TEST_ASSET_PYTHON)),/usr/bin/python3)
-.PHONY: oslo-policy
-oslo-policy:
+.PHONY: keystone
+keystone:
 	@$(PYTHON) -c 'import oslo_policy, keystone.common.policies' 2>/dev/null || \
 	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends python3-oslo.policy python3-keystone; } || \
-	echo "make: there is no oslo.policy, with which e2e/oslopolicy compares: install python3-oslo.policy and python3-keystone" >&2
+	echo "make: there is no Keystone, on which end-to-end suites run: install python3-oslo.policy and python3-keystone" >&2
 
 .PHONY: servers
 servers: $(KCP_BUILT) $(SHARDED_BUILT) bin/kcp-effective-users $(KUBERNETES_BUILT) ## Build the servers that the end-to-end suites run on

@@ -1,0 +1,42 @@
+//go:build e2e
+
+package keystonepolicy_test
+
+import (
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// dead is the finding about a template that never matches.
+func dead(rule, attribute, operations string) finding {
+	return finding{
+		Rule: rule, Severity: "error", Code: "unknown-attribute",
+		Message: fmt.Sprintf("Keystone does not fill %%(%s)s in for %s: the check is always false", attribute, operations),
+	}
+}
+
+var _ = Describe("The linter", func() {
+	It("finds every dead template of the broken override, and nothing else", func(ctx SpecContext) {
+		Expect(lint(ctx, files[broken])).To(ConsistOf(
+			dead("admin_and_matching_user_domain_id", "user.domain_id", "identity:create_user"),
+			dead("admin_and_matching_project_domain_id", "project.domain_id", "identity:create_project"),
+			dead("admin_and_matching_group_domain_id", "group.domain_id", "identity:create_group"),
+			dead("identity:create_trust", "trust.trustor_user_id", "identity:create_trust"),
+		))
+	}, SpecTimeout(specTimeout))
+
+	It("finds the three lists of the mended override by the helper that they share, and nothing else", func(ctx SpecContext) {
+		Expect(lint(ctx, files[mended])).To(ConsistOf(
+			dead("admin_and_matching_domain_id", "domain_id", "identity:list_groups, identity:list_projects, identity:list_users"),
+		))
+	}, SpecTimeout(specTimeout))
+
+	DescribeTable("has nothing to say", func(ctx SpecContext, policy int) {
+		Expect(lint(ctx, files[policy])).To(BeEmpty())
+	},
+		Entry("about a file that overrides nothing", shipped, SpecTimeout(specTimeout)),
+		Entry("about the override of 37 rules", sound, SpecTimeout(specTimeout)),
+	)
+})

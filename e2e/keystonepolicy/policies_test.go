@@ -1,0 +1,43 @@
+//go:build e2e
+
+package keystonepolicy_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// Policies, in the order of statuses.
+const (
+	// shipped overrides nothing.
+	shipped = iota
+	// broken gives managers what they need and takes from the administrators of domains what they had.
+	broken
+	// mended gives that back, but for the three lists.
+	mended
+	// sound is the override that the linter has nothing to say about. It knows no administrators of domains.
+	sound
+)
+
+// statuses are what Keystone answers under each of the policies.
+type statuses [sound + 1]int
+
+// Where the policies are.
+var files = [...]string{
+	shipped: filepath.Join("testdata", "shipped.yaml"),
+	broken:  filepath.Join("testdata", "broken.yaml"),
+	mended:  filepath.Join("testdata", "mended.yaml"),
+	sound:   filepath.Join("..", "oslopolicy", "testdata", "domain-manager.yaml"),
+}
+
+// enforce gives Keystone a policy.
+func enforce(ctx context.Context, file string) {
+	GinkgoHelper()
+	policy, err := os.ReadFile(file)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(keystone.SetPolicy(ctx, policy)).To(Succeed())
+}

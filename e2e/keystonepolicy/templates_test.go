@@ -1,0 +1,76 @@
+//go:build e2e
+
+package keystonepolicy_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// templates say which attributes Keystone fills in: the rule is all that stands for the operation, and the caller matches if
+// it does.
+var templates = []struct {
+	caller string
+	call   call
+	rule   string
+	want   int
+	// dead tells that the linter has to say so. The others match for other requests, if not for this one.
+	dead bool
+}{
+	{domainAdmin, creates("user", own), "domain_id:%(user.domain_id)s", 403, true},
+	{domainAdmin, creates("user", own), "domain_id:%(domain_id)s", 403, true},
+	{domainAdmin, creates("user", own), "domain_id:%(target.user.domain_id)s", 201, false},
+	{domainAdmin, creates("user", own), "domain_id:%(request_body.user.domain_id)s", 201, false},
+	{domainAdmin, creates("project", own), "domain_id:%(project.domain_id)s", 403, true},
+	{domainAdmin, creates("project", own), "domain_id:%(target.project.domain_id)s", 201, false},
+	{domainAdmin, creates("project", own), "domain_id:%(request_body.project.domain_id)s", 201, false},
+	{domainAdmin, creates("group", own), "domain_id:%(group.domain_id)s", 403, true},
+	{domainAdmin, creates("group", own), "domain_id:%(target.group.domain_id)s", 201, false},
+
+	{domainAdmin, lists("user", own), "domain_id:%(domain_id)s", 403, true},
+	{domainAdmin, lists("user", nowhere), "domain_id:%(target.domain_id)s", 200, false},
+	{domainAdmin, lists("user", own), "domain_id:%(filter_attr.domain_id)s", 200, false},
+	{domainAdmin, lists("user", nowhere), "domain_id:%(filter_attr.domain_id)s", 403, false},
+	{domainAdmin, lists("user", other), "domain_id:%(filter_attr.domain_id)s", 403, false},
+	{domainAdmin, lists("project", own), "domain_id:%(domain_id)s", 403, true},
+	{domainAdmin, lists("project", nowhere), "domain_id:%(target.domain_id)s", 200, false},
+	{domainAdmin, lists("group", own), "domain_id:%(domain_id)s", 403, true},
+	{domainAdmin, lists("group", own), "domain_id:%(target.domain_id)s", 403, true},
+	{domainAdmin, lists("group", nowhere), "domain_id:%(target.group.domain_id)s", 200, false},
+
+	{tenant, trusts(), "user_id:%(trust.trustor_user_id)s", 403, true},
+	{tenant, trusts(), "user_id:%(target.trust.trustor_user_id)s", 201, false},
+	{tenant, trusts(), "user_id:%(request_body.trust.trustor_user_id)s", 201, false},
+
+	// What the path of the request names is filled in as before.
+	{tenant, listsOwnProjects(), "user_id:%(user_id)s", 200, false},
+	{tenant, listsOwnProjects(), "user_id:%(target.user.id)s", 200, false},
+}
+
+var _ = Describe("A template", func() {
+	It("matches if Keystone fills the attribute in, which check and lint know", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		file := filepath.Join(GinkgoT().TempDir(), "policy.yaml")
+		want, got := map[string]int{}, map[string]int{}
+		wantDead, gotDead := map[string]bool{}, map[string]bool{}
+		for _, t := range templates {
+			name := t.call.name + " by " + t.rule
+			Expect(os.WriteFile(file, fmt.Appendf(nil, "%q: %q\n", t.call.can, t.rule), 0o600)).To(Succeed())
+			enforce(ctx, file)
+			c := w.callers[t.caller]
+			r := t.call.of(w, c)
+			want[name], got[name] = t.want, c.send(ctx, r)
+			wantDead[name] = t.dead
+			gotDead[name] = slices.ContainsFunc(lint(ctx, file), func(f finding) bool { return f.Code == "unknown-attribute" })
+			agree(ctx, file, []checkCase{newCase(name, c, t.call.can, r, got[name])})
+		}
+		Expect(cmp.Diff(want, got)).To(BeEmpty(), "what Keystone answered (-want +got)")
+		Expect(cmp.Diff(wantDead, gotDead)).To(BeEmpty(), "what the linter calls dead (-want +got)")
+	}, SpecTimeout(specTimeout))
+})

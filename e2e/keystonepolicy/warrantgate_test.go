@@ -1,0 +1,88 @@
+//go:build e2e
+
+package keystonepolicy_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/yaml"
+)
+
+// checkCase is a case for "warrantgate check keystone-policy".
+type checkCase struct {
+	Name   string `json:"name"`
+	As     string `json:"as"`
+	Can    string `json:"can"`
+	Target object `json:"target"`
+	Expect string `json:"expect"`
+}
+
+// newCase is the case of a request that Keystone has answered with a status.
+func newCase(name string, c caller, can string, r request, status int) checkCase {
+	expect := "PASS"
+	if status == http.StatusForbidden {
+		expect = "DENY"
+	}
+	return checkCase{Name: name, As: c.as, Can: can, Target: r.target, Expect: expect}
+}
+
+// agree fails the spec unless warrantgate gives the verdict of Keystone in all cases.
+func agree(ctx context.Context, policyFile string, cases []checkCase) {
+	GinkgoHelper()
+	document, err := yaml.Marshal(map[string]any{"cases": cases})
+	Expect(err).NotTo(HaveOccurred())
+	table := filepath.Join(GinkgoT().TempDir(), "cases.yaml")
+	Expect(os.WriteFile(table, document, 0o600)).To(Succeed())
+	code, out, errText := run(ctx, "check", "keystone-policy", policyFile, "--cases", table)
+	var failed []string
+	for line := range strings.Lines(out) {
+		if !strings.HasPrefix(line, "ok ") {
+			failed = append(failed, strings.TrimSpace(line))
+		}
+	}
+	Expect(failed).To(Equal([]string{fmt.Sprintf("%d cases, 0 failed", len(cases))}), "where Keystone and warrantgate disagree, Keystone's verdict is the expected one")
+	Expect(errText).To(BeEmpty())
+	Expect(code).To(Equal(0))
+}
+
+// finding is something that "warrantgate lint keystone-policy" has found.
+type finding struct {
+	Rule, Severity, Code, Message string
+}
+
+// lint returns what is found in a policy.
+func lint(ctx context.Context, policyFile string) []finding {
+	GinkgoHelper()
+	code, out, errText := run(ctx, "lint", "keystone-policy", policyFile, "--output=json")
+	var report struct{ Findings []finding }
+	Expect(json.Unmarshal([]byte(out), &report)).To(Succeed(), out+errText)
+	Expect(errText).To(BeEmpty())
+	if len(report.Findings) == 0 {
+		Expect(code).To(Equal(0))
+	}
+	return report.Findings
+}
+
+// run runs warrantgate as at a terminal, which it has to leave by itself.
+func run(ctx context.Context, args ...string) (code int, out, errText string) {
+	GinkgoHelper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); !exited {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
+}

@@ -1,0 +1,28 @@
+package keystonetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// PythonEnv names a Python interpreter that has keystone 22, if it is not Debian's.
+const PythonEnv = "TEST_ASSET_PYTHON"
+
+// python is the interpreter that Debian's packages are for, unless another one is named.
+func python() string { return cmp.Or(os.Getenv(PythonEnv), "/usr/bin/python3") }
+
+// findKeystone returns an error that says what is missing if an interpreter has no Keystone. It does not load it, which takes
+// a second.
+func findKeystone(ctx context.Context, interpreter string) error {
+	const program = "import importlib.util, sys; sys.exit(importlib.util.find_spec('keystone') is None)"
+	said, err := exec.CommandContext(ctx, interpreter, "-E", "-c", program).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s has no Keystone: %w\n%s"+
+			"Install it on Debian: apt-get update && apt-get install -y --no-install-recommends python3-keystone\n"+
+			"Elsewhere, name an interpreter that has keystone 22 in %s", interpreter, err, said, PythonEnv)
+	}
+	return nil
+}
