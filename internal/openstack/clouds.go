@@ -1,0 +1,116 @@
+package openstack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+const (
+	// cloudsKey and caKey are the keys of a Secret that Cluster API Provider OpenStack reads.
+	cloudsKey = "clouds.yaml"
+	caKey     = "cacert"
+	// maxCloudsBytes bounds clouds.yaml. One of ten clouds has some 5 KiB.
+	maxCloudsBytes = 64 << 10
+)
+
+// clouds is a clouds.yaml. Its types are those of Cluster API Provider OpenStack, and so is the library that reads it: what
+// is judged here has to be what is used there.
+type clouds struct {
+	Clouds map[string]entry `json:"clouds"`
+}
+
+// entry is one cloud, as far as it matters. The other fields are paths of files, or switch the check of certificates off;
+// neither is followed.
+type entry struct {
+	Auth         *auth  `json:"auth"`
+	AuthType     string `json:"auth_type"`
+	RegionName   string `json:"region_name"`
+	Interface    string `json:"interface"`
+	EndpointType string `json:"endpoint_type"`
+}
+
+type auth struct {
+	AuthURL  string `json:"auth_url"`
+	Token    string `json:"token"`
+	UserID   string `json:"user_id"`
+	Username string `json:"username"`
+	Password string `json:"password"`
+
+	ApplicationCredentialID     string `json:"application_credential_id"`
+	ApplicationCredentialName   string `json:"application_credential_name"`
+	ApplicationCredentialSecret string `json:"application_credential_secret"`
+
+	ProjectID         string `json:"project_id"`
+	ProjectName       string `json:"project_name"`
+	ProjectDomainID   string `json:"project_domain_id"`
+	ProjectDomainName string `json:"project_domain_name"`
+	UserDomainID      string `json:"user_domain_id"`
+	UserDomainName    string `json:"user_domain_name"`
+	DomainID          string `json:"domain_id"`
+	DomainName        string `json:"domain_name"`
+	DefaultDomain     string `json:"default_domain"`
+	SystemScope       string `json:"system_scope"`
+	TrustID           string `json:"trust_id"`
+}
+
+// readEntry returns the cloud of that name. Errors have no word of the file: it is full of secrets, and parsers quote.
+func readEntry(identity ownership.Identity, data map[string][]byte) (entry, error) {
+	fail := func(format string, args ...any) (entry, error) {
+		return entry{}, unusable(identity, IdentityMalformed, format, args...)
+	}
+	content, found := data[cloudsKey]
+	switch {
+	case !found:
+		return fail("the Secret has no key %q", cloudsKey)
+	case len(content) > maxCloudsBytes:
+		return fail("%s has %d bytes, more than the %d that are read", cloudsKey, len(content), maxCloudsBytes)
+	}
+	// Of keys that are there twice, parsers choose differently.
+	if _, err := yaml.YAMLToJSONStrict(content); err != nil {
+		return fail("%s is no YAML that can be used%s", cloudsKey, line(err))
+	}
+	var all clouds
+	if err := yaml.Unmarshal(content, &all); err != nil {
+		return fail("%s has a value of the wrong type%s", cloudsKey, place(err))
+	}
+	if len(all.Clouds) == 0 {
+		return fail("%s has no clouds", cloudsKey)
+	}
+	cloud, found := all.Clouds[identity.Entry]
+	if !found {
+		return fail("%s has no cloud of this name", cloudsKey)
+	}
+	return cloud, nil
+}
+
+var linePattern = regexp.MustCompile(`^[^\n]{0,40}?yaml: (line [0-9]{1,6}):`)
+
+// line says where the parser of YAML stopped, "" where it does not tell.
+func line(err error) string {
+	if found := linePattern.FindStringSubmatch(err.Error()); found != nil {
+		return ": " + found[1]
+	}
+	return ""
+}
+
+// place names the field that has the wrong type.
+func place(err error) string {
+	var mistyped *json.UnmarshalTypeError
+	if !errors.As(err, &mistyped) || mistyped.Field == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %s has to be %s", mistyped.Field, kindOf(mistyped))
+}
+
+func kindOf(err *json.UnmarshalTypeError) string {
+	if err.Type.Kind().String() == "string" {
+		return "a text"
+	}
+	return "a mapping"
+}

@@ -1,0 +1,219 @@
+package openstack
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+// credentials are what a Secret says, ready to be used.
+type credentials struct {
+	identity ownership.Identity
+	// keystone is the URL of the Keystone that is asked, in canonical form.
+	keystone string
+	auth     *gophercloud.AuthOptions
+	// ca are certificate authorities in PEM, nil where the Secret has none.
+	ca []byte
+	// region is the one to use where nobody names another, "" if the Secret does not say.
+	region string
+	// availability is the interface of the endpoints.
+	availability gophercloud.Availability
+	// key stands for all that decides what Keystone answers.
+	key digest
+}
+
+// digest is a digest of credentials. It is comparable, and tells nothing of them.
+type digest [sha256.Size]byte
+
+// credentials reads the Secret. The error is an *ownership.IdentityError or an *ownership.UnknownError.
+func (c *Cloud) credentials(ctx context.Context, identity ownership.Identity) (*credentials, error) {
+	if identity.Secret == "" {
+		return nil, &ownership.IdentityError{
+			Reason: IdentitySecretMissing, Message: "no Secret with credentials is referred to; name it in spec.identityRef",
+		}
+	}
+	data, err := c.secrets(ctx, identity.Namespace, identity.Secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, unusable(identity, IdentitySecretMissing, "there is no such Secret in namespace %q; create it, or correct what refers to it", identity.Namespace)
+	case err != nil:
+		return nil, unread(identity, err)
+	}
+	return parseCredentials(identity, data, c.authURLs)
+}
+
+// unread says that the Secret could not be read, which is not the fault of its owner.
+func unread(identity ownership.Identity, err error) error {
+	cause := ownership.CauseIdentityProvider
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+		cause = ownership.CauseTimeout
+	case apierrors.IsTooManyRequests(err):
+		cause = ownership.CauseRateLimited
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		cause = ownership.CauseCredentials
+	}
+	return &ownership.UnknownError{Cause: cause, Err: fmt.Errorf("read Secret %q in namespace %q: %w", identity.Secret, identity.Namespace, err)}
+}
+
+// parseCredentials understands the data of a Secret. The error is an *ownership.IdentityError.
+func parseCredentials(identity ownership.Identity, data map[string][]byte, allowed []string) (*credentials, error) {
+	cloud, err := readEntry(identity, data)
+	if err != nil {
+		return nil, err
+	}
+	if cloud.Auth == nil {
+		cloud.Auth = &auth{}
+	}
+	if problem := cloud.problem(); problem != "" {
+		return nil, unusable(identity, IdentityMalformed, "%s", problem)
+	}
+	c := &credentials{
+		identity: identity, ca: data[caKey], region: cloud.RegionName,
+		availability: availability(cmp.Or(cloud.EndpointType, cloud.Interface)), auth: cloud.Auth.options(),
+	}
+	if c.keystone, err = allowedKeystone(identity, cloud.Auth.AuthURL, allowed); err != nil {
+		return nil, err
+	}
+	c.auth.IdentityEndpoint = c.keystone
+	if c.key, err = c.digest(); err != nil {
+		return nil, unusable(identity, IdentityMalformed, "%v", err)
+	}
+	return c, nil
+}
+
+// authTypes are the values of auth_type that mean what is done here.
+var authTypes = []string{"", "password", "v3password", "v3applicationcredential"}
+
+// problem says what about the entry cannot be used, or means one thing to one program and another to the next.
+func (e entry) problem() string {
+	a := e.Auth
+	byApplicationCredential := a.ApplicationCredentialID+a.ApplicationCredentialName+a.ApplicationCredentialSecret != ""
+	switch {
+	case a.AuthURL == "":
+		return "it has no auth.auth_url"
+	case !slices.Contains(authTypes, e.AuthType):
+		return "its auth_type is none of " + strings.Join(authTypes[1:], ", ")
+	case a.Token != "":
+		return "it has a token, which ends before the cluster does; use an application credential"
+	case byApplicationCredential && a.Password != "":
+		return "it has both a password and an application credential; remove one of them"
+	case a.TrustID != "" && (byApplicationCredential || a.ProjectID+a.ProjectName != ""):
+		return "it has a trust_id beside a project or an application credential; remove one of them"
+	case a.SystemScope != "" && a.SystemScope != "all":
+		return "its system_scope is not all"
+	}
+	return ""
+}
+
+// allowedKeystone returns the URL in canonical form. The verdict rests on what is there, so not everything may be.
+func allowedKeystone(identity ownership.Identity, authURL string, allowed []string) (string, error) {
+	keystone, ok := canonicalAuthURL(authURL)
+	if !ok { // the URL is not repeated, because it may hold a password
+		return "", unusable(identity, IdentityMalformed, "its auth_url has to be http:// or https://, a host and a path, such as %q", exampleAuthURL)
+	}
+	if !slices.Contains(allowed, keystone) {
+		return "", unusable(identity, IdentityEndpointNotAllowed, "its auth_url is at host %.100q and is none of those configured (%s)",
+			hostOf(keystone), strings.Join(allowed, ", "))
+	}
+	return keystone, nil
+}
+
+func hostOf(canonical string) string {
+	u, err := url.Parse(canonical)
+	if err != nil { // cannot be: it was put together from a URL
+		return ""
+	}
+	return u.Host
+}
+
+// options are the credentials as gophercloud sends them. Which field stands in for which is as in the clientconfig package of
+// gophercloud/utils, with which Cluster API Provider OpenStack reads them.
+func (a *auth) options() *gophercloud.AuthOptions {
+	// domain_id and domain_name stand in for both domains, default_domain where there is none of them.
+	domains := func(id, name string) (string, string) {
+		switch {
+		case id+name != "":
+			return id, name
+		case a.DomainID+a.DomainName != "":
+			return a.DomainID, a.DomainName
+		}
+		return a.DefaultDomain, ""
+	}
+	options := &gophercloud.AuthOptions{
+		UserID: a.UserID, Username: a.Username, Password: a.Password,
+		ApplicationCredentialID: a.ApplicationCredentialID, ApplicationCredentialName: a.ApplicationCredentialName,
+		ApplicationCredentialSecret: a.ApplicationCredentialSecret,
+		Scope:                       &gophercloud.AuthScope{},
+	}
+	if a.Username != "" { // the ID of a user needs no domain
+		options.DomainID, options.DomainName = domains(a.UserDomainID, a.UserDomainName)
+	}
+	switch {
+	case a.TrustID != "":
+		options.Scope.TrustID = a.TrustID
+	case a.ProjectID != "":
+		options.Scope.ProjectID = a.ProjectID
+	case a.ProjectName != "":
+		options.Scope.ProjectName = a.ProjectName
+		options.Scope.DomainID, options.Scope.DomainName = domains(a.ProjectDomainID, a.ProjectDomainName)
+	case a.SystemScope != "":
+		options.Scope.System = true
+	case a.DomainID != "":
+		options.Scope.DomainID = a.DomainID
+	default:
+		options.Scope.DomainName = a.DomainName
+	}
+	return options
+}
+
+// availability is the interface that clouds.yaml names, in either of its spellings.
+func availability(name string) gophercloud.Availability {
+	switch strings.TrimSuffix(name, "URL") {
+	case string(gophercloud.AvailabilityInternal):
+		return gophercloud.AvailabilityInternal
+	case string(gophercloud.AvailabilityAdmin):
+		return gophercloud.AvailabilityAdmin
+	}
+	return gophercloud.AvailabilityPublic
+}
+
+// digest covers the request that would be sent, where to, and whom would be trusted there. Its error is gophercloud's, which
+// says what is missing and has no values.
+func (c *credentials) digest() (digest, error) {
+	scope, err := c.auth.ToTokenV3ScopeMap()
+	if err != nil {
+		return digest{}, err
+	}
+	request, err := c.auth.ToTokenV3CreateMap(scope)
+	if err != nil {
+		return digest{}, err
+	}
+	all, err := json.Marshal([]any{c.keystone, request, c.ca})
+	if err != nil {
+		return digest{}, err
+	}
+	return sha256.Sum256(all), nil
+}
+
+// who names as whom the credentials authenticate, without what proves it.
+func (c *credentials) who() string {
+	switch {
+	case c.auth.ApplicationCredentialID != "":
+		return fmt.Sprintf("application credential %.100q", c.auth.ApplicationCredentialID)
+	case c.auth.ApplicationCredentialName != "":
+		return fmt.Sprintf("application credential %.100q of user %.100q", c.auth.ApplicationCredentialName, cmp.Or(c.auth.Username, c.auth.UserID))
+	}
+	return fmt.Sprintf("user %.100q", cmp.Or(c.auth.Username, c.auth.UserID))
+}

@@ -1,0 +1,27 @@
+package openstack
+
+import "net/http"
+
+// CanonicalAuthURL is the form in which auth URLs are compared.
+var CanonicalAuthURL = canonicalAuthURL
+
+// NewWith is New over the transport of a test, for Secrets without certificate authorities.
+func NewWith(options Options, transport http.RoundTripper) (*Cloud, error) {
+	c, err := New(options)
+	if err == nil {
+		c.transports.common = transport
+	}
+	return c, err
+}
+
+// Stop ends what the cloud has running for as long as the process lives.
+func (c *Cloud) Stop() {
+	c.sessions.remembered.StopAllGoroutines()
+	for transport := range c.transports.withCA.Values() {
+		transport.CloseIdleConnections()
+	}
+	c.transports.withCA.StopAllGoroutines()
+	if transport, ok := c.transports.common.(*http.Transport); ok {
+		transport.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,355 @@
+package openstack_test
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"warrantgate.dev/internal/openstack"
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// Who and what all tests are about.
+const (
+	userID      = "4705fb9a05914ead9d42b2e86493f9b4"
+	projectID   = "0f9d5f5e8c0d4b7e9d375b0a3c1e2d11"
+	strangerID  = "9e107d9d372bb6826bd81d3542a419d6"
+	machineName = "worker-pool-1.hl9tl"
+	serverID    = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+	otherID     = "63dd227a-9502-4311-919e-cd49f3416753"
+	region      = "RegionOne"
+)
+
+// What the tests see as requests.
+const (
+	authenticate  = "POST /identity/v3/auth/tokens"
+	getServer     = "GET /compute/v2.1/servers/" + serverID
+	getCandidates = `GET /compute/v2.1/servers/detail?limit=100&name=%5Eworker-pool-1%5C.hl9tl%24`
+	getPage1      = "GET /compute/v2.1/servers/detail?limit=100"
+)
+
+// canary is in whatever must not be passed on: passwords, secrets, tokens, bodies.
+const canary = "canary"
+
+var identity = ownership.Identity{Namespace: "team-a", Secret: "cloud-config", Entry: "openstack"}
+
+func account() ownership.Account {
+	return ownership.Account{Cloud: "openstack", Identity: identity}
+}
+
+func claim(modify ...func(*ownership.Claim)) ownership.Claim {
+	c := ownership.Claim{Account: account(), ID: serverID, Name: machineName, MachineUID: "a7d7c1f2-33a4-4b5c-8d6e-7f8091a2b3c4"}
+	for _, m := range modify {
+		m(&c)
+	}
+	return c
+}
+
+// object is an object in JSON.
+type object = map[string]any
+
+// answers are what a server answers, by request.
+type answers map[string]http.HandlerFunc
+
+// fakeAPI is a Keystone and a Nova. A request that it does not expect fails the test.
+type fakeAPI struct {
+	t      *testing.T
+	server *httptest.Server
+
+	mu       sync.Mutex
+	answers  answers
+	requests []string
+	bodies   []string // of authentications
+	tokens   []string // that Nova was shown
+}
+
+// newAPI starts a server that gives out tokens, unless the answers say otherwise.
+func newAPI(t *testing.T, a answers) *fakeAPI {
+	t.Helper()
+	api := &fakeAPI{t: t, answers: answers{authenticate: aToken()}}
+	maps.Copy(api.answers, a)
+	api.server = httptest.NewUnstartedServer(api)
+	api.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	api.server.StartTLS()
+	t.Cleanup(api.server.Close)
+	return api
+}
+
+// ServeHTTP implements http.Handler.
+func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := r.Method + " " + r.URL.RequestURI()
+	body, _ := io.ReadAll(r.Body)
+	a.mu.Lock()
+	a.requests = append(a.requests, name)
+	if r.Method == http.MethodPost {
+		a.bodies = append(a.bodies, string(body))
+	} else {
+		a.tokens = append(a.tokens, r.Header.Get("X-Auth-Token"))
+	}
+	answer := a.answers[name]
+	a.mu.Unlock()
+	for _, unwanted := range []string{"Openstack-Api-Version", "X-Openstack-Nova-Api-Version", "Authorization"} {
+		if r.Header.Get(unwanted) != "" {
+			a.t.Errorf("%s has the header %s", name, unwanted)
+		}
+	}
+	if (r.Method == http.MethodPost) == (r.Header.Get("X-Auth-Token") != "") {
+		a.t.Errorf("%s: a token is shown to Keystone, or none to Nova", name)
+	}
+	if !strings.HasPrefix(r.Header.Get("User-Agent"), "warrantgate ") {
+		a.t.Errorf("%s comes from %q", name, r.Header.Get("User-Agent"))
+	}
+	if answer == nil {
+		a.t.Errorf("%s was not expected", name)
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	answer(w, r)
+}
+
+// expect checks what has been asked since the last call, in this order.
+func (a *fakeAPI) expect(want ...string) {
+	a.t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if diff := cmp.Diff(want, a.requests); diff != "" {
+		a.t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	a.requests, a.bodies, a.tokens = nil, nil, nil
+}
+
+// authentications returns the bodies of the authentications since the last call of expect.
+func (a *fakeAPI) authentications() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.bodies)
+}
+
+// shown returns the tokens that Nova was shown since the last call of expect.
+func (a *fakeAPI) shown() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.tokens)
+}
+
+// set replaces an answer.
+func (a *fakeAPI) set(request string, answer http.HandlerFunc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answers[request] = answer
+}
+
+// cloud returns the cloud that this is the API of, with a Secret for it.
+func (a *fakeAPI) cloud(secrets *fakeSecrets) *openstack.Cloud {
+	a.t.Helper()
+	return newCloud(a.t, openstack.Options{AuthURLs: []string{a.authURL()}, RootCAs: a.roots(), Secrets: secrets.get})
+}
+
+func (a *fakeAPI) authURL() string { return a.server.URL + "/identity/v3" }
+
+func (a *fakeAPI) roots() *x509.CertPool {
+	roots := x509.NewCertPool()
+	roots.AddCert(a.server.Certificate())
+	return roots
+}
+
+func (a *fakeAPI) caPEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.server.Certificate().Raw})
+}
+
+// secret returns a Secret with the password of a user.
+func (a *fakeAPI) secret() *fakeSecrets { return secretOf(passwordAuth(a.authURL())) }
+
+func newCloud(t *testing.T, options openstack.Options) *openstack.Cloud {
+	t.Helper()
+	cloud, err := openstack.New(options)
+	if err != nil {
+		t.Fatalf("New() error = %v", err)
+	}
+	t.Cleanup(cloud.Stop)
+	return cloud
+}
+
+// passwordAuth is the entry of a user with a password.
+func passwordAuth(authURL string, modify ...func(entry, auth object)) object {
+	auth := object{
+		"auth_url": authURL, "username": "alice", "password": canary + "-password", "user_domain_name": "Default",
+		"project_id": projectID,
+	}
+	entry := object{"auth": auth}
+	for _, m := range modify {
+		m(entry, auth)
+	}
+	return entry
+}
+
+// fakeSecrets is one Secret.
+type fakeSecrets struct {
+	mu   sync.Mutex
+	data map[string][]byte
+	err  error
+}
+
+// secretOf returns a Secret with a clouds.yaml of one entry, in the JSON that is YAML.
+func secretOf(entry object) *fakeSecrets {
+	return &fakeSecrets{data: map[string][]byte{"clouds.yaml": []byte(inJSON(object{"clouds": object{identity.Entry: entry}}))}}
+}
+
+func (f *fakeSecrets) set(other *fakeSecrets) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.data, f.err = other.data, other.err
+}
+
+func (f *fakeSecrets) get(_ context.Context, namespace, name string) (map[string][]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil && (namespace != identity.Namespace || name != identity.Secret) {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
+	}
+	return f.data, f.err
+}
+
+// reply answers with a status, a body, and headers as pairs. The request id is "req-" and the status.
+func reply(status int, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Openstack-Request-Id", fmt.Sprintf("req-%d", status))
+		w.Header().Set("Content-Type", "application/json")
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// inTurn gives one answer after the other, and the last one from then on.
+func inTurn(all ...http.HandlerFunc) http.HandlerFunc {
+	var mu sync.Mutex
+	return func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		next := all[0]
+		if len(all) > 1 {
+			all = all[1:]
+		}
+		mu.Unlock()
+		next(w, r)
+	}
+}
+
+// inJSON returns v in JSON.
+func inJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// failed is an error as OpenStack says it.
+func failed(status int, kind string, header ...string) http.HandlerFunc {
+	return reply(status, inJSON(object{kind: object{"code": status, "message": canary, "title": canary}}), header...)
+}
+
+// theToken is what Keystone says of a token of the project, for the Keystone and Nova at the URL.
+func theToken(at string, modify ...func(token object)) object {
+	issued := time.Now().UTC().Truncate(time.Second)
+	token := object{
+		"methods": []string{"password"}, "issued_at": issued, "expires_at": issued.Add(time.Hour),
+		"user":    object{"id": userID, "name": "alice", "domain": object{"id": "default", "name": "Default"}},
+		"project": object{"id": projectID, "name": "team-a", "domain": object{"id": "d1", "name": "Tenants"}},
+		"roles":   []object{{"id": "r2", "name": "reader"}, {"id": "r1", "name": "member"}, {"id": "r3", "name": "reader"}},
+		"catalog": []object{
+			{"type": "identity", "endpoints": []object{{"interface": "public", "region": "Elsewhere", "region_id": "Elsewhere", "url": at + "/identity"}}},
+			{"type": "compute", "name": "nova", "endpoints": []object{
+				{"interface": "internal", "region": "Inner", "region_id": "Inner", "url": at + "/internal/v2.1"},
+				{"interface": "public", "region": region, "region_id": region, "url": at + "/compute/v2.1"},
+			}},
+		},
+	}
+	for _, m := range modify {
+		m(token)
+	}
+	return token
+}
+
+// aToken answers with a token, each time another one.
+func aToken(modify ...func(token object)) http.HandlerFunc {
+	var mu sync.Mutex
+	n := 0
+	return func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		n++
+		secret := fmt.Sprintf("%s-token-%d", canary, n)
+		mu.Unlock()
+		at := "https://" + r.Host
+		reply(http.StatusCreated, inJSON(object{"token": theToken(at, modify...)}), "X-Subject-Token", secret)(w, r)
+	}
+}
+
+func with(field string, value any) func(object) { return func(token object) { token[field] = value } }
+
+func aServer(id, name, project string) object {
+	return object{"id": id, "name": name, "tenant_id": project, "user_id": userID, "status": "ACTIVE", "adminPass": canary, "created": 7}
+}
+
+// failure is an error as tests compare it.
+type failure struct {
+	Cause      ownership.Cause
+	Reason     string // of an *ownership.IdentityError
+	RequestID  string
+	RetryAfter time.Duration
+	Text       string
+}
+
+// failureOf returns what an error says. It has to be of a kind that the interface names, and without a secret.
+func failureOf(t *testing.T, err error) failure {
+	t.Helper()
+	var unknown *ownership.UnknownError
+	var unusable *ownership.IdentityError
+	var elsewhere *ownership.RegionError
+	f := failure{}
+	switch {
+	case errors.As(err, &unusable):
+		f = failure{Reason: unusable.Reason, Text: err.Error()}
+	case errors.As(err, &elsewhere):
+		f = failure{Reason: "RegionError", Text: err.Error()}
+	case errors.As(err, &unknown):
+		f = failure{Cause: unknown.Cause, RequestID: unknown.RequestID, RetryAfter: unknown.RetryAfter, Text: err.Error()}
+	default:
+		t.Fatalf("error = %v (%T), want one of the interface", err, err)
+	}
+	if strings.Contains(fmt.Sprintf("%+v %#v", err, err), canary) {
+		t.Errorf("error %q has what must not be passed on", err)
+	}
+	return f
+}
+
+func expectFailure(t *testing.T, err error, want failure) {
+	t.Helper()
+	if diff := cmp.Diff(want, failureOf(t, err)); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+}

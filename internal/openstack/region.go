@@ -1,0 +1,68 @@
+package openstack
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+// serviceCompute is the type of Nova in a catalog (OpenStack Service Types Authority).
+const serviceCompute = "compute"
+
+// endpoint is one of Nova's.
+type endpoint struct {
+	region string
+	// availability is its interface.
+	availability gophercloud.Availability
+	url          string
+}
+
+// computeEndpoints takes what is of use out of a catalog.
+func computeEndpoints(catalog []tokens.CatalogEntry) []endpoint {
+	var found []endpoint
+	for _, service := range catalog {
+		if service.Type != serviceCompute {
+			continue
+		}
+		for _, e := range service.Endpoints {
+			found = append(found, endpoint{
+				region: cmp.Or(e.RegionID, e.Region), availability: gophercloud.Availability(e.Interface), url: e.URL,
+			})
+		}
+	}
+	return found
+}
+
+// nova returns the URL of Nova in a region. It returns an *ownership.RegionError for a region that the catalog does not have,
+// and where none is named and there are several: the provider takes the first then, and which one that is changes.
+func (s *session) nova(region string, availability gophercloud.Availability) (string, error) {
+	urls := map[string]string{}
+	var regions []string
+	for _, e := range s.endpoints {
+		if _, known := urls[e.region]; !known && e.availability == availability {
+			urls[e.region] = e.url
+			regions = append(regions, e.region)
+		}
+	}
+	slices.Sort(regions)
+	if region == "" && len(regions) == 1 {
+		region = regions[0]
+	}
+	at, known := urls[region]
+	switch {
+	case len(regions) == 0:
+		return "", unknown(ownership.CauseCloud, s.token.RequestID, "the catalog of Keystone has no %s endpoint of Nova", availability)
+	case !known:
+		return "", &ownership.RegionError{Region: region, Allowed: regions}
+	}
+	u, err := url.Parse(at)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", unknown(ownership.CauseCloud, s.token.RequestID, "the catalog of Keystone has no URL for the %s endpoint of Nova in region %q", availability, region)
+	}
+	return gophercloud.NormalizeURL(u.String()), nil
+}

@@ -1,0 +1,286 @@
+package openstack_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"warrantgate.dev/internal/openstack"
+	"warrantgate.dev/internal/ownership"
+)
+
+func mustToken(t *testing.T, cloud *openstack.Cloud) openstack.Token {
+	t.Helper()
+	token, err := cloud.Token(t.Context(), identity)
+	if err != nil {
+		t.Fatalf("Token() error = %v", err)
+	}
+	return token
+}
+
+func TestManyCallersCauseOneAuthentication(t *testing.T) {
+	const callers = 100
+	held, release := make(chan struct{}), make(chan struct{})
+	api := newAPI(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
+		close(held)
+		<-release
+		aToken()(w, r)
+	}})
+	cloud := api.cloud(api.secret())
+	var all sync.WaitGroup
+	ask := func() {
+		all.Go(func() {
+			if _, err := cloud.Token(t.Context(), identity); err != nil {
+				t.Errorf("Token() error = %v", err)
+			}
+		})
+	}
+	ask()
+	<-held
+	for range callers - 1 {
+		ask()
+	}
+	close(release)
+	all.Wait()
+	mustToken(t, cloud) // warm
+	api.expect(authenticate)
+}
+
+func TestTheEndOfOneCallerIsNotThatOfTheOthers(t *testing.T) {
+	held, release := make(chan struct{}), make(chan struct{})
+	api := newAPI(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
+		close(held)
+		<-release
+		aToken()(w, r)
+	}})
+	cloud := api.cloud(api.secret())
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		_, err := cloud.Token(ctx, identity)
+		first <- err
+	}()
+	<-held
+	cancel()
+	expectFailure(t, <-first, failure{Cause: ownership.CauseTimeout, Text: "Timeout: token request: no answer in time"})
+	close(release)
+	mustToken(t, cloud)
+	api.expect(authenticate)
+}
+
+func TestASecretThatChangesIsUsedAtOnce(t *testing.T) {
+	api := newAPI(t, nil)
+	secrets := api.secret()
+	cloud := api.cloud(secrets)
+	mustToken(t, cloud)
+	for _, change := range []func(entry, auth object){
+		func(_, auth object) { auth["password"] = canary + "-2" },
+		func(_, auth object) { auth["project_id"] = strangerID },
+		func(_, auth object) { auth["username"] = "bob" },
+	} {
+		secrets.set(secretOf(passwordAuth(api.authURL(), change)))
+		mustToken(t, cloud)
+		mustToken(t, cloud)
+	}
+	withCA := api.secret()
+	withCA.data["cacert"] = api.caPEM()
+	secrets.set(withCA)
+	mustToken(t, cloud)
+	api.expect(authenticate, authenticate, authenticate, authenticate, authenticate)
+
+	secrets.set(api.secret()) // what was known is known still
+	mustToken(t, cloud)
+	api.expect()
+}
+
+func TestTokenNow(t *testing.T) {
+	api := newAPI(t, nil)
+	cloud := api.cloud(api.secret())
+	mustToken(t, cloud)
+	api.set(authenticate, aToken(with("roles", []object{{"name": "admin"}})))
+	if got := mustToken(t, cloud).Roles[0]; got != "member" {
+		t.Errorf("the role is %q, want the one that is remembered", got)
+	}
+	now, err := cloud.TokenNow(t.Context(), identity)
+	if err != nil || now.Roles[0] != "admin" {
+		t.Errorf("TokenNow() = %+v, %v, want the role admin", now, err)
+	}
+	if got := mustToken(t, cloud).Roles[0]; got != "admin" {
+		t.Errorf("the role is %q, want the one that was found now", got)
+	}
+	api.expect(authenticate, authenticate)
+
+	// A failure changes nothing. A refusal ends what is remembered.
+	api.set(authenticate, reply(http.StatusBadGateway, canary))
+	if _, err := cloud.TokenNow(t.Context(), identity); failureOf(t, err).Cause != ownership.CauseIdentityProvider {
+		t.Errorf("TokenNow() error = %v", err)
+	}
+	mustToken(t, cloud)
+	api.expect(authenticate)
+	api.set(authenticate, failed(http.StatusUnauthorized, "error"))
+	for _, ask := range []func(context.Context, ownership.Identity) (openstack.Token, error){cloud.TokenNow, cloud.Token} {
+		if _, err := ask(t.Context(), identity); failureOf(t, err).Reason != openstack.IdentityRefused {
+			t.Errorf("error = %v, want that it is refused", err)
+		}
+	}
+	api.expect(authenticate, authenticate)
+}
+
+func TestTokenNowDoesNotTakeWhatBeganBefore(t *testing.T) {
+	held, release := make(chan struct{}), make(chan struct{})
+	api := newAPI(t, answers{authenticate: inTurn(func(w http.ResponseWriter, r *http.Request) {
+		close(held)
+		<-release
+		aToken()(w, r)
+	}, aToken(with("roles", []object{{"name": "admin"}})))})
+	cloud := api.cloud(api.secret())
+	var all sync.WaitGroup
+	all.Go(func() { mustToken(t, cloud) })
+	<-held
+	now := make(chan openstack.Token, 1)
+	all.Go(func() {
+		token, err := cloud.TokenNow(t.Context(), identity)
+		if err != nil {
+			t.Errorf("TokenNow() error = %v", err)
+		}
+		now <- token
+	})
+	close(release)
+	if got := <-now; len(got.Roles) != 1 || got.Roles[0] != "admin" {
+		t.Errorf("TokenNow() roles = %q, want those of the authentication that began after the call", got.Roles)
+	}
+	all.Wait()
+	api.expect(authenticate, authenticate)
+}
+
+// offline is a cloud whose answers come from functions, without a connection, so that its time can stand still.
+func offline(t *testing.T, a answers) (cloud *openstack.Cloud, count func(string) int) {
+	t.Helper()
+	var mu sync.Mutex
+	counts := map[string]int{}
+	cloud, err := openstack.NewWith(openstack.Options{
+		AuthURLs: []string{"https://cloud.example/identity/v3"}, Secrets: secretOf(passwordAuth("https://cloud.example/identity")).get,
+	}, roundTripper(func(r *http.Request) (*http.Response, error) {
+		request := r.Method + " " + r.URL.RequestURI()
+		mu.Lock()
+		counts[request]++
+		mu.Unlock()
+		answer := a[request]
+		if answer == nil {
+			t.Errorf("%s was not expected", request)
+			return nil, http.ErrNotSupported
+		}
+		w := httptest.NewRecorder()
+		r.Host = r.URL.Host
+		answer(w, r)
+		if err := r.Context().Err(); err != nil {
+			return nil, err
+		}
+		return w.Result(), nil
+	}))
+	if err != nil {
+		t.Fatalf("NewWith() error = %v", err)
+	}
+	return cloud, func(request string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return counts[request]
+	}
+}
+
+func TestHowLongATokenIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud, count := offline(t, answers{
+			authenticate: aToken(), getServer: reply(http.StatusOK, inJSON(object{"server": aServer(serverID, machineName, projectID)})),
+		})
+		defer cloud.Stop()
+		ask := func() {
+			t.Helper()
+			if answer, err := cloud.Ask(t.Context(), claim()); err != nil || answer.Verdict != ownership.Owned {
+				t.Fatalf("Ask() = %+v, %v, want Owned", answer, err)
+			}
+		}
+		expect := func(when string, want int) {
+			t.Helper()
+			if got := count(authenticate); got != want {
+				t.Fatalf("%s: %d authentications, want %d", when, got, want)
+			}
+		}
+		mustToken(t, cloud)
+		wait(5*time.Minute - time.Second)
+		mustToken(t, cloud)
+		expect("roles are believed for 5 minutes", 1)
+		wait(time.Second)
+		ask()
+		expect("and the token is used for longer", 1)
+		mustToken(t, cloud)
+		expect("while roles are not", 2)
+		wait(48*time.Minute - time.Second)
+		ask()
+		expect("before 80 percent of an hour", 2)
+		wait(time.Second)
+		ask()
+		expect("after 80 percent of an hour", 3)
+	})
+}
+
+func TestATokenOfAShortLifeIsNotAskedForForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		issued := time.Now().UTC()
+		cloud, count := offline(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
+			wait(time.Second)
+			aToken(with("issued_at", issued), with("expires_at", issued.Add(time.Second)))(w, r)
+		}})
+		defer cloud.Stop()
+		mustToken(t, cloud)
+		if got := count(authenticate); got != 2 {
+			t.Errorf("%d authentications, want 2", got)
+		}
+	})
+}
+
+func TestNoAnswerInTime(t *testing.T) {
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for name, tc := range map[string]struct {
+		answers answers
+		want    failure
+	}{
+		"of Keystone": {answers{authenticate: hang}, failure{Cause: ownership.CauseTimeout, Text: "Timeout: token request: no answer in time"}},
+		"of Nova":     {answers{authenticate: aToken(), getServer: hang}, failure{Cause: ownership.CauseTimeout, Text: "Timeout: server request: no answer in time"}},
+	} {
+		for who, patience := range map[string]time.Duration{"the caller has waited": time.Second, "nobody waits": time.Hour} {
+			t.Run(name+", "+who, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cloud, _ := offline(t, tc.answers)
+					defer cloud.Stop()
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					began := time.Now()
+					_, err := cloud.Ask(ctx, claim())
+					expectFailure(t, err, tc.want)
+					if took := time.Since(began); took > 30*time.Second {
+						t.Errorf("it took %s, want at most 30s", took)
+					}
+					wait(time.Minute) // what was shared ends by itself
+				})
+			})
+		}
+	}
+}
+
+// wait lets the time of a bubble pass.
+func wait(d time.Duration) { <-time.After(d) }
+
+func TestAPanicIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud, _ := offline(t, answers{authenticate: func(http.ResponseWriter, *http.Request) { panic("a mistake") }})
+		defer cloud.Stop()
+		_, err := cloud.Token(t.Context(), identity)
+		expectFailure(t, err, failure{Cause: ownership.CauseIdentityProvider, Text: "IdentityProviderUnavailable: token request: panic: a mistake"})
+		wait(time.Minute) // the client's own timer
+	})
+}

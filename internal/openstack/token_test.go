@@ -1,0 +1,309 @@
+package openstack_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"warrantgate.dev/internal/openstack"
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestWhatKeystoneSaysOfAToken(t *testing.T) {
+	drop := func(fields ...string) func(object) {
+		return func(token object) {
+			for _, field := range fields {
+				delete(token, field)
+			}
+		}
+	}
+	alice := openstack.Token{
+		UserID: userID, UserName: "alice", UserDomain: "Default", Scope: openstack.ProjectScope,
+		ProjectID: projectID, ProjectName: "team-a", ProjectDomain: "Tenants",
+		Roles: []string{"member", "reader"}, Methods: []string{"password"}, RequestID: "req-201",
+	}
+	elsewhere := func(scope openstack.Scope, modify ...func(*openstack.Token)) openstack.Token {
+		t := alice
+		t.Scope, t.ProjectID, t.ProjectName, t.ProjectDomain = scope, "", "", ""
+		for _, m := range modify {
+			m(&t)
+		}
+		return t
+	}
+	for name, tc := range map[string]struct {
+		answer []func(object)
+		want   openstack.Token
+	}{
+		"of a project": {want: alice},
+		"of a domain": {
+			answer: []func(object){drop("project"), with("domain", object{"id": "d1", "name": "Tenants"})},
+			want:   elsewhere(openstack.DomainScope, func(t *openstack.Token) { t.DomainID, t.DomainName = "d1", "Tenants" }),
+		},
+		"of the system": {answer: []func(object){drop("project"), with("system", object{"all": true})}, want: elsewhere(openstack.SystemScope)},
+		"of nothing": {
+			answer: []func(object){drop("project", "roles", "catalog")},
+			want:   elsewhere(openstack.Unscoped, func(t *openstack.Token) { t.Roles = nil }),
+		},
+		"of an application credential": {
+			answer: []func(object){with("methods", []string{"application_credential"}), with("application_credential", object{"id": "a1", "name": "capo", "restricted": true})},
+			want: func() openstack.Token {
+				t := alice
+				t.Methods = []string{"application_credential"}
+				t.ApplicationCredential = &openstack.ApplicationCredential{ID: "a1", Name: "capo", Restricted: true}
+				return t
+			}(),
+		},
+		"of a trust": {
+			answer: []func(object){with("OS-TRUST:trust", object{"id": "t1", "impersonation": true, "trustee_user": object{"id": "u2"}, "trustor_user": object{"id": userID}})},
+			want: func() openstack.Token {
+				t := alice
+				t.TrustID, t.Impersonation, t.TrustorUserID, t.TrusteeUserID = "t1", true, userID, "u2"
+				return t
+			}(),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newAPI(t, answers{authenticate: aToken(tc.answer...)})
+			cloud := api.cloud(api.secret())
+			got, err := cloud.Token(t.Context(), identity)
+			if err != nil {
+				t.Fatalf("Token() error = %v", err)
+			}
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(openstack.Token{}, "IssuedAt", "ExpiresAt")); diff != "" {
+				t.Errorf("Token() (-want +got):\n%s", diff)
+			}
+			if life := got.ExpiresAt.Sub(got.IssuedAt); life != time.Hour {
+				t.Errorf("the token lives for %s, want 1h", life)
+			}
+			// What is remembered is nobody's to change.
+			for i := range got.Roles {
+				got.Roles[i] = "admin"
+			}
+			if got.ApplicationCredential != nil {
+				got.ApplicationCredential.ID = "another"
+			}
+			again, err := cloud.Token(t.Context(), identity)
+			if diff := cmp.Diff(tc.want, again, cmpopts.IgnoreFields(openstack.Token{}, "IssuedAt", "ExpiresAt")); err != nil || diff != "" {
+				t.Errorf("Token() again, %v (-want +got):\n%s", err, diff)
+			}
+			api.expect(authenticate)
+		})
+	}
+}
+
+func TestCredentialsThatAreRefused(t *testing.T) {
+	const renew = "the credentials are wrong, expired or revoked, or have no role on "
+	application := func(fields object) func(entry, auth object) {
+		return func(_, auth object) {
+			for _, field := range []string{"username", "password", "user_domain_name", "project_id"} {
+				delete(auth, field)
+			}
+			auth["application_credential_secret"] = canary
+			for field, value := range fields {
+				auth[field] = value
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		auth   func(entry, auth object)
+		answer http.HandlerFunc
+		want   string
+	}{
+		"401": {
+			answer: failed(http.StatusUnauthorized, "error"),
+			want:   `user "alice" (401, request req-401): ` + renew + `project "` + projectID + `"; renew them in the Secret`,
+		},
+		"401 of whoever stands before it": {
+			answer: reply(http.StatusUnauthorized, canary, "X-Openstack-Request-Id", ""),
+			want:   `user "alice" (401): ` + renew + `project "` + projectID + `"; renew them in the Secret`,
+		},
+		"400": {
+			answer: failed(http.StatusBadRequest, "error"),
+			want:   `user "alice" (400, request req-400): ` + renew + `project "` + projectID + `"; renew them in the Secret`,
+		},
+		"403, of a domain": {
+			auth:   func(_, auth object) { delete(auth, "project_id"); auth["domain_name"] = "Tenants" },
+			answer: failed(http.StatusForbidden, "error"),
+			want:   `user "alice" (403, request req-403): ` + renew + `domain "Tenants"; renew them in the Secret`,
+		},
+		"404, of an application credential": {
+			auth: application(object{"application_credential_id": "a1"}), answer: failed(http.StatusNotFound, "error"),
+			want: `application credential "a1" (404, request req-404): ` + renew + `what they are for; renew them in the Secret`,
+		},
+		"401, of an application credential by its name": {
+			auth:   application(object{"application_credential_name": "capo", "user_id": userID}),
+			answer: failed(http.StatusUnauthorized, "error"),
+			want:   `application credential "capo" of user "` + userID + `" (401, request req-401): ` + renew + `what they are for; renew them in the Secret`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newAPI(t, answers{authenticate: tc.answer})
+			auth := tc.auth
+			if auth == nil {
+				auth = func(_, _ object) {}
+			}
+			secrets := secretOf(passwordAuth(api.authURL(), auth))
+			cloud := api.cloud(secrets)
+			for range 2 { // a refusal is not remembered
+				_, err := cloud.Token(t.Context(), identity)
+				expectFailure(t, err, failure{
+					Reason: openstack.IdentityRefused, Text: where + "Keystone at " + api.server.URL + "/identity refuses " + tc.want,
+				})
+			}
+			api.expect(authenticate, authenticate)
+		})
+	}
+}
+
+func TestKeystoneFails(t *testing.T) {
+	const provider = ownership.CauseIdentityProvider
+	for name, tc := range map[string]struct {
+		answer http.HandlerFunc
+		want   failure
+	}{
+		"429": {
+			answer: failed(http.StatusTooManyRequests, "error", "Retry-After", "17"),
+			want: failure{
+				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: 17 * time.Second,
+				Text: "RateLimited: token request: the answer was 429 error",
+			},
+		},
+		"429 for longer than an hour": {
+			answer: reply(http.StatusTooManyRequests, canary, "Retry-After", "999999999999"),
+			want: failure{
+				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: time.Hour,
+				Text: "RateLimited: token request: the answer was 429 unspecified",
+			},
+		},
+		"503 until a date long ago": {
+			answer: reply(http.StatusServiceUnavailable, canary, "Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT"),
+			want:   failure{Cause: provider, RequestID: "req-503", Text: "IdentityProviderUnavailable: token request: the answer was 503 unspecified"},
+		},
+		"500": {
+			answer: reply(http.StatusInternalServerError, canary, "X-Openstack-Request-Id", "req-\tx\u00e9"+strings.Repeat("y", 200)),
+			want: failure{
+				Cause: provider, RequestID: "req-x" + strings.Repeat("y", 123),
+				Text: "IdentityProviderUnavailable: token request: the answer was 500 unspecified",
+			},
+		},
+		"403 of whoever stands before it": {
+			answer: reply(http.StatusForbidden, "<html>"+canary),
+			want:   failure{Cause: provider, RequestID: "req-403", Text: "IdentityProviderUnavailable: token request: the answer was 403 unspecified"},
+		},
+		"404 of another service": {
+			answer: failed(http.StatusNotFound, "itemNotFound"),
+			want:   failure{Cause: provider, RequestID: "req-404", Text: "IdentityProviderUnavailable: token request: the answer was 404 itemNotFound"},
+		},
+		"a redirect": {
+			answer: reply(http.StatusFound, "", "Location", "/canary"),
+			want:   failure{Cause: provider, RequestID: "req-302", Text: "IdentityProviderUnavailable: token request: the answer was 302 unspecified"},
+		},
+		"a redirect that repeats the body": {
+			answer: reply(http.StatusTemporaryRedirect, "", "Location", "https://canary.example/"),
+			want:   failure{Cause: provider, RequestID: "req-307", Text: "IdentityProviderUnavailable: token request: the answer was 307 unspecified"},
+		},
+		"200 instead of 201": {
+			answer: reply(http.StatusOK, `{"token":{}}`),
+			want:   failure{Cause: provider, RequestID: "req-200", Text: "IdentityProviderUnavailable: token request: the answer cannot be understood"},
+		},
+		"no JSON": {
+			answer: reply(http.StatusCreated, "<html>"+canary),
+			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer cannot be understood"},
+		},
+		"JSON of another shape": {
+			answer: reply(http.StatusCreated, `{"token":{"user":"canary"}}`),
+			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer cannot be understood"},
+		},
+		"a large answer": {
+			answer: reply(http.StatusCreated, `{"token":"`+strings.Repeat("x", 1<<20)+`"}`),
+			want:   failure{Cause: provider, Text: "IdentityProviderUnavailable: token request: the answer is larger than 1048576 bytes"},
+		},
+		"half an answer": {
+			answer: reply(http.StatusCreated, "{", "Content-Length", "100"),
+			want:   failure{Cause: provider, Text: "IdentityProviderUnavailable: token request: the connection broke before the end of the answer"},
+		},
+		"no token": {
+			answer: func(w http.ResponseWriter, r *http.Request) {
+				reply(http.StatusCreated, inJSON(object{"token": theToken("")}))(w, r)
+			},
+			want: failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer has no token that can be sent in a header"},
+		},
+		"no user": {
+			answer: aToken(with("user", object{})),
+			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer names no user"},
+		},
+		"no life": {
+			answer: aToken(with("expires_at", time.Unix(1, 0).UTC())),
+			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer does not say how long the token lives"},
+		},
+		"no beginning": {
+			answer: aToken(with("issued_at", nil)),
+			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer does not say how long the token lives"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newAPI(t, answers{authenticate: tc.answer})
+			cloud := api.cloud(api.secret())
+			_, err := cloud.Token(t.Context(), identity)
+			expectFailure(t, err, tc.want)
+			_, err = cloud.Ask(t.Context(), claim())
+			expectFailure(t, err, tc.want)
+			api.expect(authenticate, authenticate)
+		})
+	}
+}
+
+func TestKeystoneCannotBeReached(t *testing.T) {
+	api := newAPI(t, nil)
+	cloud := api.cloud(api.secret())
+	api.server.Close()
+	_, err := cloud.Token(t.Context(), identity)
+	got := failureOf(t, err)
+	if got.Cause != ownership.CauseIdentityProvider || !strings.Contains(got.Text, "connection refused") {
+		t.Errorf("error = %+v, want that the connection was refused", got)
+	}
+}
+
+func TestWhoMayCertifyKeystone(t *testing.T) {
+	api := newAPI(t, answers{getServer: reply(http.StatusOK, inJSON(object{"server": aServer(serverID, machineName, projectID)}))})
+	bare, withCA := api.secret(), api.secret()
+	withCA.data["cacert"] = api.caPEM()
+	careless := secretOf(passwordAuth(api.authURL(), func(entry, _ object) { entry["verify"] = false }))
+
+	t.Run("the Secret", func(t *testing.T) {
+		cloud := newCloud(t, openstack.Options{AuthURLs: []string{api.authURL()}, Secrets: withCA.get})
+		for range 2 {
+			if _, err := cloud.TokenNow(t.Context(), identity); err != nil {
+				t.Errorf("Token() error = %v", err)
+			}
+		}
+		answer, err := cloud.Ask(t.Context(), claim())
+		if err != nil || answer.Verdict != ownership.Owned {
+			t.Errorf("Ask() = %+v, %v, want Owned", answer, err)
+		}
+		api.expect(authenticate, authenticate, getServer)
+	})
+	t.Run("the Secret besides the configuration", func(t *testing.T) {
+		other := newAPI(t, nil)
+		cloud := newCloud(t, openstack.Options{AuthURLs: []string{api.authURL()}, RootCAs: other.roots(), Secrets: withCA.get})
+		if _, err := cloud.Token(t.Context(), identity); err != nil {
+			t.Errorf("Token() error = %v", err)
+		}
+		api.expect(authenticate)
+	})
+	for name, secrets := range map[string]*fakeSecrets{"nobody": bare, "nobody, and the Secret does not care": careless} {
+		t.Run(name, func(t *testing.T) {
+			cloud := newCloud(t, openstack.Options{AuthURLs: []string{api.authURL()}, Secrets: secrets.get})
+			_, err := cloud.Token(t.Context(), identity)
+			expectFailure(t, err, failure{
+				Cause: ownership.CauseIdentityProvider,
+				Text:  "IdentityProviderUnavailable: token request: tls: failed to verify certificate: x509: certificate signed by unknown authority",
+			})
+			api.expect()
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package openstack
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+const (
+	// handshakeTimeout bounds the TLS handshake of a new connection.
+	handshakeTimeout = 10 * time.Second
+	// maxIdleConnections is how many connections to a host are kept for the next question. It is more than anybody lets be
+	// asked at the same time: one that is given up costs the next question a TLS handshake.
+	maxIdleConnections = 256
+	// idleTimeout is how long they are kept.
+	idleTimeout = 90 * time.Second
+	// maxHeaderBytes bounds the header of an answer.
+	maxHeaderBytes = 64 << 10
+	// maxTransports bounds how many sets of certificate authorities are kept ready, and keptFor for how long after the last
+	// use. Most Secrets of a cloud have the same.
+	maxTransports, keptFor = 100, 10 * time.Minute
+)
+
+// transports are the connections, by which certificate authorities are trusted on them.
+type transports struct {
+	roots  *x509.CertPool // nil for those of the system
+	common http.RoundTripper
+	// withCA are those of Secrets that bring authorities of their own, by the digest of these.
+	withCA *otter.Cache[digest, *http.Transport]
+}
+
+func newTransports(roots *x509.CertPool) (*transports, error) {
+	withCA, err := otter.New(&otter.Options[digest, *http.Transport]{
+		MaximumSize:      maxTransports,
+		ExpiryCalculator: otter.ExpiryAccessing[digest, *http.Transport](keptFor),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cache of connections: %w", err)
+	}
+	return &transports{roots: roots, common: newTransport(roots), withCA: withCA}, nil
+}
+
+func newTransport(roots *x509.CertPool) *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		TLSHandshakeTimeout:    handshakeTimeout,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    maxIdleConnections,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+	}
+}
+
+// of returns the connections on which the authorities of a Secret are trusted besides the common ones. Connections that are
+// given up end by themselves once they are idle.
+func (t *transports) of(ca []byte) (http.RoundTripper, error) {
+	if len(ca) == 0 {
+		return t.common, nil
+	}
+	key := digest(sha256.Sum256(ca))
+	if known, found := t.withCA.GetIfPresent(key); found {
+		return known, nil
+	}
+	roots, err := t.commonRoots()
+	if err != nil {
+		return nil, err
+	}
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, errors.New(caKey + " has no certificate in PEM")
+	}
+	transport, _ := t.withCA.SetIfAbsent(key, newTransport(roots))
+	return transport, nil
+}
+
+// commonRoots returns a copy of the common authorities.
+func (t *transports) commonRoots() (*x509.CertPool, error) {
+	if t.roots != nil {
+		return t.roots.Clone(), nil
+	}
+	return x509.SystemCertPool()
+}
