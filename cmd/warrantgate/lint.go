@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -52,7 +53,7 @@ read.`,
   warrantgate lint keystone-policy policy.yaml -o sarif >policy.sarif`,
 		Args: func(cmd *cobra.Command, args []string) error { return unknownIfError(cobra.MinimumNArgs(1)(cmd, args)) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(args, cmd.OutOrStdout())
+			return o.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return unknownIfError(err) })
@@ -74,7 +75,7 @@ var lintPrinters = map[string]func(io.Writer, []oslopolicy.Finding) error{
 	"sarif": func(out io.Writer, findings []oslopolicy.Finding) error { return encodeJSON(out, newSARIF(findings)) },
 }
 
-func (o lintOptions) run(files []string, out io.Writer) error {
+func (o lintOptions) run(ctx context.Context, files []string, out io.Writer) error {
 	severities := []oslopolicy.Severity{oslopolicy.SeverityError, oslopolicy.SeverityWarning, oslopolicy.SeverityNote}
 	least := slices.Index(severities, oslopolicy.Severity(o.failOn))
 	if least < 0 {
@@ -89,7 +90,11 @@ func (o lintOptions) run(files []string, out io.Writer) error {
 		if err != nil {
 			return unknownIfError(err)
 		}
-		findings = append(findings, oslopolicy.LintKeystone(name, document, o.lint)...)
+		found, err := oslopolicy.LintKeystone(ctx, name, document, o.lint)
+		if err != nil {
+			return unknownIfError(err)
+		}
+		findings = append(findings, found...)
 	}
 	if err := lintPrinters[o.output](out, findings); err != nil {
 		return unknownIfError(err)

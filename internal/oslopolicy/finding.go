@@ -2,7 +2,9 @@ package oslopolicy
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -93,8 +95,8 @@ type LintOptions struct {
 }
 
 // LintKeystone judges a policy file for Keystone. The findings come in the order of the file, and are no more than 200; none
-// means that the file is fine.
-func LintKeystone(name string, data []byte, options LintOptions) []Finding {
+// means that the file is fine. The only error is that of ctx: a file that was made for it can take seconds.
+func LintKeystone(ctx context.Context, name string, data []byte, options LintOptions) ([]Finding, error) {
 	if len(options.ManagerRoles) == 0 {
 		options.ManagerRoles = []string{"manager"}
 	}
@@ -110,14 +112,19 @@ func LintKeystone(name string, data []byte, options LintOptions) []Finding {
 		if failed, ok := errors.AsType[*FileError](err); ok {
 			finding.Line, finding.Message = failed.Line, failed.Err.Error()
 		}
-		return []Finding{finding}
+		return []Finding{finding}, nil
 	}
 	l := newLinter(file, options)
-	l.lint()
+	for _, step := range l.steps() {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("lint %s: %w", name, err)
+		}
+		step()
+	}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule), cmp.Compare(rank(a.Severity), rank(b.Severity)))
 	})
-	return l.findings
+	return l.findings, nil
 }
 
 func rank(s Severity) int {

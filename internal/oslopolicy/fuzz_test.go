@@ -17,7 +17,10 @@ func FuzzPolicy(f *testing.F) {
 	credentials := Caller{User: "u", UserDomain: "d", Roles: []string{"manager"}, Domain: "d"}.Credentials()
 	target := map[string]any{"user_id": "u", "target.user.domain_id": "d", "b": []any{"x", nil}, "": 5}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		findings := LintKeystone("fuzz", data, LintOptions{})
+		findings, err := LintKeystone(t.Context(), "fuzz", data, LintOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		file, err := Read("fuzz", data)
 		if err != nil {
 			if len(findings) != 1 || findings[0].Code != CodeFile {

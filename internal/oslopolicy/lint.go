@@ -53,16 +53,33 @@ func newLinter(file *File, options LintOptions) *linter {
 	for i := range file.rules {
 		l.last[file.rules[i].name] = &file.rules[i]
 	}
+	return l
+}
+
+// steps are what there is to do, in order, in pieces that take little time whatever the file holds.
+func (l *linter) steps() []func() {
+	var steps []func()
 	for i := range shippedRules {
-		operation := &shippedRules[i]
-		if !operation.isOperation() {
-			continue
-		}
-		for _, name := range reached(l.policy, operation.name) {
-			l.users[name] = append(l.users[name], operation)
+		if operation := &shippedRules[i]; operation.isOperation() {
+			steps = append(steps, func() { l.follow(operation) })
 		}
 	}
-	return l
+	steps = append(steps, l.lintUnnamed)
+	for i := range l.file.rules {
+		steps = append(steps, func() { l.lintRule(&l.file.rules[i]) })
+	}
+	// What rules give away is judged last, because one finding about a helper explains many.
+	for i := range l.file.rules {
+		steps = append(steps, func() { l.lintGifts(&l.file.rules[i]) })
+	}
+	return steps
+}
+
+// follow notes which rules an operation gets to.
+func (l *linter) follow(operation *shippedRule) {
+	for _, name := range reached(l.policy, operation.name) {
+		l.users[name] = append(l.users[name], operation)
+	}
 }
 
 // reached lists the rules that a rule refers to, and those that they refer to.
@@ -124,42 +141,44 @@ func circular(policy *Policy) map[string]bool {
 	return circles
 }
 
-func (l *linter) lint() {
+func (l *linter) lintUnnamed() {
 	for i := range l.file.unnamed {
 		l.add(&l.file.unnamed[i], SeverityError, CodeNameNotText, "YAML does not read this name as a text, so that nobody ever asks this rule",
 			"put the name in quotes")
 	}
-	for i := range l.file.rules {
-		r := &l.file.rules[i]
-		if len(l.findings) >= maxFindings {
-			return
-		}
-		if last := l.last[r.name]; last != r {
-			l.add(r, SeverityError, CodeDuplicateRule, fmt.Sprintf("line %d has a rule of the same name, which silently replaces this one", last.line),
-				"keep one of the two")
-			continue
-		}
-		before := len(l.findings)
-		l.lintName(r)
-		l.lintValue(r)
-		walk(r.check, func(c check, negated bool) { l.lintCheck(r, c, negated) })
-		l.lintCycle(r)
-		l.lintLetters(r)
-		l.lintAttributes(r)
-		if !l.hasErrors(before) {
-			l.lintOutcome(r)
-		}
+}
+
+func (l *linter) lintRule(r *rule) {
+	if len(l.findings) >= maxFindings {
+		return
 	}
-	// What rules give away is judged last, because one finding about a helper explains many.
-	for i := range l.file.rules {
-		if r := &l.file.rules[i]; l.last[r.name] == r {
-			l.lintBranches(r)
-			if !l.has(r, CodeAlwaysAllows) {
-				l.lintReach(r)
-			}
-			l.lintEscalation(r)
-		}
+	if last := l.last[r.name]; last != r {
+		l.add(r, SeverityError, CodeDuplicateRule, fmt.Sprintf("line %d has a rule of the same name, which silently replaces this one", last.line),
+			"keep one of the two")
+		return
 	}
+	before := len(l.findings)
+	l.lintName(r)
+	l.lintValue(r)
+	walk(r.check, func(c check, negated bool) { l.lintCheck(r, c, negated) })
+	l.lintCycle(r)
+	l.lintLetters(r)
+	l.lintAttributes(r)
+	if !l.hasErrors(before) {
+		l.lintOutcome(r)
+	}
+}
+
+// lintGifts finds what a rule gives away.
+func (l *linter) lintGifts(r *rule) {
+	if len(l.findings) >= maxFindings || l.last[r.name] != r {
+		return
+	}
+	l.lintBranches(r)
+	if !l.has(r, CodeAlwaysAllows) {
+		l.lintReach(r)
+	}
+	l.lintEscalation(r)
 }
 
 func (l *linter) add(r *rule, severity Severity, code, message, suggestion string) {

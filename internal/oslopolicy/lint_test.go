@@ -1,6 +1,8 @@
 package oslopolicy
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +15,11 @@ import (
 // found gives the findings of a file as lines.
 func found(file string, options LintOptions) []string {
 	var lines []string
-	for _, f := range LintKeystone("policy.yaml", []byte(file), options) {
+	findings, err := LintKeystone(context.Background(), "policy.yaml", []byte(file), options)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, f := range findings {
 		line := fmt.Sprintf("%d %s %s %s: %s", f.Line, f.Severity, f.Code, f.Rule, f.Message)
 		if f.Suggestion != "" {
 			line += "; " + f.Suggestion
@@ -174,11 +180,23 @@ func TestNothingIsWrongWithTheOverride(t *testing.T) {
 	}
 }
 
+// A file that was made to take long does not go on when nobody waits for it any more.
+func TestLintingEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	findings, err := LintKeystone(ctx, "policy.yaml", override(t), LintOptions{})
+	if len(findings) > 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("LintKeystone() = %v, %v", findings, err)
+	}
+}
+
 func BenchmarkLint(b *testing.B) {
 	document := override(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		LintKeystone("policy.yaml", document, LintOptions{})
+		if _, err := LintKeystone(b.Context(), "policy.yaml", document, LintOptions{}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -1,0 +1,83 @@
+//go:build e2e
+
+package kubepolicy_test
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// toldWithin is how soon a refusal can be read at the object.
+const toldWithin = 2 * time.Second
+
+// Whoever writes a policy is told what Keystone would make of it, before Keystone makes it.
+var _ = Describe("A policy for Keystone", func() {
+	DescribeTable("that is broken is refused with what is wrong, told at the object, and stored once it is corrected",
+		func(ctx SpecContext, kind string, newObject func(namespace, policy string) client.Object) {
+			namespace := shared.namespace(ctx)
+			message := about(kind, namespace, saidOfBroken)
+			expectRefusal(shared.author.Create(ctx, newObject(namespace, broken)), message, "unknown-attribute", "always-allows")
+
+			By("changing one that is stored")
+			object := newObject(namespace, sound)
+			Expect(shared.author.Create(ctx, object)).To(Succeed())
+			change := newObject(namespace, broken)
+			expectRefusal(shared.author.Update(ctx, change), message, "unknown-attribute", "always-allows")
+			Eventually(shared.events).WithArguments(ctx, namespace).WithTimeout(toldWithin).Should(ConsistOf(And(
+				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "KeystonePolicyBroken"), HaveField("Message", "Refused: "+message),
+				HaveField("InvolvedObject.UID", object.GetUID()))))
+			Expect(shared.told(ctx, object)).To(MatchRegexp(`(?m)\bWarning +KeystonePolicyBroken .*Refused: ` + regexp.QuoteMeta(message)))
+
+			By("correcting it")
+			corrected := strings.NewReplacer("%(user.", "%(target.user.", ": !", `: "!"`).Replace(broken)
+			Expect(shared.author.Update(ctx, newObject(namespace, corrected))).To(Succeed())
+			Expect(shared.heard.take()).To(BeEmpty())
+			Expect(shared.author.Delete(ctx, object)).To(Succeed())
+		},
+		Entry("in a ConfigMap", "ConfigMap", func(namespace, policy string) client.Object { return newConfigMap(namespace, "policy", policy) }, SpecTimeout(timeout)),
+		Entry("in a Secret", "Secret", func(namespace, policy string) client.Object { return newSecret(namespace, "policy", policy) }, SpecTimeout(timeout)),
+	)
+
+	It("that is doubtful is stored, and its author is warned", func(ctx SpecContext) {
+		namespace := shared.namespace(ctx)
+		policy := newConfigMap(namespace, "policy", doubtful)
+		Expect(shared.author.Create(ctx, policy)).To(Succeed())
+		message := about("ConfigMap", namespace, saidOfDoubtful)
+		Expect(shared.heard.take()).To(HaveExactElements("KeystonePolicyDoubtful: " + message))
+		Eventually(shared.told).WithArguments(ctx, policy).WithTimeout(toldWithin).Should(
+			MatchRegexp(`(?m)^ +Warning +KeystonePolicyDoubtful .*Admitted with a warning: ConfigMap "policy"`))
+	}, SpecTimeout(timeout))
+
+	It("is mended with kubectl apply", func(ctx SpecContext) {
+		namespace := shared.namespace(ctx)
+		printed, err := shared.kubectl(ctx, manifest(namespace, `identity:create_user: ""`), "apply", "-f", "-")
+		Expect(err).To(HaveOccurred())
+		Expect(printed).To(And(ContainSubstring("Error from server (Forbidden): "), ContainSubstring(about("ConfigMap", namespace, `1 error: policy.yaml:1, rule "identity:create_user": `))))
+		printed, err = shared.kubectl(ctx, manifest(namespace, doubtful), "apply", "-f", "-")
+		Expect(err).NotTo(HaveOccurred(), printed)
+		Expect(printed).To(And(ContainSubstring("Warning: KeystonePolicyDoubtful: "), ContainSubstring("configmap/policy created")))
+		printed, err = shared.kubectl(ctx, manifest(namespace, sound), "apply", "-f", "-")
+		Expect(err).NotTo(HaveOccurred(), printed)
+		Expect(printed).To(Equal("configmap/policy configured\n"))
+	}, SpecTimeout(timeout))
+
+	It("is the only thing of a Secret that is repeated", func(ctx SpecContext) {
+		namespace := shared.namespace(ctx)
+		secret := newSecret(namespace, "policy", sound)
+		Expect(shared.author.Create(ctx, secret)).To(Succeed())
+		for _, content := range []string{"hunter2", "*hunter2", "password: hunter2", "auth: {hunter2: x}"} {
+			secret.StringData = map[string]string{"other": content}
+			err := shared.author.Update(ctx, secret)
+			Expect(err).To(MatchError(And(ContainSubstring("because it is a Secret"), Not(ContainSubstring("hunter2")))))
+		}
+		Eventually(shared.events).WithArguments(ctx, namespace).Should(Not(BeEmpty()))
+		Expect(shared.events(ctx, namespace)).To(HaveEach(HaveField("Message", Not(ContainSubstring("hunter2")))))
+		Expect(shared.log()).NotTo(ContainSubstring("hunter2"))
+	}, SpecTimeout(timeout))
+})

@@ -1,0 +1,101 @@
+//go:build e2e
+
+package kubepolicy_test
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What holds no policy, or changes none, costs nothing.
+var _ = Describe("The gate on policies", func() {
+	// verdicts is how often it has judged.
+	verdicts := func(ctx context.Context) float64 {
+		GinkgoHelper()
+		count, err := shared.verdicts(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		return count
+	}
+
+	It("is not asked about objects without the label", func(ctx SpecContext) {
+		namespace, before := shared.namespace(ctx), verdicts(ctx)
+		policy, secret := newConfigMap(namespace, "policy", broken), newSecret(namespace, "policy", broken)
+		policy.Labels, secret.Labels = map[string]string{"holds": "something"}, nil
+		Expect(shared.author.Create(ctx, policy)).To(Succeed())
+		Expect(shared.author.Create(ctx, secret)).To(Succeed())
+		policy.Data["policy.yaml"] = "["
+		Expect(shared.author.Update(ctx, policy)).To(Succeed())
+		Expect(shared.author.Delete(ctx, secret)).To(Succeed())
+		Expect(verdicts(ctx)).To(Equal(before))
+
+		By("giving it the label")
+		err := shared.author.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"holds":"keystone-policy"}}}`)))
+		Expect(err).To(MatchError(ContainSubstring(about("ConfigMap", namespace, "1 error: policy.yaml:1: it is no YAML"))))
+		Expect(verdicts(ctx)).To(BeNumerically(">", before))
+	}, SpecTimeout(timeout))
+
+	It("is not asked about metadata, writes of the same, and deletions", func(ctx SpecContext) {
+		namespace := shared.namespace(ctx)
+		policy := newConfigMap(namespace, "policy", sound)
+		Expect(shared.author.Create(ctx, policy)).To(Succeed())
+		before := verdicts(ctx)
+		policy.Annotations = map[string]string{"example.com/a": "b"}
+		policy.Labels["another"] = "label"
+		policy.Finalizers = []string{"example.com/finalizer"}
+		policy.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "y"}}
+		Expect(shared.author.Update(ctx, policy)).To(Succeed())
+		Expect(shared.author.Update(ctx, policy)).To(Succeed())
+		Expect(shared.author.Delete(ctx, policy)).To(Succeed())
+		Expect(shared.author.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+		Expect(verdicts(ctx)).To(Equal(before))
+
+		By("counting one that is")
+		Expect(shared.author.Create(ctx, newConfigMap(namespace, "policy", sound))).To(Succeed())
+		Expect(verdicts(ctx)).To(Equal(before + 1))
+		Expect(shared.verdicts(ctx, map[string]string{"decision": "allowed", "reason": "KeystonePolicySound"})).To(BeNumerically(">=", 1))
+	}, SpecTimeout(timeout))
+
+	It("leaves no Event of a dry run, which is refused alike", func(ctx SpecContext) {
+		namespace := shared.namespace(ctx)
+		Expect(shared.author.Create(ctx, newConfigMap(namespace, "policy", sound))).To(Succeed())
+		message := about("ConfigMap", namespace, saidOfBroken)
+		expectRefusal(shared.author.Update(ctx, newConfigMap(namespace, "policy", broken), client.DryRunAll), message)
+		// Events are written in order, so when there is this one, there will be none of before.
+		last := newConfigMap(namespace, "last", doubtful)
+		Expect(shared.author.Create(ctx, last)).To(Succeed())
+		Expect(shared.heard.take()).To(HaveLen(1))
+		Eventually(shared.events).WithArguments(ctx, namespace).Should(ConsistOf(HaveField("InvolvedObject.UID", last.UID)))
+	}, SpecTimeout(timeout))
+
+	It("judges what is as large as the API server stores", func(ctx SpecContext) {
+		namespace := shared.namespace(ctx)
+		policy := newConfigMap(namespace, "policy", strings.Repeat("# a comment\n", 85_000))
+		began := time.Now()
+		Expect(shared.author.Create(ctx, policy)).To(MatchError(ContainSubstring("more than the 262144 bytes under 32 keys that are judged at once")))
+		policy.Data["policy.yaml"] = strings.Repeat("# a comment\n", 21_000) + sound
+		Expect(shared.author.Create(ctx, policy)).To(Succeed())
+		AddReportEntry("large policies", time.Since(began).String())
+
+		By("with binary data that is no text")
+		policy.BinaryData = map[string][]byte{"binary": {0xff, 0xfe, 0}}
+		Expect(shared.author.Update(ctx, policy)).To(MatchError(ContainSubstring("binary: it is not UTF-8")))
+	}, SpecTimeout(timeout))
+
+	It("takes no right but that to Events", func(ctx SpecContext) {
+		namespace := shared.namespace(ctx)
+		config, err := shared.api.User("warrantgate")
+		Expect(err).NotTo(HaveOccurred())
+		gate, err := client.New(config, client.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(gate.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(namespace))).To(MatchError(ContainSubstring("forbidden")))
+		Expect(gate.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace))).To(MatchError(ContainSubstring("forbidden")))
+	}, SpecTimeout(timeout))
+})

@@ -1,0 +1,139 @@
+// Package keystone holds the gate on ConfigMaps and Secrets with a policy for Keystone: none is stored by which Keystone
+// would deny or allow something else than is written there.
+//
+// Keystone takes a policy that oslo.policy cannot understand without a word, and goes by it from the next request on. The
+// API server is the last place where somebody is told.
+package keystone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/oslopolicy"
+	"warrantgate.dev/webhooks"
+)
+
+// Path is where the gate is served.
+const Path = "/keystone/policy"
+
+// Reasons of what is said about a policy.
+const (
+	// reasonBroken: at least one finding is an error.
+	reasonBroken = "KeystonePolicyBroken"
+	// reasonDoubtful: there are warnings, and no errors.
+	reasonDoubtful = "KeystonePolicyDoubtful"
+	// reasonMissing: the object is selected, and has nothing that could be judged.
+	reasonMissing = "KeystonePolicyMissing"
+	// reasonTooLarge: there is more than is judged.
+	reasonTooLarge = "KeystonePolicyTooLarge"
+	// reasonUnjudged: there was not enough time.
+	reasonUnjudged = "KeystonePolicyUnjudged"
+)
+
+// Gate is the validating gate. It fails closed: while no warrantgate answers, no policy is changed. Keystone goes on with
+// the one that it has.
+//
+// It judges what a request writes. A policy that was there before the gate stays as it is, and so do the keys that a
+// request leaves alone.
+type Gate struct {
+	mode     v1alpha1.Mode
+	keys     []string
+	selector labels.Selector
+	judge    *judge
+}
+
+// New returns the gate. The error is about the selector.
+func New(config v1alpha1.KeystonePolicy) (*Gate, error) {
+	selector, err := metav1.LabelSelectorAsSelector(config.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("keystonePolicy.selector: %w", err)
+	}
+	options := oslopolicy.LintOptions{ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles}
+	return &Gate{mode: config.Mode, keys: config.Keys, selector: selector, judge: newJudge(options)}, nil
+}
+
+var _ webhooks.Gate = &Gate{}
+
+// Name implements webhooks.Gate.
+func (*Gate) Name() string { return "keystone-policy" }
+
+// Review implements webhooks.Gate.
+func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.Answer {
+	if request.Operation != admissionv1.Create && request.Operation != admissionv1.Update {
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingWritten"}
+	}
+	after, err := decode(request, request.Object)
+	if err != nil {
+		return webhooks.Answer{Decision: webhooks.Denied, Reason: "Undecodable", Message: err.Error()}
+	}
+	if !g.selects(after) {
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NotSelected"}
+	}
+	policies := after.policies(g.keys)
+	// What was not selected before, or cannot be read, is judged as if it had not been there.
+	if before, err := decode(request, request.OldObject); after.exists && err == nil && g.selects(before) {
+		was := before.policies(g.keys)
+		if policies = changed(was, policies); len(policies) == 0 && (len(was) == 0 || len(after.policies(g.keys)) > 0) {
+			return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicyUnchanged"}
+		}
+	}
+	if len(policies) == 0 {
+		return g.answer(after, webhooks.Warned, reasonMissing, missing(after, g.keys))
+	}
+	return g.review(ctx, after, policies)
+}
+
+func (g *Gate) selects(o object) bool { return g.selector.Matches(labels.Set(o.Labels)) }
+
+// review judges what is written. There is at least one policy.
+func (g *Gate) review(ctx context.Context, o object, policies []policy) webhooks.Answer {
+	findings, err := g.judge.findings(ctx, o.secret, policies)
+	var large *sizeError
+	switch {
+	case errors.As(err, &large):
+		return g.answer(o, webhooks.Denied, reasonTooLarge, large.Error())
+	case err != nil:
+		answer := g.answer(o, webhooks.Undecided, reasonUnjudged, `it could not be judged in time; try again, or see what `+
+			`"warrantgate lint keystone-policy" says of the file`)
+		answer.Details = func() []any { return []any{"error", err.Error()} }
+		return answer
+	}
+	broken, doubtful := bySeverity(findings, oslopolicy.SeverityError), bySeverity(findings, oslopolicy.SeverityWarning)
+	shown, decision, reason := broken, webhooks.Denied, reasonBroken
+	switch {
+	case len(broken)+len(doubtful) == 0:
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicySound"}
+	case len(broken) == 0:
+		shown, decision, reason = doubtful, webhooks.Warned, reasonDoubtful
+	}
+	answer := g.answer(o, decision, reason, summary(broken, doubtful, maxMessage-len(o.String()+": ")))
+	answer.Field, answer.Causes = shown[0].field, causes(shown)
+	answer.Details = func() []any { return []any{"errors", len(broken), "warnings", len(doubtful)} }
+	return answer
+}
+
+// answer is one that a person is told of, also by an Event.
+func (g *Gate) answer(o object, decision webhooks.Decision, reason, message string) webhooks.Answer {
+	answer := webhooks.Answer{Decision: decision, Reason: reason, Message: o.String() + ": " + message}
+	admitted := decision == webhooks.Warned || g.mode == v1alpha1.Warn
+	verb := "Refused: "
+	if admitted {
+		verb = "Admitted with a warning: "
+	}
+	// An object that is about to be made has its UID already, and is there once it is admitted.
+	if reference, found := webhooks.EventObject(&o, o.reference(), o.exists || admitted && o.UID != ""); found {
+		answer.Events = []events.Event{{
+			Object: reference, Type: corev1.EventTypeWarning, Reason: reason, Message: verb + answer.Message,
+		}}
+	}
+	return answer
+}

@@ -1,0 +1,274 @@
+package keystone_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/keystone"
+)
+
+// withoutDetails leaves out of an answer what is for the operator's log.
+var withoutDetails = cmpopts.IgnoreFields(webhooks.Answer{}, "Details")
+
+func allowed(reason string) webhooks.Answer {
+	return webhooks.Answer{Decision: webhooks.Allowed, Reason: reason}
+}
+
+// told is an answer with its Event on the object of a kind.
+func told(answer webhooks.Answer, kind, verb string) webhooks.Answer {
+	answer.Events = []events.Event{{Object: self(kind), Type: corev1.EventTypeWarning, Reason: answer.Reason, Message: verb + answer.Message}}
+	return answer
+}
+
+func cause(code, field, message string) metav1.StatusCause {
+	return metav1.StatusCause{Type: metav1.CauseType(code), Field: field, Message: message}
+}
+
+// refused is the answer to a policy with one error.
+func refused(kind, subject, field, said string, causes ...metav1.StatusCause) webhooks.Answer {
+	return told(webhooks.Answer{
+		Decision: webhooks.Denied, Reason: "KeystonePolicyBroken", Field: field, Message: subject + "1 error: " + said + seeAll, Causes: causes,
+	}, kind, "Refused: ")
+}
+
+func TestPolicies(t *testing.T) {
+	brokenUpdate := refused("ConfigMap", ofConfigMap, "data[policy.yaml]", saidOfBroken, cause("unknown-attribute", "data[policy.yaml]", saidOfBroken))
+	missing := told(webhooks.Answer{
+		Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "its labels say that it holds a policy for Keystone, " +
+			`but it has no key "policy.yaml" or "policy.json", so that nothing was checked; name the key so, or take the labels away`,
+	}, "ConfigMap", "Admitted with a warning: ")
+	empty := told(webhooks.Answer{
+		Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "its labels say that it holds a policy for Keystone, " +
+			"but it holds nothing; write the policy, or take the labels away",
+	}, "ConfigMap", "Admitted with a warning: ")
+	warned := told(webhooks.Answer{
+		Decision: webhooks.Warned, Reason: "KeystonePolicyDoubtful", Field: "data[policy.yaml]", Message: ofConfigMap + "1 warning: " + saidOfDoubtful + seeAll,
+		Causes: []metav1.StatusCause{cause("unknown-credential", "data[policy.yaml]", saidOfDoubtful)},
+	}, "ConfigMap", "Admitted with a warning: ")
+	const inBinary = `policy.yaml: it is not UTF-8, so that Keystone cannot read it`
+	keys := withKeys("policy.yaml", "policy.json")
+
+	for name, tc := range map[string]struct {
+		config       v1alpha1.KeystonePolicy
+		old, changed client.Object
+		want         webhooks.Answer
+	}{
+		"sound": {changed: configMap("policy.yaml", sound), want: allowed("KeystonePolicySound")},
+		"sound, in JSON": {
+			changed: configMap("policy.json", `{"identity:create_user": "rule:admin_required"}`), want: allowed("KeystonePolicySound"),
+		},
+		"sound, in a Secret":                {changed: secret("policy.yaml", sound), want: allowed("KeystonePolicySound")},
+		"an empty text, which is no rule":   {changed: configMap("policy.yaml", ""), want: allowed("KeystonePolicySound")},
+		"a note is no reason to be told of": {changed: configMap("policy.yaml", odd), want: allowed("KeystonePolicySound")},
+		"broken":                            {old: configMap("policy.yaml", sound), changed: configMap("policy.yaml", broken), want: brokenUpdate},
+		"broken, in a Secret, whose policy may be repeated": {
+			old: secret("policy.yaml", sound), changed: secret("policy.yaml", broken),
+			want: refused("Secret", ofSecret, "data[policy.yaml]", saidOfBroken, cause("unknown-attribute", "data[policy.yaml]", saidOfBroken)),
+		},
+		"broken, in binaryData": {
+			old: configMap(), changed: &corev1.ConfigMap{ObjectMeta: meta(), BinaryData: map[string][]byte{"policy.yaml": []byte("{\"a\": \"\xff\"}")}},
+			want: refused("ConfigMap", ofConfigMap, "binaryData[policy.yaml]", inBinary, cause("file", "binaryData[policy.yaml]", inBinary)),
+		},
+		"doubtful":                      {old: configMap("policy.yaml", sound), changed: configMap("policy.yaml", doubtful), want: warned},
+		"doubtful from the beginning":   {changed: configMap("policy.yaml", doubtful), want: warned},
+		"broken before and sound after": {old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", sound), want: allowed("KeystonePolicySound")},
+		"broken before, and left so":    {old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", broken), want: allowed("KeystonePolicyUnchanged")},
+		"broken before, with another key that is sound": {
+			old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", broken, "more.yaml", sound), want: allowed("KeystonePolicySound"),
+		},
+		"broken before, with another key that is taken out": {
+			old: configMap("policy.yaml", broken, "more.yaml", sound), changed: configMap("policy.yaml", broken), want: allowed("KeystonePolicyUnchanged"),
+		},
+		"broken before, and selected now": {
+			old: labeled(configMap("policy.yaml", broken), nil), changed: configMap("policy.yaml", broken), want: brokenUpdate,
+		},
+		"broken, and selected no more": {
+			old: configMap("policy.yaml", sound), changed: labeled(configMap("policy.yaml", broken), nil), want: allowed("NotSelected"),
+		},
+		"a key that holds no policy": {
+			config: config(keys), changed: configMap("policy.yaml", sound, "keystone.conf", "["), want: allowed("KeystonePolicySound"),
+		},
+		"a key that holds no policy changes": {
+			config: config(keys), old: configMap("policy.yaml", broken, "x", "a"), changed: configMap("policy.yaml", broken, "x", "b"), want: allowed("KeystonePolicyUnchanged"),
+		},
+		"nothing under the keys":         {config: config(keys), changed: configMap("policy.yml", broken), want: missing},
+		"no longer under the keys":       {config: config(keys), old: configMap("policy.yaml", broken), changed: configMap("policy.yml", broken), want: missing},
+		"as before not under the keys":   {config: config(keys), old: configMap("policy.yml", sound), changed: configMap("policy.yml", broken), want: allowed("KeystonePolicyUnchanged")},
+		"nothing at all":                 {changed: configMap(), want: empty},
+		"the same, where it was nothing": {old: configMap(), changed: configMap(), want: allowed("KeystonePolicyUnchanged")},
+		"in mode Warn the Event says so": {
+			config: config(func(c *v1alpha1.KeystonePolicy) { c.Mode = v1alpha1.Warn }), old: configMap(), changed: configMap("policy.yaml", broken),
+			want: told(brokenUpdate, "ConfigMap", "Admitted with a warning: "),
+		},
+		"created broken, owned by nobody, so that there is nobody to tell": {
+			changed: configMap("policy.yaml", broken), want: func() webhooks.Answer { a := brokenUpdate; a.Events = nil; return a }(),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.config.Selector == nil {
+				tc.config = config()
+			}
+			answer := newGate(t, tc.config).Review(t.Context(), request(t, tc.old, tc.changed))
+			if diff := cmp.Diff(tc.want, answer, withoutDetails); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRolesAreThoseOfTheConfiguration(t *testing.T) {
+	grant := configMap("policy.yaml", `identity:create_grant: "rule:admin_required or role:domain-admin and 'reader':%(target.role.name)s `+
+		`and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"`)
+	configured := config(func(c *v1alpha1.KeystonePolicy) {
+		c.ManagerRoles, c.ManagedRoles = []string{"domain-admin"}, []string{"reader"}
+	})
+	if diff := cmp.Diff(allowed("KeystonePolicySound"), newGate(t, configured).Review(t.Context(), request(t, nil, grant))); diff != "" {
+		t.Errorf("with the roles of the policy (-want +got):\n%s", diff)
+	}
+	other := config(func(c *v1alpha1.KeystonePolicy) { c.ManagerRoles = []string{"domain-admin"} })
+	answer := newGate(t, other).Review(t.Context(), request(t, nil, grant))
+	if answer.Reason != "KeystonePolicyBroken" || answer.Causes[0].Type != "escalation" {
+		t.Errorf("with other roles: %s: %s", answer.Reason, answer.Message)
+	}
+}
+
+func TestWhomAnEventIsOn(t *testing.T) {
+	owned := configMap("policy.yaml", broken)
+	owned.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "Other", Name: "other", UID: "2"},
+		{APIVersion: "helm.example.com/v1", Kind: "Release", Name: "keystone", UID: "1", Controller: ptr.To(true)},
+	}
+	owner := corev1.ObjectReference{APIVersion: "helm.example.com/v1", Kind: "Release", Namespace: "keystone", Name: "keystone", UID: "1"}
+	for name, tc := range map[string]struct {
+		mode         v1alpha1.Mode
+		old, changed client.Object
+		want         []corev1.ObjectReference
+	}{
+		"refused at creation, its owner":       {mode: v1alpha1.Enforce, changed: owned, want: []corev1.ObjectReference{owner}},
+		"admitted at creation, itself":         {mode: v1alpha1.Warn, changed: owned, want: []corev1.ObjectReference{self("ConfigMap")}},
+		"refused at an update, itself":         {mode: v1alpha1.Enforce, old: configMap(), changed: owned, want: []corev1.ObjectReference{self("ConfigMap")}},
+		"admitted at creation with a warning":  {mode: v1alpha1.Enforce, changed: secret("a", doubtful), want: []corev1.ObjectReference{self("Secret")}},
+		"refused at creation, owned by nobody": {mode: v1alpha1.Enforce, changed: configMap("a", broken)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := newGate(t, config(func(c *v1alpha1.KeystonePolicy) { c.Mode = tc.mode }))
+			var got []corev1.ObjectReference
+			for _, event := range gate.Review(t.Context(), request(t, tc.old, tc.changed)).Events {
+				got = append(got, event.Object)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("objects of Events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOddRequests(t *testing.T) {
+	for name, tc := range map[string]struct {
+		modify func(*admissionv1.AdmissionRequest)
+		want   webhooks.Answer
+	}{
+		"a deletion": {
+			modify: func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }, want: allowed("NothingWritten"),
+		},
+		"no object": {
+			modify: func(r *admissionv1.AdmissionRequest) { r.Object.Raw = nil },
+			want:   webhooks.Answer{Reason: "Undecodable", Message: "the ConfigMap cannot be decoded"},
+		},
+		"a Secret that cannot be decoded is not repeated": {
+			modify: func(r *admissionv1.AdmissionRequest) {
+				r.Resource.Resource, r.Object.Raw = "secrets", []byte(`{"data": {"password": "hunter2 is no base64"}}`)
+			},
+			want: webhooks.Answer{Reason: "Undecodable", Message: "the Secret cannot be decoded"},
+		},
+		"another kind": {
+			modify: func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "pods" },
+			want:   webhooks.Answer{Reason: "Undecodable", Message: `"pods" of group "" are neither ConfigMaps nor Secrets`},
+		},
+		"another group": {
+			modify: func(r *admissionv1.AdmissionRequest) { r.Resource.Group = "example.com" },
+			want:   webhooks.Answer{Reason: "Undecodable", Message: `"configmaps" of group "example.com" are neither ConfigMaps nor Secrets`},
+		},
+		"an old object that cannot be decoded is none": {
+			modify: func(r *admissionv1.AdmissionRequest) {
+				r.Operation, r.OldObject.Raw = admissionv1.Update, []byte(`{"data": []}`)
+			},
+			want: refused("ConfigMap", ofConfigMap, "data[policy.yaml]", saidOfBroken, cause("unknown-attribute", "data[policy.yaml]", saidOfBroken)),
+		},
+		"a name that is to be made up, and no namespace": {
+			modify: func(r *admissionv1.AdmissionRequest) {
+				r.Name = ""
+				r.Object.Raw = []byte(`{"metadata": {"generateName": "policy-", "labels": {"holds": "keystone-policy"}}, "data": {"a": "["}}`)
+			},
+			want: webhooks.Answer{
+				Reason: "KeystonePolicyBroken", Field: "data[a]",
+				Message: `ConfigMap "policy-" of namespace "keystone": 1 error: ` + saidOfSyntax + seeAll,
+				Causes:  []metav1.StatusCause{cause("file", "data[a]", saidOfSyntax)},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request(t, nil, configMap("policy.yaml", broken))
+			tc.modify(&r.AdmissionRequest)
+			if diff := cmp.Diff(tc.want, newGate(t, config()).Review(t.Context(), r), withoutDetails); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+const saidOfSyntax = "a:1: it is no YAML: did not find expected node content " +
+	"(mend it before Keystone reads it: until then the former rules go on, and after a restart every request fails)"
+
+func TestNewTellsOfABadSelector(t *testing.T) {
+	_, err := keystone.New(config(func(c *v1alpha1.KeystonePolicy) {
+		c.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
+	}))
+	if want := `keystonePolicy.selector: "Like" is not a valid label selector operator`; err == nil || err.Error() != want {
+		t.Errorf("error = %v, want %s", err, want)
+	}
+}
+
+// FuzzReview checks that no object makes the gate panic, and that each gets an answer that a person can use.
+func FuzzReview(f *testing.F) {
+	for _, seed := range []client.Object{
+		configMap("policy.yaml", sound), configMap("policy.yaml", broken), configMap("policy.yaml", doubtful, "b", "{\"a\": 1e999}"), secret("a", broken),
+		secret("a", "*hunter2"), labeled(configMap("a", "["), nil), configMap(), &corev1.ConfigMap{ObjectMeta: meta(), BinaryData: map[string][]byte{"a": {0xff}}},
+	} {
+		f.Add(encode(f, seed), encode(f, seed), uint8(0))
+		f.Add(encode(f, configMap("policy.yaml", sound)), encode(f, seed), uint8(3))
+	}
+	for _, raw := range []string{"", "null", "[]", "{", `{"metadata":null,"data":{"a":null}}`, `{"metadata":{"labels":[]},"data":"x"}`} {
+		f.Add([]byte(raw), []byte(raw), uint8(1))
+	}
+	operations := []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete, ""}
+	gate := newGate(f, config())
+	f.Fuzz(func(t *testing.T, old, changed []byte, kind uint8) {
+		r := request(t, nil, configMap())
+		r.Operation = operations[int(kind/2)%len(operations)]
+		r.Resource.Resource = []string{"configmaps", "secrets"}[kind%2]
+		r.OldObject.Raw, r.Object.Raw = old, changed
+		answer := gate.Review(t.Context(), r)
+		switch {
+		case answer.Reason == "":
+			t.Errorf("an answer without a reason: %v", answer)
+		case answer.Decision != webhooks.Allowed && answer.Message == "":
+			t.Errorf("%s is not explained", answer.Reason)
+		case len(answer.Message) > keystone.MaxMessage:
+			t.Errorf("a message of %d bytes: %s", len(answer.Message), answer.Message)
+		}
+		if answer.Details != nil && len(answer.Details())%2 != 0 {
+			t.Errorf("Details() = %v, want pairs", answer.Details())
+		}
+	})
+}

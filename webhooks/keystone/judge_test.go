@@ -1,0 +1,129 @@
+package keystone_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"warrantgate.dev/internal/oslopolicy"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/keystone"
+)
+
+const (
+	unjudged = `it could not be judged in time; try again, or see what "warrantgate lint keystone-policy" says of the file`
+	tooLarge = "it has %d bytes under %d keys, more than the 262144 bytes under 32 keys that are judged at once; take out what is no policy, or have the " +
+		"keys that hold one named in keystonePolicy.keys of warrantgate's configuration"
+)
+
+func keys(n int) []string {
+	var keysAndTexts []string
+	for i := range n {
+		keysAndTexts = append(keysAndTexts, fmt.Sprintf("k%d", i), sound)
+	}
+	return keysAndTexts
+}
+
+func TestNoMoreIsJudgedThanThereIsTimeFor(t *testing.T) {
+	full := strings.Repeat("#", keystone.MaxBytes)
+	for name, tc := range map[string]struct {
+		changed *corev1.ConfigMap
+		want    string // "" where it is sound
+	}{
+		"as large as can be judged": {changed: configMap("a", full)},
+		"one byte more":             {changed: configMap("a", full, "b", "#"), want: fmt.Sprintf(tooLarge, keystone.MaxBytes+1, 2)},
+		"as large as can be stored": {changed: configMap("a", strings.Repeat("a: [\n", 200_000)), want: fmt.Sprintf(tooLarge, 1_000_000, 1)},
+		"as many as are judged":     {changed: configMap(keys(32)...)},
+		"one key more":              {changed: configMap(keys(33)...), want: fmt.Sprintf(tooLarge, 33*len(sound), 33)},
+		"thousands of keys":         {changed: configMap(keys(9000)...), want: fmt.Sprintf(tooLarge, 9000*len(sound), 9000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := allowed("KeystonePolicySound")
+			if tc.want != "" {
+				want = told(webhooks.Answer{Decision: webhooks.Denied, Reason: "KeystonePolicyTooLarge", Message: ofConfigMap + tc.want}, "ConfigMap", "Refused: ")
+			}
+			answer := newGate(t, config()).Review(t.Context(), request(t, configMap(), tc.changed))
+			if diff := cmp.Diff(want, answer, withoutDetails); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDeepAndWideFiles: each gets a verdict, whatever it is.
+func TestDeepAndWideFiles(t *testing.T) {
+	for name, text := range map[string]string{
+		"lists":        "a: " + strings.Repeat("[", 100_000),
+		"mappings":     "identity:get_user: " + strings.Repeat("{a: ", 60_000),
+		"JSON":         `{"identity:get_user": ` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}",
+		"aliases":      "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d]\n" + broken,
+		"parentheses":  "identity:get_user: \"" + strings.Repeat("(", 60_000) + "\"",
+		"many rules":   strings.Repeat("identity:get_user: role:a\n", 9000),
+		"empty tokens": "identity:get_user: \"" + strings.Repeat("not ", 15_000) + "\"",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if answer := newGate(t, config()).Review(t.Context(), request(t, nil, configMap("a", text))); answer.Reason != "KeystonePolicyBroken" {
+				t.Errorf("%s: %s", answer.Reason, answer.Message)
+			}
+		})
+	}
+}
+
+func TestAPanicOfTheLinterRefusesOneRequest(t *testing.T) {
+	gate := newGate(t, config())
+	gate.LintWith(func(string, []byte) []oslopolicy.Finding { panic("no such thing") })
+	answer := gate.Review(t.Context(), request(t, configMap(), configMap("a", sound)))
+	want := told(webhooks.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnjudged", Message: ofConfigMap + unjudged}, "ConfigMap", "Refused: ")
+	if diff := cmp.Diff(want, answer, withoutDetails); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]any{"error", "the linter panicked: no such thing"}, answer.Details()); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatTakesLongHoldsUpNobody: the answer comes when the time is up, and requests that are not judged meanwhile are
+// told so, until one of those that take long is done.
+func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
+	gate := newGate(t, config())
+	started, release := make(chan struct{}), make(chan struct{})
+	gate.LintWith(func(string, []byte) []oslopolicy.Finding {
+		started <- struct{}{}
+		<-release
+		return nil
+	})
+	slow := request(t, configMap(), configMap("a", sound))
+	ctx, cancel := context.WithCancel(t.Context())
+	want := told(webhooks.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnjudged", Message: ofConfigMap + unjudged}, "ConfigMap", "Refused: ")
+	var reviews sync.WaitGroup
+	for range keystone.MaxJudges {
+		reviews.Go(func() {
+			if diff := cmp.Diff(want, gate.Review(ctx, slow), withoutDetails); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for range keystone.MaxJudges {
+		<-started
+	}
+	cancel()
+	reviews.Wait()
+
+	waiting := gate.Review(ctx, slow)
+	if diff := cmp.Diff(want, waiting, withoutDetails); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]any{"error", "wait for other policies to be judged: context canceled"}, waiting.Details()); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	close(release)
+	go func() { <-started }()
+	if diff := cmp.Diff(allowed("KeystonePolicySound"), gate.Review(t.Context(), slow), withoutDetails); diff != "" {
+		t.Errorf("answer once they are done (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,126 @@
+package keystone
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/internal/oslopolicy"
+)
+
+const (
+	// maxMessage is the longest message that certainly passes uncut, in bytes: what a refusal, a warning and an Event take,
+	// less the words that are put before it.
+	maxMessage = 1024 - 80
+	// maxFinding is how much is said of one finding, in bytes.
+	maxFinding = 400
+	// maxName is how much of a name that somebody else chose is repeated, in bytes.
+	maxName = 100
+	// maxCauses is how many findings are told to programs.
+	maxCauses = 20
+	// seeAll ends each message about findings.
+	seeAll = `; "warrantgate lint keystone-policy" says everything about the file`
+)
+
+func bySeverity(findings []finding, severity oslopolicy.Severity) []finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f finding) bool { return f.Severity != severity })
+}
+
+// summary tells of the errors or, where there are none, of the warnings, as many as there is room for. At least one is
+// told. Notes are left to the linter: they are no reason to look at a policy that was just written.
+func summary(broken, doubtful []finding, room int) string {
+	shown := broken
+	if len(shown) == 0 {
+		shown = doubtful
+	}
+	text := counted(broken, doubtful) + ": " + shown[0].String()
+	room -= len(seeAll) + len("; and 9999 more")
+	for i, f := range shown[1:] {
+		next := "; " + f.String()
+		if len(text)+len(next) > room {
+			text += fmt.Sprintf("; and %d more", len(shown)-1-i)
+			break
+		}
+		text += next
+	}
+	return text + seeAll
+}
+
+// counted says how many findings there are, such as "2 errors and 1 warning".
+func counted(broken, doubtful []finding) string {
+	var counts []string
+	count := func(n int, word string) {
+		if n > 1 {
+			word += "s"
+		}
+		if n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, word))
+		}
+	}
+	count(len(broken), "error")
+	count(len(doubtful), "warning")
+	return strings.Join(counts, " and ")
+}
+
+// String says where something is wrong, what that means, and what to write instead.
+func (f finding) String() string {
+	text := clip(f.File, maxName)
+	if f.Line > 0 {
+		text += fmt.Sprintf(":%d", f.Line)
+	}
+	if f.Rule != "" {
+		text += fmt.Sprintf(", rule %q", clip(f.Rule, maxName))
+	}
+	text += ": " + f.Message
+	if f.Suggestion != "" {
+		text += " (" + f.Suggestion + ")"
+	}
+	return clip(printable(text), maxFinding)
+}
+
+// causes tells programs of findings, by their codes.
+func causes(findings []finding) []metav1.StatusCause {
+	var causes []metav1.StatusCause
+	for _, f := range findings[:min(len(findings), maxCauses)] {
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseType(f.Code), Message: f.String(), Field: f.field})
+	}
+	return causes
+}
+
+// missing says that a selected object holds nothing to be judged.
+func missing(o object, keys []string) string {
+	if len(keys) == 0 {
+		return "its labels say that it holds a policy for Keystone, but it holds nothing; write the policy, or take the labels away"
+	}
+	quoted := make([]string, 0, len(keys))
+	for _, key := range keys {
+		quoted = append(quoted, fmt.Sprintf("%q", clip(key, maxName)))
+	}
+	return clip(fmt.Sprintf("its labels say that it holds a policy for Keystone, but it has no key %s, so that nothing was checked; "+
+		"name the key so, or take the labels away", strings.Join(quoted, " or ")), maxMessage-len(o.String()+": "))
+}
+
+// printable replaces what a terminal would act upon, or an API server would not pass on.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// clip keeps a text that somebody else wrote within what a message can carry, at a whole character.
+func clip(text string, most int) string {
+	const mark = "…"
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len(mark)], "") + mark
+}

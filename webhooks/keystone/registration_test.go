@@ -1,0 +1,175 @@
+package keystone_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	celplugin "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	objectpredicate "k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/object"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/keystone"
+)
+
+// registered returns the webhook as an API server gets it.
+func registered(t *testing.T, config v1alpha1.KeystonePolicy) *admissionregistrationv1.ValidatingWebhook {
+	t.Helper()
+	objects := (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, keystone.Hooks(config))
+	if len(objects) != 1 {
+		t.Fatalf("%d configurations are registered", len(objects))
+	}
+	configuration, ok := objects[0].(*admissionregistrationv1.ValidatingWebhookConfiguration)
+	if !ok || len(configuration.Webhooks) != 1 {
+		t.Fatalf("registered is %v", objects[0])
+	}
+	return &configuration.Webhooks[0]
+}
+
+func TestTheWebhookIsPinned(t *testing.T) {
+	for mode, wantPolicy := range map[v1alpha1.Mode]admissionregistrationv1.FailurePolicyType{
+		v1alpha1.Enforce: admissionregistrationv1.Fail,
+		v1alpha1.Warn:    admissionregistrationv1.Ignore, // what only warns must not refuse anything by being away
+	} {
+		got := registered(t, config(func(c *v1alpha1.KeystonePolicy) { c.Mode = mode }))
+		if len(got.MatchConditions) != 1 {
+			t.Errorf("%s: %d match conditions", mode, len(got.MatchConditions))
+		}
+		got.MatchConditions = nil // see below
+		want := &admissionregistrationv1.ValidatingWebhook{
+			Name:         "policies.keystone.warrantgate.dev",
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://warrantgate.example.com:9443/keystone/policy")},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps", "secrets"},
+					Scope: ptr.To(admissionregistrationv1.NamespacedScope),
+				},
+			}},
+			MatchPolicy: ptr.To(admissionregistrationv1.Equivalent), ObjectSelector: config().Selector, FailurePolicy: ptr.To(wantPolicy),
+			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun), TimeoutSeconds: ptr.To[int32](3),
+			AdmissionReviewVersions: []string{"v1"},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: webhook (-want +got):\n%s", mode, diff)
+		}
+	}
+	if hooks := keystone.Hooks(v1alpha1.KeystonePolicy{Mode: v1alpha1.Off}); len(hooks) > 0 {
+		t.Errorf("%d webhooks are registered while the gate is off", len(hooks))
+	}
+	// Uninstall registers nothing, and goes by the name of what it takes out.
+	if hooks := keystone.Hooks(v1alpha1.KeystonePolicy{Mode: v1alpha1.Enforce}); len(hooks) != 1 {
+		t.Errorf("%d webhooks without a selector", len(hooks))
+	}
+}
+
+// expressions is a selector with an odd label that may be empty.
+func expressions(c *v1alpha1.KeystonePolicy) {
+	c.Selector = &metav1.LabelSelector{
+		MatchLabels: map[string]string{"holds": "keystone-policy"},
+		MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "example.com/a.b_c-d", Operator: metav1.LabelSelectorOpExists}, {Key: "holds", Operator: metav1.LabelSelectorOpExists},
+		},
+	}
+}
+
+// TestWhichRequestsAreAskedAbout evaluates selector and match conditions with the API server's own code. What passes unasked
+// must be nothing that the gate would refuse or warn of.
+func TestWhichRequestsAreAskedAbout(t *testing.T) {
+	annotated := func(o *corev1.ConfigMap) *corev1.ConfigMap {
+		o.Annotations, o.Finalizers = map[string]string{"a": "b"}, []string{"example.com/f"}
+		o.OwnerReferences, o.Immutable = []metav1.OwnerReference{{Name: "x"}}, ptr.To(true)
+		return o
+	}
+	binary := func(content string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: meta(), BinaryData: map[string][]byte{"a": []byte(content)}}
+	}
+	both := map[string]string{"holds": "keystone-policy", "example.com/a.b_c-d": ""}
+	deleted := configMap("a", broken)
+	deleted.DeletionTimestamp = ptr.To(metav1.Now())
+	large := strings.Repeat("identity:get_user: role:a\n", 1<<20/27)
+
+	for name, tc := range map[string]struct {
+		config       v1alpha1.KeystonePolicy
+		old, changed client.Object
+		want         bool
+	}{
+		"created":                          {changed: configMap("a", sound), want: true},
+		"created as a Secret":              {changed: secret("a", sound), want: true},
+		"created empty":                    {changed: configMap(), want: true},
+		"created without labels":           {changed: labeled(configMap("a", broken), nil)},
+		"created with other labels":        {changed: labeled(configMap("a", broken), map[string]string{"holds": "x"})},
+		"changed":                          {old: configMap("a", sound), changed: configMap("a", broken), want: true},
+		"changed as a Secret":              {old: secret("a", sound), changed: secret("a", broken), want: true},
+		"another key":                      {old: configMap("a", sound), changed: configMap("b", sound), want: true},
+		"binary data changes":              {old: binary("a"), changed: binary("b"), want: true},
+		"binary data appears":              {old: configMap(), changed: binary("b"), want: true},
+		"binary data stays":                {old: binary("a"), changed: binary("a")},
+		"all goes away":                    {old: configMap("a", sound), changed: configMap(), want: true},
+		"metadata only":                    {old: configMap("a", broken), changed: annotated(configMap("a", broken))},
+		"metadata only, as a Secret":       {old: secret("a", broken), changed: secret("a", broken)},
+		"another label":                    {old: configMap("a", broken), changed: labeled(configMap("a", broken), map[string]string{"holds": "keystone-policy", "x": "y"})},
+		"the label appears":                {old: labeled(configMap("a", broken), nil), changed: configMap("a", broken), want: true},
+		"the label goes away":              {old: configMap("a", broken), changed: labeled(configMap("a", broken), nil), want: true},
+		"neither has the label":            {old: labeled(configMap("a", sound), nil), changed: labeled(configMap("a", broken), nil)},
+		"a finalizer of a deleted one":     {old: deleted, changed: configMap("a", broken)},
+		"nothing changes":                  {old: configMap(), changed: configMap()},
+		"as large as can be stored":        {old: configMap("a", large), changed: configMap("a", large+"#"), want: true},
+		"as large, and the same":           {old: secret("a", large), changed: secret("a", large)},
+		"an empty label appears":           {config: config(expressions), old: configMap("a", sound), changed: labeled(configMap("a", sound), both), want: true},
+		"an empty label is missing before": {config: config(expressions), old: configMap("a", sound), changed: configMap("a", broken)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.config.Selector == nil {
+				tc.config = config()
+			}
+			asked := asked(t, tc.config, tc.old, tc.changed)
+			if asked != tc.want {
+				t.Errorf("asked = %t, want %t", asked, tc.want)
+			}
+			answer := newGate(t, tc.config).Review(t.Context(), request(t, tc.old, tc.changed))
+			if !asked && answer.Decision != webhooks.Allowed {
+				t.Errorf("%s passes unasked", answer.Reason)
+			}
+		})
+	}
+}
+
+// asked tells whether the API server would call the webhook. No object may cause an evaluation error.
+func asked(t *testing.T, config v1alpha1.KeystonePolicy, old, changed client.Object) bool {
+	t.Helper()
+	accessor := webhook.NewValidatingWebhookAccessor("", "", registered(t, config))
+	kind, resource := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	if _, isSecret := changed.(*corev1.Secret); isSecret {
+		kind.Kind, resource.Resource = "Secret", "secrets"
+	}
+	operation, before := admission.Update, runtime.Object(old)
+	if old == nil {
+		operation, before = admission.Create, nil
+	}
+	attributes := admission.NewAttributesRecord(changed, before, kind, "keystone", "policy", resource, "", operation, nil, false, &user.DefaultInfo{Name: "alice"})
+	selected, err := (&objectpredicate.Matcher{}).MatchObjectSelector(accessor, attributes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	result := accessor.GetCompiledMatcher(compiler).Match(t.Context(), &admission.VersionedAttributes{
+		Attributes: attributes, VersionedObject: changed, VersionedOldObject: before, VersionedKind: kind,
+	}, nil, nil)
+	if result.Error != nil {
+		t.Errorf("evaluation error: %v", result.Error)
+	}
+	return selected && result.Matches
+}

@@ -1,0 +1,75 @@
+package keystone_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+)
+
+// TestWhatTheAPIServerIsAnswered is about whole responses, as they leave the process.
+func TestWhatTheAPIServerIsAnswered(t *testing.T) {
+	audit := func(decision, reason string) map[string]string {
+		return map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
+	}
+	event := func(reason, message string) *fakeRecorder {
+		return &fakeRecorder{events.Event{Object: self("ConfigMap"), Type: corev1.EventTypeWarning, Reason: reason, Message: message}}
+	}
+	success := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
+	message := ofConfigMap + "1 error: " + saidOfBroken + seeAll
+	warning := ofConfigMap + "1 warning: " + saidOfDoubtful + seeAll
+	refused := &admissionv1.AdmissionResponse{
+		UID: "d1", AuditAnnotations: audit("denied", "KeystonePolicyBroken"), Result: &metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message,
+			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
+				{Type: "KeystonePolicyBroken", Message: message, Field: "data[policy.yaml]"},
+				{Type: "unknown-attribute", Message: saidOfBroken, Field: "data[policy.yaml]"},
+			}},
+		},
+	}
+	admitted := func(decision, reason string, warnings ...string) *admissionv1.AdmissionResponse {
+		return &admissionv1.AdmissionResponse{UID: "d1", Allowed: true, Result: success, Warnings: warnings, AuditAnnotations: audit(decision, reason)}
+	}
+
+	for name, tc := range map[string]struct {
+		mode       v1alpha1.Mode
+		dryRun     bool
+		policy     string
+		want       *admissionv1.AdmissionResponse
+		wantEvents *fakeRecorder
+	}{
+		"sound":    {mode: v1alpha1.Enforce, policy: sound, want: admitted("allowed", "KeystonePolicySound"), wantEvents: &fakeRecorder{}},
+		"broken":   {mode: v1alpha1.Enforce, policy: broken, want: refused, wantEvents: event("KeystonePolicyBroken", "Refused: "+message)},
+		"doubtful": {mode: v1alpha1.Enforce, policy: doubtful, want: admitted("warned", "KeystonePolicyDoubtful", "KeystonePolicyDoubtful: "+warning), wantEvents: event("KeystonePolicyDoubtful", "Admitted with a warning: "+warning)},
+		"broken on a dry run, which leaves no trace": {
+			mode: v1alpha1.Enforce, dryRun: true, policy: broken, want: refused, wantEvents: &fakeRecorder{},
+		},
+		"broken, to a gate that only warns": {
+			mode: v1alpha1.Warn, policy: broken,
+			want:       admitted("warned", "KeystonePolicyBroken", "KeystonePolicyBroken (mode Warn, nothing was changed or refused): "+message),
+			wantEvents: event("KeystonePolicyBroken", "Admitted with a warning: "+message),
+		},
+		"broken, to a gate that is off": {mode: v1alpha1.Off, policy: broken, want: admitted("allowed", "Off"), wantEvents: &fakeRecorder{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := newGate(t, config(func(c *v1alpha1.KeystonePolicy) { c.Mode = tc.mode }))
+			r := request(t, configMap(), configMap("policy.yaml", tc.policy))
+			r.DryRun = ptr.To(tc.dryRun)
+			recorder := &fakeRecorder{}
+			if diff := cmp.Diff(tc.want, serve(t, webhooks.Handler(gate, tc.mode, recorder), r)); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantEvents, recorder); diff != "" {
+				t.Errorf("Events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
