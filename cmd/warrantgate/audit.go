@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"text/tabwriter"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
 )
 
 // syncTimeout is how long it may take to read all machines and clusters.
@@ -108,7 +110,7 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 		return nil, err
 	}
 	if owners.gate == nil {
-		return nil, errors.New("there is no access to CloudSigma: give --impersonation-enabled and the flags that say as whom")
+		return nil, errors.New("there is no access to a cloud: give --impersonation-enabled and the flags that say as whom CloudSigma is asked, or configure openStack.authURLs")
 	}
 	owners.gate.Close() // the audit asks by itself
 	objects, err := clusterapi.NewObjects(kubernetes, owners.options(config))
@@ -125,7 +127,7 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 	}); err != nil {
 		return nil, fmt.Errorf("read machines and clusters: %w", errors.Join(objects.Synced(), err))
 	}
-	return newAudit(objects, owners.clouds, config.Audit.Rate).Pass, nil
+	return newAudit(objects, owners, config).Pass, nil
 }
 
 // found is one line of the output.
@@ -136,8 +138,17 @@ type found struct {
 	Reason    string `json:"reason"`
 	Instance  string `json:"instance,omitempty"`
 	User      string `json:"user,omitempty"`
+	Identity  string `json:"identity,omitempty"`
 	Region    string `json:"region,omitempty"`
 	Message   string `json:"message"`
+}
+
+// identityOf names the credentials of an account, namespace/Secret/entry, "" where clusters bring none.
+func identityOf(account ownership.Account) string {
+	if (account.Identity == ownership.Identity{}) {
+		return ""
+	}
+	return path.Join(account.Identity.Namespace, account.Identity.Secret, account.Identity.Entry)
 }
 
 func printAudited(out io.Writer, format string, findings []audit.Finding) error {
@@ -145,7 +156,8 @@ func printAudited(out io.Writer, format string, findings []audit.Finding) error 
 		encoder := json.NewEncoder(out)
 		for _, f := range findings {
 			if err := encoder.Encode(found{
-				f.Object.Kind, f.Object.Namespace, f.Object.Name, f.Reason, f.Instance, f.Account.User, f.Account.Region, f.Message,
+				f.Object.Kind, f.Object.Namespace, f.Object.Name, f.Reason, f.Instance, f.Account.User,
+				identityOf(f.Account), f.Account.Region, f.Message,
 			}); err != nil {
 				return err
 			}

@@ -96,7 +96,7 @@ func (f cloudFlags) access(config v1alpha1.CloudSigma, kubernetes *rest.Config, 
 	if err != nil {
 		return cloudAccess{}, err
 	}
-	rootCAs, err := readRootCAs(config.CAFile)
+	rootCAs, err := readRootCAs("cloudSigma.caFile", config.CAFile)
 	if err != nil {
 		return cloudAccess{}, err
 	}
@@ -187,18 +187,18 @@ func credentialsFromSecret(kubernetes *rest.Config, namespace, name string) (fun
 	}, nil
 }
 
-// readRootCAs returns nil, the system's, where no file is named.
-func readRootCAs(file string) (*x509.CertPool, error) {
+// readRootCAs returns nil, the system's, where no file is named by the field.
+func readRootCAs(field, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
 	bundle, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("cloudSigma.caFile: %w", err)
+		return nil, fmt.Errorf("%s: %w", field, err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(bundle) {
-		return nil, errors.New("cloudSigma.caFile: " + file + " holds no certificate in PEM")
+		return nil, fmt.Errorf("%s: %s holds no certificate in PEM", field, file)
 	}
 	return pool, nil
 }

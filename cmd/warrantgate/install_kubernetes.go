@@ -16,6 +16,7 @@ import (
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 	"warrantgate.dev/webhooks/controllermanager"
+	"warrantgate.dev/webhooks/keystone"
 	"warrantgate.dev/webhooks/machine"
 )
 
@@ -41,10 +42,11 @@ func newInstallKubernetesCommand() *cobra.Command {
 	var o installKubernetesOptions
 	cmd := &cobra.Command{
 		Use:   "kubernetes",
-		Short: "Register the gates on machines, clusters and controller managers with a Kubernetes API server",
-		Long: `Register the gates on machines, clusters and controller managers of Cluster API providers with a Kubernetes API
-server: both webhook configurations, and the rights that serve needs, for the user that it runs as (get, list and watch of
-the machines and clusters, get of Secrets by name, access reviews, Events, one Lease), and nothing else.
+		Short: "Register the gates on machines, clusters, controller managers and Keystone policies with a Kubernetes API server",
+		Long: `Register the gates on machines, clusters and controller managers of Cluster API providers, and on policies for Keystone,
+with a Kubernetes API server, as far as the configuration has them on: both webhook configurations, and the rights that
+serve needs, for the user that it runs as (get, list and watch of the machines and clusters, get of Secrets by name, access
+reviews, Events, one Lease), and nothing else.
 
 It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered and no
 warrantgate answers, no machine can come to name another instance.`,
@@ -104,13 +106,18 @@ func kubernetesRegistration(server webhooks.Server, config v1alpha1.GateConfigur
 	mutating, validating := controllermanager.Hooks(config.ControllerManager)
 	validating = append(validating, machine.Hooks(config.Machine.Mode, config.MachineKinds())...)
 	validating = append(validating, cluster.Hooks(config.Cluster.Impersonation.Mode)...)
+	if config.OpenStack.Enabled() {
+		validating = append(validating, cluster.DelegationHooks(config.Cluster.Delegation.Mode)...)
+	}
+	validating = append(validating, keystone.Hooks(config.KeystonePolicy)...)
 	return server.Registration(mutating, validating)
 }
 
 // registrable is all that may be registered, whatever the configuration is or was.
 func (t kubernetesTarget) registrable() []client.Object {
 	config := v1alpha1.Default()
-	config.ControllerManager.Mode = v1alpha1.Enforce
+	config.ControllerManager.Mode, config.KeystonePolicy.Mode = v1alpha1.Enforce, v1alpha1.Enforce
+	config.OpenStack.AuthURLs = []string{"any"}
 	return append(kubernetesRoles(config, "", t.leaseNamespace), kubernetesRegistration(webhooks.Server{}, config)...)
 }
 

@@ -47,7 +47,7 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	registration := server.Registration(nil, providerHooks(config))
-	roles := clusterapi.WorkspaceRoles(config.MachineKinds(), o.user)
+	roles := clusterapi.WorkspaceRoles(exportable(config).MachineKinds(), o.user)
 	if o.dryRun {
 		return printYAML(out, part{"in the workspace of the APIExport", registration}, part{"in logical cluster system:admin of each shard", roles})
 	}

@@ -18,10 +18,12 @@ import (
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/leader"
+	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 	"warrantgate.dev/webhooks/controllermanager"
+	"warrantgate.dev/webhooks/keystone"
 	"warrantgate.dev/webhooks/machine"
 )
 
@@ -31,19 +33,34 @@ const auditLease = "warrantgate-audit"
 // owners decides whose instances are, by asking the clouds. The zero value asks none.
 type owners struct {
 	cloudAccess
-	clouds map[string]ownership.Cloud
-	gate   *ownership.Gate // nil where there is no access to a cloud
+	openStack *openstack.Cloud // nil where there is no access to one
+	clouds    map[string]ownership.Cloud
+	gate      *ownership.Gate // nil where there is no access to a cloud
 }
 
 // newOwners returns what decides with the access that the flags give. kubernetes is where a Secret would be read; it may be
 // nil.
 func newOwners(kubernetes *rest.Config, config v1alpha1.GateConfiguration, flags cloudFlags, log logr.Logger) (owners, error) {
-	access, err := flags.access(config.CloudSigma, kubernetes, log)
-	if err != nil || access.cloud == nil {
-		return owners{cloudAccess: access}, err
+	o := owners{clouds: map[string]ownership.Cloud{}}
+	var err error
+	if o.cloudAccess, err = flags.access(config.CloudSigma, kubernetes, log); err != nil {
+		return o, err
 	}
-	o := owners{cloudAccess: access, clouds: map[string]ownership.Cloud{string(v1alpha1.ProviderCloudSigma): access.cloud}}
-	o.gate, err = ownership.NewGate(o.clouds, config.CloudSigma.Concurrency)
+	if o.openStack, err = newOpenStack(config.OpenStack, kubernetes); err != nil {
+		return o, err
+	}
+	limits := map[string]int32{}
+	if o.cloud != nil {
+		name := string(v1alpha1.ProviderCloudSigma)
+		o.clouds[name], limits[name] = o.cloud, config.CloudSigma.Concurrency
+	}
+	if o.openStack != nil {
+		name := string(v1alpha1.ProviderOpenStack)
+		o.clouds[name], limits[name] = o.openStack, config.OpenStack.Concurrency
+	}
+	if len(o.clouds) > 0 {
+		o.gate, err = ownership.NewGate(o.clouds, limits)
+	}
 	return o, err
 }
 
@@ -69,8 +86,8 @@ type kubernetesGates struct {
 // newKubernetesGates returns the gates of the API server that kubernetes reaches.
 func newKubernetesGates(kubernetes *rest.Config, config v1alpha1.GateConfiguration, owners owners, leaseNamespace string) (kubernetesGates, error) {
 	if owners.gate == nil && (config.Machine.Mode != v1alpha1.Off || config.Audit.Mode != v1alpha1.Off) {
-		return kubernetesGates{}, errors.New("machine.mode and audit.mode need an access to CloudSigma: give --impersonation-enabled and the " +
-			"flags that say as whom, or set both modes to Off")
+		return kubernetesGates{}, errors.New("machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the " +
+			"flags that say as whom CloudSigma is asked, configure openStack.authURLs, or set both modes to Off")
 	}
 	writer, err := events.NewKubernetesWriter(kubernetes)
 	if err != nil {
@@ -86,19 +103,28 @@ func newKubernetesGates(kubernetes *rest.Config, config v1alpha1.GateConfigurati
 		return kubernetesGates{}, err
 	}
 	g.handle(cluster.Path, cluster.New(config.Cluster.Impersonation.Mode, reviewer, g.objects), config.Cluster.Impersonation.Mode)
+	policies, err := keystone.New(config.KeystonePolicy)
+	if err != nil {
+		return kubernetesGates{}, err
+	}
+	g.handle(keystone.Path, policies, config.KeystonePolicy.Mode)
 	managers := config.ControllerManager
 	g.handle(controllermanager.IdentityPath, controllermanager.NewIdentity(managers, owners.impersonating, g.objects), managers.Mode)
 	g.handle(controllermanager.IntegrityPath, controllermanager.NewIntegrity(managers, owners.impersonating, g.objects), managers.Mode)
+	if owners.openStack != nil {
+		delegation := config.Cluster.Delegation
+		g.handle(cluster.DelegationPath, cluster.NewDelegation(delegation, config.RolePolicy(), owners.openStack), delegation.Mode)
+	}
 	if owners.gate == nil {
 		return g, nil
 	}
 	g.handle(machine.Path, machine.New(config.Machine, kinds(config), g.objects, owners.gate), config.Machine.Mode)
-	err = g.addAudit(kubernetes, config.Audit, owners, leaseNamespace)
+	err = g.addAudit(kubernetes, config, owners, leaseNamespace)
 	return g, err
 }
 
-func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1alpha1.Audit, owners owners, leaseNamespace string) error {
-	if config.Mode == v1alpha1.Off {
+func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1alpha1.GateConfiguration, owners owners, leaseNamespace string) error {
+	if config.Audit.Mode == v1alpha1.Off {
 		return nil
 	}
 	election, err := leader.NewElection(kubernetes, leaseNamespace, auditLease)
@@ -106,8 +132,8 @@ func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1alpha1.Audi
 		return err
 	}
 	g.runnables = append(g.runnables, &audit.Controller{
-		Audit: newAudit(g.objects, owners.clouds, config.Rate), Recorder: g.recorder, Election: election,
-		Synced: g.objects.Synced, Interval: config.Interval.Duration,
+		Audit: newAudit(g.objects, owners, config), Recorder: g.recorder, Election: election,
+		Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
 	})
 	return nil
 }
@@ -133,18 +159,27 @@ func (g *kubernetesGates) synced(*http.Request) error {
 func kinds(config v1alpha1.GateConfiguration) []clusterapi.Kind {
 	var kinds []clusterapi.Kind
 	for _, kind := range config.MachineKinds() {
-		kinds = append(kinds, clusterapi.Kind{
-			MachineKind: kind, ParseInstanceID: cloudsigma.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID,
-		})
+		read := clusterapi.Kind{MachineKind: kind, ParseInstanceID: cloudsigma.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
+		if kind.Provider == v1alpha1.ProviderOpenStack {
+			read.ParseInstanceID, read.ParseProviderID = openstack.ParseInstanceID, openstack.ParseProviderID
+		}
+		kinds = append(kinds, read)
 	}
 	return kinds
 }
 
-// newAudit returns the audit, with so many requests to each cloud per second at most.
-func newAudit(objects audit.Objects, clouds map[string]ownership.Cloud, perSecond int32) *audit.Audit {
+// newAudit returns the audit, with as many requests to each cloud per second at most as the configuration says.
+func newAudit(objects audit.Objects, owners owners, config v1alpha1.GateConfiguration) *audit.Audit {
 	limiters := map[string]*rate.Limiter{}
-	for name := range clouds {
-		limiters[name] = limiter(perSecond)
+	for name := range owners.clouds {
+		limiters[name] = limiter(config.Audit.Rate)
 	}
-	return &audit.Audit{Objects: objects, Clouds: clouds, Limiter: limiters}
+	a := &audit.Audit{Objects: objects, Clouds: owners.clouds, Limiter: limiters}
+	if owners.openStack != nil && config.Cluster.Delegation.Mode != v1alpha1.Off {
+		a.Delegation = func(ctx context.Context, identity ownership.Identity) error {
+			_, err := owners.openStack.DelegationNow(ctx, identity, config.RolePolicy())
+			return err
+		}
+	}
+	return a
 }

@@ -105,7 +105,7 @@ func TestTheCommandsAreThese(t *testing.T) {
 		"warrantgate":                       "The gate that keeps the identities that control planes act as right",
 		"warrantgate serve":                 "Serve the admission webhooks and heal workspaces that hang",
 		"warrantgate audit":                 "Report machines that name somebody else's instance, and instances that no machine names",
-		"warrantgate install kubernetes":    "Register the gates on machines, clusters and controller managers with a Kubernetes API server",
+		"warrantgate install kubernetes":    "Register the gates on machines, clusters, controller managers and Keystone policies with a Kubernetes API server",
 		"warrantgate install provider":      "Register the gates on machines and clusters that a provider exports on kcp",
 		"warrantgate uninstall provider":    "Take the gates out of the workspace of a provider's APIExport",
 		"warrantgate uninstall kubernetes":  "Take out what install kubernetes made",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/client-go/rest"
@@ -22,6 +23,7 @@ const providerPath = "/kcp"
 // registerProviderGates serves the gates on machines and clusters that a provider's APIExport has bound in the workspaces of
 // a kcp.
 func registerProviderGates(server webhook.Server, reached *rest.Config, config v1alpha1.GateConfiguration, owners owners, recorder webhooks.EventRecorder) error {
+	config = exportable(config)
 	workspaces, err := clusterapi.NewWorkspaces(reached, owners.options(config))
 	if err != nil {
 		return err
@@ -51,8 +53,18 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 	return nil
 }
 
+// exportable is the configuration without what cannot be judged in a workspace of kcp: credentials that are in Secrets there.
+func exportable(config v1alpha1.GateConfiguration) v1alpha1.GateConfiguration {
+	config.OpenStack = v1alpha1.OpenStack{}
+	config.Machine.Kinds = slices.DeleteFunc(slices.Clone(config.Machine.Kinds), func(kind v1alpha1.MachineKind) bool {
+		return kind.Provider == v1alpha1.ProviderOpenStack
+	})
+	return config
+}
+
 // providerHooks are how these gates are registered.
 func providerHooks(config v1alpha1.GateConfiguration) []webhooks.Hook {
+	config = exportable(config)
 	hooks := append(machine.Hooks(config.Machine.Mode, config.MachineKinds()), cluster.ProviderHooks(config.Cluster.Impersonation.Mode)...)
 	for i := range hooks {
 		hooks[i].Path = providerPath + hooks[i].Path

@@ -88,7 +88,8 @@ func measureHit(ctx context.Context, out *figures) error {
 
 // newMachineGate returns a gate in a world where every machine is of one user, who owns every instance.
 func newMachineGate(config v1alpha1.GateConfiguration) (gate webhooks.Gate, stop func(), err error) {
-	owners, err := ownership.NewGate(map[string]ownership.Cloud{oneUser.Cloud: generous{}}, config.CloudSigma.Concurrency)
+	owners, err := ownership.NewGate(map[string]ownership.Cloud{oneUser.Cloud: generous{}},
+		map[string]int32{oneUser.Cloud: config.CloudSigma.Concurrency})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -106,11 +107,11 @@ var oneUser = ownership.Account{Cloud: string(v1alpha1.ProviderCloudSigma), User
 // objectsOfOne knows one user for all clusters, and no other machine.
 type objectsOfOne struct{}
 
-func (objectsOfOne) Account(context.Context, string, string) (ownership.Account, error) {
+func (objectsOfOne) Account(context.Context, clusterapi.Cluster) (ownership.Account, error) {
 	return oneUser, nil
 }
 
-func (objectsOfOne) AccountNow(context.Context, string, string) (ownership.Account, error) {
+func (objectsOfOne) AccountNow(context.Context, clusterapi.Cluster) (ownership.Account, error) {
 	return oneUser, nil
 }
 

@@ -83,25 +83,33 @@ type fakeObjects struct {
 
 func (o fakeObjects) Machines() iter.Seq[clusterapi.Machine] { return slices.Values(o.machines) }
 
-func (o fakeObjects) Clusters() iter.Seq[corev1.ObjectReference] {
-	return func(yield func(corev1.ObjectReference) bool) {
+func (o fakeObjects) Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference] {
+	return func(yield func(clusterapi.Cluster, corev1.ObjectReference) bool) {
 		for name := range o.accounts {
+			if strings.Contains(name, "#") { // what a machine brings
+				continue
+			}
 			namespace, name, _ := strings.Cut(name, "/")
-			if !yield(corev1.ObjectReference{Kind: "CloudSigmaCluster", Namespace: namespace, Name: name}) {
+			cluster := clusterapi.Cluster{Provider: v1alpha1.ProviderCloudSigma, Namespace: namespace, Name: name}
+			if !yield(cluster, corev1.ObjectReference{Kind: "CloudSigmaCluster", Namespace: namespace, Name: name}) {
 				return
 			}
 		}
 	}
 }
 
-func (o fakeObjects) Account(_ context.Context, namespace, clusterName string) (ownership.Account, error) {
-	switch found := o.accounts[namespace+"/"+clusterName].(type) {
+func (o fakeObjects) Account(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
+	name := cluster.Namespace + "/" + cluster.Name
+	if ref := cluster.Identity; ref != (clusterapi.IdentityRef{}) {
+		name += "#" + ref.Name
+	}
+	switch found := o.accounts[name].(type) {
 	case ownership.Account:
 		return found, nil
 	case error:
 		return ownership.Account{}, found
 	default:
-		return ownership.Account{}, fmt.Errorf("asked about %s/%s, which is no cluster", namespace, clusterName)
+		return ownership.Account{}, fmt.Errorf("asked about %s, which is no cluster", name)
 	}
 }
 
@@ -312,6 +320,79 @@ func TestPass(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Pass() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Where clusters bring their own credentials, these are looked at as well.
+func TestPassLooksAtCredentials(t *testing.T) {
+	keys := ownership.Account{Cloud: "cloudsigma", Identity: ownership.Identity{Namespace: "team", Secret: "keys", Entry: "tenant"}}
+	own := keys
+	own.Identity.Secret = "own"
+	bringing := func(m *clusterapi.Machine) { m.Identity = clusterapi.IdentityRef{Name: "own", CloudName: "tenant"} }
+	refused := &ownership.IdentityError{Reason: "RoleMissing", Message: "missing: load-balancer_member"}
+	unknown := &ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("503")}
+
+	for name, tc := range map[string]struct {
+		machines []clusterapi.Machine
+		accounts map[string]any
+		refusals map[string]error // by the Secret
+		listErr  error
+		want     []string
+		wantErr  string
+		requests int
+	}{
+		"that may be delegated": {accounts: map[string]any{"team/pool": keys}, requests: 4},
+		"that may not": {
+			accounts: map[string]any{"team/pool": keys, "team/other": keys}, refusals: map[string]error{"keys": refused},
+			want: []string{
+				"RoleMissing CloudSigmaCluster/other: missing: load-balancer_member", "RoleMissing CloudSigmaCluster/pool: missing: load-balancer_member",
+			},
+			requests: 4,
+		},
+		"that a machine brings": {
+			machines: []clusterapi.Machine{machine("worker", "", bringing)},
+			accounts: map[string]any{"team/pool": keys, "team/pool#own": own}, refusals: map[string]error{"own": refused},
+			want: []string{"RoleMissing CloudSigmaMachine/worker: missing: load-balancer_member"}, requests: 8,
+		},
+		"that are of no use any more are told of once, and the pass is complete": {
+			accounts: map[string]any{"team/pool": keys}, refusals: map[string]error{"keys": refused}, listErr: refused,
+			want: []string{"RoleMissing CloudSigmaCluster/pool: missing: load-balancer_member"}, requests: 4,
+		},
+		"that have come to be of no use in between": {
+			accounts: map[string]any{"team/pool": keys}, listErr: refused,
+			want: []string{"RoleMissing CloudSigmaCluster/pool: missing: load-balancer_member"}, requests: 4,
+		},
+		"of which it cannot be told": {
+			accounts: map[string]any{"team/pool": keys}, refusals: map[string]error{"keys": unknown}, listErr: unknown,
+			want: []string{
+				`OwnershipUnknown CloudSigmaCluster/pool: the instances of the project of cloud "tenant" of Secret "keys" in the region of its credentials ` +
+					"could not be listed: the identity provider does not answer as it should; try again",
+			},
+			wantErr:  `instances of the project of cloud "tenant" of Secret "keys" in the region of its credentials: IdentityProviderUnavailable: 503`,
+			requests: 4,
+		},
+		"that are not there": {accounts: map[string]any{"team/pool": tsap}, requests: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud := &fakeCloud{errs: map[string]error{"": tc.listErr}}
+			a := newAudit(fakeObjects{machines: tc.machines, accounts: tc.accounts}, cloud)
+			a.Delegation = func(_ context.Context, identity ownership.Identity) error { return tc.refusals[identity.Secret] }
+			result, err := a.Pass(t.Context())
+			gotErr := ""
+			if err != nil {
+				gotErr = err.Error()
+			}
+			var got []string
+			for _, f := range result.Findings {
+				got = append(got, f.Reason+" "+f.Object.Kind+"/"+f.Object.Name+": "+f.Message)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+			if gotErr != tc.wantErr || result.Requests != tc.requests {
+				t.Errorf("%d requests, error %q, want %d and %q", result.Requests, gotErr, tc.requests, tc.wantErr)
 			}
 		})
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/ownership"
@@ -39,8 +38,9 @@ type Finding struct {
 
 // tenancy is all that belongs together: an account and what uses it.
 type tenancy struct {
-	account  ownership.Account
-	clusters []corev1.ObjectReference
+	account ownership.Account
+	// about are the objects that say so: clusters, and machines that bring an account of their own.
+	about    []corev1.ObjectReference
 	machines []clusterapi.Machine
 }
 
@@ -104,11 +104,11 @@ func made(machine clusterapi.Machine, byName, byUID map[string][]ownership.Insta
 }
 
 func notOwned(account ownership.Account, machine clusterapi.Machine, id string, verdict ownership.Verdict, made []ownership.Instance) Finding {
-	reason, what := ownership.ReasonNotFound, "there is no instance %s of %s in region %q, as whom cluster %q acts"
+	reason, what := ownership.ReasonNotFound, "there is no instance %s of %s in %s, %s"
 	if verdict == ownership.Foreign {
-		reason, what = ownership.ReasonNotOwned, "instance %s exists, but is not one of %s in region %q, as whom cluster %q acts"
+		reason, what = ownership.ReasonNotOwned, "instance %s exists, but is not one of %s in %s, %s"
 	}
-	message := fmt.Sprintf(what, id, account.Owner(), account.Region, machine.ClusterName())
+	message := fmt.Sprintf(what, id, account.Owner(), account.Place(), account.Acting(machine.ClusterName()))
 	if len(made) > 0 {
 		names := make([]string, 0, len(made))
 		for _, instance := range made {
@@ -125,8 +125,8 @@ func notOwned(account ownership.Account, machine clusterapi.Machine, id string, 
 func duplicate(account ownership.Account, machine clusterapi.Machine, instance ownership.Instance) Finding {
 	return Finding{
 		Reason: ReasonDuplicate, Object: machine.Reference(), Instance: instance.ID, Account: account,
-		Message: fmt.Sprintf("instance %s (%q) of %s in region %q was made for this machine, which names %s; delete the one that is not needed",
-			instance.ID, instance.Name, account.Owner(), account.Region, strings.Join(machine.IDs(), " and ")),
+		Message: fmt.Sprintf("instance %s (%q) of %s in %s was made for this machine, which names %s; delete the one that is not needed",
+			instance.ID, instance.Name, account.Owner(), account.Place(), strings.Join(machine.IDs(), " and ")),
 	}
 }
 
@@ -145,9 +145,9 @@ func orphans(t tenancy, instances []ownership.Instance, all named, explained map
 			continue
 		}
 		findings = append(findings, Finding{
-			Reason: ReasonOrphaned, Object: t.clusters[0], Instance: instance.ID, Account: t.account,
-			Message: fmt.Sprintf("instance %s (%q) of %s in region %q was made for a machine %s; delete it if nothing else uses it",
-				instance.ID, instance.Name, t.account.Owner(), t.account.Region, why),
+			Reason: ReasonOrphaned, Object: t.about[0], Instance: instance.ID, Account: t.account,
+			Message: fmt.Sprintf("instance %s (%q) of %s in %s was made for a machine %s; delete it if nothing else uses it",
+				instance.ID, instance.Name, t.account.Owner(), t.account.Place(), why),
 		})
 	}
 	return findings
@@ -173,16 +173,11 @@ func (n named) madeFor(instance ownership.Instance) (account *ownership.Account,
 	return account, exists
 }
 
-// clusterOf is the cluster that a machine says it is of.
-func clusterOf(machine clusterapi.Machine) types.NamespacedName {
-	return types.NamespacedName{Namespace: machine.Namespace, Name: machine.ClusterName()}
-}
-
-func index(machines []clusterapi.Machine, clusters map[types.NamespacedName]lookup) named {
+func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup) named {
 	all := named{byID: map[string][]clusterapi.Machine{}, accounts: map[string]*ownership.Account{}, names: map[string]*ownership.Account{}}
 	for _, machine := range machines {
 		var account *ownership.Account
-		if t := clusters[clusterOf(machine)].tenancy; t != nil {
+		if t := clusters[machine.Cluster()].tenancy; t != nil {
 			account = &t.account
 		}
 		all.accounts[string(machine.UID)] = account

@@ -2,11 +2,10 @@ package clusterapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,13 +17,15 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// CloudSigmaClusters is the resource of CloudSigmaCluster.
-var CloudSigmaClusters = schema.GroupVersionResource{
-	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "cloudsigmaclusters",
+// Cluster is what says as whom a machine's provider acts. It is comparable.
+type Cluster struct {
+	// Provider says which kind of cluster objects it is among.
+	Provider v1alpha1.Provider
+	// Namespace and Name are those of the Cluster of Cluster API.
+	Namespace, Name string
+	// Identity is what a machine brings for itself. It goes before that of the cluster; the zero value is nothing.
+	Identity IdentityRef
 }
-
-// userEmailKey is the key of a Secret that spec.userRef refers to.
-const userEmailKey = "userEmail"
 
 // Reason says in one word why it is not known as whom a cluster's provider acts.
 type Reason string
@@ -43,6 +44,12 @@ const (
 	RegionMissing Reason = "RegionMissing"
 	// ClusterUnreadable: a field of the cluster has the wrong type.
 	ClusterUnreadable Reason = "ClusterUnreadable"
+	// ClusterAmbiguous: more than one object says that it is the cluster.
+	ClusterAmbiguous Reason = "ClusterAmbiguous"
+	// IdentityMissing: the cluster refers to no credentials.
+	IdentityMissing Reason = "IdentityMissing"
+	// IdentityUnsupported: the cluster refers to credentials of a kind that is not known.
+	IdentityUnsupported Reason = "IdentityUnsupported"
 )
 
 // AccountError says that the objects do not tell as whom a cluster's provider acts. It is for the person who wrote them.
@@ -58,34 +65,6 @@ func accountErrorf(reason Reason, format string, args ...any) error {
 	return &AccountError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// UserRef is where a CloudSigmaCluster says as whom its provider acts.
-type UserRef struct {
-	// Email is spec.userEmail. It wins over the Secret.
-	Email string
-	// SecretNamespace and SecretName are spec.userRef. The namespace is the cluster's own unless it says otherwise.
-	SecretNamespace, SecretName string
-}
-
-// ReadUserRef reads spec.userEmail and spec.userRef of a CloudSigmaCluster. The error is an *AccountError.
-func ReadUserRef(cluster *unstructured.Unstructured) (UserRef, error) {
-	ref := UserRef{SecretNamespace: cluster.GetNamespace()}
-	var namespace string
-	for _, field := range []struct {
-		path   string
-		target *string
-	}{{"spec.userEmail", &ref.Email}, {"spec.userRef.name", &ref.SecretName}, {"spec.userRef.namespace", &namespace}} {
-		value, err := stringAt(cluster, field.path)
-		if err != nil {
-			return UserRef{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
-		}
-		*field.target = strings.TrimSpace(value)
-	}
-	if namespace != "" {
-		ref.SecretNamespace = namespace
-	}
-	return ref, nil
-}
-
 // reader reads what the API server says now.
 type reader struct {
 	dynamic dynamic.Interface
@@ -94,92 +73,94 @@ type reader struct {
 	sharedAccount bool
 }
 
-// User returns the user that ref means, in lower case, as emails are compared without regard to it. The error is an
-// *AccountError where the objects do not say, and any other where they could not be read.
-func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
-	if ref.Email != "" {
-		return strings.ToLower(ref.Email), nil
-	}
-	if ref.SecretName == "" {
-		return "", accountErrorf(UserMissing, "it names no user: neither spec.userEmail nor spec.userRef is set")
-	}
-	if r.secrets == nil {
-		return "", accountErrorf(UserRefUnguarded, "spec.userRef: in a workspace of kcp no gate keeps the Secret from being changed; name the user in spec.userEmail")
-	}
-	secret, err := r.secrets.Secrets(ref.SecretNamespace).Get(ctx, ref.SecretName, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return "", accountErrorf(UserSecretMissing, "spec.userRef: there is no Secret %q in namespace %q", ref.SecretName, ref.SecretNamespace)
-	case err != nil:
-		return "", fmt.Errorf("read the Secret of spec.userRef: %w", err)
-	}
-	email := EmailIn(secret.Data)
-	if email == "" {
-		return "", accountErrorf(UserMissing, "spec.userRef: Secret %q in namespace %q has nothing under the key %s",
-			ref.SecretName, ref.SecretNamespace, userEmailKey)
-	}
-	return email, nil
+// clusterKind is one of the kinds of cluster objects that say as whom a provider acts.
+type clusterKind struct {
+	kind     string
+	resource schema.GroupVersionResource
+	// essentials are the fields that are looked at.
+	essentials []string
+	// byLabel is true where the name of the object need not be that of the Cluster, whose name is in its label then.
+	byLabel bool
+	// account reads the account from the object.
+	account func(*reader, context.Context, *unstructured.Unstructured) (ownership.Account, error)
 }
 
-// EmailIn returns the user that the data of a Secret names, in lower case, "" if it names none.
-func EmailIn(data map[string][]byte) string {
-	return strings.ToLower(strings.TrimSpace(string(data[userEmailKey])))
+// clusterKinds are all that are known.
+var clusterKinds = map[v1alpha1.Provider]clusterKind{
+	v1alpha1.ProviderCloudSigma: {
+		kind: "CloudSigmaCluster", resource: CloudSigmaClusters, essentials: []string{"spec.region", "spec.userEmail", "spec.userRef"},
+		account: (*reader).cloudSigmaAccount,
+	},
+	v1alpha1.ProviderOpenStack: {
+		kind: "OpenStackCluster", resource: OpenStackClusters, essentials: []string{identityRefPath}, byLabel: true,
+		account: (*reader).openStackAccount,
+	},
 }
 
-// Account returns as whom the provider of a cluster acts, by the name of the Cluster: CAPCS finds its CloudSigmaCluster
-// by that name, not by infrastructureRef. It goes by what was last seen of the cluster.
-func (o *Objects) Account(ctx context.Context, namespace, clusterName string) (ownership.Account, error) {
-	if cluster := o.clusters.get(namespace, clusterName); cluster != nil {
-		return o.accountOf(ctx, cluster)
+// clusterKindsOf are those of the providers of the machines.
+func clusterKindsOf(kinds []v1alpha1.MachineKind) map[v1alpha1.Provider]clusterKind {
+	found := maps.Clone(clusterKinds)
+	maps.DeleteFunc(found, func(provider v1alpha1.Provider, _ clusterKind) bool {
+		return !slices.ContainsFunc(kinds, func(kind v1alpha1.MachineKind) bool { return kind.Provider == provider })
+	})
+	return found
+}
+
+// clusterName is the name of the Cluster that a cluster object is of.
+func (k clusterKind) clusterName(object *unstructured.Unstructured) string {
+	if label := object.GetLabels()[clusterNameLabel]; k.byLabel && label != "" {
+		return label
 	}
-	return o.AccountNow(ctx, namespace, clusterName)
+	return object.GetName()
+}
+
+// Account returns as whom the provider of a cluster acts. It goes by what was last seen of the cluster.
+func (o *Objects) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
+	if seen, watched := o.clusters[cluster.Provider]; watched && cluster.Identity == (IdentityRef{}) {
+		if objects := seen.byIndex(indexCluster, cluster.Namespace+"/"+cluster.Name); len(objects) == 1 {
+			return clusterKinds[cluster.Provider].account(&o.reader, ctx, objects[0])
+		}
+	}
+	return o.AccountNow(ctx, cluster)
 }
 
 // AccountNow is Account by what the API server says now.
-func (r *reader) AccountNow(ctx context.Context, namespace, clusterName string) (ownership.Account, error) {
-	cluster, err := r.dynamic.Resource(CloudSigmaClusters).Namespace(namespace).Get(ctx, clusterName, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return ownership.Account{}, accountErrorf(ClusterMissing, "there is no CloudSigmaCluster %q in namespace %q", clusterName, namespace)
-	case err != nil:
-		return ownership.Account{}, fmt.Errorf("read CloudSigmaCluster %q: %w", clusterName, err)
+func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Account, error) {
+	if cluster.Identity != (IdentityRef{}) {
+		return cluster.Identity.account(cluster.Namespace, "the machine")
 	}
-	return r.accountOf(ctx, cluster)
-}
-
-func (r *reader) accountOf(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
-	account := ownership.Account{Cloud: string(v1alpha1.ProviderCloudSigma)}
-	ref, err := ReadUserRef(cluster)
+	kind, known := clusterKinds[cluster.Provider]
+	if !known {
+		return ownership.Account{}, accountErrorf(ClusterMissing, "no kind of clusters is known of provider %q", cluster.Provider)
+	}
+	object, err := r.find(ctx, kind, cluster)
 	if err != nil {
 		return ownership.Account{}, err
 	}
-	region, err := stringAt(cluster, "spec.region")
-	if err != nil {
-		return ownership.Account{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
-	}
-	if account.Region = strings.TrimSpace(region); account.Region == "" {
-		return ownership.Account{}, accountErrorf(RegionMissing, "CloudSigmaCluster %q names no region: spec.region is empty", cluster.GetName())
-	}
-	if account.User, err = r.User(ctx, ref); err == nil || r.noUser(err) {
-		return account, nil
-	}
-	if refused, ok := errors.AsType[*AccountError](err); ok {
-		return ownership.Account{}, accountErrorf(refused.Reason, "CloudSigmaCluster %q: %s", cluster.GetName(), refused.Message)
-	}
-	return ownership.Account{}, fmt.Errorf("CloudSigmaCluster %q: %w", cluster.GetName(), err)
+	return kind.account(r, ctx, object)
 }
 
-// noUser is true where the error is that a cluster names no user, and there is one account for all (legacy credentials).
-func (r *reader) noUser(err error) bool {
-	refused, ok := errors.AsType[*AccountError](err)
-	return ok && r.sharedAccount && refused.Reason == UserMissing
-}
-
-// SecretIsUserOf returns the names, with namespace, of the CloudSigmaClusters that take their user from the Secret.
-func (o *Objects) SecretIsUserOf(secret *corev1.Secret) []string {
-	var names []string
-	for _, cluster := range o.clusters.byIndex(indexUserSecret, secret.Namespace+"/"+secret.Name) {
-		names = append(names, cluster.GetNamespace()+"/"+cluster.GetName())
+// find returns the cluster object of a Cluster.
+func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*unstructured.Unstructured, error) {
+	objects := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace)
+	if kind.byLabel {
+		labeled, err := objects.List(ctx, metav1.ListOptions{LabelSelector: clusterNameLabel + "=" + cluster.Name})
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("list %s of cluster %q: %w", kind.resource.Resource, cluster.Name, err)
+		case len(labeled.Items) > 1:
+			return nil, accountErrorf(ClusterAmbiguous, "%d objects of kind %s in namespace %q have the label %s=%s; take it off all but one",
+				len(labeled.Items), kind.kind, cluster.Namespace, clusterNameLabel, cluster.Name)
+		case len(labeled.Items) == 1:
+			return &labeled.Items[0], nil
+		}
 	}
-	return names
+	object, err := objects.Get(ctx, cluster.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && kind.byLabel && kind.clusterName(object) != cluster.Name:
+		return nil, accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
+	case err != nil:
+		return nil, fmt.Errorf("read %s %q: %w", kind.kind, cluster.Name, err)
+	}
+	return object, nil
 }

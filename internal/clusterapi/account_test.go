@@ -160,16 +160,16 @@ func TestAccount(t *testing.T) {
 						t.Errorf("%s: error %v (-want +got):\n%s", when, err, diff)
 					}
 				}
-				got, err := server.objects.Account(t.Context(), namespace, "metal")
+				got, err := server.objects.Account(t.Context(), metalCluster)
 				check("before it is seen", got, err)
 				defer server.start(t.Context(), t)()
 				server.machines.ClearActions()
-				got, err = server.objects.Account(t.Context(), namespace, "metal")
+				got, err = server.objects.Account(t.Context(), metalCluster)
 				check("as it was seen", got, err)
 				if tc.cluster != nil && len(server.machines.Actions()) > 0 {
 					t.Errorf("requests for a cluster that was seen: %v", server.machines.Actions())
 				}
-				got, err = server.objects.AccountNow(t.Context(), namespace, "metal")
+				got, err = server.objects.AccountNow(t.Context(), metalCluster)
 				check("now", got, err)
 			})
 		})
@@ -194,7 +194,7 @@ func TestWhatCannotBeReadIsNobodysMistake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := newServer(t, true, cluster(with("spec.userRef", map[string]any{"name": "bob"})), secret(namespace, "bob", "bob@example.com"))
 			tc.breakIt(server)
-			got, err := server.objects.Account(t.Context(), namespace, "metal")
+			got, err := server.objects.Account(t.Context(), metalCluster)
 			if message := text(err); message != tc.want {
 				t.Errorf("error = %q, want %q", message, tc.want)
 			}
@@ -217,11 +217,11 @@ func TestAClusterThatHasChangedSinceItWasSeen(t *testing.T) {
 			return true, cluster(with("spec.userEmail", "bob@example.com")), nil
 		})
 		defer server.start(t.Context(), t)()
-		seen, err := server.objects.Account(t.Context(), namespace, "metal")
+		seen, err := server.objects.Account(t.Context(), metalCluster)
 		if diff := cmp.Diff(account("tsap@example.com"), seen); err != nil || diff != "" {
 			t.Errorf("Account() error %v (-want +got):\n%s", err, diff)
 		}
-		now, err := server.objects.AccountNow(t.Context(), namespace, "metal")
+		now, err := server.objects.AccountNow(t.Context(), metalCluster)
 		if diff := cmp.Diff(account("bob@example.com"), now); err != nil || diff != "" {
 			t.Errorf("AccountNow() error %v (-want +got):\n%s", err, diff)
 		}

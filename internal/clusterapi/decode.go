@@ -39,6 +39,9 @@ func (k Kind) Decode(raw []byte) (Machine, error) {
 	if err := json.Unmarshal(raw, &object, asInEncodingJSON); err != nil {
 		return Machine{}, err
 	}
+	if machine.Identity, err = decodeIdentityRef(raw, k.IdentityRefPath); err != nil {
+		return Machine{}, err
+	}
 	m := object.Metadata
 	machine.ObjectMeta = metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
@@ -54,16 +57,27 @@ func (k Kind) DecodeIDs(raw []byte) (Machine, error) {
 		return Machine{Kind: k}, stdjson.Unmarshal(raw, &object)
 	}
 	fields := [...]field{{path: k.InstanceIDPath}, {path: k.ProviderIDPath}}
-	object := places{{rest: k.InstanceIDPath, field: &fields[0]}, {rest: k.ProviderIDPath, field: &fields[1]}}
-	if err := json.Unmarshal(raw, &object, asInEncodingJSON); err != nil {
+	if err := decodeFields(raw, fields[:]); err != nil {
 		return Machine{}, err
+	}
+	return Machine{Kind: k, InstanceID: fields[0].value, ProviderID: fields[1].value}, nil
+}
+
+// decodeFields reads fields from the JSON of an object. The error of a field that is no string is for people.
+func decodeFields(raw []byte, fields []field) error {
+	object := make(places, len(fields))
+	for i := range fields {
+		object[i] = place{rest: fields[i].path, field: &fields[i]}
+	}
+	if err := json.Unmarshal(raw, &object, asInEncodingJSON); err != nil {
+		return err
 	}
 	for i := range fields {
 		if fields[i].err != nil {
-			return Machine{}, fields[i].err
+			return fields[i].err
 		}
 	}
-	return Machine{Kind: k, InstanceID: fields[0].value, ProviderID: fields[1].value}, nil
+	return nil
 }
 
 // field is a string in an object, by its path such as status.instanceID.

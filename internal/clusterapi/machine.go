@@ -39,6 +39,8 @@ type Machine struct {
 	Kind Kind
 	// InstanceID and ProviderID are the two fields as they are written, "" where there is none.
 	InstanceID, ProviderID string
+	// Identity is what the machine brings for itself, zero if it acts with what its cluster brings.
+	Identity IdentityRef
 }
 
 // Read reads a machine. The error is for people: a field that has to be a string is none.
@@ -51,7 +53,10 @@ func (k Kind) Read(object *unstructured.Unstructured) (Machine, error) {
 	if machine.InstanceID, err = stringAt(object, k.InstanceIDPath); err != nil {
 		return Machine{}, err
 	}
-	machine.ProviderID, err = stringAt(object, k.ProviderIDPath)
+	if machine.ProviderID, err = stringAt(object, k.ProviderIDPath); err != nil {
+		return Machine{}, err
+	}
+	machine.Identity, err = readIdentityRef(object, k.IdentityRefPath)
 	return machine, err
 }
 
@@ -62,6 +67,11 @@ func (m Machine) is(other Machine) bool {
 
 // ClusterName is the name of the Cluster that the machine is of, "" if the machine does not say.
 func (m Machine) ClusterName() string { return m.Labels[clusterNameLabel] }
+
+// Cluster returns what says as whom the machine's provider acts.
+func (m Machine) Cluster() Cluster {
+	return Cluster{Provider: m.Kind.Provider, Namespace: m.Namespace, Name: m.ClusterName(), Identity: m.Identity}
+}
 
 // IDs returns the UUIDs that the two fields mean, once if they mean the same. What cannot be parsed is left out.
 func (m Machine) IDs() []string {

@@ -29,11 +29,12 @@ const (
 	namespace = "team-a"
 )
 
-// cloudSigmaMachines is the kind that is built in, metalMachines another of the same cloud whose ID is in spec, and
-// otherMachines one of another cloud.
+// cloudSigmaMachines is the kind that is built in, metalMachines another of the same cloud whose ID is in spec,
+// openStackMachines the one of OpenStack, and otherMachines one of another cloud.
 var (
 	cloudSigmaMachines = newKind("CloudSigmaMachine", "cloudsigmamachines", "status.instanceID", "cloudsigma")
 	metalMachines      = newKind("MetalMachine", "metalmachines", "spec.instanceID", "cloudsigma")
+	openStackMachines  = bringing("spec.identityRef", newKind("OpenStackMachine", "openstackmachines", "status.instanceID", "openstack"))
 	otherMachines      = newKind("OtherMachine", "othermachines", "status.instanceID", "other")
 )
 
@@ -46,6 +47,19 @@ func newKind(kind, resource, instanceIDPath string, provider v1alpha1.Provider) 
 		ParseInstanceID: parseID,
 		ParseProviderID: func(value string) (string, error) { return parseID(strings.TrimPrefix(value, "cloudsigma://")) },
 	}
+}
+
+// bringing is a kind whose machines may bring an identity of their own.
+func bringing(identityRefPath string, kind clusterapi.Kind) clusterapi.Kind {
+	kind.IdentityRefPath = identityRefPath
+	return kind
+}
+
+// metalCluster is the Cluster that most machines are of.
+var metalCluster = clusterNamed("metal")
+
+func clusterNamed(name string) clusterapi.Cluster {
+	return clusterapi.Cluster{Provider: "cloudsigma", Namespace: namespace, Name: name}
 }
 
 func parseID(value string) (string, error) {
@@ -110,8 +124,10 @@ type fakeServer struct {
 // newServer returns a server with the objects, which may be Secrets too, and what is to be seen of them.
 func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fakeServer {
 	t.Helper()
-	kinds := []clusterapi.Kind{cloudSigmaMachines, metalMachines, otherMachines}
-	lists := map[schema.GroupVersionResource]string{clusterapi.CloudSigmaClusters: "CloudSigmaClusterList"}
+	kinds := []clusterapi.Kind{cloudSigmaMachines, metalMachines, openStackMachines, otherMachines}
+	lists := map[schema.GroupVersionResource]string{
+		clusterapi.CloudSigmaClusters: "CloudSigmaClusterList", clusterapi.OpenStackClusters: "OpenStackClusterList",
+	}
 	for _, kind := range kinds {
 		lists[kind.Resource()] = kind.Kind + "List"
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,12 +16,16 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"warrantgate.dev/internal/config/v1alpha1"
 )
 
 // Indexes of what is watched.
 const (
 	// indexInstance finds machines by the UUIDs that they name.
 	indexInstance = "instance"
+	// indexCluster finds cluster objects by the namespace/name of the Cluster that they are of.
+	indexCluster = "cluster"
 	// indexUserSecret finds clusters by the Secret, namespace/name, that names their user.
 	indexUserSecret = "userSecret"
 )
@@ -31,7 +36,7 @@ type Objects struct {
 	reader
 	kinds    []Kind
 	machines []*watched // by the index of kinds
-	clusters *watched
+	clusters map[v1alpha1.Provider]*watched
 }
 
 // Options say what is to be read.
@@ -58,10 +63,15 @@ func NewObjects(config *rest.Config, options Options) (*Objects, error) {
 }
 
 func newObjects(dynamicClient dynamic.Interface, secrets corev1client.SecretsGetter, options Options) (_ *Objects, err error) {
-	o := &Objects{reader: reader{dynamicClient, secrets, options.SharedAccount}, kinds: options.Kinds}
-	o.clusters, err = newWatched(dynamicClient, CloudSigmaClusters, essentialsOfCluster, cache.Indexers{indexUserSecret: userSecretOf})
-	if err != nil {
-		return nil, err
+	o := &Objects{reader: reader{dynamicClient, secrets, options.SharedAccount}, kinds: options.Kinds, clusters: map[v1alpha1.Provider]*watched{}}
+	for provider, kind := range clusterKindsOf(machineKinds(options.Kinds)) {
+		indexers := cache.Indexers{indexCluster: kind.clusterOf}
+		if provider == v1alpha1.ProviderCloudSigma {
+			indexers[indexUserSecret] = userSecretOf
+		}
+		if o.clusters[provider], err = newWatched(dynamicClient, kind.resource, kind.essentialsOf, indexers); err != nil {
+			return nil, err
+		}
 	}
 	for _, kind := range options.Kinds {
 		machines, err := newWatched(dynamicClient, kind.Resource(), kind.essentials, cache.Indexers{indexInstance: kind.instancesOf})
@@ -71,6 +81,14 @@ func newObjects(dynamicClient dynamic.Interface, secrets corev1client.SecretsGet
 		o.machines = append(o.machines, machines)
 	}
 	return o, nil
+}
+
+func machineKinds(kinds []Kind) []v1alpha1.MachineKind {
+	plain := make([]v1alpha1.MachineKind, 0, len(kinds))
+	for _, kind := range kinds {
+		plain = append(plain, kind.MachineKind)
+	}
+	return plain
 }
 
 // Start watches the objects until ctx ends.
@@ -89,7 +107,13 @@ func (o *Objects) Start(ctx context.Context) error {
 	return nil
 }
 
-func (o *Objects) all() []*watched { return append([]*watched{o.clusters}, o.machines...) }
+func (o *Objects) all() []*watched {
+	all := slices.Clone(o.machines)
+	for _, provider := range slices.Sorted(maps.Keys(o.clusters)) {
+		all = append(all, o.clusters[provider])
+	}
+	return all
+}
 
 // Synced returns why not all objects have been seen yet, nil if they have been. Kinds that the API server does not
 // serve have no objects.
@@ -153,16 +177,27 @@ func (o *Objects) Machines() iter.Seq[Machine] {
 	}
 }
 
-// Clusters yields references to all clusters as they were last seen.
-func (o *Objects) Clusters() iter.Seq[corev1.ObjectReference] {
-	return func(yield func(corev1.ObjectReference) bool) {
-		for _, object := range o.clusters.list() {
-			if !yield(corev1.ObjectReference{
-				APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(),
-				UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
-			}) {
-				return
+// Clusters yields all clusters as they were last seen, each with a reference to its object.
+func (o *Objects) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
+	return func(yield func(Cluster, corev1.ObjectReference) bool) {
+		for provider, kind := range clusterKinds {
+			clusters, watched := o.clusters[provider]
+			if !watched {
+				continue
+			}
+			for _, object := range clusters.list() {
+				cluster := Cluster{Provider: provider, Namespace: object.GetNamespace(), Name: kind.clusterName(object)}
+				if !yield(cluster, reference(object)) {
+					return
+				}
 			}
 		}
+	}
+}
+
+func reference(object *unstructured.Unstructured) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(),
+		UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -176,11 +177,11 @@ func TestAllThatWasSeen(t *testing.T) {
 		if diff := cmp.Diff([]string{`CloudSigmaMachine "a" of namespace "team-a"`, `MetalMachine "b" of namespace "team-a"`}, machines); diff != "" {
 			t.Errorf("Machines() (-want +got):\n%s", diff)
 		}
-		want := []corev1.ObjectReference{{
+		want := map[clusterapi.Cluster]corev1.ObjectReference{metalCluster: {
 			APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CloudSigmaCluster",
 			Namespace: namespace, Name: "metal", UID: "uid-metal", ResourceVersion: "7",
 		}}
-		if diff := cmp.Diff(want, slices.Collect(server.objects.Clusters())); diff != "" {
+		if diff := cmp.Diff(want, maps.Collect(server.objects.Clusters())); diff != "" {
 			t.Errorf("Clusters() (-want +got):\n%s", diff)
 		}
 		for range server.objects.Machines() {
@@ -218,7 +219,7 @@ func TestOverHTTP(t *testing.T) {
 	if config.QPS != 1 {
 		t.Errorf("the caller's configuration was changed to QPS %v", config.QPS)
 	}
-	got, err := objects.Account(t.Context(), namespace, "metal")
+	got, err := objects.Account(t.Context(), metalCluster)
 	if diff := cmp.Diff(account("bob@example.com"), got); err != nil || diff != "" {
 		t.Errorf("Account() error %v (-want +got):\n%s", err, diff)
 	}

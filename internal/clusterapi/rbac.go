@@ -1,6 +1,9 @@
 package clusterapi
 
 import (
+	"maps"
+	"slices"
+
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,12 +28,17 @@ const (
 //
 // Which Secrets name a user is up to the clusters, so reading is not bound to names. It is reading only: no list, no watch.
 func Roles(kinds []v1alpha1.MachineKind, username, leaseNamespace, lease string) []client.Object {
-	rules := []rbacv1.PolicyRule{
-		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get", "list", "watch"),
+	var rules []rbacv1.PolicyRule
+	clusters := clusterKindsOf(kinds)
+	for _, provider := range slices.Sorted(maps.Keys(clusters)) {
+		cluster := clusters[provider].resource
+		rules = append(rules, rule(cluster.Group, cluster.Resource, "get", "list", "watch"))
+	}
+	rules = append(rules,
 		rule(corev1.GroupName, "secrets", "get"),
 		rule(authorizationv1.GroupName, "subjectaccessreviews", "create"),
 		events.Rule(),
-	}
+	)
 	for _, kind := range kinds {
 		rules = append(rules, rule(kind.Group, kind.Resource, "get", "list", "watch"))
 	}

@@ -26,11 +26,13 @@ func TestRoles(t *testing.T) {
 	want := []client.Object{
 		&rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterRole"}, ObjectMeta: everywhere, Rules: []rbacv1.PolicyRule{
 			rule(group, "cloudsigmaclusters", "get", "list", "watch"),
+			rule(group, "openstackclusters", "get", "list", "watch"),
 			rule("", "secrets", "get"),
 			rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 			rule("", "events", "create", "patch"),
 			rule(group, "cloudsigmamachines", "get", "list", "watch"),
 			rule(group, "metalmachines", "get", "list", "watch"),
+			rule(group, "openstackmachines", "get", "list", "watch"),
 		}},
 		&rbacv1.ClusterRoleBinding{
 			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterRoleBinding"}, ObjectMeta: everywhere, Subjects: subjects, RoleRef: ref("ClusterRole"),
@@ -43,7 +45,7 @@ func TestRoles(t *testing.T) {
 			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "RoleBinding"}, ObjectMeta: inHome, Subjects: subjects, RoleRef: ref("Role"),
 		},
 	}
-	got := clusterapi.Roles([]v1alpha1.MachineKind{cloudSigmaMachines.MachineKind, metalMachines.MachineKind}, "gate", "home", "audit")
+	got := clusterapi.Roles([]v1alpha1.MachineKind{cloudSigmaMachines.MachineKind, metalMachines.MachineKind, openStackMachines.MachineKind}, "gate", "home", "audit")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Roles() (-want +got):\n%s", diff)
 	}

@@ -62,14 +62,6 @@ func (w *watched) synced() error {
 	}
 }
 
-func (w *watched) get(namespace, name string) *unstructured.Unstructured {
-	object, found, err := w.informer.GetStore().GetByKey(namespace + "/" + name)
-	if err != nil || !found {
-		return nil
-	}
-	return asObject(object)
-}
-
 func (w *watched) byIndex(index, value string) []*unstructured.Unstructured {
 	objects, err := w.informer.GetIndexer().ByIndex(index, value)
 	if err != nil {
@@ -127,11 +119,18 @@ func keep(object any, paths ...string) (any, error) {
 }
 
 func (k Kind) essentials(object any) (any, error) {
-	return keep(object, k.InstanceIDPath, k.ProviderIDPath, "metadata.deletionTimestamp")
+	paths := []string{k.InstanceIDPath, k.ProviderIDPath, "metadata.deletionTimestamp"}
+	if k.IdentityRefPath != "" {
+		paths = append(paths, k.IdentityRefPath)
+	}
+	return keep(object, paths...)
 }
 
-func essentialsOfCluster(object any) (any, error) {
-	return keep(object, "spec.region", "spec.userEmail", "spec.userRef")
+func (k clusterKind) essentialsOf(object any) (any, error) { return keep(object, k.essentials...) }
+
+func (k clusterKind) clusterOf(object any) ([]string, error) {
+	cluster := asObject(object)
+	return []string{cluster.GetNamespace() + "/" + k.clusterName(cluster)}, nil
 }
 
 func (k Kind) instancesOf(object any) ([]string, error) {

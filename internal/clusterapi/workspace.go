@@ -57,8 +57,8 @@ type Workspace struct {
 }
 
 // Account returns as whom the provider of a cluster acts. It is AccountNow, as nothing is watched.
-func (w *Workspace) Account(ctx context.Context, namespace, clusterName string) (ownership.Account, error) {
-	return w.AccountNow(ctx, namespace, clusterName)
+func (w *Workspace) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
+	return w.AccountNow(ctx, cluster)
 }
 
 // Holder returns a machine of the logical cluster other than the given one that names the instance, nil if there is none.

@@ -51,15 +51,15 @@ func TestWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := workspace.Account(t.Context(), "team-a", "metal")
+	got, err := workspace.Account(t.Context(), clusterNamed("metal"))
 	if diff := cmp.Diff(account("bob@example.com"), got); err != nil || diff != "" {
 		t.Errorf("Account() error %v (-want +got):\n%s", err, diff)
 	}
 	var refused *clusterapi.AccountError
-	if _, err := workspace.Account(t.Context(), "team-a", "by-secret"); !errors.As(err, &refused) || refused.Reason != clusterapi.UserRefUnguarded {
+	if _, err := workspace.Account(t.Context(), clusterNamed("by-secret")); !errors.As(err, &refused) || refused.Reason != clusterapi.UserRefUnguarded {
 		t.Errorf("Account() of a cluster whose user is in a Secret: error = %v", err)
 	}
-	if _, err := workspace.AccountNow(t.Context(), "team-a", "missing"); !errors.As(err, &refused) || refused.Reason != clusterapi.ClusterMissing {
+	if _, err := workspace.AccountNow(t.Context(), clusterNamed("missing")); !errors.As(err, &refused) || refused.Reason != clusterapi.ClusterMissing {
 		t.Errorf("AccountNow() of no cluster: error = %v", err)
 	}
 	for id, want := range map[string]string{ownID: `CloudSigmaMachine "holder" of namespace "team-b"`, otherID: ""} {

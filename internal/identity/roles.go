@@ -53,6 +53,9 @@ func (p RolePolicy) Judge(roles []string) RoleReport {
 	return report
 }
 
+// Delegable returns the roles that may be delegated, sorted, each once.
+func (p RolePolicy) Delegable() []string { return sortedRoles(slices.Concat(p.Required, p.Allowed)) }
+
 // Validate returns what contradicts itself in the policy, at its place below root.
 func (p RolePolicy) Validate(root *field.Path) field.ErrorList {
 	var errs field.ErrorList

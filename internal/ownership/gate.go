@@ -42,9 +42,9 @@ type limitedCloud struct {
 	places *semaphore.Weighted
 }
 
-// NewGate returns a gate for the clouds, by the word for each in Account. At most concurrency questions are put to
-// each at the same time. Close frees what it holds.
-func NewGate(clouds map[string]Cloud, concurrency int32) (*Gate, error) {
+// NewGate returns a gate for the clouds, by the word for each in Account. concurrency is how many questions are put to each
+// at the same time at most, by the same words. Close frees what it holds.
+func NewGate(clouds map[string]Cloud, concurrency map[string]int32) (*Gate, error) {
 	answers, err := otter.New(&otter.Options[Claim, Answer]{
 		MaximumSize:      maxRemembered,
 		ExpiryCalculator: otter.ExpiryWritingFunc(lifeOf),
@@ -54,9 +54,9 @@ func NewGate(clouds map[string]Cloud, concurrency int32) (*Gate, error) {
 	}
 	g := &Gate{clouds: make(map[string]*limitedCloud, len(clouds)), answers: answers}
 	for name, cloud := range clouds {
+		slots := max(int64(concurrency[name]), 1)
 		g.clouds[name] = &limitedCloud{
-			Cloud: cloud,
-			slots: semaphore.NewWeighted(int64(concurrency)), places: semaphore.NewWeighted(int64(concurrency) * (maxWaitingPerSlot + 1)),
+			Cloud: cloud, slots: semaphore.NewWeighted(slots), places: semaphore.NewWeighted(slots * (maxWaitingPerSlot + 1)),
 		}
 	}
 	return g, nil

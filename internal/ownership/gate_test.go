@@ -379,7 +379,7 @@ func TestACloudThatHangs(t *testing.T) {
 			return ownership.Answer{}, ctx.Err()
 		}}
 		lively := cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil)
-		gate, err := ownership.NewGate(map[string]ownership.Cloud{cloudName: hanging, "openstack": lively}, 1)
+		gate, err := ownership.NewGate(map[string]ownership.Cloud{cloudName: hanging, "openstack": lively}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

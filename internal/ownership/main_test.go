@@ -57,7 +57,7 @@ func cloudSaying(answer ownership.Answer, err error) *fakeCloud {
 // newGate returns a gate that lives as long as the test.
 func newGate(t *testing.T, concurrency int32, cloud ownership.Cloud) *ownership.Gate {
 	t.Helper()
-	gate, err := ownership.NewGate(map[string]ownership.Cloud{cloudName: cloud}, concurrency)
+	gate, err := ownership.NewGate(map[string]ownership.Cloud{cloudName: cloud}, map[string]int32{cloudName: concurrency})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func (p patient) Ask(ctx context.Context, _ ownership.Claim) (ownership.Answer, 
 
 func TestTheCloudIsToldHowLongTheCallerWaits(t *testing.T) {
 	cloud := patient{until: make(chan time.Time, 1)}
-	gate, err := ownership.NewGate(map[string]ownership.Cloud{"patient": cloud}, 1)
+	gate, err := ownership.NewGate(map[string]ownership.Cloud{"patient": cloud}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

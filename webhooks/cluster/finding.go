@@ -6,8 +6,11 @@ import (
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 )
 
@@ -34,6 +37,30 @@ func undecided(reason, message string, err error) finding {
 	return finding{
 		decision: webhooks.Undecided, reason: reason, message: message, public: message, details: []any{"error", err.Error()},
 	}
+}
+
+// answer says a finding about a field of an object, which is the subject of the sentence, and tells of it by an Event unless
+// it is favorable.
+func (f finding) answer(o object, field, subject string, mode v1alpha1.Mode) webhooks.Answer {
+	answer := webhooks.Answer{
+		Decision: f.decision, Reason: f.reason, Message: subject + ": " + f.message, Field: field,
+		Details: func() []any { return f.details },
+	}
+	if f.decision == webhooks.Allowed {
+		answer.Message = ""
+		return answer
+	}
+	verb := "Refused"
+	if mode == v1alpha1.Warn || f.decision == webhooks.Warned {
+		verb = "Admitted with a warning"
+	}
+	if reference, found := webhooks.EventObject(&o, o.reference(), o.exists); found {
+		answer.Events = []events.Event{{
+			Object: reference, Type: corev1.EventTypeWarning, Reason: f.reason,
+			Message: fmt.Sprintf("%s: %s: %s", verb, subject, f.public),
+		}}
+	}
+	return answer
 }
 
 // unreadable refuses an object of which it cannot be told whom it names.

@@ -16,7 +16,6 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1alpha1"
-	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 )
 
@@ -56,7 +55,7 @@ func (*Gate) Name() string { return "cluster-impersonation" }
 
 // Review implements webhooks.Gate.
 func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.Answer {
-	kind, known := kindOf(request)
+	kind, known := kindOf(kinds(), request)
 	if !known {
 		return webhooks.Answer{Decision: webhooks.Denied, Reason: "UnknownKind", Message: fmt.Sprintf(
 			"%s of group %q is no kind of objects that name users", request.Resource.Resource, request.Resource.Group)}
@@ -133,22 +132,7 @@ func (g *Gate) read(ctx context.Context, requester authenticationv1.UserInfo, o 
 	return email, nil
 }
 
-// conclude makes an answer of a finding that is not favorable: in the words of the request, and with its Event.
+// conclude makes an answer of a finding that is not favorable, in the words of the request.
 func (g *Gate) conclude(o object, n naming, f finding) webhooks.Answer {
-	subject := n.subject(o)
-	answer := webhooks.Answer{
-		Decision: f.decision, Reason: f.reason, Message: subject + ": " + f.message, Field: n.field,
-		Details: func() []any { return f.details },
-	}
-	verb := "Refused"
-	if g.mode == v1alpha1.Warn {
-		verb = "Admitted with a warning"
-	}
-	if reference, found := webhooks.EventObject(&o, o.reference(), o.exists); found {
-		answer.Events = []events.Event{{
-			Object: reference, Type: corev1.EventTypeWarning, Reason: f.reason,
-			Message: fmt.Sprintf("%s: %s: %s", verb, subject, f.public),
-		}}
-	}
-	return answer
+	return f.answer(o, n.field, n.subject(o), g.mode)
 }

@@ -141,11 +141,24 @@ var resources = map[string]metav1.GroupVersionResource{
 	"secrets":            {Version: "v1", Resource: "secrets"},
 }
 
+// delegationResources are those of the gate on delegated roles.
+var delegationResources = map[string]metav1.GroupVersionResource{
+	"openstackclusters": {Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "openstackclusters"},
+	"openstackmachines": {Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "openstackmachines"},
+}
+
+func resourceOf(name string) metav1.GroupVersionResource {
+	if resource, found := delegationResources[name]; found {
+		return resource
+	}
+	return resources[name]
+}
+
 // request is alice's request to create an object, or to update it where there was one before.
 func request(t *testing.T, resource string, before, after object) admission.Request {
 	t.Helper()
 	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		UID: "d1", Operation: admissionv1.Create, Resource: resources[resource], Namespace: "team-a", Name: "prod", UserInfo: alice,
+		UID: "d1", Operation: admissionv1.Create, Resource: resourceOf(resource), Namespace: "team-a", Name: "prod", UserInfo: alice,
 		Object: runtime.RawExtension{Raw: encode(t, after)},
 	}}
 	if before != nil {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/webhooks"
 )
 
 var (
@@ -52,8 +53,17 @@ func kinds() []kind {
 	}
 }
 
-func kindOf(request admission.Request) (kind, bool) {
-	for _, k := range kinds() {
+// delegationKinds are the kinds of objects that refer to credentials. A machine may bring its own.
+func delegationKinds() []kind {
+	condition := func() string { return webhooks.CELSetAnew("spec", "identityRef") }
+	return []kind{
+		{resource: clusterapi.OpenStackClusters, name: "OpenStackCluster", condition: condition},
+		{resource: clusterapi.OpenStackClusters.GroupVersion().WithResource("openstackmachines"), name: "OpenStackMachine", condition: condition},
+	}
+}
+
+func kindOf(kinds []kind, request admission.Request) (kind, bool) {
+	for _, k := range kinds {
 		if k.resource.Group == request.Resource.Group && k.resource.Resource == request.Resource.Resource {
 			return k, true
 		}

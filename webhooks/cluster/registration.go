@@ -26,24 +26,41 @@ func hooksOf(mode v1alpha1.Mode, kinds []kind) []webhooks.Hook {
 	if mode == v1alpha1.Off {
 		return nil
 	}
-	var hooks []webhooks.Hook
+	hooks := make([]webhooks.Hook, 0, len(kinds))
 	for _, kind := range kinds {
-		hooks = append(hooks, webhooks.Hook{
-			Name: kind.resource.Resource + ".cluster.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(mode),
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-				Rule: admissionregistrationv1.Rule{
-					APIGroups: []string{kind.resource.Group},
-					// Of the one version in which the fields are known. What is written in another comes converted.
-					APIVersions: []string{kind.resource.Version},
-					Resources:   []string{kind.resource.Resource},
-					Scope:       ptr.To(admissionregistrationv1.AllScopes), // a rule of the wrong scope would never match
-				},
-			}},
-			Conditions: []admissionregistrationv1.MatchCondition{{Name: "names-another-user", Expression: kind.condition()}},
-		})
+		hooks = append(hooks, kind.hook("cluster", Path, mode, "names-another-user"))
 	}
 	return hooks
+}
+
+// DelegationHooks returns how the gate on delegated roles is registered. There are none where the gate is off.
+func DelegationHooks(mode v1alpha1.Mode) []webhooks.Hook {
+	if mode == v1alpha1.Off {
+		return nil
+	}
+	var hooks []webhooks.Hook
+	for _, kind := range delegationKinds() {
+		hooks = append(hooks, kind.hook("delegation", DelegationPath, mode, "names-other-credentials"))
+	}
+	return hooks
+}
+
+// hook is how a gate on objects of the kind is registered. The condition's name says what is true of the requests that reach it.
+func (k kind) hook(gate, path string, mode v1alpha1.Mode, condition string) webhooks.Hook {
+	return webhooks.Hook{
+		Name: k.resource.Resource + "." + gate + ".warrantgate.dev", Path: path, FailurePolicy: webhooks.FailurePolicy(mode),
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule: admissionregistrationv1.Rule{
+				APIGroups: []string{k.resource.Group},
+				// Of the one version in which the fields are known. What is written in another comes converted.
+				APIVersions: []string{k.resource.Version},
+				Resources:   []string{k.resource.Resource},
+				Scope:       ptr.To(admissionregistrationv1.AllScopes), // a rule of the wrong scope would never match
+			},
+		}},
+		Conditions: []admissionregistrationv1.MatchCondition{{Name: condition, Expression: k.condition()}},
+	}
 }
 
 // celCluster is true where the email changes, or the Secret while it counts, and either is there in the end. An email of

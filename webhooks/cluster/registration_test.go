@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,10 +24,10 @@ import (
 )
 
 // registered returns the webhooks by their names, as an API server gets them.
-func registered(t *testing.T, mode v1alpha1.Mode) map[string]*admissionregistrationv1.ValidatingWebhook {
+func registered(t *testing.T, hooks []webhooks.Hook) map[string]*admissionregistrationv1.ValidatingWebhook {
 	t.Helper()
 	all := map[string]*admissionregistrationv1.ValidatingWebhook{}
-	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, cluster.Hooks(mode)) {
+	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, hooks) {
 		configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
 		if !ok {
 			t.Fatalf("%T is registered", object)
@@ -50,10 +51,24 @@ type pinned struct {
 }
 
 func TestWebhooksArePinned(t *testing.T) {
+	hooks := append(cluster.Hooks(v1alpha1.Enforce), cluster.DelegationHooks(v1alpha1.Enforce)...)
+	want := pinnedOf(resources, ".cluster.warrantgate.dev", "/cluster/impersonation")
+	maps.Copy(want, pinnedOf(delegationResources, ".delegation.warrantgate.dev", "/cluster/delegation"))
+	got := map[string]pinned{}
+	for name, w := range registered(t, hooks) {
+		got[name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("webhooks (-want +got):\n%s", diff)
+	}
+}
+
+// pinnedOf is what is pinned of a gate's webhooks.
+func pinnedOf(resources map[string]metav1.GroupVersionResource, suffix, path string) map[string]pinned {
 	want := map[string]pinned{}
 	for name, resource := range resources {
-		want[name+".cluster.warrantgate.dev"] = pinned{
-			URL: "https://warrantgate.example.com:9443/cluster/impersonation",
+		want[name+suffix] = pinned{
+			URL: "https://warrantgate.example.com:9443" + path,
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
 				Rule: admissionregistrationv1.Rule{
@@ -64,17 +79,11 @@ func TestWebhooksArePinned(t *testing.T) {
 			MatchPolicy: "Equivalent", FailurePolicy: "Fail", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 1,
 		}
 	}
-	got := map[string]pinned{}
-	for name, w := range registered(t, v1alpha1.Enforce) {
-		got[name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("webhooks (-want +got):\n%s", diff)
-	}
+	return want
 }
 
 func TestGatesThatOnlyWarnRefuseNothingWhileAway(t *testing.T) {
-	for name, w := range registered(t, v1alpha1.Warn) {
+	for name, w := range registered(t, append(cluster.Hooks(v1alpha1.Warn), cluster.DelegationHooks(v1alpha1.Warn)...)) {
 		if *w.FailurePolicy != admissionregistrationv1.Ignore {
 			t.Errorf("%s: %s", name, *w.FailurePolicy)
 		}
@@ -244,10 +253,16 @@ func plain(value any) any {
 // evaluation error.
 func matcher(t *testing.T, resource string) func(t *testing.T, old, object runtime.Object) bool {
 	t.Helper()
-	hook := registered(t, v1alpha1.Enforce)[resource+".cluster.warrantgate.dev"]
+	return matcherOf(t, cluster.Hooks(v1alpha1.Enforce), "cluster", resource)
+}
+
+// matcherOf is matcher of one of the webhooks of a gate.
+func matcherOf(t *testing.T, hooks []webhooks.Hook, gate, resource string) func(t *testing.T, old, object runtime.Object) bool {
+	t.Helper()
+	hook := registered(t, hooks)[resource+"."+gate+".warrantgate.dev"]
 	compiler := celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	compiled := webhook.NewValidatingWebhookAccessor("", "", hook).GetCompiledMatcher(compiler)
-	group := schema.GroupVersion{Group: resources[resource].Group, Version: resources[resource].Version}
+	group := schema.GroupVersion{Group: resourceOf(resource).Group, Version: resourceOf(resource).Version}
 	return func(t *testing.T, old, object runtime.Object) bool {
 		t.Helper()
 		operation := admission.Update

@@ -34,7 +34,7 @@ type Objects interface {
 	// AccountNow returns as whom the provider of a cluster acts, as the API server has it now: what is written into a
 	// Deployment stays there, so it must not come from a cache that is behind. The error is a *clusterapi.AccountError
 	// where the objects do not say.
-	AccountNow(ctx context.Context, namespace, clusterName string) (ownership.Account, error)
+	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 }
 
 // gate is what both gates share.
@@ -102,7 +102,9 @@ func (g *gate) judge(ctx context.Context, d deployment) (verdict, error) {
 		return v, nil
 	}
 	var err error
-	v.account, err = g.objects.AccountNow(ctx, d.Namespace, v.clusterName)
+	v.account, err = g.objects.AccountNow(ctx, clusterapi.Cluster{
+		Provider: v1alpha1.ProviderCloudSigma, Namespace: d.Namespace, Name: v.clusterName,
+	})
 	if err == nil && v.account.User == "" { // one account stands for all clusters, which is what impersonation replaces
 		err = &clusterapi.AccountError{
 			Reason: clusterapi.UserMissing, Message: fmt.Sprintf("CloudSigmaCluster %q names no user", v.clusterName),

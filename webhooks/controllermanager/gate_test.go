@@ -55,15 +55,15 @@ type accounts struct {
 
 var _ controllermanager.Objects = &accounts{}
 
-func (a *accounts) AccountNow(_ context.Context, namespace, clusterName string) (ownership.Account, error) {
+func (a *accounts) AccountNow(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
 	a.asked++
 	if a.err != nil {
 		return ownership.Account{}, a.err
 	}
-	account, found := a.byName[namespace+"/"+clusterName]
+	account, found := a.byName[cluster.Namespace+"/"+cluster.Name]
 	if !found {
 		return ownership.Account{}, &clusterapi.AccountError{
-			Reason: clusterapi.ClusterMissing, Message: `there is no CloudSigmaCluster "` + clusterName + `" in namespace "` + namespace + `"`,
+			Reason: clusterapi.ClusterMissing, Message: `there is no CloudSigmaCluster "` + cluster.Name + `" in namespace "` + cluster.Namespace + `"`,
 		}
 	}
 	return account, nil

@@ -3,6 +3,7 @@ package machine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +53,14 @@ func noAccount(err error) finding {
 	return undecided("ObjectsUnknown", "the cluster of the machine cannot be read now; try again", err)
 }
 
+// regionField says where the region of an account is written, in the words of its provider's objects.
+func regionField(account ownership.Account, cluster string) string {
+	if (account.Identity != ownership.Identity{}) {
+		return fmt.Sprintf("the region with which cluster %q acts", cluster)
+	}
+	return fmt.Sprintf("spec.region of CloudSigmaCluster %q", cluster)
+}
+
 // conflict says that another machine names the instance, and which only to those who may know: names of another
 // namespace are another tenant's.
 func conflict(c change, id string, holder clusterapi.Machine) finding {
@@ -67,22 +76,20 @@ func conflict(c change, id string, holder clusterapi.Machine) finding {
 
 // verdict says what the cloud's answer means.
 func verdict(c change, id string, account ownership.Account, answer ownership.Answer) finding {
-	details := []any{
-		"instance", id, "verdict", answer.Verdict, "cloud", account.Cloud, "region", account.Region,
-		"user", account.User, "cloudRequestID", answer.RequestID, "cloudResponse", answer.Response,
-	}
+	details := slices.Concat([]any{"instance", id, "verdict", answer.Verdict}, detailsOf(account),
+		[]any{"cloudRequestID", answer.RequestID, "cloudResponse", answer.Response})
 	if answer.Verdict == ownership.Owned {
 		return finding{decision: webhooks.Allowed, reason: "Owned", details: details}
 	}
-	what, reason := "there is no such instance in region %q", ownership.ReasonNotFound
+	what, reason := "there is no such instance in %s", ownership.ReasonNotFound
 	if answer.Verdict == ownership.Foreign {
-		what, reason = "this instance of region %q exists, but is not one", ownership.ReasonNotOwned
+		what, reason = "this instance of %s exists, but is not one", ownership.ReasonNotOwned
 	}
 	who := "of " + account.Owner()
 	if answer.UserID != "" {
 		who += " (" + answer.UserID + ")"
 	}
-	lasting := fmt.Sprintf(what+" %s, as whom cluster %q acts", account.Region, who, c.machine.ClusterName())
+	lasting := fmt.Sprintf(what+" %s, %s", account.Place(), who, account.Acting(c.machine.ClusterName()))
 	own, causes := candidates(answer.Candidates)
 	advice := "; " + own + "clear the field, so that the provider adopts an instance of the user or makes one"
 	cloud := fmt.Sprintf("; the cloud answered %s", answer.Response)
@@ -115,8 +122,8 @@ func unknownOwner(c change, account ownership.Account, err error) finding {
 	if !errors.As(err, &unknown) {
 		unknown = &ownership.UnknownError{Cause: ownership.CauseCloud, Err: err}
 	}
-	lasting := fmt.Sprintf("it cannot be told now whether the instance belongs to %s, as whom cluster %q acts: %s",
-		account.Owner(), c.machine.ClusterName(), unknown.Cause.Explain())
+	lasting := fmt.Sprintf("it cannot be told now whether the instance belongs to %s, %s: %s",
+		account.Owner(), account.Acting(c.machine.ClusterName()), unknown.Cause.Explain())
 	message := lasting
 	if unknown.RequestID != "" {
 		message += "; request id " + unknown.RequestID
@@ -124,9 +131,16 @@ func unknownOwner(c change, account ownership.Account, err error) finding {
 	return finding{
 		decision: webhooks.Undecided, reason: ownership.ReasonUnknown, message: message, lasting: lasting,
 		causes: []metav1.StatusCause{{Type: metav1.CauseType(unknown.Cause), Message: unknown.Cause.Explain()}},
-		details: []any{
-			"cause", unknown.Cause, "cloud", account.Cloud, "region", account.Region, "user", account.User,
-			"cloudRequestID", unknown.RequestID, "error", unknown.Error(),
-		},
+		details: slices.Concat([]any{"cause", unknown.Cause}, detailsOf(account),
+			[]any{"cloudRequestID", unknown.RequestID, "error", unknown.Error()}),
 	}
+}
+
+// detailsOf are the key-value pairs that name an account in the operator's log.
+func detailsOf(account ownership.Account) []any {
+	details := []any{"cloud", account.Cloud, "region", account.Region}
+	if (account.Identity != ownership.Identity{}) {
+		return append(details, "secret", account.Identity.Secret, "cloudName", account.Identity.Entry)
+	}
+	return append(details, "user", account.User)
 }

@@ -35,8 +35,8 @@ type Owners interface {
 type Objects interface {
 	// Account returns as whom the provider of a cluster acts, as it was last seen, AccountNow as it is now. The error is a
 	// *clusterapi.AccountError where the objects do not say.
-	Account(ctx context.Context, namespace, clusterName string) (ownership.Account, error)
-	AccountNow(ctx context.Context, namespace, clusterName string) (ownership.Account, error)
+	Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
+	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	// Holder returns a machine other than the given one that names the instance, nil if there is none.
 	Holder(ctx context.Context, id string, other clusterapi.Machine) (*clusterapi.Machine, error)
 }
@@ -92,9 +92,10 @@ func (g *Gate) judge(ctx context.Context, c change, dryRun bool) finding {
 		return deniedf(ownership.ReasonWithoutCluster,
 			"it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts; set the label first")
 	}
-	account, err := g.objects.Account(ctx, c.machine.Namespace, c.machine.ClusterName())
+	cluster := c.machine.Cluster()
+	account, err := g.objects.Account(ctx, cluster)
 	if err != nil { // what was seen says no user; what there is now may
-		account, err = g.objects.AccountNow(ctx, c.machine.Namespace, c.machine.ClusterName())
+		account, err = g.objects.AccountNow(ctx, cluster)
 	}
 	if err != nil {
 		return noAccount(err)
@@ -111,7 +112,7 @@ func (g *Gate) judge(ctx context.Context, c change, dryRun bool) finding {
 		return f
 	}
 	// A refusal is not to rest on a cluster that has changed since it was seen.
-	now, err := g.objects.AccountNow(ctx, c.machine.Namespace, c.machine.ClusterName())
+	now, err := g.objects.AccountNow(ctx, cluster)
 	switch {
 	case err != nil:
 		return noAccount(err)
@@ -132,9 +133,12 @@ func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.A
 	}
 	answer, err := decide(ctx, claim)
 	var region *ownership.RegionError
+	var identity *ownership.IdentityError
 	switch {
 	case errors.As(err, &region):
-		return deniedf("RegionNotAllowed", "spec.region of CloudSigmaCluster %q: %v", c.machine.ClusterName(), region)
+		return deniedf("RegionNotAllowed", "%s: %v", regionField(account, c.machine.ClusterName()), region)
+	case errors.As(err, &identity):
+		return deniedf(identity.Reason, "it cannot be asked whose the instance is: %v", identity)
 	case err != nil:
 		return unknownOwner(c, account, err)
 	}

@@ -190,12 +190,12 @@ var (
 	_ webhooks.EventRecorder = &world{}
 )
 
-func (w *world) Account(context.Context, string, string) (ownership.Account, error) {
+func (w *world) Account(context.Context, clusterapi.Cluster) (ownership.Account, error) {
 	w.count()
 	return w.seen, w.seenErr
 }
 
-func (w *world) AccountNow(context.Context, string, string) (ownership.Account, error) {
+func (w *world) AccountNow(context.Context, clusterapi.Cluster) (ownership.Account, error) {
 	w.count()
 	return w.now, w.nowErr
 }
@@ -278,7 +278,7 @@ func (c *fakeCloud) count() int {
 // handlerOf serves a gate of the world that asks the cloud through a real ownership.Gate, which lives as long as the test.
 func (w *world) handlerOf(t *testing.T, cloud ownership.Cloud, config v1alpha1.Machine, recorder webhooks.EventRecorder) http.Handler {
 	t.Helper()
-	owners, err := ownership.NewGate(map[string]ownership.Cloud{"cloudsigma": cloud}, 4)
+	owners, err := ownership.NewGate(map[string]ownership.Cloud{"cloudsigma": cloud}, map[string]int32{"cloudsigma": 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,6 +157,33 @@ cloudSigma:
 				c.CloudSigma.Flow, c.CloudSigma.Audience = v1alpha1.TokenExchange, "cloudsigma-api"
 			}),
 		},
+		"policies for Keystone, judged once it is said where they are": {
+			raw: header + "keystonePolicy:\n  selector: {matchLabels: {holds: keystone-policy}}\n",
+			want: configuration(func(c *v1alpha1.GateConfiguration) {
+				c.KeystonePolicy.Mode = v1alpha1.Enforce
+				c.KeystonePolicy.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"holds": "keystone-policy"}}
+			}),
+		},
+		"everything about policies for Keystone": {
+			raw: header + `keystonePolicy:
+  mode: Warn
+  selector:
+    matchExpressions:
+    - {key: app.kubernetes.io/name, operator: In, values: [keystone]}
+  keys: [policy.yaml, policy.json]
+  managerRoles: [manager, domain-admin]
+  managedRoles: [member]
+`,
+			want: configuration(func(c *v1alpha1.GateConfiguration) {
+				c.KeystonePolicy = v1alpha1.KeystonePolicy{
+					Mode: v1alpha1.Warn,
+					Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+						{Key: "app.kubernetes.io/name", Operator: metav1.LabelSelectorOpIn, Values: []string{"keystone"}},
+					}},
+					Keys: []string{"policy.yaml", "policy.json"}, ManagerRoles: []string{"manager", "domain-admin"}, ManagedRoles: []string{"member"},
+				}
+			}),
+		},
 		"everything about OpenStack": {
 			raw: header + `delegation:
   openStackRoles: {required: [], allowed: [member, heat_stack_owner], denied: [cloud-support]}
@@ -325,6 +352,19 @@ audit: {interval: -1m, rate: -1}
 				`cloudSigma.tokenPath: Invalid value: "token": must begin with /`,
 				`cloudSigma.flow: Unsupported value: "Magic": supported values: "ServiceProvider", "TokenExchange"`,
 				`cloudSigma.concurrency: Invalid value: -1: must be at least 1`,
+			},
+		},
+		"policies for Keystone, but not where they are": {
+			raw:  header + "keystonePolicy: {mode: Enforce}\n",
+			want: []string{`keystonePolicy.selector: Required value: without labels to pick them by, every ConfigMap and Secret would be taken for a policy`},
+		},
+		"policies for Keystone in a mode, under labels and keys that there are not": {
+			raw: header + "keystonePolicy: {mode: maybe, selector: {matchExpressions: [{key: a, operator: Like}]}, keys: [policy.yaml, a/b]}\n",
+			want: []string{
+				`keystonePolicy.mode: Unsupported value: "maybe": supported values: "Enforce", "Warn", "Off"`,
+				`keystonePolicy.selector.matchExpressions[0].operator: Invalid value: "Like": not a valid selector operator`,
+				`keystonePolicy.keys[1]: Invalid value: "a/b": a valid config key must consist of alphanumeric characters, '-', '_' or '.' ` +
+					`(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')`,
 			},
 		},
 		"an OpenStack that cannot be asked, and roles that contradict each other": {

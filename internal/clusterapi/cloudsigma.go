@@ -1,0 +1,122 @@
+package clusterapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+)
+
+// CloudSigmaClusters is the resource of CloudSigmaCluster.
+var CloudSigmaClusters = schema.GroupVersionResource{
+	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "cloudsigmaclusters",
+}
+
+// userEmailKey is the key of a Secret that spec.userRef refers to.
+const userEmailKey = "userEmail"
+
+// UserRef is where a CloudSigmaCluster says as whom its provider acts.
+type UserRef struct {
+	// Email is spec.userEmail. It wins over the Secret.
+	Email string
+	// SecretNamespace and SecretName are spec.userRef. The namespace is the cluster's own unless it says otherwise.
+	SecretNamespace, SecretName string
+}
+
+// ReadUserRef reads spec.userEmail and spec.userRef of a CloudSigmaCluster. The error is an *AccountError.
+func ReadUserRef(cluster *unstructured.Unstructured) (UserRef, error) {
+	ref := UserRef{SecretNamespace: cluster.GetNamespace()}
+	var namespace string
+	for _, field := range []struct {
+		path   string
+		target *string
+	}{{"spec.userEmail", &ref.Email}, {"spec.userRef.name", &ref.SecretName}, {"spec.userRef.namespace", &namespace}} {
+		value, err := stringAt(cluster, field.path)
+		if err != nil {
+			return UserRef{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
+		}
+		*field.target = strings.TrimSpace(value)
+	}
+	if namespace != "" {
+		ref.SecretNamespace = namespace
+	}
+	return ref, nil
+}
+
+// User returns the user that ref means, in lower case, as emails are compared without regard to it. The error is an
+// *AccountError where the objects do not say, and any other where they could not be read.
+func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
+	if ref.Email != "" {
+		return strings.ToLower(ref.Email), nil
+	}
+	if ref.SecretName == "" {
+		return "", accountErrorf(UserMissing, "it names no user: neither spec.userEmail nor spec.userRef is set")
+	}
+	if r.secrets == nil {
+		return "", accountErrorf(UserRefUnguarded, "spec.userRef: in a workspace of kcp no gate keeps the Secret from being changed; name the user in spec.userEmail")
+	}
+	secret, err := r.secrets.Secrets(ref.SecretNamespace).Get(ctx, ref.SecretName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", accountErrorf(UserSecretMissing, "spec.userRef: there is no Secret %q in namespace %q", ref.SecretName, ref.SecretNamespace)
+	case err != nil:
+		return "", fmt.Errorf("read the Secret of spec.userRef: %w", err)
+	}
+	email := EmailIn(secret.Data)
+	if email == "" {
+		return "", accountErrorf(UserMissing, "spec.userRef: Secret %q in namespace %q has nothing under the key %s",
+			ref.SecretName, ref.SecretNamespace, userEmailKey)
+	}
+	return email, nil
+}
+
+// EmailIn returns the user that the data of a Secret names, in lower case, "" if it names none.
+func EmailIn(data map[string][]byte) string {
+	return strings.ToLower(strings.TrimSpace(string(data[userEmailKey])))
+}
+
+func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
+	account := ownership.Account{Cloud: string(v1alpha1.ProviderCloudSigma)}
+	ref, err := ReadUserRef(cluster)
+	if err != nil {
+		return ownership.Account{}, err
+	}
+	region, err := stringAt(cluster, "spec.region")
+	if err != nil {
+		return ownership.Account{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
+	}
+	if account.Region = strings.TrimSpace(region); account.Region == "" {
+		return ownership.Account{}, accountErrorf(RegionMissing, "CloudSigmaCluster %q names no region: spec.region is empty", cluster.GetName())
+	}
+	if account.User, err = r.User(ctx, ref); err == nil || r.noUser(err) {
+		return account, nil
+	}
+	if refused, ok := errors.AsType[*AccountError](err); ok {
+		return ownership.Account{}, accountErrorf(refused.Reason, "CloudSigmaCluster %q: %s", cluster.GetName(), refused.Message)
+	}
+	return ownership.Account{}, fmt.Errorf("CloudSigmaCluster %q: %w", cluster.GetName(), err)
+}
+
+// noUser is true where the error is that a cluster names no user, and there is one account for all (legacy credentials).
+func (r *reader) noUser(err error) bool {
+	refused, ok := errors.AsType[*AccountError](err)
+	return ok && r.sharedAccount && refused.Reason == UserMissing
+}
+
+// SecretIsUserOf returns the names, with namespace, of the CloudSigmaClusters that take their user from the Secret.
+func (o *Objects) SecretIsUserOf(secret *corev1.Secret) []string {
+	var names []string
+	for _, cluster := range o.clusters[v1alpha1.ProviderCloudSigma].byIndex(indexUserSecret, secret.Namespace+"/"+secret.Name) {
+		names = append(names, cluster.GetNamespace()+"/"+cluster.GetName())
+	}
+	return names
+}

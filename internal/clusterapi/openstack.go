@@ -1,0 +1,100 @@
+package clusterapi
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/ownership"
+)
+
+// OpenStackClusters is the resource of OpenStackCluster.
+var OpenStackClusters = schema.GroupVersionResource{
+	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "openstackclusters",
+}
+
+// identityRefPath is where a cluster on OpenStack refers to its credentials.
+const identityRefPath = "spec.identityRef"
+
+// secretType is the type of credentials that are in a Secret, which is also what no type means.
+const secretType = "Secret"
+
+// IdentityRef is spec.identityRef of an OpenStackCluster or an OpenStackMachine: which credentials its provider acts with. It
+// is comparable; the zero value refers to none.
+type IdentityRef struct {
+	// Type is the kind of the object that holds them, Name its name.
+	Type, Name string
+	// CloudName is the entry of its clouds.yaml, Region the region, "" for that of the entry.
+	CloudName, Region string
+}
+
+// identityFields are the parts of a reference at a path, in the order that identityOf takes them.
+func identityFields(path string) []field {
+	return []field{{path: path + ".type"}, {path: path + ".name"}, {path: path + ".cloudName"}, {path: path + ".region"}}
+}
+
+func identityOf(fields []field) IdentityRef {
+	return IdentityRef{Type: fields[0].value, Name: fields[1].value, CloudName: fields[2].value, Region: fields[3].value}
+}
+
+// readIdentityRef reads the reference at a path of an object, zero where there is no path. The error is for people.
+func readIdentityRef(object *unstructured.Unstructured, path string) (IdentityRef, error) {
+	if path == "" {
+		return IdentityRef{}, nil
+	}
+	fields := identityFields(path)
+	for i := range fields {
+		var err error
+		if fields[i].value, err = stringAt(object, fields[i].path); err != nil {
+			return IdentityRef{}, err
+		}
+	}
+	return identityOf(fields), nil
+}
+
+// decodeIdentityRef is readIdentityRef of the JSON of an object.
+func decodeIdentityRef(raw []byte, path string) (IdentityRef, error) {
+	if path == "" {
+		return IdentityRef{}, nil
+	}
+	fields := identityFields(path)
+	if err := decodeFields(raw, fields); err != nil {
+		return IdentityRef{}, err
+	}
+	return identityOf(fields), nil
+}
+
+// ReadIdentity returns the credentials that an OpenStackCluster or OpenStackMachine refers to, and the region. The error is an
+// *AccountError.
+func ReadIdentity(object *unstructured.Unstructured) (ownership.Account, error) {
+	who := fmt.Sprintf("%s %q", object.GetKind(), object.GetName())
+	ref, err := readIdentityRef(object, identityRefPath)
+	if err != nil {
+		return ownership.Account{}, accountErrorf(ClusterUnreadable, "%s: %v", who, err)
+	}
+	return ref.account(object.GetNamespace(), who)
+}
+
+// account is what the reference of an object in the namespace means.
+func (r IdentityRef) account(namespace, who string) (ownership.Account, error) {
+	switch {
+	case r.Type != "" && r.Type != secretType:
+		return ownership.Account{}, accountErrorf(IdentityUnsupported, "%s: %s.type is %.100q, of which warrantgate knows nothing; refer to a Secret",
+			who, identityRefPath, r.Type)
+	case r.Name == "" || r.CloudName == "":
+		return ownership.Account{}, accountErrorf(IdentityMissing, "%s refers to no credentials: %s.name and %s.cloudName have to be set",
+			who, identityRefPath, identityRefPath)
+	}
+	return ownership.Account{
+		Cloud:    string(v1alpha1.ProviderOpenStack),
+		Identity: ownership.Identity{Namespace: namespace, Secret: r.Name, Entry: r.CloudName},
+		Region:   r.Region,
+	}, nil
+}
+
+func (*reader) openStackAccount(_ context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
+	return ReadIdentity(cluster)
+}

@@ -1,0 +1,186 @@
+package clusterapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/ownership"
+)
+
+// metalOnOpenStack is the Cluster "metal" where its machines are on OpenStack.
+var metalOnOpenStack = clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}
+
+func openStackCluster(name string, modify ...func(map[string]any)) *unstructured.Unstructured {
+	return object("OpenStackCluster", name, append([]func(map[string]any){identityRef(map[string]any{"name": "keys", "cloudName": "tenant"})}, modify...)...)
+}
+
+func identityRef(fields map[string]any) func(map[string]any) { return with("spec.identityRef", fields) }
+
+func labeled(cluster string) func(map[string]any) {
+	return with("metadata.labels", map[string]any{"cluster.x-k8s.io/cluster-name": cluster})
+}
+
+func openStackAccount(secret, entry, region string) ownership.Account {
+	return ownership.Account{
+		Cloud: "openstack", Identity: ownership.Identity{Namespace: namespace, Secret: secret, Entry: entry}, Region: region,
+	}
+}
+
+func TestAccountOnOpenStack(t *testing.T) {
+	keys := openStackAccount("keys", "tenant", "")
+	for name, tc := range map[string]struct {
+		objects []runtime.Object
+		cluster clusterapi.Cluster
+		want    ownership.Account
+		wantErr *clusterapi.AccountError
+	}{
+		"a cluster of the same name": {objects: []runtime.Object{openStackCluster("metal")}, want: keys},
+		"with a region and a type": {
+			objects: []runtime.Object{openStackCluster("metal", identityRef(map[string]any{"type": "Secret", "name": "keys", "cloudName": "tenant", "region": "west"}))},
+			want:    openStackAccount("keys", "tenant", "west"),
+		},
+		"the label goes before the name": {
+			objects: []runtime.Object{
+				openStackCluster("metal-x7k2p", labeled("metal")),
+				openStackCluster("metal", labeled("other"), identityRef(map[string]any{"name": "others", "cloudName": "other"})),
+			},
+			want: keys,
+		},
+		"a cluster of the name that says it is of another": {
+			objects: []runtime.Object{openStackCluster("metal", labeled("other"))},
+			wantErr: &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: `there is no OpenStackCluster "metal" in namespace "team-a"`},
+		},
+		"no cluster": {
+			objects: []runtime.Object{openStackCluster("metal", inNamespace("team-b")), cluster(with("spec.userEmail", "bob@example.com"))},
+			wantErr: &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: `there is no OpenStackCluster "metal" in namespace "team-a"`},
+		},
+		"two that say they are it": {
+			objects: []runtime.Object{openStackCluster("one", labeled("metal")), openStackCluster("two", labeled("metal"))},
+			wantErr: &clusterapi.AccountError{
+				Reason:  clusterapi.ClusterAmbiguous,
+				Message: `2 objects of kind OpenStackCluster in namespace "team-a" have the label cluster.x-k8s.io/cluster-name=metal; take it off all but one`,
+			},
+		},
+		"no reference": {
+			objects: []runtime.Object{openStackCluster("metal", with("spec.identityRef", nil))},
+			wantErr: &clusterapi.AccountError{
+				Reason:  clusterapi.IdentityMissing,
+				Message: `OpenStackCluster "metal" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`,
+			},
+		},
+		"a reference to something else": {
+			objects: []runtime.Object{openStackCluster("metal", identityRef(map[string]any{"type": "ClusterIdentity", "name": "keys", "cloudName": "tenant"}))},
+			wantErr: &clusterapi.AccountError{
+				Reason:  clusterapi.IdentityUnsupported,
+				Message: `OpenStackCluster "metal": spec.identityRef.type is "ClusterIdentity", of which warrantgate knows nothing; refer to a Secret`,
+			},
+		},
+		"a reference of the wrong type": {
+			objects: []runtime.Object{openStackCluster("metal", identityRef(map[string]any{"name": int64(5)}))},
+			wantErr: &clusterapi.AccountError{
+				Reason: clusterapi.ClusterUnreadable, Message: `OpenStackCluster "metal": spec.identityRef.name is int64 where a string belongs`,
+			},
+		},
+		"what the machine brings goes before all": {
+			objects: []runtime.Object{openStackCluster("metal")},
+			cluster: clusterapi.Cluster{
+				Provider: "openstack", Namespace: namespace, Name: "metal", Identity: clusterapi.IdentityRef{Name: "own", CloudName: "mine", Region: "east"},
+			},
+			want: openStackAccount("own", "mine", "east"),
+		},
+		"what the machine brings is not enough": {
+			cluster: clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal", Identity: clusterapi.IdentityRef{Name: "own"}},
+			wantErr: &clusterapi.AccountError{
+				Reason:  clusterapi.IdentityMissing,
+				Message: `the machine refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`,
+			},
+		},
+		"a provider of which no clusters are known": {
+			cluster: clusterapi.Cluster{Provider: "other", Namespace: namespace, Name: "metal"},
+			wantErr: &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: `no kind of clusters is known of provider "other"`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if tc.cluster == (clusterapi.Cluster{}) {
+					tc.cluster = metalOnOpenStack
+				}
+				server := newServer(t, false, tc.objects...)
+				check := func(when string, got ownership.Account, err error) {
+					t.Helper()
+					if diff := cmp.Diff(tc.want, got); diff != "" {
+						t.Errorf("%s: account (-want +got):\n%s", when, diff)
+					}
+					refused, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
+					if diff := cmp.Diff(tc.wantErr, refused); diff != "" {
+						t.Errorf("%s: error %v (-want +got):\n%s", when, err, diff)
+					}
+				}
+				got, err := server.objects.Account(t.Context(), tc.cluster)
+				check("before it is seen", got, err)
+				defer server.start(t.Context(), t)()
+				server.machines.ClearActions()
+				got, err = server.objects.Account(t.Context(), tc.cluster)
+				check("as it was seen", got, err)
+				if tc.wantErr == nil && len(server.machines.Actions()) > 0 {
+					t.Errorf("requests for a cluster that was seen: %v", server.machines.Actions())
+				}
+			})
+		})
+	}
+}
+
+func TestClustersThatCannotBeListedAreNobodysMistake(t *testing.T) {
+	server := newServer(t, false, openStackCluster("metal"))
+	server.machines.PrependReactor("list", "openstackclusters", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("etcd is away")
+	})
+	_, err := server.objects.AccountNow(t.Context(), metalOnOpenStack)
+	if want := `list openstackclusters of cluster "metal": etcd is away`; text(err) != want {
+		t.Errorf("error = %q, want %q", text(err), want)
+	}
+}
+
+func TestWhatAMachineBrings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind    clusterapi.Kind
+		modify  func(map[string]any)
+		want    clusterapi.IdentityRef
+		wantErr string
+	}{
+		"nothing":    {kind: openStackMachines, modify: with("spec.flavor", "small")},
+		"a null":     {kind: openStackMachines, modify: with("spec.identityRef", nil)},
+		"its own":    {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine", "region": "east", "type": "Secret"}), want: clusterapi.IdentityRef{Type: "Secret", Name: "own", CloudName: "mine", Region: "east"}},
+		"a text":     {kind: openStackMachines, modify: with("spec.identityRef", "own"), wantErr: "spec.identityRef.type cannot be read: the field above it is no object"},
+		"a number":   {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": 1.5}), wantErr: "spec.identityRef.cloudName is float64 where a string belongs"},
+		"not asked":  {kind: cloudSigmaMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine"})},
+		"not looked": {kind: cloudSigmaMachines, modify: with("spec.identityRef", "own")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := machine(tc.kind, "worker", tc.modify)
+			read, err := tc.kind.Read(object)
+			if diff := cmp.Diff(tc.want, read.Identity); text(err) != tc.wantErr || diff != "" {
+				t.Errorf("Read() error %v, identity (-want +got):\n%s", err, diff)
+			}
+			raw, err := json.Marshal(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			decoded, err := tc.kind.Decode(raw)
+			if diff := cmp.Diff(tc.want, decoded.Identity); text(err) != tc.wantErr || diff != "" {
+				t.Errorf("Decode() error %v, identity (-want +got):\n%s", err, diff)
+			}
+			if err == nil && decoded.Cluster().Identity != tc.want {
+				t.Errorf("Cluster() = %+v", decoded.Cluster())
+			}
+		})
+	}
+}

@@ -1,0 +1,288 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/openstack"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+)
+
+// tenantRoles is the policy of the tests.
+var tenantRoles = identity.RolePolicy{Required: []string{"load-balancer_member"}, Allowed: []string{"member", "reader"}}
+
+// fakeDelegations answers about the credentials "tenant" of Secret "keys" in namespace "team-a", and notes who asks.
+type fakeDelegations struct {
+	token openstack.Token
+	err   error
+	asked []ownership.Identity
+}
+
+var _ cluster.Delegations = &fakeDelegations{}
+
+func (d *fakeDelegations) Delegation(_ context.Context, credentials ownership.Identity, policy identity.RolePolicy) (openstack.Token, error) {
+	d.asked = append(d.asked, credentials)
+	if diff := cmp.Diff(tenantRoles, policy); diff != "" {
+		return openstack.Token{}, errors.New("another policy: " + diff)
+	}
+	return d.token, d.err
+}
+
+// tenant is what Keystone says of an application credential of the tenant.
+var tenant = openstack.Token{
+	UserID: "u1", ProjectID: "p1", Roles: []string{"load-balancer_member", "member"}, RequestID: "req-1",
+	ApplicationCredential: &openstack.ApplicationCredential{ID: "a1", Name: "pool"},
+}
+
+var tenantKeys = ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}
+
+// onOpenStack is an OpenStackCluster or an OpenStackMachine.
+func onOpenStack(identityRef any) object {
+	return object{"metadata": metadata(nil), "spec": object{"identityRef": identityRef}}
+}
+
+func keysRef(modify ...func(object)) object {
+	ref := object{"name": "keys", "cloudName": "tenant"}
+	for _, m := range modify {
+		m(ref)
+	}
+	return ref
+}
+
+func with(key string, value any) func(object) { return func(o object) { o[key] = value } }
+
+const ofOpenStackCluster = `spec.identityRef of OpenStackCluster "prod" of namespace "team-a": `
+
+func eventOnOpenStack(kind, reason, message string) []events.Event {
+	return eventOn("infrastructure.cluster.x-k8s.io/v1beta1", kind, "prod", reason, message)
+}
+
+func tenantDetails() func() []any {
+	return details("secret", "keys", "cloudName", "tenant", "userID", "u1", "projectID", "p1", "roles", tenant.Roles, "cloudRequestID", "req-1")
+}
+
+func noDetails() func() []any {
+	return details("secret", "keys", "cloudName", "tenant", "userID", "", "projectID", "", "roles", []string(nil), "cloudRequestID", "")
+}
+
+func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
+	allowed := webhooks.Answer{Decision: webhooks.Allowed, Reason: "DelegationAllowed", Field: "spec.identityRef", Details: tenantDetails()}
+	unchanged := webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
+	refusal := &ownership.IdentityError{Reason: "RolePrivileged", Message: `cloud "tenant" of Secret "keys": too many: admin`}
+	const unanswered = `it cannot be told now what cloud "tenant" of Secret "keys" carries: the identity provider does not answer as it should; try again`
+	const noMessage = `OpenStackCluster "prod" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`
+
+	for name, tc := range map[string]struct {
+		resource      string
+		config        v1alpha1.ClusterDelegation
+		before, after object
+		delegations   fakeDelegations
+		want          webhooks.Answer
+		unasked       bool
+	}{
+		"a new cluster with the tenant's own": {after: onOpenStack(keysRef()), want: allowed},
+		"another Secret":                      {before: onOpenStack(keysRef(with("name", "old"))), after: onOpenStack(keysRef()), want: allowed},
+		"another entry":                       {before: onOpenStack(keysRef(with("cloudName", "old"))), after: onOpenStack(keysRef()), want: allowed},
+		"another region":                      {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("region", "west"))), want: allowed},
+		"a cluster that referred to nonsense": {before: onOpenStack("keys"), after: onOpenStack(keysRef()), want: allowed},
+		"the same, said in full":              {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("type", "Secret"))), want: unchanged, unasked: true},
+		"a machine that brings its own":       {resource: "openstackmachines", after: onOpenStack(keysRef()), want: allowed},
+		"roles that may not be delegated": {
+			before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
+			want: webhooks.Answer{
+				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + refusal.Message, Details: noDetails(),
+				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Refused: "+ofOpenStackCluster+refusal.Message),
+			},
+		},
+		"roles that may not be delegated, of a cluster that does not come to be": {
+			after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
+			want: webhooks.Answer{
+				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + refusal.Message, Details: noDetails(),
+			},
+		},
+		"a gate that only warns": {
+			config: v1alpha1.ClusterDelegation{Mode: v1alpha1.Warn}, before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
+			want: webhooks.Answer{
+				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + refusal.Message, Details: noDetails(),
+				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Admitted with a warning: "+ofOpenStackCluster+refusal.Message),
+			},
+		},
+		"a Keystone that does not answer": {
+			before: onOpenStack(nil), after: onOpenStack(keysRef()),
+			delegations: fakeDelegations{err: &ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("503")}},
+			want: webhooks.Answer{
+				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef", Message: ofOpenStackCluster + unanswered,
+				Details: details("error", "IdentityProviderUnavailable: 503"),
+				Events:  eventOnOpenStack("OpenStackCluster", "DelegationUnknown", "Refused: "+ofOpenStackCluster+unanswered),
+			},
+		},
+		"an error that is not explained": {
+			after: onOpenStack(keysRef()), delegations: fakeDelegations{err: http.ErrServerClosed},
+			want: webhooks.Answer{
+				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef",
+				Message: ofOpenStackCluster + `it cannot be told now what cloud "tenant" of Secret "keys" carries; try again`,
+				Details: details("error", "http: Server closed"),
+			},
+		},
+		"no credentials": {
+			after: onOpenStack(object{}), unasked: true,
+			want: webhooks.Answer{Decision: webhooks.Denied, Reason: "IdentityMissing", Field: "spec.identityRef", Message: ofOpenStackCluster + noMessage},
+		},
+		"a field of the wrong type": {
+			after: onOpenStack(keysRef(with("name", 5))), unasked: true,
+			want: webhooks.Answer{
+				Decision: webhooks.Denied, Reason: "ClusterUnreadable", Field: "spec.identityRef",
+				Message: ofOpenStackCluster + `OpenStackCluster "prod": spec.identityRef.name is float64 where a string belongs`,
+			},
+		},
+		"another kind": {
+			resource: "secrets", after: secretWith(nil), unasked: true,
+			want: webhooks.Answer{Decision: webhooks.Denied, Reason: "UnknownKind", Message: `secrets of group "" is no kind of objects that refer to credentials`},
+		},
+		"a trust is made of a password": {
+			config: v1alpha1.ClusterDelegation{Through: v1alpha1.Trust}, after: onOpenStack(keysRef()),
+			delegations: fakeDelegations{token: openstack.Token{UserID: "u1", ProjectID: "p1", Roles: tenant.Roles, RequestID: "req-1"}}, want: allowed,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.resource == "" {
+				tc.resource = "openstackclusters"
+			}
+			if tc.delegations.err == nil && tc.delegations.token.UserID == "" {
+				tc.delegations.token = tenant
+			}
+			gate := cluster.NewDelegation(tc.config, tenantRoles, &tc.delegations)
+			got := gate.Review(t.Context(), request(t, tc.resource, tc.before, tc.after))
+			compareAnswers(t, tc.want, got)
+			want := []ownership.Identity{tenantKeys}
+			if tc.unasked {
+				want = nil
+			}
+			if diff := cmp.Diff(want, tc.delegations.asked); diff != "" {
+				t.Errorf("asked about (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Magnum makes a trust, which Keystone takes from no application credential.
+func TestATrustCannotBeMadeOfAnApplicationCredential(t *testing.T) {
+	r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
+	recorder := &fakeRecorder{}
+	gate := cluster.NewDelegation(v1alpha1.ClusterDelegation{Mode: v1alpha1.Enforce, Through: v1alpha1.Trust}, tenantRoles, &fakeDelegations{token: tenant})
+	got := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, recorder), &r)
+	message := ofOpenStackCluster + "the credentials are an application credential, from which Keystone takes no trust; use the password of " +
+		"a user of the tenant. Whoever runs Keystone can allow it with [security_compliance] " +
+		"allow_insecure_application_credential_trust_escalation, and should not: the credential can delegate roles then that it does not have"
+	want := &admissionv1.AdmissionResponse{
+		UID: "d1", Allowed: true, Result: &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK},
+		AuditAnnotations: map[string]string{"decision": "warned", "reason": "ApplicationCredentialWithoutTrust", "decision-id": "d1"},
+		Warnings:         []string{"ApplicationCredentialWithoutTrust: " + message},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+	if want := []string{"Admitted with a warning: " + message}; !slices.Equal(want, *recorder) {
+		t.Errorf("Events = %q, want %q", *recorder, want)
+	}
+}
+
+func TestCredentialsOnADryRunLeaveNoTrace(t *testing.T) {
+	r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
+	r.DryRun = ptr.To(true)
+	recorder := &fakeRecorder{}
+	delegations := &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing", Message: "missing: load-balancer_member"}}
+	gate := cluster.NewDelegation(v1alpha1.ClusterDelegation{Mode: v1alpha1.Enforce}, tenantRoles, delegations)
+	if got := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, recorder), &r); got.Allowed || got.Result.Code != http.StatusForbidden {
+		t.Errorf("response = %+v, want a refusal", got)
+	}
+	if len(*recorder) > 0 {
+		t.Errorf("Events = %q, want none", *recorder)
+	}
+}
+
+func TestWhatCannotBeDecodedIsRefused(t *testing.T) {
+	for _, raw := range []string{"", "{", "[]", "5", `"x"`} {
+		r := request(t, "openstackclusters", nil, object{})
+		r.Object.Raw = []byte(raw)
+		gate := cluster.NewDelegation(v1alpha1.ClusterDelegation{}, tenantRoles, &fakeDelegations{})
+		if got := gate.Review(t.Context(), r); got.Decision != webhooks.Denied || got.Reason != "Undecodable" {
+			t.Errorf("Review() of %q = %+v, want a refusal", raw, got)
+		}
+	}
+}
+
+func TestWhichReferencesAreAskedAbout(t *testing.T) {
+	matches := matcherOf(t, cluster.DelegationHooks(v1alpha1.Enforce), "delegation", "openstackclusters")
+	for name, tc := range map[string]struct {
+		old, new any // the references
+		create   bool
+		want     bool
+	}{
+		"a new cluster":                 {create: true, new: keysRef(), want: true},
+		"a new cluster without":         {create: true},
+		"a first reference":             {new: keysRef(), want: true},
+		"another Secret":                {old: keysRef(), new: keysRef(with("name", "other")), want: true},
+		"another entry":                 {old: keysRef(), new: keysRef(with("cloudName", "other")), want: true},
+		"a region":                      {old: keysRef(), new: keysRef(with("region", "west")), want: true},
+		"the same":                      {old: keysRef(), new: keysRef()},
+		"the reference is taken away":   {old: keysRef(), new: nil},
+		"nonsense":                      {old: keysRef(), new: "keys", want: true},
+		"nonsense that was there":       {old: []any{1}, new: []any{1}},
+		"a cluster gets rid of nothing": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := func(ref any) runtime.Object {
+				var content map[string]any
+				if err := json.Unmarshal(encode(t, onOpenStack(ref)), &content); err != nil {
+					t.Fatal(err)
+				}
+				return &unstructured.Unstructured{Object: content}
+			}
+			var old runtime.Object
+			if !tc.create {
+				old = of(tc.old)
+			}
+			if got := matches(t, old, of(tc.new)); got != tc.want {
+				t.Errorf("asked = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// FuzzDelegation has the gate judge whatever an API server might let pass.
+func FuzzDelegation(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `null`, `[]`, `{"spec":{"identityRef":{"name":"keys","cloudName":"tenant"}}}`, `{"spec":{"identityRef":{"name":5}}}`,
+		`{"metadata":{"name":"x","ownerReferences":[{"kind":"Cluster"}]},"spec":{"identityRef":null}}`, `{"spec":{"identityRef":{"type":"ClusterIdentity"}}}`,
+	} {
+		f.Add([]byte(seed), []byte(`{}`))
+	}
+	gate := cluster.NewDelegation(v1alpha1.ClusterDelegation{}, tenantRoles, &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing"}})
+	f.Fuzz(func(t *testing.T, after, before []byte) {
+		r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Operation: admissionv1.Update, Resource: delegationResources["openstackclusters"],
+			Object: runtime.RawExtension{Raw: after}, OldObject: runtime.RawExtension{Raw: before},
+		}}
+		if got := gate.Review(t.Context(), r); got.Decision == webhooks.Allowed && got.Reason != "IdentityUnchanged" || got.Reason == "" {
+			t.Errorf("Review() = %+v", got)
+		}
+	})
+}
