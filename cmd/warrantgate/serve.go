@@ -61,9 +61,10 @@ The certificate is read again when its files change. On SIGTERM, admissions unde
 serve needs no administrator: for Events it acts as the user that "warrantgate install --user" was given. With
 --logical-cluster-kubeconfig it also heals workspaces that hang because of their owner; of several replicas one does.
 
-With --kubeconfig it serves the gates on machines, clusters and controller managers of a Kubernetes API server, and audits
-the machines that are there already. What it needs to ask CloudSigma is said by flags, or by the environment that
-CloudSigma's own controllers have.`,
+With --kubeconfig it serves the gates on machines, clusters, controller managers and Keystone policies of a Kubernetes API
+server, and audits the machines that are there already. What it needs to ask CloudSigma is said by flags, or by the
+environment that CloudSigma's own controllers have; OpenStack is asked with what clusters bring, at the Keystones that the
+configuration allows.`,
 		Example: `  warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kcp-kubeconfig=warrantgate.kubeconfig
   warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kubeconfig=warrantgate.kubeconfig \
     --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
