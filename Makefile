@@ -41,7 +41,7 @@ build: ## Build bin/warrantgate
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/warrantgate ./cmd/warrantgate
 
 .PHONY: demo
-demo: build servers ## Show what warrantgate does, on servers of its own
+demo: build servers keystone ## Show what warrantgate does, on servers of its own
 	$(GO) run ./e2e/demo
 
 .PHONY: test
@@ -64,7 +64,7 @@ lint: bin/golangci-lint ## Check style, imports and that the modules are tidy
 	$(GO) mod tidy -diff
 
 .PHONY: bench
-bench: build servers ## Measure what warrantgate costs, on servers of its own
+bench: build servers keystone ## Measure what warrantgate costs, on servers of its own
 	$(GO) run ./e2e/bench
 
 .PHONY: fuzz

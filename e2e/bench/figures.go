@@ -35,6 +35,14 @@ func (f *figures) atLeast(name string, value float64, unit string, bound float64
 	}
 }
 
+// exactly prints a figure that must be neither above nor below what it is said to be.
+func (f *figures) exactly(name string, value float64, unit string, want float64) {
+	f.atLeast(name, value, unit, want)
+	if value > want {
+		f.errs = append(f.errs, fmt.Errorf("%s is %s %s, more than %s", name, format(value), unit, format(want)))
+	}
+}
+
 // missed returns an error that names each figure that missed its bound.
 func (f *figures) missed() error { return errors.Join(f.errs...) }
 

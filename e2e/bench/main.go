@@ -1,5 +1,5 @@
-// Command bench measures what warrantgate costs, on this machine, and on a kcp and a kube-apiserver of its own. "make
-// bench" builds what it needs and runs it.
+// Command bench measures what warrantgate costs, on this machine, and on a kcp, a kube-apiserver and a Keystone of its own.
+// "make bench" builds what it needs and runs it.
 //
 // It prints one line a figure on standard output: name, value, unit. If a figure misses its bound, the program names it
 // and ends with 1. Every ratio compares two things that were measured in turns in the same run, so that it holds on
@@ -66,6 +66,12 @@ func bench(ctx context.Context) (err error) {
 	}
 	if err := measureMachineHandler(ctx, out, filepath.Join(dir, "handlers.log")); err != nil {
 		return fmt.Errorf("compare handlers of machines: %w", err)
+	}
+	if err := measurePolicy(ctx, out, dir); err != nil {
+		return fmt.Errorf("lint a policy for Keystone: %w", err)
+	}
+	if err := measureRoleChecks(ctx, out); err != nil {
+		return fmt.Errorf("check roles on OpenStack: %w", err)
 	}
 	if err := measureMachines(ctx, out); err != nil {
 		return fmt.Errorf("machines: %w", err)

@@ -10,6 +10,7 @@ import (
 
 	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kcptest"
+	"warrantgate.dev/e2e/keystonetest"
 )
 
 const (
@@ -32,6 +33,7 @@ type demo struct {
 	// account is a service account in home, person an ordinary user with the same rights there.
 	account, person *rest.Config
 	machines        machines
+	keystone        *keystonetest.Keystone // once it runs
 }
 
 // setUp starts kcp and makes one workspace with a service account and a person in it.
@@ -80,6 +82,9 @@ func (d *demo) cleanUp() error {
 		err = errors.Join(err, d.kcp.Stop())
 	}
 	err = errors.Join(err, d.machines.cleanUp())
+	if d.keystone != nil {
+		err = errors.Join(err, d.keystone.Stop())
+	}
 	if err != nil {
 		return fmt.Errorf("clean up: %w", err)
 	}

@@ -226,6 +226,9 @@ func audit(ctx context.Context, d *demo) error {
 
 // showRefusal shows a refusal, as kubectl would, if it has the cause and says what it has to.
 func showRefusal(err error, cause string, parts ...string) error {
+	if err == nil {
+		return fmt.Errorf("it was not refused, and should have been as %s", cause)
+	}
 	if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, metav1.CauseType(cause)) {
 		return fmt.Errorf("it was not refused as %s: %w", cause, err)
 	}

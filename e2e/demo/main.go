@@ -1,4 +1,5 @@
-// Command demo shows what warrantgate does, on a kcp and a kube-apiserver of its own. "make demo" builds what it needs and runs it.
+// Command demo shows what warrantgate does, on a kcp, a kube-apiserver and a Keystone of its own. "make demo" builds or
+// installs what it needs and runs it.
 //
 // Each step does what it says with real objects and checks that it came out so. If one did not, the program names the
 // step and ends with 1. It leaves nothing behind, also when it is interrupted.
@@ -37,6 +38,9 @@ var steps = []struct {
 	{"What `kubectl describe` tells of the machine", describeMachine},
 	{"Nobody can have a cluster act as a user whom they may not impersonate", refuseAuthor},
 	{"The audit finds what was left behind", audit},
+	{"OpenStack: warrantgate knows a Keystone as well", startOpenStack},
+	{"A cluster cannot act with an administrator's power", refuseAdmin},
+	{"A policy for Keystone does what it says", refusePolicy},
 }
 
 func main() {

@@ -91,8 +91,8 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 			Expect(err).NotTo(MatchError(ContainSubstring(password)))
 		},
 		Entry("where nobody asked for them", []string{"CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password},
-			"machine.mode and audit.mode need an access to CloudSigma: give --impersonation-enabled and the flags that say as whom, "+
-				"or set both modes to Off", SpecTimeout(timeout)),
+			"machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the flags that say as whom CloudSigma is asked, "+
+				"configure openStack.authURLs, or set both modes to Off", SpecTimeout(timeout)),
 		Entry("where they are turned off", []string{
 			"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=false", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password,
 		}, "give --impersonation-enabled", SpecTimeout(timeout)),

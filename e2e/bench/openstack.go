@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"warrantgate.dev/e2e/keystonetest"
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/openstack"
+)
+
+const (
+	// The first check of an identity takes one request to Keystone, however many wait for it, and what follows takes none.
+	roleCheckColdRequests, roleCheckWarmRequests = 1, 0
+
+	// roleChecks is how many checks there are at once.
+	roleChecks = 100
+	// roleCheckRounds is how often an identity is made to be cold. Of all rounds the worst counts.
+	roleCheckRounds = 10
+)
+
+// measureRoleChecks counts how often a real Keystone is asked which roles a cluster's credentials carry.
+func measureRoleChecks(ctx context.Context, out *figures) (err error) {
+	progress("Keystone starts")
+	keystone, err := keystonetest.Start(ctx, keystonetest.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, keystone.Stop()) }()
+	counter, err := countRequests(keystone.AuthURL())
+	if err != nil {
+		return err
+	}
+	defer counter.stop()
+	tenant, err := newTenant(ctx, keystone, counter.authURL)
+	if err != nil {
+		return err
+	}
+	progress("%d role checks at once, of cold and of warm identities", roleChecks)
+	var cold, warm int64
+	for range roleCheckRounds {
+		// What has asked nobody yet knows no identity.
+		cloud, err := tenant.newCloud()
+		if err != nil {
+			return err
+		}
+		first, further, err := countRoleChecks(ctx, cloud, counter)
+		if err != nil {
+			return err
+		}
+		cold, warm = max(cold, first), max(warm, further)
+	}
+	out.exactly("role_check_cold_requests", float64(cold), "requests", roleCheckColdRequests)
+	out.exactly("role_check_warm_requests", float64(warm), "requests", roleCheckWarmRequests)
+	return nil
+}
+
+// countRoleChecks returns how many requests the checks of an identity take that is cold at first, and how many the same
+// checks take once more.
+func countRoleChecks(ctx context.Context, cloud *openstack.Cloud, counter *requestCounter) (cold, warm int64, err error) {
+	before := counter.count()
+	if err := checkRolesAtOnce(ctx, cloud); err != nil {
+		return 0, 0, fmt.Errorf("check roles of a cold identity: %w", err)
+	}
+	between := counter.count()
+	if err := checkRolesAtOnce(ctx, cloud); err != nil {
+		return 0, 0, fmt.Errorf("check roles of a warm identity: %w", err)
+	}
+	return between - before, counter.count() - between, nil
+}
+
+// checkRolesAtOnce makes all checks at the same time, as many clusters do that refer to one Secret. Each has to be favorable.
+func checkRolesAtOnce(ctx context.Context, cloud *openstack.Cloud) error {
+	policy := v1alpha1.Default().RolePolicy()
+	begin := make(chan struct{})
+	group, ctx := errgroup.WithContext(ctx)
+	for range roleChecks {
+		group.Go(func() error {
+			<-begin
+			_, err := cloud.Delegation(ctx, tenantIdentity, policy)
+			return err
+		})
+	}
+	close(begin)
+	return group.Wait()
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// deadAttribute is one that Keystone filled in once, for operations that create a user. userAttribute is what it fills in now.
+	deadAttribute, userAttribute = "%(user.domain_id)s", "%(target.user.domain_id)s"
+	// createUserRule is to let the manager of a domain create users there. The attribute is missing.
+	createUserRule = `"identity:create_user": "role:manager and token.domain.id:%s"` + "\n"
+)
+
+// refusePolicy has somebody store a policy for Keystone that does not do what it says.
+func refusePolicy(ctx context.Context, d *demo) error {
+	c := d.machines.api.Client()
+	say("A ConfigMap holds the policy for Keystone, which lets the manager of a domain create users there. So it says. Keystone would take it " +
+		"without a word, and let nobody create a user any more:")
+	broken := keystonePolicy(deadAttribute)
+	quote("CREATE ConfigMap " + broken.Name + ": " + broken.Data["policy.yaml"])
+	if err := showRefusal(c.Create(ctx, broken), "KeystonePolicyBroken", "identity:create_user", deadAttribute, userAttribute); err != nil {
+		return err
+	}
+	say("What the refusal says to write instead is accepted:")
+	corrected := keystonePolicy(userAttribute)
+	quote("CREATE ConfigMap " + corrected.Name + ": " + corrected.Data["policy.yaml"])
+	return c.Create(ctx, corrected)
+}
+
+// keystonePolicy is a ConfigMap with the rule, for an attribute.
+func keystonePolicy(attribute string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: policyNamespace, Name: "policy", Labels: map[string]string{"holds": "keystone-policy"}},
+		Data:       map[string]string{"policy.yaml": fmt.Sprintf(createUserRule, attribute)},
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/e2e/keystonetest"
+)
+
+const (
+	// projectName is the tenant's project. Of those who have roles in it, one is an administrator and one is the tenant.
+	projectName, operatorName, tenantName = "web", "operator", "dave"
+	// clusterName is the cluster that acts as one of them.
+	clusterName = "pool"
+)
+
+// refuseAdmin lets a cluster act as an administrator, and then as the tenant.
+func refuseAdmin(ctx context.Context, d *demo) error {
+	domain, err := d.keystone.CreateDomain(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	project, err := d.keystone.CreateProject(ctx, domain, projectName)
+	if err != nil {
+		return err
+	}
+	own := []string{"member", "load-balancer_member"}
+	operator, err := d.newUser(ctx, domain, project, operatorName, append([]string{"admin"}, own...)...)
+	if err != nil {
+		return err
+	}
+	user, err := d.newUser(ctx, domain, project, tenantName, own...)
+	if err != nil {
+		return err
+	}
+
+	c := d.machines.api.Client()
+	secret, err := d.credentials(operator, project)
+	if err != nil {
+		return err
+	}
+	if err := c.Create(ctx, secret); err != nil {
+		return err
+	}
+	say("The clouds.yaml in Secret %s has the password of %s, who administers OpenStack. A cluster is to act with that, for as long as it lives:",
+		identitySecret, operatorName)
+	quote("CREATE OpenStackCluster " + clusterName + " with spec.identityRef: {name: " + identitySecret + ", cloudName: " + identityCloud + "}")
+	err = c.Create(ctx, openStackCluster(clusterName))
+	if err := showRefusal(err, "RolePrivileged", operatorName, projectName, "too many: admin"); err != nil {
+		return err
+	}
+
+	if secret, err = d.credentials(user, project); err != nil {
+		return err
+	}
+	if err := c.Update(ctx, secret); err != nil {
+		return err
+	}
+	say("The Secret gets the password of %s instead, who has the roles member and load-balancer_member in project %s. The same cluster "+
+		"is accepted:", tenantName, projectName)
+	quote("CREATE OpenStackCluster " + clusterName)
+	return c.Create(ctx, openStackCluster(clusterName))
+}
+
+// newUser makes a user with roles on a project.
+func (d *demo) newUser(ctx context.Context, domain, project, name string, names ...string) (keystonetest.User, error) {
+	user, err := d.keystone.CreateUser(ctx, domain, name)
+	if err != nil {
+		return user, err
+	}
+	for _, role := range names {
+		if err := d.keystone.Assign(ctx, role, roles.AssignOpts{UserID: user.ID, ProjectID: project}); err != nil {
+			return user, err
+		}
+	}
+	return user, nil
+}
+
+// credentials is the Secret by which a cluster acts as a user, for a project.
+func (d *demo) credentials(user keystonetest.User, project string) (*corev1.Secret, error) {
+	clouds, err := yaml.Marshal(map[string]any{"clouds": map[string]any{identityCloud: map[string]any{"auth": map[string]string{
+		"auth_url": d.keystone.AuthURL(), "user_id": user.ID, "password": user.Password, "project_id": project,
+	}}}})
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: identitySecret}, Data: map[string][]byte{"clouds.yaml": clouds},
+	}, err
+}
