@@ -71,6 +71,10 @@ func ofCluster(name string) func(*clusterapi.Machine) {
 	}
 }
 
+func inNamespace(namespace string) func(*clusterapi.Machine) {
+	return func(m *clusterapi.Machine) { m.Namespace = namespace }
+}
+
 func withProviderID(id string) func(*clusterapi.Machine) {
 	return func(m *clusterapi.Machine) { m.ProviderID = "cloudsigma://" + id }
 }
@@ -199,6 +203,18 @@ func TestPass(t *testing.T) {
 		},
 		"an instance that was made for a machine of which it is not known whose it is": {
 			machines: []clusterapi.Machine{machine("worker", "", ofCluster("gone"))}, instances: []ownership.Instance{own},
+		},
+		"an instance that somebody in another namespace has called a machine of theirs by": {
+			machines: []clusterapi.Machine{machine("my-desktop", idOther, inNamespace("elsewhere"))},
+			accounts: map[string]any{"team/pool": tsap, "elsewhere/pool": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
+			hidden:   map[string]ownership.Verdict{idOther: ownership.Owned}, instances: []ownership.Instance{{ID: idSpare, Name: "my-desktop"}},
+		},
+		"an instance of which machines in two namespaces of the account have the name": {
+			machines: []clusterapi.Machine{machine("worker", ""), machine("worker", "", inNamespace("second"), ofCluster("other"))},
+			accounts: map[string]any{
+				"team/pool": tsap, "second/pool": tsap, "second/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"},
+			},
+			instances: []ownership.Instance{own},
 		},
 		"an instance of a machine's name that an earlier attempt made as somebody else": {
 			machines: []clusterapi.Machine{machine("worker", "", withProviderID(idSpare), ofCluster("other"))},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/ownership"
@@ -139,7 +140,7 @@ func orphans(t tenancy, instances []ownership.Instance, all named, explained map
 			continue
 		}
 		why := "whose cluster acts as another user"
-		if account, exists := all.madeFor(instance); !exists && instance.MachineUID != "" {
+		if account, exists := all.madeFor(instance, t.about); !exists && instance.MachineUID != "" {
 			why = "that is not here"
 		} else if account == nil || *account == t.account {
 			continue
@@ -157,34 +158,45 @@ func orphans(t tenancy, instances []ownership.Instance, all named, explained map
 type named struct {
 	// byID are the machines that name an instance.
 	byID map[string][]clusterapi.Machine
-	// accounts are those that the machines' clusters use, by the UID of the machine, and names by its name; nil where that
-	// is not known.
-	accounts, names map[string]*ownership.Account
+	// accounts are those that the machines' clusters use, by the UID of the machine, and names by its namespace and name; nil
+	// where that is not known.
+	accounts map[string]*ownership.Account
+	names    map[types.NamespacedName]*ownership.Account
 }
 
 // madeFor returns the account of the machine that an instance was made for: by the machine's UID or, as not all providers
-// leave that, by its name. Where several machines have the name, it is not known.
-func (n named) madeFor(instance ownership.Instance) (account *ownership.Account, exists bool) {
+// leave that, by its name. Only a machine in a namespace of those objects counts then: who names one in another namespace like
+// somebody's instance must not have that taken for its own. Where several machines have the name, it is not known.
+func (n named) madeFor(instance ownership.Instance, about []corev1.ObjectReference) (account *ownership.Account, exists bool) {
 	if instance.MachineUID != "" {
 		account, exists = n.accounts[instance.MachineUID]
 		return account, exists
 	}
-	account, exists = n.names[instance.Name]
+	for _, object := range about {
+		found, taken := n.names[types.NamespacedName{Namespace: object.Namespace, Name: instance.Name}]
+		switch {
+		case taken && exists && found != account:
+			return nil, true
+		case taken:
+			account, exists = found, true
+		}
+	}
 	return account, exists
 }
 
 func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup) named {
-	all := named{byID: map[string][]clusterapi.Machine{}, accounts: map[string]*ownership.Account{}, names: map[string]*ownership.Account{}}
+	all := named{byID: map[string][]clusterapi.Machine{}, accounts: map[string]*ownership.Account{}, names: map[types.NamespacedName]*ownership.Account{}}
 	for _, machine := range machines {
 		var account *ownership.Account
 		if t := clusters[machine.Cluster()].tenancy; t != nil {
 			account = &t.account
 		}
 		all.accounts[string(machine.UID)] = account
-		if other, taken := all.names[machine.Name]; taken && other != account {
+		name := types.NamespacedName{Namespace: machine.Namespace, Name: machine.Name}
+		if other, taken := all.names[name]; taken && other != account { // one of another kind
 			account = nil
 		}
-		all.names[machine.Name] = account
+		all.names[name] = account
 		for _, id := range machine.IDs() {
 			all.byID[id] = append(all.byID[id], machine)
 		}
