@@ -1,0 +1,62 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The gate judges when an object comes to refer to credentials, and nobody else's requests wait for it.
+var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+
+	It("of a machine that brings its own is judged as that of a cluster", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
+		machine := newMachine(s.namespace, "worker", clusterName, actsWith("poor"))
+		expectRefusal(s.client.Create(ctx, machine.DeepCopy()), "RoleMissing", identityRefPath,
+			`spec.identityRef of OpenStackMachine "worker" of namespace "`+s.namespace+`": cloud "openstack" of Secret "poor": user "poor"`)
+		actsWith(credentials)(machine)
+		Expect(s.client.Create(ctx, machine)).To(Succeed())
+		expectRefusal(s.set(ctx, machine, identityRefPath+".name", "poor"), "RoleMissing", identityRefPath)
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(refused("RoleMissing", `Secret "poor"`)))
+	}, SpecTimeout(timeout))
+
+	It("is judged when it changes, and not asked about otherwise", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		s.writeSecret(ctx, "another", s.password(s.newUser(ctx, "another", loadBalancer)))
+		cluster := newObject(clusterKind, s.namespace, clusterName)
+		judged, asked := s.admissions(ctx, delegationGate, ""), s.front.count()
+		Expect(s.set(ctx, cluster, "metadata.labels", map[string]any{"tier": "gold"})).To(Succeed())
+		Expect(s.set(ctx, cluster, "spec.managedSubnets", []any{})).To(Succeed())
+		Expect(s.set(ctx, cluster, "status.ready", true)).To(Succeed())
+		s.machine(ctx, "worker")
+		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(judged))
+
+		Expect(s.set(ctx, cluster, identityRefPath+".name", "another")).To(Succeed())
+		Expect(s.admissions(ctx, delegationGate, "allowed")).To(BeNumerically(">", 0))
+		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(judged + 1))
+		Expect(s.front.count()).To(Equal(asked + 1))
+
+		By("nor when it is taken away")
+		Expect(s.set(ctx, cluster, identityRefPath, nil)).To(Succeed())
+		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(judged + 1))
+	}, SpecTimeout(timeout))
+
+	It("is judged on a dry run as well, which leaves no Event", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
+		cluster, last := newObject(clusterKind, s.namespace, clusterName), s.machine(ctx, "last")
+		expectRefusal(s.set(ctx, cluster, identityRefPath+".name", "poor", client.DryRunAll), "RoleMissing", identityRefPath)
+		// Events are written in order, so when there is this one, there will be none of before.
+		expectRefusal(s.set(ctx, last, identityRefPath, map[string]any{"name": "poor"}), "IdentityMissing", identityRefPath)
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(last).Should(HaveLen(1))
+		events := &corev1.EventList{}
+		Expect(s.client.List(ctx, events, client.InNamespace(s.namespace))).To(Succeed())
+		Expect(events.Items).To(HaveLen(1))
+	}, SpecTimeout(timeout))
+})

@@ -1,0 +1,206 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/trusts"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// What a cluster may act with is what the tenant could have Keystone delegate, without an administrator's power. So Keystone
+// itself is asked to delegate the same: by a trust, as Magnum does.
+var _ = Describe("What credentials carry", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+
+	const created, unauthorized, forbidden, notFound = http.StatusCreated, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound
+	// row is an identity, and what is said of it.
+	type row struct {
+		// roles are those of the user on the project.
+		roles []string
+		// by is how the user comes to a token. Default: by password, for the project.
+		by func(ctx context.Context, s story) bearer
+		// reason is why the gate refuses a cluster with this identity, "" where it does not.
+		reason string
+		// held is Keystone's status where the identity delegates the roles above, needed where it delegates load-balancer_member.
+		held, needed int
+	}
+	DescribeTable("is judged as Keystone does, but for what no cluster may have", func(ctx SpecContext, r row) {
+		s := w.begin(ctx, r.roles...)
+		b := byPassword(ctx, s)
+		if r.by != nil {
+			b = r.by(ctx, s)
+		}
+		s.writeSecret(ctx, credentials, b.entry)
+		err := s.createCluster(ctx, clusterName, actsWith(credentials))
+		if r.reason == "" {
+			Expect(err).NotTo(HaveOccurred())
+		} else {
+			expectRefusal(err, r.reason, identityRefPath)
+		}
+		held, needed := s.delegates(ctx, b, r.roles...), s.delegates(ctx, b, loadBalancer)
+		Expect(held).To(Equal(r.held), "Keystone asked to delegate %v", r.roles)
+		Expect(needed).To(Equal(r.needed), "Keystone asked to delegate what a cluster needs")
+
+		// An application credential delegates nothing, whatever its roles are; see cluster.delegation.through.
+		if _, application := b.entry["application_credential_id"]; err == nil && !application {
+			Expect(held).To(Equal(created), "the gate admits what Keystone does not delegate")
+		}
+		if slices.ContainsFunc(r.roles, func(role string) bool { return strings.EqualFold(role, "admin") }) && r.by == nil {
+			Expect(held).To(Equal(created), "nobody but the gate refuses to delegate admin")
+		}
+	},
+		Entry("a member with load balancers", row{roles: []string{member, loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
+		Entry("who is a reader besides", row{roles: []string{member, loadBalancer, reader}, held: created, needed: created}, SpecTimeout(timeout)),
+		Entry("load balancers alone", row{roles: []string{loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
+		Entry("a member without load balancers", row{
+			roles: []string{member}, reason: "RoleMissing", held: created, needed: notFound,
+		}, SpecTimeout(timeout)),
+		Entry("a reader", row{roles: []string{reader}, reason: "RoleMissing", held: created, needed: notFound}, SpecTimeout(timeout)),
+		Entry("who has no role there", row{reason: "IdentityRefused", held: unauthorized, needed: unauthorized}, SpecTimeout(timeout)),
+		Entry("an administrator", row{
+			roles: []string{member, loadBalancer, "admin"}, reason: "RolePrivileged", held: created, needed: created,
+		}, SpecTimeout(timeout)),
+		Entry("an administrator by another role of that name", row{
+			roles: []string{member, loadBalancer, "ADMIN"}, reason: "RolePrivileged", held: created, needed: created,
+		}, SpecTimeout(timeout)),
+		Entry("a manager of a domain", row{
+			roles: []string{member, loadBalancer, "manager"}, reason: "RoleNotDelegable", held: created, needed: created,
+		}, SpecTimeout(timeout)),
+		Entry("an owner of stacks", row{
+			roles: []string{member, loadBalancer, "heat_stack_owner"}, reason: "RoleNotDelegable", held: created, needed: created,
+		}, SpecTimeout(timeout)),
+		Entry("a Member, in another case", row{roles: []string{"Member", loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
+		// The policies of the services take it for the same role, and a trust delegates what is held. Only who names it exactly
+		// is told that it is another.
+		Entry("load balancers, in another case", row{
+			roles: []string{member, "Load-Balancer_Member"}, held: created, needed: notFound,
+		}, SpecTimeout(timeout)),
+		Entry("a token of no scope", row{
+			roles: []string{member, loadBalancer}, by: unscoped, reason: "IdentityUnscoped", held: created, needed: created,
+		}, SpecTimeout(timeout)),
+		Entry("a token for a domain", row{
+			roles: []string{member, loadBalancer}, by: forDomain, reason: "IdentityDomainScoped", held: created, needed: created,
+		}, SpecTimeout(timeout)),
+		Entry("a token for the system", row{
+			roles: []string{member, loadBalancer}, by: forSystem, reason: "IdentitySystemScoped", held: created, needed: created,
+		}, SpecTimeout(timeout)),
+		Entry("a trust", row{
+			roles: []string{member, loadBalancer}, by: byTrust, reason: "IdentityOfTrust", held: forbidden, needed: forbidden,
+		}, SpecTimeout(timeout)),
+		Entry("an application credential, restricted", row{
+			roles: []string{member, loadBalancer}, by: byCredential(false), held: forbidden, needed: forbidden,
+		}, SpecTimeout(timeout)),
+		Entry("an application credential, unrestricted", row{
+			roles: []string{member, loadBalancer}, by: byCredential(true), held: forbidden, needed: forbidden,
+		}, SpecTimeout(timeout)),
+		Entry("an application credential that is limited to member", row{
+			roles: []string{member, loadBalancer}, by: byCredential(false, member), reason: "RoleMissing", held: forbidden, needed: forbidden,
+		}, SpecTimeout(timeout)),
+		Entry("an administrator's application credential", row{
+			roles: []string{member, loadBalancer, "admin"}, by: byCredential(false), reason: "RolePrivileged", held: forbidden, needed: forbidden,
+		}, SpecTimeout(timeout)),
+		Entry("an administrator's application credential that is limited to what a cluster needs", row{
+			roles: []string{member, loadBalancer, "admin"}, by: byCredential(false, member, loadBalancer), held: forbidden, needed: forbidden,
+		}, SpecTimeout(timeout)),
+	)
+})
+
+// bearer is who authenticates: by a clouds.yaml, and by hand.
+type bearer struct {
+	entry entry
+	login func(ctx context.Context) (*gophercloud.ServiceClient, error)
+}
+
+func byPassword(_ context.Context, s story) bearer {
+	return bearer{entry: s.password(s.user), login: func(ctx context.Context) (*gophercloud.ServiceClient, error) {
+		return s.asUser(ctx, tokens.Scope{ProjectID: s.project})
+	}}
+}
+
+func unscoped(_ context.Context, s story) bearer {
+	return bearer{
+		entry: s.password(s.user).with("project_id", ""),
+		login: func(ctx context.Context) (*gophercloud.ServiceClient, error) { return s.asUser(ctx, tokens.Scope{}) },
+	}
+}
+
+func forDomain(ctx context.Context, s story) bearer {
+	GinkgoHelper()
+	Expect(s.keystone.Assign(ctx, member, roles.AssignOpts{UserID: s.user.ID, DomainID: s.domainID})).To(Succeed())
+	return bearer{
+		entry: s.password(s.user).with("project_id", "").with("domain_id", s.domainID),
+		login: func(ctx context.Context) (*gophercloud.ServiceClient, error) {
+			return s.asUser(ctx, tokens.Scope{DomainID: s.domainID})
+		},
+	}
+}
+
+func forSystem(ctx context.Context, s story) bearer {
+	GinkgoHelper()
+	Expect(s.keystone.Assign(ctx, reader, roles.AssignOpts{UserID: s.user.ID, System: true})).To(Succeed())
+	return bearer{
+		entry: s.password(s.user).with("project_id", "").with("system_scope", "all"),
+		login: func(ctx context.Context) (*gophercloud.ServiceClient, error) {
+			return s.asUser(ctx, tokens.Scope{System: true})
+		},
+	}
+}
+
+// byTrust acts as the user by a trust that the user has made.
+func byTrust(ctx context.Context, s story) bearer {
+	GinkgoHelper()
+	trust, err := s.keystone.CreateTrust(ctx, s.user, s.trustee, s.project, member, loadBalancer)
+	Expect(err).NotTo(HaveOccurred())
+	return bearer{
+		entry: s.password(s.trustee).with("project_id", "").with("trust_id", trust.ID),
+		login: func(ctx context.Context) (*gophercloud.ServiceClient, error) {
+			return s.keystone.Login(ctx, s.trustee, tokens.Scope{TrustID: trust.ID})
+		},
+	}
+}
+
+// byCredential is an application credential with some of the user's roles, none for all.
+func byCredential(unrestricted bool, roleNames ...string) func(ctx context.Context, s story) bearer {
+	return func(ctx context.Context, s story) bearer {
+		GinkgoHelper()
+		options := applicationcredentials.CreateOpts{Unrestricted: unrestricted}
+		for _, role := range roleNames {
+			options.Roles = append(options.Roles, applicationcredentials.Role{Name: role})
+		}
+		made := s.credential(ctx, options)
+		return bearer{entry: entryOf(made), login: func(ctx context.Context) (*gophercloud.ServiceClient, error) {
+			return s.keystone.LoginWith(ctx, made)
+		}}
+	}
+}
+
+// delegates is the status with which Keystone answers the wish of the bearer to delegate roles of the story's user.
+func (s story) delegates(ctx context.Context, b bearer, roleNames ...string) int {
+	GinkgoHelper()
+	client, err := b.login(ctx)
+	if err == nil {
+		options := trusts.CreateOpts{Impersonation: true, TrustorUserID: s.user.ID, TrusteeUserID: s.trustee.ID, ProjectID: s.project}
+		for _, role := range roleNames {
+			options.Roles = append(options.Roles, trusts.Role{Name: role})
+		}
+		_, err = trusts.Create(ctx, client, options).Extract()
+	}
+	var answered gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &answered) {
+		return answered.Actual
+	}
+	Expect(err).NotTo(HaveOccurred())
+	return http.StatusCreated
+}

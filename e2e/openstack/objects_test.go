@@ -1,0 +1,142 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubectl/pkg/describe"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// clusterName is the cluster of most stories, credentials its Secret, cloudName the entry there.
+	clusterName, credentials, cloudName = "pool", "credentials", "openstack"
+	// clusterLabel says which cluster an object is of.
+	clusterLabel = "cluster.x-k8s.io/cluster-name"
+
+	instanceIDPath  = "status.instanceID"
+	providerIDPath  = "spec.providerID"
+	identityRefPath = "spec.identityRef"
+)
+
+var (
+	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
+	machineKind    = infrastructure.WithKind("OpenStackMachine")
+	clusterKind    = infrastructure.WithKind("OpenStackCluster")
+)
+
+// change modifies an object.
+type change func(*unstructured.Unstructured)
+
+func newObject(kind schema.GroupVersionKind, namespace, name string, modify ...change) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	for _, change := range modify {
+		change(object)
+	}
+	return object
+}
+
+// newMachine returns a machine of a cluster; of none if cluster is empty.
+func newMachine(namespace, name, cluster string, modify ...change) *unstructured.Unstructured {
+	machine := newObject(machineKind, namespace, name)
+	if cluster != "" {
+		labeled(cluster)(machine)
+	}
+	for _, change := range modify {
+		change(machine)
+	}
+	return machine
+}
+
+// labeled says which cluster the object is of.
+func labeled(cluster string) change {
+	return func(object *unstructured.Unstructured) { object.SetLabels(map[string]string{clusterLabel: cluster}) }
+}
+
+// with sets the field at a path such as spec.providerID.
+func with(path string, value any) change {
+	return func(object *unstructured.Unstructured) {
+		Expect(unstructured.SetNestedField(object.Object, value, strings.Split(path, ".")...)).To(Succeed())
+	}
+}
+
+// actsWith refers to the credentials in a Secret.
+func actsWith(secret string) change {
+	return with(identityRefPath, map[string]any{"type": "Secret", "name": secret, "cloudName": cloudName})
+}
+
+// set writes one field of an object by a merge patch of whatever serves it; nil takes it away.
+func (w *world) set(ctx context.Context, object *unstructured.Unstructured, path string, value any, options ...client.PatchOption) error {
+	written := &unstructured.Unstructured{Object: map[string]any{}}
+	with(path, value)(written)
+	content, err := json.Marshal(written.Object)
+	if err != nil {
+		return err
+	}
+	patch := client.RawPatch(types.MergePatchType, content)
+	target := newObject(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
+	if !strings.HasPrefix(path, "status.") {
+		return w.client.Patch(ctx, target, patch, options...)
+	}
+	ofStatus := &client.SubResourcePatchOptions{}
+	for _, option := range options {
+		option.ApplyToPatch(&ofStatus.PatchOptions)
+	}
+	return w.client.Status().Patch(ctx, target, patch, ofStatus)
+}
+
+// holds is what the API server holds in a field, "" if there is nothing.
+func (w *world) holds(ctx context.Context, object *unstructured.Unstructured, path string) string {
+	GinkgoHelper()
+	current := newObject(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
+	Expect(w.client.Get(ctx, keyOf(object), current)).To(Succeed())
+	value, _, err := unstructured.NestedString(current.Object, strings.Split(path, ".")...)
+	Expect(err).NotTo(HaveOccurred())
+	return value
+}
+
+// namespace makes one for a story.
+func (w *world) namespace(ctx context.Context) string {
+	GinkgoHelper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
+	Expect(w.client.Create(ctx, namespace)).To(Succeed())
+	return namespace.Name
+}
+
+// eventsOn returns the Events of warrantgate on an object.
+func (w *world) eventsOn(ctx context.Context, object client.Object) ([]corev1.Event, error) {
+	events := &corev1.EventList{}
+	err := w.client.List(ctx, events, client.InNamespace(object.GetNamespace()),
+		client.MatchingFields{"involvedObject.uid": string(object.GetUID()), "source": "warrantgate"})
+	return events.Items, err
+}
+
+// describe is what "kubectl describe" prints of an object.
+func (w *world) describe(object *unstructured.Unstructured) (string, error) {
+	kind := object.GroupVersionKind()
+	describer, found := describe.GenericDescriberFor(&meta.RESTMapping{
+		Resource:         kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s"),
+		GroupVersionKind: kind, Scope: meta.RESTScopeNamespace,
+	}, w.api.Config())
+	if !found {
+		return "", fmt.Errorf("nothing describes %s", kind)
+	}
+	return describer.Describe(object.GetNamespace(), object.GetName(), describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
+}
+
+func keyOf(object client.Object) client.ObjectKey { return client.ObjectKeyFromObject(object) }

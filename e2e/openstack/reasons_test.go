@@ -1,0 +1,128 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// patience is how long the API server waits for a gate.
+const patience = 3 * time.Second
+
+// Credentials can be wrong in many ways, and each is to be put right in another one.
+var _ = Describe("Credentials that nobody can act with", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+
+	// spoil writes the Secret, and returns what is to be read of it.
+	type spoil func(ctx context.Context, s story) (texts []string)
+	by := func(bearer func(ctx context.Context, s story) bearer, texts ...string) spoil {
+		return func(ctx context.Context, s story) []string {
+			s.writeSecret(ctx, credentials, bearer(ctx, s).entry)
+			return texts
+		}
+	}
+	file := func(content string, texts ...string) spoil {
+		return func(ctx context.Context, s story) []string {
+			s.writeFile(ctx, credentials, content)
+			return texts
+		}
+	}
+	DescribeTable("are refused for a reason of their own", func(ctx SpecContext, reason string, spoiled spoil) {
+		s := w.begin(ctx, member, loadBalancer)
+		texts := spoiled(ctx, s)
+		expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), reason, identityRefPath,
+			append(texts, `cloud "openstack" of Secret "credentials": `)...)
+	},
+		Entry("a wrong password", "IdentityRefused", spoil(func(ctx context.Context, s story) []string {
+			s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("not-the-password")))
+			return []string{"refuses user", s.user.ID, "(401, request req-", "renew them in the Secret"}
+		}), SpecTimeout(timeout)),
+		Entry("a deleted application credential", "IdentityRefused", spoil(func(ctx context.Context, s story) []string {
+			made := s.credential(ctx, applicationcredentials.CreateOpts{})
+			user, err := s.asUser(ctx, tokens.Scope{ProjectID: s.project})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(applicationcredentials.Delete(ctx, user, s.user.ID, made.ID).ExtractErr()).To(Succeed())
+			s.writeSecret(ctx, credentials, entryOf(made))
+			return []string{"refuses application credential", made.ID, "expired or revoked"}
+		}), SpecTimeout(timeout)),
+		Entry("an expired application credential", "IdentityRefused", spoil(func(ctx context.Context, s story) []string {
+			soon := time.Now().UTC().Add(2 * time.Second)
+			made := s.credential(ctx, applicationcredentials.CreateOpts{ExpiresAt: &soon})
+			Eventually(func() error {
+				_, err := s.keystone.LoginWith(ctx, made)
+				return err
+			}).WithContext(ctx).Should(HaveOccurred())
+			s.writeSecret(ctx, credentials, entryOf(made))
+			return []string{"refuses application credential", made.ID, "expired or revoked"}
+		}), SpecTimeout(timeout)),
+		Entry("a token of no scope", "IdentityUnscoped",
+			by(unscoped, "the credentials are for no project; name the project in clouds.yaml"), SpecTimeout(timeout)),
+		Entry("a token for a domain", "IdentityDomainScoped",
+			by(forDomain, "the credentials are for the domain", "name the project in clouds.yaml"), SpecTimeout(timeout)),
+		Entry("a trust of somebody else", "IdentityOfTrust",
+			by(byTrust, "by which somebody else acts; use the tenant's own"), SpecTimeout(timeout)),
+		Entry("another entry of clouds.yaml", "IdentityMalformed",
+			file("clouds: {other: {}}", "clouds.yaml has no cloud of this name"), SpecTimeout(timeout)),
+		Entry("a clouds.yaml that is none", "IdentityMalformed",
+			file("clouds:\n  openstack:\n    auth: {password: "+keepSecret("quoted-by-careless-parsers")+"\n",
+				"clouds.yaml is no YAML that can be used: line "), SpecTimeout(timeout)),
+		Entry("a Keystone that is not configured, which is not asked", "IdentityEndpointNotAllowed", spoil(func(ctx context.Context, s story) []string {
+			var asked atomic.Int32
+			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+			DeferCleanup(func() {
+				elsewhere.Close()
+				Expect(asked.Load()).To(BeZero(), "a password was sent to who knows whom")
+			})
+			s.writeSecret(ctx, credentials, s.password(s.user).with("auth_url", elsewhere.URL+"/v3"))
+			return []string{"its auth_url is at host", "is none of those configured", s.front.server.URL}
+		}), SpecTimeout(timeout)),
+	)
+
+	DescribeTable("are refused for a reason of their own where the object does not say which", func(
+		ctx SpecContext, reason string, ref map[string]any, texts ...string,
+	) {
+		s := w.begin(ctx, member, loadBalancer)
+		before := s.front.count()
+		expectRefusal(s.createCluster(ctx, clusterName, with(identityRefPath, ref)), reason, identityRefPath, texts...)
+		Expect(s.front.count()).To(Equal(before))
+	},
+		Entry("a Secret that does not exist", "IdentitySecretMissing", map[string]any{"name": "missing", "cloudName": cloudName},
+			`cloud "openstack" of Secret "missing": there is no such Secret in namespace "story-`, SpecTimeout(timeout)),
+		Entry("no Secret", "IdentityMissing", map[string]any{"cloudName": cloudName},
+			"spec.identityRef.name and spec.identityRef.cloudName have to be set", SpecTimeout(timeout)),
+		Entry("no entry", "IdentityMissing", map[string]any{"name": credentials},
+			"spec.identityRef.name and spec.identityRef.cloudName have to be set", SpecTimeout(timeout)),
+		Entry("another kind of identity", "IdentityUnsupported",
+			map[string]any{"type": "ClusterIdentity", "name": credentials, "cloudName": cloudName}, "refer to a Secret", SpecTimeout(timeout)),
+	)
+
+	DescribeTable("cannot be told from good ones while Keystone", func(ctx SpecContext, f fault, texts ...string) {
+		s := w.begin(ctx, member, loadBalancer)
+		s.front.fail(f)
+		DeferCleanup(s.front.release)
+		create := func() error { return s.createCluster(ctx, clusterName, actsWith(credentials)) }
+		began := time.Now()
+		expectRefusal(create(), "DelegationUnknown", identityRefPath,
+			append(texts, `it cannot be told now what cloud "openstack" of Secret "credentials" carries: `)...)
+		Expect(time.Since(began)).To(BeNumerically("<", patience))
+
+		By("and are admitted as soon as it can")
+		s.front.release()
+		Eventually(create).WithContext(ctx).Should(Succeed())
+	},
+		Entry("is down", answers(http.StatusServiceUnavailable), "the identity provider does not answer as it should; try again", SpecTimeout(timeout)),
+		Entry("asks for fewer requests", answers(http.StatusTooManyRequests, "Retry-After", "7"),
+			"asks for fewer requests; try again later", SpecTimeout(timeout)),
+		Entry("hangs", fault(hangs), "did not answer in time; try again", SpecTimeout(timeout)),
+	)
+})

@@ -1,0 +1,54 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// undecided are the reasons of what may be tried again.
+var undecided = []string{"DelegationUnknown", "OwnershipUnknown", "ObjectsUnknown"}
+
+// reasonOf is why a request was refused by a gate, "" where it was not.
+func reasonOf(err error) string {
+	var refusal *apierrors.StatusError
+	if !errors.As(err, &refusal) || refusal.Status().Details == nil || len(refusal.Status().Details.Causes) == 0 {
+		return ""
+	}
+	return string(refusal.Status().Details.Causes[0].Type)
+}
+
+// expectRefusal looks at what a controller acts on, code, reason and cause, and at texts for people.
+func expectRefusal(err error, reason, field string, texts ...string) {
+	GinkgoHelper()
+	var refusal *apierrors.StatusError
+	Expect(errors.As(err, &refusal)).To(BeTrue(), "%v", err)
+	code, word := http.StatusForbidden, metav1.StatusReasonForbidden
+	if slices.Contains(undecided, reason) {
+		code, word = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	}
+	cause, found := apierrors.StatusCause(err, metav1.CauseType(reason))
+	Expect(found).To(BeTrue(), "no cause %q in: %v", reason, err)
+	Expect(cause.Field).To(Equal(field))
+	Expect(refusal.Status().Code).To(BeEquivalentTo(code))
+	Expect(refusal.Status().Reason).To(Equal(word))
+	for _, text := range texts {
+		Expect(err).To(MatchError(ContainSubstring("%s", text)))
+	}
+}
+
+// refused matches an Event about a refusal.
+func refused(reason string, texts ...string) OmegaMatcher {
+	matchers := []OmegaMatcher{HavePrefix("Refused: ")}
+	for _, text := range texts {
+		matchers = append(matchers, ContainSubstring("%s", text))
+	}
+	return And(HaveField("Type", "Warning"), HaveField("Reason", reason), HaveField("Message", And(matchers...)))
+}

@@ -1,0 +1,69 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+	"regexp"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// Whoever is refused reads what is wrong and what to do, and need not wait long once it is done.
+var _ = Describe("A refusal for the roles' sake", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+
+	It("tells kubectl which roles were found, which are too many and which are missing", func(ctx SpecContext) {
+		s := w.begin(ctx, member, "heat_stack_owner")
+		expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleNotDelegable", identityRefPath,
+			`denied the request: spec.identityRef of OpenStackCluster "pool" of namespace "`+s.namespace+`": cloud "openstack" of Secret "credentials": `,
+			`user "tenant" in project "project" has the roles heat_stack_owner, member, reader; `,
+			"too many: heat_stack_owner, which may not be delegated; ", "missing: load-balancer_member; ",
+			"openstack role add --user "+s.user.ID+" --project "+s.project+" load-balancer_member")
+	}, SpecTimeout(timeout))
+
+	It("tells kubectl describe the command that helps, and holds no longer than 9 seconds after that", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		poor := s.newUser(ctx, "poor", member)
+		s.writeSecret(ctx, "poor", s.password(poor))
+		cluster := newObject(clusterKind, s.namespace, clusterName)
+		change := func() error { return s.set(ctx, cluster, identityRefPath+".name", "poor") }
+		expectRefusal(change(), "RoleMissing", identityRefPath, `user "poor" in project "project"`, "missing: load-balancer_member")
+		Expect(s.holds(ctx, cluster, identityRefPath+".name")).To(Equal(credentials))
+
+		Expect(s.client.Get(ctx, keyOf(cluster), cluster)).To(Succeed())
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(refused("RoleMissing", `user "poor"`)))
+		described, err := s.describe(cluster)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(described).To(MatchRegexp(`(?m)^ +Warning +RoleMissing .*Refused: spec.identityRef of OpenStackCluster "pool" of namespace "` +
+			s.namespace + `": .* has the roles member, reader; missing: load-balancer_member; `))
+
+		s.run(ctx, described)
+		// Nothing of the first refusal is a reason to wait longer than a controller does anyway.
+		Eventually(change).WithContext(ctx).WithTimeout(10 * time.Second).Should(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("says of an application credential that the command is not enough", func(ctx SpecContext) {
+		s := w.begin(ctx, member, loadBalancer)
+		b := byCredential(false, member)(ctx, s)
+		s.writeSecret(ctx, credentials, b.entry)
+		expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleMissing", identityRefPath,
+			`application credential "cluster" of user "tenant" in project "project" has the roles member`,
+			"then make the application credential anew, as one keeps the roles that it was made with")
+	}, SpecTimeout(timeout))
+})
+
+// command is what a refusal has an administrator run.
+var command = regexp.MustCompile(`openstack role add --user ([0-9a-f]{32}) --project ([0-9a-f]{32}) (\S+)`)
+
+// run does what the command in a text would.
+func (s story) run(ctx context.Context, text string) {
+	GinkgoHelper()
+	words := command.FindStringSubmatch(text)
+	Expect(words).NotTo(BeNil(), "no command in: %s", text)
+	Expect(s.keystone.Assign(ctx, words[3], roles.AssignOpts{UserID: words[1], ProjectID: words[2]})).To(Succeed())
+}
