@@ -159,9 +159,9 @@ func (g *kubernetesGates) synced(*http.Request) error {
 func kinds(config v1alpha1.GateConfiguration) []clusterapi.Kind {
 	var kinds []clusterapi.Kind
 	for _, kind := range config.MachineKinds() {
-		read := clusterapi.Kind{MachineKind: kind, ParseInstanceID: cloudsigma.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
+		read := clusterapi.Kind{MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
 		if kind.Provider == v1alpha1.ProviderOpenStack {
-			read.ParseInstanceID, read.ParseProviderID = openstack.ParseInstanceID, openstack.ParseProviderID
+			read.ParseProviderID = openstack.ParseProviderID
 		}
 		kinds = append(kinds, read)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -68,7 +69,7 @@ var _ ownership.Cloud = &Cloud{}
 
 // New returns CloudSigma as the options say, or what is wrong with them. It sends no request.
 func New(options Options) (*Cloud, error) {
-	return newCloud(options, newTransport(options.RootCAs))
+	return newCloud(options, cloudhttp.NewTransport(options.RootCAs))
 }
 
 func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
@@ -95,9 +96,9 @@ func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
 
 // Ask implements ownership.Cloud. Once the user's UUID is known, a server that is the user's own costs one request.
 //
-// Besides an *ownership.UnknownError, Ask may return an *ownership.RegionError, and ParseInstanceID's error for an ID that is none.
+// Besides an *ownership.UnknownError, Ask may return an *ownership.RegionError, and ownership.ParseInstanceID's error for an ID that is none.
 func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
-	id, err := ParseInstanceID(claim.ID)
+	id, err := ownership.ParseInstanceID(claim.ID)
 	if err != nil {
 		return ownership.Answer{}, err
 	}
@@ -112,15 +113,15 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 		return q.judge(ctx, claim, id, s, x)
 	case x == nil:
 		return ownership.Answer{}, err
-	case x.status == http.StatusNotFound:
+	case x.Status == http.StatusNotFound:
 		return q.refuse(ctx, claim, ownership.Answer{
-			Verdict: ownership.Absent, Response: "404 not found", RequestID: x.requestID(),
+			Verdict: ownership.Absent, Response: "404 not found", RequestID: x.RequestID(),
 		})
 	// Operations that are not possible are answered 403 as well, and so does whoever stands before the API. They say
 	// nothing about the server.
-	case x.status == http.StatusForbidden && x.refusal.kind == kindPermission:
+	case x.Status == http.StatusForbidden && x.refusal.kind == kindPermission:
 		return q.refuse(ctx, claim, ownership.Answer{
-			Verdict: ownership.Foreign, Response: "403 permission", RequestID: x.requestID(), UserID: x.refusal.userID,
+			Verdict: ownership.Foreign, Response: "403 permission", RequestID: x.RequestID(), UserID: x.refusal.userID,
 		})
 	default:
 		return ownership.Answer{}, err
@@ -129,12 +130,12 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 
 // judge looks at whose a server is that the user can see. That may be another's, who shares it.
 func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
-	if got, ok := plainUUID(s.UUID); !ok || got != id {
-		return ownership.Answer{}, unknown(ownership.CauseCloud, x.requestID(), "%s request: the answer is about another server", opServer)
+	if got, ok := ownership.PlainUUID(s.UUID); !ok || got != id {
+		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer is about another server", opServer)
 	}
-	owner, ok := plainUUID(s.Owner.UUID)
+	owner, ok := ownership.PlainUUID(s.Owner.UUID)
 	if !ok {
-		return ownership.Answer{}, unknown(ownership.CauseCloud, x.requestID(), "%s request: the answer names no owner", opServer)
+		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer names no owner", opServer)
 	}
 	user, err := q.profile(ctx)
 	if err != nil {
@@ -142,16 +143,16 @@ func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, 
 	}
 	if owner != user.id {
 		return q.refuse(ctx, claim, ownership.Answer{
-			Verdict: ownership.Foreign, Response: "200, owned by another user", RequestID: x.requestID(),
+			Verdict: ownership.Foreign, Response: "200, owned by another user", RequestID: x.RequestID(),
 		})
 	}
-	return ownership.Answer{Verdict: ownership.Owned, UserID: user.id, Response: "200", RequestID: x.requestID()}, nil
+	return ownership.Answer{Verdict: ownership.Owned, UserID: user.id, Response: "200", RequestID: x.RequestID()}, nil
 }
 
 // refuse completes a refusal with what helps to understand it. The refusal stands where that cannot be found out, unless
 // it turns out that it was given to somebody else than the user.
 func (q *question) refuse(ctx context.Context, claim ownership.Claim, answer ownership.Answer) (ownership.Answer, error) {
-	ctx, cancel := half(ctx)
+	ctx, cancel := cloudhttp.Half(ctx)
 	defer cancel()
 	user, err := q.profile(ctx)
 	var u *ownership.UnknownError

@@ -61,9 +61,9 @@ func (q *question) loadProfile(ctx context.Context, _ profileKey) (profile, erro
 	if err != nil {
 		return profile{}, err
 	}
-	id, ok := plainUUID(answer.UUID)
+	id, ok := ownership.PlainUUID(answer.UUID)
 	if !ok || answer.Email == "" {
-		return profile{}, unknown(ownership.CauseCloud, x.requestID(), "%s request: the answer lacks the UUID or the email", opProfile)
+		return profile{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer lacks the UUID or the email", opProfile)
 	}
-	return profile{id: id, email: answer.Email, requestID: x.requestID()}, nil
+	return profile{id: id, email: answer.Email, requestID: x.RequestID()}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/cloudsigma/cloudsigma-sdk-go/cloudsigma"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -59,7 +60,7 @@ func (c *Cloud) ask(account ownership.Account) (*question, error) {
 
 // request is one GET.
 type request struct {
-	operation operation
+	operation cloudhttp.Operation
 	path      []string
 	query     url.Values
 	// limit is the largest answer that is read, in bytes.
@@ -78,7 +79,7 @@ func (r request) url(api *url.URL) string {
 // nil where no request was sent.
 func (q *question) get(ctx context.Context, r request, into any) (*exchange, error) {
 	x, asked, err := q.send(ctx, r, into)
-	if x == nil || x.status != http.StatusUnauthorized || q.legacy != nil {
+	if x == nil || x.Status != http.StatusUnauthorized || q.legacy != nil {
 		return x, err
 	}
 	q.cloud.tokens.Drop(q.key.user, q.key.region, asked)
@@ -96,8 +97,10 @@ func (q *question) send(ctx context.Context, r request, into any) (x *exchange, 
 		}
 		credentials = sdk.NewTokenCredentialsProvider(token)
 	}
-	x = &exchange{next: q.cloud.transport, limit: r.limit}
-	client := sdk.NewClient(credentials, sdk.WithHTTPClient(x.client()), sdk.WithUserAgent(q.cloud.userAgent))
+	x = &exchange{Exchange: cloudhttp.Exchange{
+		Next: q.cloud.transport, Operation: r.operation, Limit: r.limit, RequestIDHeader: requestIDHeader,
+	}}
+	client := sdk.NewClient(credentials, sdk.WithHTTPClient(cloudhttp.NewClient(x)), sdk.WithUserAgent(q.cloud.userAgent))
 	// The SDK resolves the URL against that of a region of CloudSigma's own, and an absolute URL resolves to itself.
 	httpRequest, err := client.NewRequest(http.MethodGet, r.url(q.api), nil)
 	if err != nil { // the SDK found no token, user name or password
@@ -106,9 +109,9 @@ func (q *question) send(ctx context.Context, r request, into any) (x *exchange, 
 	q.requests++
 	asked = time.Now()
 	_, err = client.Do(ctx, httpRequest, into)
-	observe(r.operation, x.status, err == nil, time.Since(asked))
+	requests.Observe(r.operation, x.Status, err == nil, time.Since(asked))
 	if err != nil {
-		err = x.unknown(r.operation, err)
+		err = x.unknown(err)
 	}
 	return x, asked, err
 }

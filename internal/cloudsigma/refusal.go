@@ -3,6 +3,8 @@ package cloudsigma
 import (
 	"encoding/json"
 	"regexp"
+
+	"warrantgate.dev/internal/ownership"
 )
 
 // kindPermission is the error type of an answer that refuses the user an operation on something that exists.
@@ -45,7 +47,7 @@ func parseRefusal(body []byte) refusal {
 		r := refusal{kind: kind}
 		message, _ := e.Message.(string)
 		if found := userPattern.FindStringSubmatch(message); found != nil {
-			r.userID, _ = plainUUID(found[1])
+			r.userID, _ = ownership.PlainUUID(found[1])
 		}
 		return r
 	}

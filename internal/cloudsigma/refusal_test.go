@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/ownership"
 )
 
 func TestParseRefusal(t *testing.T) {
@@ -77,7 +78,7 @@ func FuzzRefusal(f *testing.F) {
 		if userID == "" {
 			return
 		}
-		if id, err := cloudsigma.ParseInstanceID(userID); err != nil || id != userID || kind == "" {
+		if id, err := ownership.ParseInstanceID(userID); err != nil || id != userID || kind == "" {
 			t.Errorf("user ID = %q with kind %q, want a UUID in lower case of an error with a type", userID, kind)
 		}
 	})

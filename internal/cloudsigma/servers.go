@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	sdk "github.com/cloudsigma/cloudsigma-sdk-go/cloudsigma"
 
@@ -37,8 +36,8 @@ type server struct {
 
 // instance returns the server as its user knows it, unless it is somebody else's or has no UUID.
 func (s server) instance(owner string) (instance ownership.Instance, own bool) {
-	id, ok := plainUUID(s.UUID)
-	ownerID, _ := plainUUID(s.Owner.UUID)
+	id, ok := ownership.PlainUUID(s.UUID)
+	ownerID, _ := ownership.PlainUUID(s.Owner.UUID)
 	if !ok || ownerID != owner {
 		return ownership.Instance{}, false
 	}
@@ -67,7 +66,7 @@ func (q *question) page(ctx context.Context, name string, offset int) (page, *ex
 	case err != nil:
 		return page{}, x, err
 	case p.Servers == nil:
-		return page{}, x, unknown(ownership.CauseCloud, x.requestID(), "%s request: the answer has no list", opList)
+		return page{}, x, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer has no list", opList)
 	}
 	return p, x, nil
 }
@@ -98,9 +97,9 @@ func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) 
 		}
 		before := len(seen)
 		for _, s := range p.Servers {
-			id, ok := plainUUID(s.UUID)
+			id, ok := ownership.PlainUUID(s.UUID)
 			if !ok {
-				return nil, unknown(ownership.CauseCloud, x.requestID(), "%s request: a server has no UUID", opList)
+				return nil, unknown(ownership.CauseCloud, x.RequestID(), "%s request: a server has no UUID", opList)
 			}
 			if instance, isOwn := s.instance(user.id); isOwn && !seen[id] {
 				own = append(own, instance)
@@ -112,7 +111,7 @@ func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) 
 		case offset == p.Meta.TotalCount, len(p.Servers) == 0 && offset > p.Meta.TotalCount:
 			return sorted(own), nil
 		case offset > p.Meta.TotalCount, len(seen) == before, pages+1 == maxPages:
-			return nil, unknown(ownership.CauseCloud, x.requestID(),
+			return nil, unknown(ownership.CauseCloud, x.RequestID(),
 				"%s request: the list does not add up: %d servers of %d after %d pages", opList, len(seen), p.Meta.TotalCount, pages+1)
 		}
 	}
@@ -146,14 +145,4 @@ func sorted(instances []ownership.Instance) []ownership.Instance {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	return instances
-}
-
-// half returns a context that ends after half of what is left of ctx, so that an answer that is already there comes in
-// time, whatever becomes of what only explains it.
-func half(ctx context.Context) (context.Context, context.CancelFunc) {
-	left := requestTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		left = time.Until(deadline)
-	}
-	return context.WithTimeout(ctx, left/2)
 }

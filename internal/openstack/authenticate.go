@@ -5,21 +5,17 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
 
-const (
-	// maxTokenBytes bounds a token. Fernet's have some 250 bytes; servers take headers of 8 to 16 KiB.
-	maxTokenBytes = 16 << 10
-	// maxAuthBytes bounds Keystone's answer, of which the catalog is the most: some 2 KiB for each service in each region.
-	maxAuthBytes = 1 << 20
-)
+// maxAuthBytes bounds Keystone's answer, of which the catalog is the most: some 2 KiB for each service in each region.
+const maxAuthBytes = 1 << 20
 
 // authenticate gets a token with one request. The error is an *ownership.UnknownError, or a *refused.
 func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, error) {
@@ -27,7 +23,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, 
 	if err != nil {
 		return nil, &refused{reason: IdentityMalformed, err: err}
 	}
-	x := &exchange{next: transport, operation: opToken, limit: maxAuthBytes, otherwise: ownership.CauseIdentityProvider}
+	x := newExchange(transport, opToken, maxAuthBytes, ownership.CauseIdentityProvider)
 	// Neither is version discovery needed, which would be another request, nor may Keystone say that it is elsewhere.
 	keystone := &gophercloud.ServiceClient{
 		ProviderClient: x.client(c.userAgent, ""), Endpoint: with.keystone + identityVersion + "/", Type: "identity",
@@ -36,10 +32,12 @@ func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, 
 	result := tokens.Create(ctx, keystone, with.auth)
 	var body tokenBody
 	err = result.ExtractInto(&body)
-	observe(opToken, x.status, err == nil, time.Since(began))
+	requests.Observe(opToken, x.Status, err == nil, time.Since(began))
 	if err != nil {
 		if x.refuses() {
-			return nil, &refused{reason: IdentityRefused, status: x.status, requestID: x.requestID()}
+			return nil, &refused{
+				reason: IdentityRefused, status: x.Status, requestID: x.RequestID(), definite: x.refusal.kind == kindKeystone,
+			}
 		}
 		return nil, x.unknown(err)
 	}
@@ -53,11 +51,11 @@ func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, 
 // newSession checks what Keystone answered.
 func newSession(began time.Time, secret string, body tokenBody, x *exchange) (*session, error) {
 	broken := func(what string) (*session, error) {
-		return nil, unknown(ownership.CauseIdentityProvider, x.requestID(), "%s request: %s", opToken, what)
+		return nil, unknown(ownership.CauseIdentityProvider, x.RequestID(), "%s request: %s", opToken, what)
 	}
 	life := body.ExpiresAt.Sub(body.IssuedAt)
 	switch {
-	case secret == "" || len(secret) > maxTokenBytes || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case !cloudhttp.Sendable(secret):
 		return broken("the answer has no token that can be sent in a header")
 	case body.User.ID == "":
 		return broken("the answer names no user")
@@ -65,7 +63,7 @@ func newSession(began time.Time, secret string, body tokenBody, x *exchange) (*s
 		return broken("the answer does not say how long the token lives")
 	}
 	return &session{
-		token: body.token(x.requestID()), secret: secret, endpoints: computeEndpoints(body.Catalog),
+		token: body.token(x.RequestID()), secret: secret, endpoints: computeEndpoints(body.Catalog),
 		began: began, usedUntil: began.Add(time.Duration(float64(min(life, maxLife)) * usedFor)),
 	}, nil
 }
@@ -77,7 +75,7 @@ var refusals = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNot
 // refuses tells whether the credentials are refused. Whoever stands before Keystone answers 400, 403 and 404 as well, but not
 // in Keystone's words.
 func (x *exchange) refuses() bool {
-	return x.status == http.StatusUnauthorized || x.refusal.kind == kindKeystone && slices.Contains(refusals, x.status)
+	return x.Status == http.StatusUnauthorized || x.refusal.kind == kindKeystone && slices.Contains(refusals, x.Status)
 }
 
 // refused says that the credentials are of no use. Whoever shared the request says in which Secret.
@@ -85,7 +83,9 @@ type refused struct {
 	reason    string
 	status    int
 	requestID string
-	err       error
+	// definite tells whether Keystone itself refuses them, and not whoever stands before it.
+	definite bool
+	err      error
 }
 
 // Error implements error.

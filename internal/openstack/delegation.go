@@ -21,9 +21,8 @@ const (
 	RoleMissing = "RoleMissing"
 )
 
-// refusalBelievedFor is how long what a token says is enough to refuse it. It is shorter than the 10 seconds that controllers
-// wait before they try again, so that whoever has been given a role need not wait.
-const refusalBelievedFor = 9 * time.Second
+// maxNames and maxNameBytes bound the names in a message, in number and length.
+const maxNames, maxNameBytes = 10, 100
 
 // plainName needs no quotes in a shell.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9._+@-]+$`)
@@ -33,16 +32,20 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9._+@-]+$`)
 //
 // What is remembered of a token is at most 5 minutes old where it is allowed, and some seconds where it is refused.
 func (c *Cloud) Delegation(ctx context.Context, identity ownership.Identity, policy delegation.RolePolicy) (Token, error) {
-	old := time.Now().Add(-refusalBelievedFor)
+	young := begunSince(time.Now().Add(-refusalBelievedFor))
 	s, err := c.session(ctx, identity, recent)
 	if err != nil {
 		return Token{}, err
 	}
 	refused := delegable(identity, s.token, policy)
-	if refused != nil && s.began.Before(old) {
-		return c.DelegationNow(ctx, identity, policy)
+	if refused == nil || young(s) {
+		return s.token.clone(), refused
 	}
-	return s.token.clone(), refused
+	token, err := c.token(ctx, identity, young)
+	if err != nil {
+		return Token{}, err
+	}
+	return token, delegable(identity, token, policy)
 }
 
 // DelegationNow is Delegation by an authentication that begins after the call.
@@ -60,7 +63,7 @@ func delegable(identity ownership.Identity, token Token, policy delegation.RoleP
 		return err
 	}
 	if token.TrustID != "" {
-		return unusable(identity, IdentityOfTrust, "the credentials are those of trust %s, by which somebody else acts; use the tenant's own", token.TrustID)
+		return unusable(identity, IdentityOfTrust, "the credentials are those of trust %.100s, by which somebody else acts; use the tenant's own", token.TrustID)
 	}
 	report := policy.Judge(token.Roles)
 	reason := RoleMissing
@@ -100,46 +103,62 @@ func remedies(token Token, policy delegation.RolePolicy, report delegation.RoleR
 	if len(report.Excess) > 0 {
 		said = append(said, "too many: "+list(report.Excess)+", which may not be delegated")
 	}
-	if len(report.Privileged)+len(report.Excess) > 0 {
-		said = append(said, "use an identity of the tenant that has only "+list(policy.Delegable())+
-			", or an application credential that is made with these roles only")
+	if len(said) > 0 {
+		said = append(said, insteadOf(policy))
 	}
 	if len(report.Missing) == 0 {
 		return said
 	}
-	said = append(said, "missing: "+list(report.Missing))
-	if commands := grants(token, report.Missing); commands != "" {
-		said = append(said, "an administrator grants it: "+commands)
-	}
+	said = append(said, "missing: "+list(report.Missing), "an administrator grants it"+grants(token, report.Missing))
 	if token.ApplicationCredential != nil {
 		said = append(said, "then make the application credential anew, as one keeps the roles that it was made with")
 	}
 	return said
 }
 
-// grants returns the commands that give the user the roles, "" where a name could mean something else to a shell.
+// insteadOf says what to use in place of an identity that has too many roles.
+func insteadOf(policy delegation.RolePolicy) string {
+	roles := policy.Delegable()
+	if len(roles) == 0 {
+		return "no role may be delegated at all; whoever runs warrantgate has to allow some"
+	}
+	return "use an identity of the tenant that has only " + list(roles) + ", or an application credential that is made with these roles only"
+}
+
+// grants returns the commands that give the user the roles, as the end of a sentence. There are none where a name could mean
+// something else to a shell, or the names are more than a message can carry.
 func grants(token Token, roles []string) string {
+	if len(roles) > maxNames {
+		return ""
+	}
 	commands := make([]string, 0, len(roles))
 	for _, role := range roles {
 		for _, word := range []string{token.UserID, token.ProjectID, role} {
-			if !plainName.MatchString(word) || strings.HasPrefix(word, "-") {
+			if !plain(word) {
 				return ""
 			}
 		}
 		commands = append(commands, fmt.Sprintf("openstack role add --user %s --project %s %s", token.UserID, token.ProjectID, role))
 	}
-	return strings.Join(commands, " && ")
+	return ": " + strings.Join(commands, " && ")
 }
 
-// list joins names that somebody else chose, no more than a message can carry.
+// plain tells whether a name means nothing but itself to a shell, to the command that it is given to, and in a list.
+func plain(name string) bool {
+	return len(name) <= maxNameBytes && plainName.MatchString(name) && !strings.HasPrefix(name, "-")
+}
+
+// list joins names that somebody else chose, no more than a message can carry. Those that could be misread are in quotes.
 func list(names []string) string {
-	const most = 10
-	clipped := make([]string, 0, most)
-	for i, name := range names {
-		if i == most {
-			return fmt.Sprintf("%s and %d more", strings.Join(clipped, ", "), len(names)-most)
+	said := make([]string, 0, maxNames)
+	for _, name := range names[:min(len(names), maxNames)] {
+		if !plain(name) {
+			name = fmt.Sprintf("%.*q", maxNameBytes, name)
 		}
-		clipped = append(clipped, fmt.Sprintf("%.100s", name))
+		said = append(said, name)
 	}
-	return strings.Join(clipped, ", ")
+	if more := len(names) - maxNames; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(said, ", "), more)
+	}
+	return strings.Join(said, ", ")
 }

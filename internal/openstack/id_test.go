@@ -9,27 +9,6 @@ import (
 	"warrantgate.dev/internal/openstack"
 )
 
-func TestParseInstanceID(t *testing.T) {
-	for name, tc := range map[string]struct {
-		in   string
-		want string // "" for an error
-	}{
-		"as Nova writes it": {in: otherID, want: otherID},
-		"upper case":        {in: strings.ToUpper(otherID), want: otherID},
-		"blanks around it":  {in: " \t" + otherID + "\n", want: otherID},
-		"a slash after it":  {in: otherID + "/", want: otherID},
-		"a provider ID":     {in: "openstack:///" + otherID},
-		"empty":             {in: ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := openstack.ParseInstanceID(tc.in)
-			if got != tc.want || (err == nil) != (tc.want != "") {
-				t.Fatalf("ParseInstanceID(%q) = %q, %v, want %q", tc.in, got, err, tc.want)
-			}
-		})
-	}
-}
-
 func TestParseProviderID(t *testing.T) {
 	const words = `is not a provider ID of OpenStack: it has to be "openstack://", a region or nothing, a slash, and the UUID of a server, such as "openstack:///`
 	for name, tc := range map[string]struct {

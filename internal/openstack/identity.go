@@ -38,7 +38,7 @@ func unscoped(identity ownership.Identity, token Token) error {
 	case ProjectScope:
 		return nil
 	case DomainScope:
-		return unusable(identity, IdentityDomainScoped, "the credentials are for the domain %q, and servers belong to projects; %s", token.DomainName, remedy)
+		return unusable(identity, IdentityDomainScoped, "the credentials are for the domain %.100q, and servers belong to projects; %s", token.DomainName, remedy)
 	case SystemScope:
 		return unusable(identity, IdentitySystemScoped, "the credentials are for the system as a whole, and servers belong to projects; %s", remedy)
 	case Unscoped:

@@ -3,7 +3,8 @@
 // The verdict rests on two answers. Keystone says of the credentials which project they are for; Nova shows a server of
 // that project with the project's ID, knows no server of another one, and shows an administrator those of others, which
 // have another ID. Which Keystone may be believed is configured: a Secret cannot name its own. No verdict is cached, only
-// tokens. Nothing here asks again after a failure, except once with another token: who asks, decides whether to go on.
+// tokens, and for some seconds that Keystone refuses to give one out. Nothing here asks again after a failure, except once with
+// another token: who asks, decides whether to go on.
 //
 // Everything about the credentials comes from the Secret, and nothing from the environment of the process.
 package openstack
@@ -14,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"warrantgate.dev/internal/ownership"
 )
@@ -75,15 +77,15 @@ func New(options Options) (*Cloud, error) {
 	return c, nil
 }
 
-// Token returns what Keystone says of the credentials. It is at most 5 minutes old. The error is an
-// *ownership.IdentityError where the credentials are of no use, else an *ownership.UnknownError.
+// Token returns what Keystone says of the credentials. It is at most 5 minutes old, and some seconds where Keystone refuses
+// them. The error is an *ownership.IdentityError where the credentials are of no use, else an *ownership.UnknownError.
 func (c *Cloud) Token(ctx context.Context, identity ownership.Identity) (Token, error) {
 	return c.token(ctx, identity, recent)
 }
 
 // TokenNow is Token of an authentication that begins after the call. What it finds replaces what is remembered.
 func (c *Cloud) TokenNow(ctx context.Context, identity ownership.Identity) (Token, error) {
-	return c.token(ctx, identity, begunFromNow())
+	return c.token(ctx, identity, begunSince(time.Now()))
 }
 
 func (c *Cloud) token(ctx context.Context, identity ownership.Identity, wanted func(*session) bool) (Token, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -63,7 +64,7 @@ func (q *question) project() string { return q.session.token.ProjectID }
 
 // request is one GET.
 type request struct {
-	operation operation
+	operation cloudhttp.Operation
 	// limit is the largest answer that is read, in bytes.
 	limit int64
 	// send sends it and decodes the answer.
@@ -74,7 +75,7 @@ type request struct {
 // of ask; the exchange tells more, and is nil where there was no token for the repetition.
 func (q *question) get(ctx context.Context, r request) (*exchange, error) {
 	x, err := q.try(ctx, r)
-	if x.status != http.StatusUnauthorized {
+	if x.Status != http.StatusUnauthorized {
 		return x, err
 	}
 	if err := q.authenticate(ctx, otherThan(q.session)); err != nil {
@@ -84,17 +85,17 @@ func (q *question) get(ctx context.Context, r request) (*exchange, error) {
 }
 
 func (q *question) try(ctx context.Context, r request) (*exchange, error) {
-	x := &exchange{next: q.transport, operation: r.operation, limit: r.limit, otherwise: ownership.CauseCloud}
+	x := newExchange(q.transport, r.operation, r.limit, ownership.CauseCloud)
 	q.requests++
 	began := time.Now()
 	err := r.send(ctx, &gophercloud.ServiceClient{
 		ProviderClient: x.client(q.cloud.userAgent, q.session.secret), Endpoint: q.nova, Type: serviceCompute,
 	})
-	observe(r.operation, x.status, err == nil, time.Since(began))
+	requests.Observe(r.operation, x.Status, err == nil, time.Since(began))
 	switch {
 	case err == nil:
 		return x, nil
-	case x.status == http.StatusForbidden && x.refusal.kind == kindForbidden:
+	case x.Status == http.StatusForbidden && x.refusal.kind == kindForbidden:
 		err = q.forbidden(x)
 	default:
 		err = x.unknown(err)
@@ -107,5 +108,5 @@ func (q *question) try(ctx context.Context, r request) (*exchange, error) {
 // what has to change.
 func (q *question) forbidden(x *exchange) error {
 	return unusable(q.credentials.identity, IdentityRefused, "Nova does not let %s look at servers of project %.100q (%d%s); grant it a role that may, such as reader or member",
-		q.credentials.who(), q.project(), x.status, inParentheses(x.requestID()))
+		q.credentials.who(), q.project(), x.Status, inParentheses(x.RequestID()))
 }

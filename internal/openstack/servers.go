@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -37,7 +37,7 @@ type server struct {
 
 // instance returns the server as its project knows it, unless it is another one's or has no UUID.
 func (s server) instance(project string) (instance ownership.Instance, own bool) {
-	id, err := ParseInstanceID(s.ID)
+	id, err := ownership.ParseInstanceID(s.ID)
 	if err != nil || s.Project != project {
 		return ownership.Instance{}, false
 	}
@@ -46,9 +46,9 @@ func (s server) instance(project string) (instance ownership.Instance, own bool)
 
 // Ask implements ownership.Cloud. While there is a token for the credentials, it costs one request.
 //
-// Besides the errors of the interface, Ask may return ParseInstanceID's for an ID that is none.
+// Besides the errors of the interface, Ask may return ownership.ParseInstanceID's for an ID that is none.
 func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
-	id, err := ParseInstanceID(claim.ID)
+	id, err := ownership.ParseInstanceID(claim.ID)
 	if err != nil {
 		return ownership.Answer{}, err
 	}
@@ -64,8 +64,8 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 	case err == nil:
 		return q.judge(ctx, claim, id, s, x)
 	// Whoever stands before Nova answers 404 as well, and says nothing about the server with it.
-	case x != nil && x.status == http.StatusNotFound && x.refusal.kind == kindNotFound:
-		return q.refuse(ctx, claim, ownership.Answer{Verdict: ownership.Absent, Response: x.response(), RequestID: x.requestID()}), nil
+	case x != nil && x.Status == http.StatusNotFound && x.refusal.kind == kindNotFound:
+		return q.refuse(ctx, claim, ownership.Answer{Verdict: ownership.Absent, Response: x.response(), RequestID: x.RequestID()}), nil
 	default:
 		return ownership.Answer{}, err
 	}
@@ -73,13 +73,13 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 
 // judge looks at whose a server is that the credentials can see. An administrator's see those of all projects.
 func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
-	if got, err := ParseInstanceID(s.ID); err != nil || got != id {
-		return ownership.Answer{}, unknown(ownership.CauseCloud, x.requestID(), "%s request: the answer is about another server", opServer)
+	if got, err := ownership.ParseInstanceID(s.ID); err != nil || got != id {
+		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer is about another server", opServer)
 	}
-	answer := ownership.Answer{Verdict: ownership.Owned, UserID: q.project(), Response: "200", RequestID: x.requestID()}
+	answer := ownership.Answer{Verdict: ownership.Owned, UserID: q.project(), Response: "200", RequestID: x.RequestID()}
 	switch s.Project {
 	case "":
-		return ownership.Answer{}, unknown(ownership.CauseCloud, x.requestID(), "%s request: the answer names no project", opServer)
+		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer names no project", opServer)
 	case q.project():
 		return answer, nil
 	}
@@ -89,7 +89,7 @@ func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, 
 
 // refuse completes a refusal with what helps to understand it.
 func (q *question) refuse(ctx context.Context, claim ownership.Claim, answer ownership.Answer) ownership.Answer {
-	ctx, cancel := half(ctx)
+	ctx, cancel := cloudhttp.Half(ctx)
 	defer cancel()
 	answer.UserID = q.project()
 	answer.Candidates = q.candidates(ctx, claim.Name)
@@ -126,7 +126,7 @@ func (q *question) page(ctx context.Context, options servers.ListOpts) (page, *e
 	case err != nil:
 		return page{}, x, err
 	case p.Servers == nil:
-		return page{}, x, unknown(ownership.CauseCloud, x.requestID(), "%s request: the answer has no list", opList)
+		return page{}, x, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer has no list", opList)
 	}
 	return p, x, nil
 }
@@ -155,9 +155,9 @@ func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) 
 		}
 		before := len(seen)
 		for _, s := range p.Servers {
-			marker, err = ParseInstanceID(s.ID)
+			marker, err = ownership.ParseInstanceID(s.ID)
 			if err != nil {
-				return nil, unknown(ownership.CauseCloud, x.requestID(), "%s request: a server has no UUID", opList)
+				return nil, unknown(ownership.CauseCloud, x.RequestID(), "%s request: a server has no UUID", opList)
 			}
 			if instance, isOwn := s.instance(project); isOwn && !seen[marker] {
 				own = append(own, instance)
@@ -168,7 +168,7 @@ func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) 
 		case p.last():
 			return sorted(own), nil
 		case len(seen) == before, pages == maxPages:
-			return nil, unknown(ownership.CauseCloud, x.requestID(),
+			return nil, unknown(ownership.CauseCloud, x.RequestID(),
 				"%s request: the list does not end: %d servers after %d pages", opList, len(seen), pages)
 		}
 	}
@@ -200,14 +200,4 @@ func sorted(instances []ownership.Instance) []ownership.Instance {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	return instances
-}
-
-// half returns a context that ends after half of what is left of ctx, so that an answer that is already there comes in
-// time, whatever becomes of what only explains it.
-func half(ctx context.Context) (context.Context, context.CancelFunc) {
-	left := requestTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		left = time.Until(deadline)
-	}
-	return context.WithTimeout(ctx, left/2)
 }

@@ -127,7 +127,7 @@ func TestTokenNow(t *testing.T) {
 			t.Errorf("error = %v, want that it is refused", err)
 		}
 	}
-	api.expect(authenticate, authenticate)
+	api.expect(authenticate) // and is remembered itself
 }
 
 func TestTokenNowDoesNotTakeWhatBeganBefore(t *testing.T) {

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -10,22 +9,13 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"warrantgate.dev/internal/cloudhttp"
 )
 
-const (
-	// handshakeTimeout bounds the TLS handshake of a new connection.
-	handshakeTimeout = 10 * time.Second
-	// maxIdleConnections is how many connections to a host are kept for the next question. It is more than anybody lets be
-	// asked at the same time: one that is given up costs the next question a TLS handshake.
-	maxIdleConnections = 256
-	// idleTimeout is how long they are kept.
-	idleTimeout = 90 * time.Second
-	// maxHeaderBytes bounds the header of an answer.
-	maxHeaderBytes = 64 << 10
-	// maxTransports bounds how many sets of certificate authorities are kept ready, and keptFor for how long after the last
-	// use. Most Secrets of a cloud have the same.
-	maxTransports, keptFor = 100, 10 * time.Minute
-)
+// maxTransports bounds how many sets of certificate authorities are kept ready, and keptFor for how long after the last use.
+// Most Secrets of a cloud have the same.
+const maxTransports, keptFor = 100, 10 * time.Minute
 
 // transports are the connections, by which certificate authorities are trusted on them.
 type transports struct {
@@ -43,19 +33,7 @@ func newTransports(roots *x509.CertPool) (*transports, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache of connections: %w", err)
 	}
-	return &transports{roots: roots, common: newTransport(roots), withCA: withCA}, nil
-}
-
-func newTransport(roots *x509.CertPool) *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
-		TLSHandshakeTimeout:    handshakeTimeout,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    maxIdleConnections,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
-	}
+	return &transports{roots: roots, common: cloudhttp.NewTransport(roots), withCA: withCA}, nil
 }
 
 // of returns the connections on which the authorities of a Secret are trusted besides the common ones. Connections that are
@@ -75,7 +53,7 @@ func (t *transports) of(ca []byte) (http.RoundTripper, error) {
 	if !roots.AppendCertsFromPEM(ca) {
 		return nil, errors.New(caKey + " has no certificate in PEM")
 	}
-	transport, _ := t.withCA.SetIfAbsent(key, newTransport(roots))
+	transport, _ := t.withCA.SetIfAbsent(key, cloudhttp.NewTransport(roots))
 	return transport, nil
 }
 

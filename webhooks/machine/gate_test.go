@@ -133,8 +133,8 @@ func situations() map[string]situation {
 			})),
 		},
 		// What is no ID, and what disagrees.
-		"no ID":   {changed: fields(instanceID("soon")), want: refusedBy(instance, "soon", "InstanceIDInvalid", errorOf(cloudsigma.ParseInstanceID, "soon"))},
-		"a blank": {changed: fields(instanceID(" ")), want: refusedBy(instance, " ", "InstanceIDInvalid", errorOf(cloudsigma.ParseInstanceID, " "))},
+		"no ID":   {changed: fields(instanceID("soon")), want: refusedBy(instance, "soon", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "soon"))},
+		"a blank": {changed: fields(instanceID(" ")), want: refusedBy(instance, " ", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, " "))},
 		"no provider ID": {
 			changed: fields(providerID("openstack:///" + ownID)),
 			want:    refusedBy(provider, "openstack:///"+ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, "openstack:///"+ownID)),
@@ -145,7 +145,7 @@ func situations() map[string]situation {
 		},
 		"no ID, and no provider ID": {
 			changed: fields(instanceID("x"), providerID("y")),
-			want:    refusedBy(instance, "x", "InstanceIDInvalid", errorOf(cloudsigma.ParseInstanceID, "x")),
+			want:    refusedBy(instance, "x", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "x")),
 		},
 		"one's own, where the provider ID names another": {
 			old: fields(providerID("cloudsigma://" + foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)),
@@ -160,7 +160,7 @@ func situations() map[string]situation {
 		"a value without end": {
 			changed: fields(instanceID(strings.Repeat("é", 1000))),
 			want: outcome{reason: "InstanceIDInvalid", field: instance, message: of(instance, strings.Repeat("é", 50)+"…") +
-				errorOf(cloudsigma.ParseInstanceID, strings.Repeat("é", 1000))},
+				errorOf(ownership.ParseInstanceID, strings.Repeat("é", 1000))},
 		},
 		// Whose cluster it is.
 		"no label": {

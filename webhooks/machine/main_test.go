@@ -52,7 +52,7 @@ var (
 )
 
 func kindOf(kind v1alpha1.MachineKind) clusterapi.Kind {
-	return clusterapi.Kind{MachineKind: kind, ParseInstanceID: cloudsigma.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
+	return clusterapi.Kind{MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
 }
 
 // object is the content of an object.

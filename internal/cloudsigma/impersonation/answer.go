@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/zitadel/oidc/v3/pkg/oidc"
+
+	"warrantgate.dev/internal/cloudhttp"
 )
 
 const (
@@ -21,8 +23,6 @@ const (
 	// refreshFrom and refreshSpread say when a token is due: between 75 and 85 percent of its life, at random, so that
 	// tokens which were had together are not renewed together.
 	refreshFrom, refreshSpread = 0.75, 0.10
-	// maxTokenBytes bounds a token. Servers take headers of 8 to 16 KiB.
-	maxTokenBytes = 16 << 10
 )
 
 // answer is what a server sent as a token, not yet believed.
@@ -100,7 +100,7 @@ func (a answer) accept(want expectation) (issued, error) {
 	switch {
 	case a.token == "":
 		return refuse(faultBroken, "the answer has no access token")
-	case len(a.token) > maxTokenBytes || strings.ContainsFunc(a.token, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case !cloudhttp.Sendable(a.token):
 		return refuse(faultBroken, "the access token cannot be sent in a header")
 	case a.tokenType != "" && !strings.EqualFold(a.tokenType, oidc.BearerToken):
 		return refuse(faultRefused, "the token is no bearer token")

@@ -144,7 +144,7 @@ func TestAccept(t *testing.T) {
 		"no bearer token":                   {change: func(a *answer) { a.tokenType = "N_A" }, wantErr: "no bearer token"},
 		"issued as a refresh token":         {change: func(a *answer) { a.issuedTokenType = "urn:ietf:params:oauth:token-type:refresh_token" }, wantErr: "no access token"},
 		"a line break":                      {change: func(a *answer) { a.token = "a\r\nHost: evil" }, wantErr: "cannot be sent in a header"},
-		"too large":                         {change: func(a *answer) { a.token = strings.Repeat("a", maxTokenBytes+1) }, wantErr: "cannot be sent in a header"},
+		"too large":                         {change: func(a *answer) { a.token = strings.Repeat("a", 16<<10+1) }, wantErr: "cannot be sent in a header"},
 		"nothing":                           {change: func(a *answer) { a.token = "" }, wantErr: "no access token"},
 	}
 	for name, tc := range cases {

@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -197,19 +197,11 @@ func errorOfAnswer(at step, response *http.Response, code string) error {
 	return failed
 }
 
-// retryAfter reads Retry-After (RFC 9110 section 10.2.3): seconds, or a date, which is compared with the server's own
-// clock where the answer tells it.
+// retryAfter reads Retry-After. A date is compared with the server's own clock where the answer tells it.
 func retryAfter(header http.Header) time.Duration {
-	text := header.Get("Retry-After")
-	var wait time.Duration
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		wait = time.Duration(seconds) * time.Second // 32 bits of seconds are 136 years
-	} else if until, err := http.ParseTime(text); err == nil {
-		now, err := http.ParseTime(header.Get("Date"))
-		if err != nil {
-			now = time.Now()
-		}
-		wait = until.Sub(now)
+	now, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		now = time.Now()
 	}
-	return min(max(wait, 0), maxRetryAfter)
+	return cloudhttp.RetryAfter(header, now, maxRetryAfter)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
+
+	"warrantgate.dev/internal/cloudhttp"
 )
 
 const (
@@ -142,10 +144,7 @@ func (s *Source) ask(ctx context.Context, client *http.Client, request *http.Req
 
 // client returns a client that sends a bearer token, if there is one, and follows no redirect with it.
 func (s *Source) client(bearer string) *http.Client {
-	client := &http.Client{
-		Transport:     s.transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := &http.Client{Transport: s.transport, CheckRedirect: cloudhttp.RefuseRedirect}
 	if bearer != "" {
 		client.Transport = &oauth2.Transport{
 			Base: s.transport, Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: bearer}),

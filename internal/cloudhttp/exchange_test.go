@@ -1,0 +1,205 @@
+package cloudhttp_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/internal/cloudhttp"
+	"warrantgate.dev/internal/ownership"
+)
+
+// serve starts a server that answers everything with the status and the body, and returns connections to it.
+func serve(t *testing.T, status int, body string) (url string, transport *http.Transport) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			t.Errorf("%s was asked, want nothing but /", r.URL.Path)
+		}
+		w.Header().Set("X-Request-Id", "req")
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(server.Close)
+	transport = cloudhttp.NewTransport(server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs) //nolint:errcheck // the type is httptest's
+	t.Cleanup(transport.CloseIdleConnections)
+	return server.URL + "/", transport
+}
+
+func TestAnAnswerAndItsBody(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status        int
+		body          string
+		want, refusal string
+		ok            bool
+	}{
+		"of success":    {status: http.StatusOK, body: "own", want: "own", ok: true},
+		"as large":      {status: http.StatusCreated, body: strings.Repeat("x", 100), want: strings.Repeat("x", 100), ok: true},
+		"of an error":   {status: http.StatusForbidden, body: canary, refusal: canary},
+		"of a redirect": {status: http.StatusFound, body: canary, refusal: canary},
+		"nothing":       {status: http.StatusBadGateway},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, transport := serve(t, tc.status, tc.body)
+			x := newExchange(transport)
+			response, err := x.get(t, url)
+			if err != nil {
+				t.Fatalf("error = %v", err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatalf("ReadAll() error = %v", err)
+			}
+			if diff := cmp.Diff([]any{tc.want, tc.refusal, tc.status, tc.ok, "req"}, []any{string(body), string(x.refusal), x.Status, x.OK(), x.RequestID()}); diff != "" {
+				t.Errorf("body, refusal, status, whether it is OK, and request id (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatIsTooLarge(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusBadGateway} {
+		url, transport := serve(t, status, strings.Repeat("x", 101))
+		x := newExchange(transport)
+		response, err := x.get(t, url)
+		if err == nil {
+			_ = response.Body.Close()
+			t.Fatalf("status %d: there is no error", status)
+		}
+		u := x.Unknown(ownership.CauseCloud, "", err)
+		if got, want := u.Error(), "CloudUnavailable: server request: the answer is larger than 100 bytes"; got != want {
+			t.Errorf("status %d: error = %q, want %q", status, got, want)
+		}
+	}
+}
+
+func TestResponse(t *testing.T) {
+	x := cloudhttp.Exchange{Status: http.StatusForbidden}
+	for kind, want := range map[string]string{"permission": "403 permission", "": "403 unspecified"} {
+		if got := x.Response(kind); got != want {
+			t.Errorf("Response(%q) = %q, want %q", kind, got, want)
+		}
+	}
+}
+
+func TestWhyThereIsNoVerdict(t *testing.T) {
+	refusing := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	for name, tc := range map[string]struct {
+		status int
+		kind   string
+		err    error
+		want   ownership.UnknownError
+		text   string
+	}{
+		"an error of the cloud": {
+			status: http.StatusTooManyRequests, kind: "overLimit", err: errors.New(canary),
+			want: ownership.UnknownError{Cause: ownership.CauseRateLimited, RequestID: "req", RetryAfter: time.Minute},
+			text: "server request: the answer was 429 overLimit",
+		},
+		"an error of the cloud, and the end of patience": {
+			status: http.StatusBadGateway, err: context.Canceled,
+			want: ownership.UnknownError{Cause: ownership.CauseRateLimited, RequestID: "req", RetryAfter: time.Minute},
+			text: "server request: the answer was 502 unspecified",
+		},
+		"an answer that cannot be read": {
+			status: http.StatusOK, err: errors.New(canary),
+			want: ownership.UnknownError{Cause: ownership.CauseRateLimited, RequestID: "req"}, text: "server request: the answer cannot be understood",
+		},
+		"nobody waits":             {err: context.Canceled, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},
+		"a deadline":               {err: context.DeadlineExceeded, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},
+		"a timeout of the network": {err: &net.DNSError{IsTimeout: true}, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},
+		"no connection": {
+			err: refusing, want: ownership.UnknownError{Cause: ownership.CauseRateLimited}, text: "server request: dial tcp: connection refused",
+		},
+		"a certificate": {
+			err:  &tls.CertificateVerificationError{Err: errors.New("unknown authority")},
+			want: ownership.UnknownError{Cause: ownership.CauseRateLimited}, text: "server request: tls: failed to verify certificate: unknown authority",
+		},
+		"half an answer": {
+			err: errors.New(canary), want: ownership.UnknownError{Cause: ownership.CauseRateLimited},
+			text: "server request: the connection broke before the end of the answer",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newExchange(roundTripper(func(*http.Request) (*http.Response, error) {
+				if tc.status == 0 {
+					return nil, tc.err
+				}
+				return &http.Response{
+					StatusCode: tc.status, Body: http.NoBody, Header: http.Header{"X-Request-Id": {"req"}, "Retry-After": {"60"}},
+				}, nil
+			}))
+			if response, err := x.get(t, "https://cloud.example/"); err == nil {
+				_ = response.Body.Close()
+			}
+			got := x.Unknown(ownership.CauseRateLimited, tc.kind, tc.err)
+			text := got.Err.Error()
+			got.Err = nil
+			if diff := cmp.Diff(tc.want, *got); diff != "" {
+				t.Errorf("Unknown() (-want +got):\n%s", diff)
+			}
+			if text != tc.text {
+				t.Errorf("Unknown() error = %q, want %q", text, tc.text)
+			}
+		})
+	}
+}
+
+func TestARequestEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newExchange(roundTripper(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}))
+		began := time.Now()
+		response, err := x.get(t, "https://cloud.example/")
+		if err == nil {
+			_ = response.Body.Close()
+			t.Fatal("there is no error")
+		}
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("it took %s, want 30s", took)
+		}
+		if got := x.Unknown(ownership.CauseCloud, "", err).Cause; got != ownership.CauseTimeout {
+			t.Errorf("cause = %s, want %s", got, ownership.CauseTimeout)
+		}
+	})
+}
+
+func TestHalf(t *testing.T) {
+	for name, tc := range map[string]struct{ left, want time.Duration }{
+		"of what is left":               {left: 10 * time.Second, want: 5 * time.Second},
+		"of a request, without an end":  {want: 15 * time.Second},
+		"of nothing, after the end":     {left: -time.Second},
+		"of more than a request, a lot": {left: time.Hour, want: 30 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				if tc.left != 0 {
+					ctx, cancel = context.WithTimeout(t.Context(), tc.left)
+				}
+				defer cancel()
+				began := time.Now()
+				half, stop := cloudhttp.Half(ctx)
+				defer stop()
+				<-half.Done()
+				if took := time.Since(began); took != tc.want {
+					t.Errorf("it ended after %s, want %s", took, tc.want)
+				}
+			})
+		})
+	}
+}

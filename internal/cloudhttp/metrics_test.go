@@ -1,0 +1,73 @@
+package cloudhttp_test
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"warrantgate.dev/internal/cloudhttp"
+)
+
+// series returns the counts of a cloud's requests by operation and code, and of their durations by operation.
+func series(t *testing.T, cloud string) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatalf("gather metrics: %v", err)
+	}
+	counts := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			var labels []string
+			for _, label := range metric.GetLabel() {
+				labels = append(labels, label.GetName()+"="+label.GetValue())
+			}
+			name := strings.Join(labels, ",")
+			if !strings.HasPrefix(name, "cloud="+cloud+",") {
+				continue
+			}
+			switch family.GetName() {
+			case "warrantgate_cloud_requests_total":
+				counts[name] = metric.GetCounter().GetValue()
+			case "warrantgate_cloud_request_duration_seconds":
+				counts[name] = float64(metric.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return counts
+}
+
+func TestRequestsAreCounted(t *testing.T) {
+	cloud := "metrics-" + rand.Text() // counts go on from one run of the test to the next
+	requests := cloudhttp.NewRequests(cloud, "server", "list")
+	want := map[string]float64{}
+	for _, operation := range []string{"server", "list"} {
+		want["cloud="+cloud+",operation="+operation] = 0
+		for _, code := range []string{"2xx", "3xx", "4xx", "5xx", "error"} {
+			want["cloud="+cloud+",code="+code+",operation="+operation] = 0
+		}
+	}
+	if diff := cmp.Diff(want, series(t, cloud)); diff != "" {
+		t.Errorf("before any request (-want +got):\n%s", diff)
+	}
+	for _, r := range []struct {
+		status     int
+		understood bool
+		code       string
+	}{
+		{200, true, "2xx"}, {299, true, "2xx"}, {200, false, "error"}, {302, false, "3xx"}, {302, true, "3xx"}, {404, false, "4xx"},
+		{503, false, "5xx"}, {599, false, "5xx"}, {0, false, "error"}, {101, true, "error"}, {199, true, "error"}, {600, true, "error"},
+		{-1, true, "error"}, {1 << 30, true, "error"},
+	} {
+		requests.Observe("server", r.status, r.understood, time.Second)
+		want["cloud="+cloud+",code="+r.code+",operation=server"]++
+		want["cloud="+cloud+",operation=server"]++
+	}
+	if diff := cmp.Diff(want, series(t, cloud)); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,35 @@
+package cloudsigma_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/ownership"
+)
+
+// BenchmarkAsk measures a question about a server of a user who is known, without a connection.
+func BenchmarkAsk(b *testing.B) {
+	bodies := map[string]string{
+		"/api/" + getServer:  inJSON(aServer(serverID, machineName, userID, machineUID)),
+		"/api/" + getProfile: inJSON(object{"uuid": userID, "email": userEmail}),
+	}
+	cloud, err := cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}, API: "https://cloud.example/api/{region}/"},
+		roundTripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"X-Request-Id": {"req"}}, Body: io.NopCloser(strings.NewReader(bodies[r.URL.Path])),
+			}, nil
+		}))
+	if err != nil {
+		b.Fatalf("NewWith() error = %v", err)
+	}
+	defer cloud.Stop()
+	b.ReportAllocs()
+	for b.Loop() {
+		if answer, err := cloud.Ask(b.Context(), claim()); err != nil || answer.Verdict != ownership.Owned {
+			b.Fatalf("Ask() = %+v, %v, want Owned", answer, err)
+		}
+	}
+}

@@ -1,0 +1,316 @@
+package openstack_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	delegation "warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/openstack"
+	"warrantgate.dev/internal/ownership"
+)
+
+var policy = delegation.RolePolicy{Required: []string{"load-balancer_member"}, Allowed: []string{"member", "reader"}, Denied: []string{"support"}}
+
+// roles are the roles of a token.
+func roles(names ...string) func(object) {
+	list := make([]object, 0, len(names))
+	for i, name := range names {
+		list = append(list, object{"id": fmt.Sprintf("r%d", i), "name": name})
+	}
+	return with("roles", list)
+}
+
+// delegable is a token that a cluster may act with.
+func delegable() http.HandlerFunc { return aToken(roles("member", "load-balancer_member")) }
+
+var ofApplicationCredential = with("application_credential", object{"id": "a1", "name": "capo", "restricted": true})
+
+// aTrust is what makes a token one of a trust.
+var aTrust = with("OS-TRUST:trust", object{
+	"id": "t1", "impersonation": true, "trustee_user": object{"id": "u2"}, "trustor_user": object{"id": userID},
+})
+
+func TestWhatMayBeDelegated(t *testing.T) {
+	const (
+		alice    = `user "alice" in project "team-a" has `
+		instead  = "use an identity of the tenant that has only load-balancer_member, member, reader, or an application credential that is made with these roles only"
+		power    = ", with an administrator's power, which no cluster may have; "
+		excess   = ", which may not be delegated; "
+		missing  = "missing: load-balancer_member; an administrator grants it"
+		command  = ": openstack role add --user " + userID + " --project " + projectID + " load-balancer_member"
+		anew     = "; then make the application credential anew, as one keeps the roles that it was made with"
+		remedy   = "; name the project in clouds.yaml, or use an application credential of it"
+		noDomain = ", and servers belong to projects" + remedy
+	)
+	drop := with("project", nil)
+	many := func(n int) (names []string) {
+		for i := range n {
+			names = append(names, fmt.Sprintf("role-%02d", i))
+		}
+		return names
+	}
+	first := func(n int) string { return strings.Join(many(n), ", ") }
+	for name, tc := range map[string]struct {
+		token  []func(object)
+		policy *delegation.RolePolicy // nil for the usual one
+		reason string                 // "" where it may
+		want   string
+	}{
+		"what a tenant has":                            {token: []func(object){roles("reader", "member", "load-balancer_member")}},
+		"what a tenant has, as application credential": {token: []func(object){roles("Load-Balancer_Member"), ofApplicationCredential}},
+		"anything that is allowed":                     {token: []func(object){roles()}, policy: &delegation.RolePolicy{}},
+		"an administrator": {
+			token:  []func(object){roles("admin", "member", "load-balancer_member")},
+			reason: openstack.RolePrivileged, want: alice + "the roles admin, load-balancer_member, member; too many: admin" + power + instead,
+		},
+		"an administrator in another case, by application credential": {
+			token:  []func(object){roles("ADMIN", "load-balancer_member"), ofApplicationCredential},
+			reason: openstack.RolePrivileged,
+			want:   `application credential "capo" of ` + alice + "the roles ADMIN, load-balancer_member; too many: ADMIN" + power + instead,
+		},
+		"a role that is denied by name": {
+			token:  []func(object){roles("support", "load-balancer_member")},
+			reason: openstack.RolePrivileged, want: alice + "the roles load-balancer_member, support; too many: support" + power + instead,
+		},
+		"another role": {
+			token:  []func(object){roles("manager", "load-balancer_member")},
+			reason: openstack.RoleNotDelegable, want: alice + "the roles load-balancer_member, manager; too many: manager" + excess + instead,
+		},
+		"another role where none may be delegated": {
+			token: []func(object){roles("member")}, policy: &delegation.RolePolicy{},
+			reason: openstack.RoleNotDelegable,
+			want:   alice + "the roles member; too many: member" + excess + "no role may be delegated at all; whoever runs warrantgate has to allow some",
+		},
+		"no load balancers": {
+			token:  []func(object){roles("member", "reader")},
+			reason: openstack.RoleMissing, want: alice + "the roles member, reader; " + missing + command,
+		},
+		"no role": {token: []func(object){roles()}, reason: openstack.RoleMissing, want: alice + "no role; " + missing + command},
+		"no load balancers, by application credential": {
+			token:  []func(object){roles("member"), ofApplicationCredential},
+			reason: openstack.RoleMissing, want: `application credential "capo" of ` + alice + "the roles member; " + missing + command + anew,
+		},
+		"everything wrong at once": {
+			token:  []func(object){roles("admin", "manager"), ofApplicationCredential},
+			reason: openstack.RolePrivileged,
+			want: `application credential "capo" of ` + alice + "the roles admin, manager; too many: admin" + power + "too many: manager" + excess +
+				instead + "; " + missing + command + anew,
+		},
+		"two roles are missing": {
+			token: []func(object){roles("member")}, policy: &delegation.RolePolicy{Required: []string{"b", "a"}, Allowed: []string{"member"}},
+			reason: openstack.RoleMissing,
+			want: alice + "the roles member; missing: a, b; an administrator grants it: openstack role add --user " + userID + " --project " + projectID +
+				" a && openstack role add --user " + userID + " --project " + projectID + " b",
+		},
+		"a missing role that is more than a word to a shell": {
+			token: []func(object){roles()}, policy: &delegation.RolePolicy{Required: []string{"a", "x;reboot"}},
+			reason: openstack.RoleMissing, want: alice + `no role; missing: a, "x;reboot"; an administrator grants it`,
+		},
+		"a missing role that looks like an option, by application credential": {
+			token: []func(object){roles(), ofApplicationCredential}, policy: &delegation.RolePolicy{Required: []string{"--all"}},
+			reason: openstack.RoleMissing, want: `application credential "capo" of ` + alice + `no role; missing: "--all"; an administrator grants it` + anew,
+		},
+		"a user that is more than a word to a shell": {
+			token:  []func(object){roles("member"), with("user", object{"id": "$(reboot)", "name": "alice", "domain": object{"id": "default", "name": "Default"}})},
+			reason: openstack.RoleMissing, want: alice + "the roles member; " + missing,
+		},
+		"a role that only looks like one": {
+			token:  []func(object){roles("load-balancer_member ", "a, b\x1b[31m")},
+			reason: openstack.RoleNotDelegable,
+			want: alice + `the roles "a, b\x1b[31m", "load-balancer_member "; too many: "a, b\x1b[31m", "load-balancer_member "` + excess + instead + "; " +
+				missing + command,
+		},
+		"many roles": {
+			token:  []func(object){roles(append(many(12), "load-balancer_member")...)},
+			reason: openstack.RoleNotDelegable,
+			want: alice + "the roles load-balancer_member, " + first(9) + " and 3 more; too many: " + first(10) + " and 2 more" + excess +
+				instead,
+		},
+		"many missing roles": {
+			token: []func(object){roles()}, policy: &delegation.RolePolicy{Required: many(11)},
+			reason: openstack.RoleMissing, want: alice + "no role; missing: " + first(10) + " and 1 more; an administrator grants it",
+		},
+		"long names": {
+			token: []func(object){
+				roles(strings.Repeat("r", 200)), with("user", object{"id": userID, "name": strings.Repeat("u", 200)}),
+				with("project", object{"id": projectID, "name": strings.Repeat("p", 200)}),
+			},
+			policy: &delegation.RolePolicy{Allowed: []string{"member"}}, reason: openstack.RoleNotDelegable,
+			want: `user "` + strings.Repeat("u", 100) + `" in project "` + strings.Repeat("p", 100) + `" has the roles "` + strings.Repeat("r", 100) +
+				`"; too many: "` + strings.Repeat("r", 100) + `"` + excess +
+				"use an identity of the tenant that has only member, or an application credential that is made with these roles only",
+		},
+		"a trust": {
+			token:  []func(object){roles("member", "load-balancer_member"), aTrust},
+			reason: openstack.IdentityOfTrust, want: "the credentials are those of trust t1, by which somebody else acts; use the tenant's own",
+		},
+		"an administrator's trust": {
+			token:  []func(object){roles("admin"), aTrust},
+			reason: openstack.IdentityOfTrust, want: "the credentials are those of trust t1, by which somebody else acts; use the tenant's own",
+		},
+		"nothing": {
+			token:  []func(object){drop, with("roles", nil), with("catalog", nil)},
+			reason: openstack.IdentityUnscoped, want: "the credentials are for no project" + remedy,
+		},
+		"a domain": {
+			token:  []func(object){drop, with("domain", object{"id": "d1", "name": "Tenants"})},
+			reason: openstack.IdentityDomainScoped, want: `the credentials are for the domain "Tenants"` + noDomain,
+		},
+		"the system": {
+			token:  []func(object){drop, with("system", object{"all": true})},
+			reason: openstack.IdentitySystemScoped, want: "the credentials are for the system as a whole" + noDomain,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			judged := policy
+			if tc.policy != nil {
+				judged = *tc.policy
+			}
+			api := newAPI(t, answers{authenticate: aToken(tc.token...)})
+			cloud := api.cloud(api.secret())
+			for _, ask := range []func(context.Context, ownership.Identity, delegation.RolePolicy) (openstack.Token, error){
+				cloud.Delegation, cloud.DelegationNow,
+			} {
+				token, err := ask(t.Context(), identity, judged)
+				if token.UserID == "" {
+					t.Error("there is no token, want what Keystone says, for the log")
+				}
+				if tc.reason != "" {
+					expectFailure(t, err, failure{Reason: tc.reason, Text: where + tc.want})
+				} else if err != nil {
+					t.Errorf("error = %v", err)
+				}
+			}
+			api.expect(authenticate, authenticate)
+		})
+	}
+}
+
+// delegationOf is a cloud whose time can stand still, with ways to ask it and to count its authentications.
+type delegationOf struct {
+	t     *testing.T
+	cloud *openstack.Cloud
+	count func(string) int
+}
+
+func newDelegation(t *testing.T, answer http.HandlerFunc) delegationOf {
+	t.Helper()
+	cloud, count := offline(t, answers{authenticate: answer})
+	return delegationOf{t: t, cloud: cloud, count: count}
+}
+
+// expect asks, and checks the reason of the answer ("" for allowed) and how many authentications there were so far.
+func (d delegationOf) expect(when, reason string, authentications int) {
+	d.t.Helper()
+	_, err := d.cloud.Delegation(d.t.Context(), identity, policy)
+	got := ""
+	if err != nil {
+		got = failureOf(d.t, err).Reason
+	}
+	if diff := cmp.Diff([]any{reason, authentications}, []any{got, d.count(authenticate)}); diff != "" {
+		d.t.Errorf("%s: reason and authentications (-want +got):\n%s", when, diff)
+	}
+}
+
+func TestHowLongRolesAreBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDelegation(t, inTurn(aToken(roles("member")), aToken(roles("admin")), delegable()))
+		defer d.cloud.Stop()
+		d.expect("at first", openstack.RoleMissing, 1)
+		wait(9 * time.Second)
+		d.expect("a refusal is believed for 9 s", openstack.RoleMissing, 1)
+		wait(1)
+		d.expect("and not for longer", openstack.RolePrivileged, 2)
+		d.expect("the next is believed as long", openstack.RolePrivileged, 2)
+		wait(9*time.Second + 1)
+		d.expect("a role that was given is seen", "", 3)
+		wait(5*time.Minute - 1)
+		d.expect("what is allowed is believed for 5 minutes", "", 3)
+		wait(1)
+		d.expect("and not for longer", "", 4)
+	})
+}
+
+func TestARefusalOfOldRolesIsLookedAtAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer http.HandlerFunc
+		want   failure
+	}{
+		"and Keystone fails": {
+			answer: reply(http.StatusBadGateway, ""),
+			want: failure{
+				Cause: ownership.CauseIdentityProvider, RequestID: "req-502",
+				Text: "IdentityProviderUnavailable: token request: the answer was 502 unspecified",
+			},
+		},
+		"and Keystone refuses": {
+			answer: failed(http.StatusUnauthorized, "error"),
+			want: failure{
+				Reason: openstack.IdentityRefused,
+				Text: where + `Keystone at https://cloud.example:443/identity refuses user "alice" (401, request req-401): the credentials are wrong, ` +
+					`expired or revoked, or have no role on project "` + projectID + `"; renew them in the Secret`,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDelegation(t, inTurn(aToken(roles("member")), tc.answer))
+				defer d.cloud.Stop()
+				d.expect("at first", openstack.RoleMissing, 1)
+				wait(10 * time.Second)
+				_, err := d.cloud.Delegation(t.Context(), identity, policy)
+				expectFailure(t, err, tc.want)
+			})
+		})
+	}
+}
+
+// TestManyRefusalsOfOldRolesCauseOneAuthentication is about a burst of calls while the authentication is under way.
+func TestManyRefusalsOfOldRolesCauseOneAuthentication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDelegation(t, inTurn(aToken(roles("member")), func(w http.ResponseWriter, r *http.Request) {
+			wait(2 * time.Second)
+			aToken(roles("member"))(w, r)
+		}))
+		defer d.cloud.Stop()
+		d.expect("at first", openstack.RoleMissing, 1)
+		wait(10 * time.Second)
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				wait(time.Duration(i) * 100 * time.Millisecond)
+				if _, err := d.cloud.Delegation(t.Context(), identity, policy); failureOf(t, err).Reason != openstack.RoleMissing {
+					t.Errorf("Delegation() error = %v", err)
+				}
+			})
+		}
+		all.Wait()
+		d.expect("in the end", openstack.RoleMissing, 2)
+	})
+}
+
+func TestDelegationNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDelegation(t, inTurn(delegable(), aToken(roles("admin")), reply(http.StatusBadGateway, "")))
+		defer d.cloud.Stop()
+		d.expect("at first", "", 1)
+		wait(1) // time stands still, so this would still be now
+		if _, err := d.cloud.DelegationNow(t.Context(), identity, policy); failureOf(t, err).Reason != openstack.RolePrivileged {
+			t.Errorf("DelegationNow() error = %v, want %s", err, openstack.RolePrivileged)
+		}
+		d.expect("what was found now is remembered", openstack.RolePrivileged, 2)
+		wait(1)
+		if _, err := d.cloud.DelegationNow(t.Context(), identity, policy); failureOf(t, err).Cause != ownership.CauseIdentityProvider {
+			t.Errorf("DelegationNow() error = %v, want %s", err, ownership.CauseIdentityProvider)
+		}
+		d.expect("a failure changes nothing", openstack.RolePrivileged, 3)
+	})
+}

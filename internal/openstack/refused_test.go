@@ -1,0 +1,258 @@
+package openstack_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/internal/openstack"
+	"warrantgate.dev/internal/ownership"
+)
+
+// refused is Keystone's answer to credentials that are no good.
+func refused() http.HandlerFunc { return failed(http.StatusUnauthorized, "error") }
+
+// questions are all ways to ask by which nobody wants to know it anew.
+var questions = map[string]func(context.Context, *openstack.Cloud) error{
+	"Token": func(ctx context.Context, cloud *openstack.Cloud) error {
+		_, err := cloud.Token(ctx, identity)
+		return err
+	},
+	"Delegation": func(ctx context.Context, cloud *openstack.Cloud) error {
+		_, err := cloud.Delegation(ctx, identity, policy)
+		return err
+	},
+	"Ask": func(ctx context.Context, cloud *openstack.Cloud) error {
+		_, err := cloud.Ask(ctx, claim())
+		return err
+	},
+	"Instances": func(ctx context.Context, cloud *openstack.Cloud) error {
+		_, _, err := cloud.Instances(ctx, account())
+		return err
+	},
+}
+
+// audits are the ways to ask for what is so now.
+var audits = map[string]func(context.Context, *openstack.Cloud) error{
+	"TokenNow": func(ctx context.Context, cloud *openstack.Cloud) error {
+		_, err := cloud.TokenNow(ctx, identity)
+		return err
+	},
+	"DelegationNow": func(ctx context.Context, cloud *openstack.Cloud) error {
+		_, err := cloud.DelegationNow(ctx, identity, policy)
+		return err
+	},
+}
+
+func expectRefused(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		t.Error("there is no error, want that the credentials are refused")
+		return
+	}
+	if got := failureOf(t, err); got.Reason != openstack.IdentityRefused {
+		t.Errorf("error = %+v, want %s", got, openstack.IdentityRefused)
+	}
+}
+
+func expectCount(t *testing.T, when string, got, want int) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %d authentications, want %d", when, got, want)
+	}
+}
+
+func TestHowLongARefusalIsRemembered(t *testing.T) {
+	for name, ask := range questions {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud, count := offline(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
+					wait(12 * time.Second) // as long as it may take
+					refused()(w, r)
+				}})
+				defer cloud.Stop()
+				expectRefused(t, ask(t.Context(), cloud))
+				wait(9*time.Second - 1)
+				for _, again := range questions {
+					expectRefused(t, again(t.Context(), cloud))
+				}
+				expectCount(t, "within 9 s", count(authenticate), 1)
+				wait(1)
+				expectRefused(t, ask(t.Context(), cloud))
+				expectCount(t, "after 9 s", count(authenticate), 2)
+			})
+		})
+	}
+}
+
+func TestARefusalIsOfOneSetOfCredentials(t *testing.T) {
+	api := newAPI(t, answers{authenticate: inTurn(refused(), delegable())})
+	secrets := api.secret()
+	cloud := api.cloud(secrets)
+	_, err := cloud.Token(t.Context(), identity)
+	expectRefused(t, err)
+	secrets.set(secretOf(passwordAuth(api.authURL(), func(_, auth object) { auth["password"] = canary + "-2" })))
+	mustToken(t, cloud)
+	api.expect(authenticate, authenticate)
+
+	secrets.set(api.secret())
+	_, err = cloud.Token(t.Context(), identity)
+	expectRefused(t, err)
+	api.expect()
+}
+
+// TestARefusalNamesTheSecretOfWhoAsks is about two Secrets with the same credentials.
+func TestARefusalNamesTheSecretOfWhoAsks(t *testing.T) {
+	api := newAPI(t, answers{authenticate: refused()})
+	data := api.secret().data
+	cloud := newCloud(t, openstack.Options{
+		AuthURLs: []string{api.authURL()}, RootCAs: api.roots(),
+		Secrets: func(context.Context, string, string) (map[string][]byte, error) { return data, nil },
+	})
+	const text = `refuses user "alice" (401, request req-401): the credentials are wrong, expired or revoked, or have no role on project "` +
+		projectID + `"; renew them in the Secret`
+	for _, secret := range []string{"one", "another"} {
+		_, err := cloud.Token(t.Context(), ownership.Identity{Namespace: "team-b", Secret: secret, Entry: identity.Entry})
+		expectFailure(t, err, failure{
+			Reason: openstack.IdentityRefused,
+			Text:   `cloud "openstack" of Secret "` + secret + `": Keystone at ` + api.server.URL + "/identity " + text,
+		})
+	}
+	api.expect(authenticate)
+}
+
+func TestTheAuditAsksAnew(t *testing.T) {
+	for name, audit := range audits {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud, count := offline(t, answers{authenticate: inTurn([]http.HandlerFunc{
+					refused(), refused(), reply(http.StatusBadGateway, ""), delegable(), refused(), delegable(),
+				}...)})
+				defer cloud.Stop()
+				_, err := cloud.Token(t.Context(), identity)
+				expectRefused(t, err)
+				wait(5 * time.Second)
+				expectRefused(t, audit(t.Context(), cloud))
+				expectCount(t, "another refusal", count(authenticate), 2)
+				wait(5 * time.Second)
+				_, err = cloud.Token(t.Context(), identity)
+				expectRefused(t, err)
+				expectCount(t, "which replaces the first", count(authenticate), 2)
+				if got := failureOf(t, audit(t.Context(), cloud)); got.Cause != ownership.CauseIdentityProvider {
+					t.Errorf("error = %+v, want %s", got, ownership.CauseIdentityProvider)
+				}
+				_, err = cloud.Token(t.Context(), identity)
+				expectRefused(t, err)
+				expectCount(t, "a failure changes nothing", count(authenticate), 3)
+				if err := audit(t.Context(), cloud); err != nil {
+					t.Errorf("error = %v, want a token", err)
+				}
+				mustToken(t, cloud)
+				expectCount(t, "a token ends the refusal", count(authenticate), 4)
+				wait(1)
+				expectRefused(t, audit(t.Context(), cloud))
+				_, err = cloud.Token(t.Context(), identity)
+				expectRefused(t, err)
+				expectCount(t, "and a refusal the token", count(authenticate), 5)
+			})
+		})
+	}
+}
+
+// TestTheAuditDoesNotTakeARefusalOfBefore is about an authentication that is under way when the audit begins.
+func TestTheAuditDoesNotTakeARefusalOfBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud, count := offline(t, answers{authenticate: inTurn(func(w http.ResponseWriter, r *http.Request) {
+			wait(2 * time.Second)
+			refused()(w, r)
+		}, delegable())})
+		defer cloud.Stop()
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := cloud.Token(t.Context(), identity)
+			expectRefused(t, err)
+		})
+		wait(time.Second)
+		if _, err := cloud.TokenNow(t.Context(), identity); err != nil {
+			t.Errorf("TokenNow() error = %v, want what Keystone says of a later authentication", err)
+		}
+		all.Wait()
+		expectCount(t, "in the end", count(authenticate), 2)
+	})
+}
+
+func TestOnlyWhatKeystoneRefusesIsRemembered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer     http.HandlerFunc
+		remembered bool
+	}{
+		"401":                             {answer: refused(), remembered: true},
+		"400":                             {answer: failed(http.StatusBadRequest, "error"), remembered: true},
+		"403":                             {answer: failed(http.StatusForbidden, "error"), remembered: true},
+		"404":                             {answer: failed(http.StatusNotFound, "error"), remembered: true},
+		"401 of whoever stands before it": {answer: reply(http.StatusUnauthorized, canary)},
+		"403 of whoever stands before it": {answer: reply(http.StatusForbidden, canary)},
+		"404 of another service":          {answer: failed(http.StatusNotFound, "itemNotFound")},
+		"a code that is not the status":   {answer: reply(http.StatusUnauthorized, `{"error":{"code":500}}`)},
+		"409":                             {answer: failed(http.StatusConflict, "error")},
+		"429":                             {answer: failed(http.StatusTooManyRequests, "error")},
+		"500":                             {answer: failed(http.StatusInternalServerError, "error")},
+		"503":                             {answer: failed(http.StatusServiceUnavailable, "error")},
+		"a token of nobody":               {answer: aToken(with("user", object{}))},
+		"no answer":                       {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newAPI(t, answers{authenticate: tc.answer})
+			cloud := api.cloud(api.secret())
+			if _, err := cloud.Token(t.Context(), identity); err == nil {
+				t.Error("Token() returned no error")
+			}
+			api.set(authenticate, delegable())
+			_, err := cloud.Token(t.Context(), identity)
+			if diff := cmp.Diff(tc.remembered, err != nil); diff != "" {
+				t.Errorf("Token() error = %v, remembered (-want +got):\n%s", err, diff)
+			}
+			want := []string{authenticate, authenticate}
+			if tc.remembered {
+				want = want[:1]
+			}
+			api.expect(want...)
+		})
+	}
+}
+
+// TestACertificateIsNoRefusal is about credentials that Keystone was not asked about.
+func TestACertificateIsNoRefusal(t *testing.T) {
+	api := newAPI(t, nil)
+	secrets := api.secret()
+	secrets.data["cacert"] = []byte("no PEM")
+	cloud := api.cloud(secrets)
+	for range 2 {
+		_, err := cloud.Token(t.Context(), identity)
+		expectFailure(t, err, failure{Reason: openstack.IdentityMalformed, Text: where + "cacert has no certificate in PEM"})
+	}
+	api.expect()
+}
+
+func TestManyCallersShareARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud, count := offline(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
+			wait(time.Second)
+			refused()(w, r)
+		}})
+		defer cloud.Stop()
+		var all sync.WaitGroup
+		for range 20 {
+			for _, ask := range questions {
+				all.Go(func() { expectRefused(t, ask(t.Context(), cloud)) })
+			}
+		}
+		all.Wait()
+		expectCount(t, "in the end", count(authenticate), 1)
+	})
+}

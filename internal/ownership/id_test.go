@@ -1,0 +1,88 @@
+package ownership_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+func TestParseInstanceID(t *testing.T) {
+	const (
+		id    = "63dd227a-9502-4311-919e-cd49f3416753"
+		words = `is not an instance ID: it has to be the UUID of a server, such as "`
+	)
+	for name, tc := range map[string]struct {
+		in   string
+		want string // "" for an error
+	}{
+		"as the cloud writes it":     {in: id, want: id},
+		"upper case":                 {in: strings.ToUpper(id), want: id},
+		"blanks around it":           {in: " \t" + id + "\n", want: id},
+		"a slash after it":           {in: id + "/", want: id},
+		"two slashes after it":       {in: id + "//"},
+		"a slash before it":          {in: "/" + id},
+		"empty":                      {in: ""},
+		"a slash":                    {in: "/"},
+		"a blank within it":          {in: "63dd227a-9502-4311 919e-cd49f3416753"},
+		"the nil UUID":               {in: "00000000-0000-0000-0000-000000000000"},
+		"a URN":                      {in: "urn:uuid:" + id},
+		"braces":                     {in: "{" + id + "}"},
+		"no dashes":                  {in: strings.ReplaceAll(id, "-", "")},
+		"dashes elsewhere":           {in: "63dd227a9-502-4311-919e-cd49f3416753"},
+		"not hexadecimal":            {in: "63dd227g-9502-4311-919e-cd49f3416753"},
+		"digits of another alphabet": {in: "63dd227a-9502-4311-919e-cd49f34167５"},
+		"more after it":              {in: id + "/action"},
+		"a way up the path":          {in: "../" + id},
+		"a provider ID":              {in: "cloudsigma://" + id},
+		"another cloud's":            {in: "openstack:///" + id},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ownership.ParseInstanceID(tc.in)
+			if got != tc.want || (err == nil) != (tc.want != "") {
+				t.Fatalf("ParseInstanceID(%q) = %q, %v, want %q", tc.in, got, err, tc.want)
+			}
+			if err != nil && !strings.Contains(err.Error(), words) {
+				t.Errorf("ParseInstanceID(%q) error = %q, want it to say what an ID looks like", tc.in, err)
+			}
+		})
+	}
+}
+
+func TestErrorsAboutInstanceIDsAreShort(t *testing.T) {
+	const most = 400
+	if _, err := ownership.ParseInstanceID(strings.Repeat("é", 1<<20)); err == nil || len(err.Error()) > most {
+		t.Errorf("the error has %d bytes, want some, and at most %d", len(err.Error()), most)
+	}
+}
+
+// FuzzParseInstanceID checks that whatever is taken for an ID is a plain UUID, means itself, and goes into a path as it is.
+func FuzzParseInstanceID(f *testing.F) {
+	for _, seed := range []string{
+		"63dd227a-9502-4311-919e-cd49f3416753", " 63DD227A-9502-4311-919E-CD49F3416753/\n", "cloudsigma://63dd227a-9502-4311-919e-cd49f3416753",
+		"urn:uuid:63dd227a-9502-4311-919e-cd49f3416753", "{63dd227a-9502-4311-919e-cd49f3416753}", "63dd227a95024311919ecd49f3416753",
+		"00000000-0000-0000-0000-000000000000", "openstack:///x", "", "../../profile",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := ownership.ParseInstanceID(s)
+		if err != nil {
+			if got != "" || len(err.Error()) > 1000 {
+				t.Errorf("%q: %q comes with the error %v", s, got, err)
+			}
+			return
+		}
+		if parsed, err := uuid.Parse(got); err != nil || parsed == uuid.Nil || parsed.String() != got {
+			t.Errorf("%q was taken for %q, which is no plain UUID", s, got)
+		}
+		if !strings.Contains(strings.ToLower(s), got) {
+			t.Errorf("%q was taken for %q, which is not in it", s, got)
+		}
+		if again, err := ownership.ParseInstanceID(got); err != nil || again != got {
+			t.Errorf("%q: the result %q is taken for %q, %v", s, got, again, err)
+		}
+	})
+}
