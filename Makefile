@@ -14,6 +14,7 @@ BIN                := $(CURDIR)/bin
 SERVERS_KCP        := e2e/servers/kcp
 SERVERS_KUBERNETES := e2e/servers/kubernetes
 TOOLS_MOD          := .ci/tools.mod
+HELM_MOD           := .ci/helm.mod
 
 # The end-to-end suites, the demo and the benchmark run against this kcp: one built elsewhere if TEST_ASSET_KCP names it,
 # else the one that e2e/servers/kcp/go.mod pins. The same holds for what a kcp of several shards needs besides, and for a
@@ -48,12 +49,12 @@ demo: build servers keystone ## Show what warrantgate does, on servers of its ow
 test: unit e2e ## Run all tests
 
 .PHONY: unit
-unit: ## Run the tests that need no server
+unit: bin/helm ## Run the tests that need no server, those of the chart among them
 	$(GO) test $(RACE) $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
 
 # -count=1 because a cached result says nothing about binaries that were built since.
 .PHONY: e2e
-e2e: build servers keystone ## Run the end-to-end suites on real servers
+e2e: build servers keystone bin/helm ## Run the end-to-end suites on real servers
 	$(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS) ./e2e/...
 
 .PHONY: lint
@@ -124,3 +125,7 @@ bin/etcd: $(SERVERS_KUBERNETES)/go.mod $(SERVERS_KUBERNETES)/go.sum
 
 bin/golangci-lint: $(TOOLS_MOD) $(TOOLS_MOD:.mod=.sum)
 	$(GO) build -modfile=$(TOOLS_MOD) -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+# In a module file of its own, because it takes another Kubernetes than the linters' modules and the product do.
+bin/helm: $(HELM_MOD) $(HELM_MOD:.mod=.sum)
+	$(GO) build -modfile=$(HELM_MOD) -o bin/helm helm.sh/helm/v3/cmd/helm

@@ -1,0 +1,110 @@
+package charts_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"warrantgate.dev/charts/charttest"
+)
+
+// TestTheProgramKnowsEveryArgument holds that no pod ends because of a flag that there is not, and that each file that an
+// argument names is below a folder that is mounted.
+func TestTheProgramKnowsEveryArgument(t *testing.T) {
+	for _, file := range examples(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			rendered := template(t, readFile(t, file))
+			for _, object := range append(rendered.Objects, rendered.Hooks...) {
+				raw, found, _ := unstructured.NestedMap(object.Object, "spec", "template", "spec")
+				if !found {
+					continue
+				}
+				var pod corev1.PodSpec
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &pod); err != nil {
+					t.Fatal(err)
+				}
+				container := pod.Containers[0]
+				if out, err := exec.CommandContext(t.Context(), warrantgate, append(container.Args, "--help")...).CombinedOutput(); err != nil {
+					t.Errorf("%s: %v: %s", object.GetName(), err, out)
+				}
+				mounted(t, pod, container)
+			}
+		})
+	}
+}
+
+func mounted(t *testing.T, pod corev1.PodSpec, container corev1.Container) {
+	t.Helper()
+	folders, volumes := map[string]bool{}, map[string]bool{}
+	for _, volume := range pod.Volumes {
+		volumes[volume.Name] = true
+	}
+	for _, mount := range container.VolumeMounts {
+		folders[mount.MountPath] = true
+		if !volumes[mount.Name] || !mount.ReadOnly {
+			t.Errorf("mount %s is of no volume, or may be written", mount.Name)
+		}
+	}
+	for _, arg := range container.Args {
+		if _, path, isFile := strings.Cut(arg, "=/"); isFile && !folders[filepath.Dir("/"+path)] {
+			t.Errorf("%s is not below %v", arg, folders)
+		}
+	}
+}
+
+// TestTheJobRegistersInKCP runs what the Job would, without writing anything.
+func TestTheJobRegistersInKCP(t *testing.T) {
+	values := certificate + "kubernetes: {enabled: false}\nconfig: {workspace: {ownerRewrite: {mode: Warn}}}\n" +
+		"kcp: {enabled: true, user: alice, install: {enabled: true, kubeconfigSecret: admin, context: root, shardKubeconfigSecrets: [a, b]}}\n"
+	rendered := template(t, values, "--set-file=certificates.secret.caBundle="+authority(t))
+	file, _ := find[corev1.ConfigMap](t, rendered.Objects, "ConfigMap")
+	dir := t.TempDir()
+	for name, key := range map[string]string{"config/config.yaml": "config.yaml", "serving/ca.crt": "ca.crt"} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(file.Data[key]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := jobs(t, rendered)["warrantgate-kcp-install"]
+	args = append(args, "--dry-run")
+	for i := range args {
+		args[i] = strings.Replace(args[i], "/etc/warrantgate/", dir+"/", 1)
+	}
+	out, err := exec.CommandContext(t.Context(), warrantgate, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{
+		"url: https://" + charttest.Release + "." + charttest.Namespace + ".svc:443/workspace/owner-rewrite", "failurePolicy: Ignore", "name: alice",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the Job would not register %q:\n%s", want, out)
+		}
+	}
+}
+
+// jobs are the arguments of the Jobs, by their names.
+func jobs(t *testing.T, rendered charttest.Rendered) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	for _, hook := range rendered.Hooks {
+		if hook.GetKind() != "Job" {
+			continue
+		}
+		var job batchv1.Job
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(hook.Object, &job); err != nil {
+			t.Fatal(err)
+		}
+		found[job.Name] = job.Spec.Template.Spec.Containers[0].Args
+	}
+	return found
+}

@@ -1,0 +1,125 @@
+package charts_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	yamlv3 "go.yaml.in/yaml/v3"
+)
+
+// update writes the chart's README: go test ./charts -run Readme -update.
+var update = flag.Bool("update", false, "write the README of the chart anew")
+
+const (
+	readmeFile = "warrantgate/README.md"
+	readmeHead = `<!-- Made of the comments in values.yaml and examples: go test ./charts -run Readme -update -->
+# Chart warrantgate
+
+Installs [warrantgate](../../README.md) on a Kubernetes management cluster, next to a kcp, or both. The section "Install it with Helm" there
+says how.
+
+## Examples
+
+`
+	readmeValues = "\n## Values\n\nNames that are not among these are refused.\n\n| Value | Default | Meaning |\n|---|---|---|\n"
+)
+
+func TestTheReadmeIsMadeOfTheComments(t *testing.T) {
+	want := readmeHead
+	for _, file := range examples(t) {
+		comment, _, _ := strings.Cut(readFile(t, file), "\n")
+		want += fmt.Sprintf("- [%s](examples/%s): %s\n", strings.TrimSuffix(filepath.Base(file), ".yaml"), filepath.Base(file), strings.TrimPrefix(comment, "# "))
+	}
+	want += readmeValues + rows(t)
+	if *update {
+		if err := os.WriteFile(readmeFile, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, readFile(t, readmeFile)); diff != "" {
+		t.Errorf("%s is not current: run go test ./charts -run Readme -update (-want +got):\n%s", readmeFile, diff)
+	}
+}
+
+// TestEveryValueIsInTheSchema holds that there is no value without a type, and none that has no default and no comment.
+func TestEveryValueIsInTheSchema(t *testing.T) {
+	var walk func(path string, node *yamlv3.Node, s schema)
+	walk = func(path string, node *yamlv3.Node, s schema) {
+		names := map[string]bool{}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			name, value := node.Content[i].Value, node.Content[i+1]
+			names[name] = true
+			property, known := s.Properties[name]
+			if !known {
+				t.Errorf("%s%s is not in the schema", path, name)
+			}
+			if block(value) {
+				walk(path+name+".", value, property)
+			}
+		}
+		for name := range s.Properties {
+			if !names[name] && path+name != "global" { // which is Helm's own
+				t.Errorf("%s%s of the schema is not in values.yaml", path, name)
+			}
+		}
+	}
+	walk("", values(t), readSchema(t))
+}
+
+func values(t *testing.T) *yamlv3.Node {
+	t.Helper()
+	var document yamlv3.Node
+	if err := yamlv3.Unmarshal([]byte(readFile(t, "warrantgate/values.yaml")), &document); err != nil {
+		t.Fatal(err)
+	}
+	return document.Content[0]
+}
+
+// rows are the lines of the table of values.
+func rows(t *testing.T) string {
+	t.Helper()
+	var text strings.Builder
+	var walk func(path string, node *yamlv3.Node)
+	walk = func(path string, node *yamlv3.Node) {
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key, value := node.Content[i], node.Content[i+1]
+			if block(value) && !documented(key) {
+				walk(path+key.Value+".", value)
+				continue
+			}
+			if !documented(key) {
+				t.Errorf("%s%s has no comment", path, key.Value)
+			}
+			meaning := strings.ReplaceAll(strings.ReplaceAll(key.HeadComment, "\n# ", " "), "|", `\|`)
+			fmt.Fprintf(&text, "| `%s%s` | `%s` | %s |\n", path, key.Value, shown(t, value), strings.TrimPrefix(meaning, "# "))
+		}
+	}
+	walk("", values(t))
+	return text.String()
+}
+
+// block is true of a mapping that has lines of its own.
+func block(node *yamlv3.Node) bool {
+	return node.Kind == yamlv3.MappingNode && node.Style&yamlv3.FlowStyle == 0
+}
+
+func documented(key *yamlv3.Node) bool { return key.HeadComment != "" }
+
+func shown(t *testing.T, node *yamlv3.Node) string {
+	t.Helper()
+	var value any
+	if err := node.Decode(&value); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

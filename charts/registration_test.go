@@ -1,0 +1,290 @@
+package charts_test
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/cert"
+
+	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/internal/config/v1alpha1"
+)
+
+const header = "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"
+
+// configurations are files of serve, without their header, for each way in which a gate can be registered or not.
+var configurations = map[string]string{
+	"the defaults": "",
+	"every gate":   "controllerManager: {selector: {matchLabels: {app: ccm}}}\nkeystonePolicy: {selector: {matchLabels: {holds: policy}}}\nopenStack: {authURLs: [\"https://keystone.example.com/v3\"]}\n",
+	"every gate, to warn": `machine: {mode: Warn}
+cluster: {impersonation: {mode: Warn}, delegation: {mode: Warn}}
+controllerManager: {mode: Warn, selector: {matchLabels: {app: ccm}}}
+keystonePolicy: {mode: Warn, selector: {matchLabels: {holds: policy}}}
+openStack: {authURLs: ["https://keystone.example.com/v3"]}
+`,
+	"every gate off, by what YAML reads as false": `machine: {mode: Off}
+cluster: {impersonation: {mode: Off}, delegation: {mode: Off}}
+controllerManager: {mode: Off, selector: {matchLabels: {app: ccm}}}
+keystonePolicy: {mode: "Off", selector: {matchLabels: {holds: policy}}}
+openStack: {authURLs: ["https://keystone.example.com/v3"]}
+audit: {mode: Off}
+`,
+	"roles on OpenStack only": `machine: {mode: "Off"}
+cluster: {impersonation: {mode: "Off"}}
+openStack: {authURLs: ["https://keystone.example.com/v3"]}
+`,
+	"an OpenStack without a Keystone": "openStack: {authURLs: [], concurrency: 4}\n",
+	"selectors of every kind": `controllerManager:
+  selector:
+    matchExpressions:
+    - {key: app, operator: In, values: [a, b]}
+    - {key: paused, operator: DoesNotExist}
+keystonePolicy:
+  selector:
+    matchLabels: {z: "1", a: "2"}
+    matchExpressions:
+    - {key: m, operator: Exists}
+    - {key: a, operator: NotIn, values: ["3"]}
+`,
+	"further kinds": `machine:
+  kinds:
+  - {group: infrastructure.example.com, version: v1, kind: ExampleMachine, resource: examplemachines, provider: cloudsigma}
+  - group: other.example.com
+    version: v1beta2
+    kind: OtherMachine
+    resource: othermachines
+    instanceIDPath: status.vm.id
+    providerIDPath: spec.vm.providerID
+    identityRefPath: spec.identityRef
+    provider: openstack
+openStack: {authURLs: ["https://keystone.example.com/v3"]}
+`,
+}
+
+// TestTheChartMakesWhatInstallDoes compares the chart with "warrantgate install kubernetes", one by one.
+func TestTheChartMakesWhatInstallDoes(t *testing.T) {
+	for name, configuration := range configurations {
+		t.Run(name, func(t *testing.T) {
+			printed := installed(t, configuration)
+			rendered := template(t, certificate+"cloudSigma: {enabled: true, secret: {name: cloud}}\nconfig:\n"+indent(configuration)).Objects
+			compareWebhooks(t, printed, rendered)
+			compareRights(t, printed, rendered)
+			compareConfiguration(t, configuration, rendered)
+		})
+	}
+}
+
+// compareWebhooks holds that the webhooks differ in how the API server reaches warrantgate, in the namespaces that the chart
+// never gates, and in nothing else.
+func compareWebhooks(t *testing.T, printed, rendered []*unstructured.Unstructured) {
+	t.Helper()
+	wantMutating, wanted := find[admissionregistrationv1.MutatingWebhookConfiguration](t, printed, "MutatingWebhookConfiguration")
+	gotMutating, got := find[admissionregistrationv1.MutatingWebhookConfiguration](t, rendered, "MutatingWebhookConfiguration")
+	if wanted != got {
+		t.Errorf("the chart has mutating webhooks: %t, install: %t", got, wanted)
+	}
+	for i := range gotMutating.Webhooks {
+		hook := &gotMutating.Webhooks[i]
+		compareNamespaces(t, hook.NamespaceSelector)
+		hook.ClientConfig, hook.NamespaceSelector = reached(t, hook.ClientConfig), nil
+	}
+	if diff := cmp.Diff(wantMutating.Webhooks, gotMutating.Webhooks); diff != "" {
+		t.Errorf("mutating webhooks (-install +chart):\n%s", diff)
+	}
+
+	wantValidating, wanted := find[admissionregistrationv1.ValidatingWebhookConfiguration](t, printed, "ValidatingWebhookConfiguration")
+	gotValidating, got := find[admissionregistrationv1.ValidatingWebhookConfiguration](t, rendered, "ValidatingWebhookConfiguration")
+	if wanted != got {
+		t.Errorf("the chart has validating webhooks: %t, install: %t", got, wanted)
+	}
+	for i := range gotValidating.Webhooks {
+		hook := &gotValidating.Webhooks[i]
+		compareNamespaces(t, hook.NamespaceSelector)
+		hook.ClientConfig, hook.NamespaceSelector = reached(t, hook.ClientConfig), nil
+	}
+	if diff := cmp.Diff(wantValidating.Webhooks, gotValidating.Webhooks); diff != "" {
+		t.Errorf("validating webhooks (-install +chart):\n%s", diff)
+	}
+}
+
+// compareRights compares the rules one by one, and whom they are given to.
+func compareRights(t *testing.T, printed, rendered []*unstructured.Unstructured) {
+	t.Helper()
+	wantCluster, _ := find[rbacv1.ClusterRole](t, printed, "ClusterRole")
+	gotCluster, _ := find[rbacv1.ClusterRole](t, rendered, "ClusterRole")
+	wantRole, _ := find[rbacv1.Role](t, printed, "Role")
+	gotRole, _ := find[rbacv1.Role](t, rendered, "Role")
+	if diff := cmp.Diff([][]rbacv1.PolicyRule{wantCluster.Rules, wantRole.Rules}, [][]rbacv1.PolicyRule{gotCluster.Rules, gotRole.Rules}); diff != "" {
+		t.Errorf("rules in the cluster and in the namespace of the Lease (-install +chart):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantRole.Namespace, gotRole.Namespace); diff != "" {
+		t.Errorf("namespace of the Lease (-install +chart):\n%s", diff)
+	}
+
+	account, _ := find[corev1.ServiceAccount](t, rendered, "ServiceAccount")
+	ofCluster, _ := find[rbacv1.ClusterRoleBinding](t, rendered, "ClusterRoleBinding")
+	ofRole, _ := find[rbacv1.RoleBinding](t, rendered, "RoleBinding")
+	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}
+	want := []any{
+		rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: gotCluster.Name}, []rbacv1.Subject{subject},
+		rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: gotRole.Name}, []rbacv1.Subject{subject},
+	}
+	if diff := cmp.Diff(want, []any{ofCluster.RoleRef, ofCluster.Subjects, ofRole.RoleRef, ofRole.Subjects}); diff != "" {
+		t.Errorf("bindings (-want +got):\n%s", diff)
+	}
+}
+
+// compareConfiguration holds that a configuration means the same in values as in a file.
+func compareConfiguration(t *testing.T, configuration string, rendered []*unstructured.Unstructured) {
+	t.Helper()
+	want, err := v1alpha1.Parse([]byte(header + configuration))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, _ := find[corev1.ConfigMap](t, rendered, "ConfigMap")
+	got, err := v1alpha1.Parse([]byte(file.Data["config.yaml"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
+	}
+}
+
+func TestAKCPAloneGetsNothingOfTheCluster(t *testing.T) {
+	rendered := template(t, certificate+"kubernetes: {enabled: false}\nkcp: {enabled: true, kubeconfigSecret: kcp}\n")
+	for _, object := range append(rendered.Objects, rendered.Hooks...) {
+		switch object.GetKind() {
+		case "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Lease":
+			t.Errorf("there is a %s", object.GetKind())
+		case "Deployment":
+			if text, _ := object.MarshalJSON(); strings.Contains(string(text), "serviceAccountToken") {
+				t.Error("the pods have a token of the cluster")
+			}
+		}
+	}
+}
+
+// TestAChangeOfTheConfigurationBringsNewPods holds so, as serve reads it at its start only.
+func TestAChangeOfTheConfigurationBringsNewPods(t *testing.T) {
+	checksums := map[string]bool{}
+	for _, values := range []string{"", "config: {audit: {interval: 1h}}\n", "config: {audit: {interval: 2h}}\n"} {
+		deployment, _ := find[appsv1.Deployment](t, template(t, certificate+"cloudSigma: {enabled: true, secret: {name: cloud}}\n"+values).Objects, "Deployment")
+		checksums[deployment.Spec.Template.Annotations["checksum/config"]] = true
+	}
+	if len(checksums) != 3 || checksums[""] {
+		t.Errorf("checksums = %v, want 3 different ones", checksums)
+	}
+}
+
+// TestTheWebhooksGoFirst holds that each webhook configuration has a hook of its name that takes it out before anything else
+// of the release goes, and the Lease one that takes it out after all.
+func TestTheWebhooksGoFirst(t *testing.T) {
+	rendered := template(t, readFile(t, "warrantgate/examples/cloudsigma.yaml"))
+	when := map[string]string{"MutatingWebhookConfiguration": "pre-delete", "ValidatingWebhookConfiguration": "pre-delete", "Lease": "post-delete"}
+	got := map[string]string{}
+	for _, hook := range rendered.Hooks {
+		got[hook.GetKind()] = hook.GetAnnotations()["helm.sh/hook"]
+		if policy := hook.GetAnnotations()["helm.sh/hook-delete-policy"]; policy != "before-hook-creation,hook-succeeded" {
+			t.Errorf("%s is taken out %q", hook.GetKind(), policy)
+		}
+		if hooks, _, _ := unstructured.NestedSlice(hook.Object, "webhooks"); len(hooks) > 0 {
+			t.Errorf("%s gates again while it is taken out", hook.GetKind())
+		}
+		if hook.GetKind() == "Lease" {
+			continue
+		}
+		if object, err := charttest.Find(rendered.Objects, hook.GetKind()); err != nil || object.GetName() != hook.GetName() {
+			t.Errorf("%s of another name than %q: %v", hook.GetKind(), hook.GetName(), err)
+		}
+	}
+	if diff := cmp.Diff(when, got); diff != "" {
+		t.Errorf("hooks (-want +got):\n%s", diff)
+	}
+}
+
+// installed is what "warrantgate install kubernetes --dry-run" prints for the chart's service account.
+func installed(t *testing.T, configuration string) []*unstructured.Unstructured {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(file, []byte(header+configuration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), warrantgate, "install", "kubernetes", "--dry-run", "--config="+file, "--ca-file="+authority(t),
+		"--url=https://"+charttest.Release+"."+charttest.Namespace+".svc:443", "--lease-namespace="+charttest.Namespace).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	objects, err := charttest.Decode(string(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects { // install knows no Service
+		hooks, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
+		for _, hook := range hooks {
+			if hook, ok := hook.(map[string]any); ok {
+				unstructured.RemoveNestedField(hook, "clientConfig", "caBundle")
+			}
+		}
+		if hooks != nil {
+			object.Object["webhooks"] = hooks
+		}
+	}
+	return objects
+}
+
+// authority is the file of a certificate authority.
+func authority(t *testing.T) string {
+	t.Helper()
+	bundle, _, err := cert.GenerateSelfSignedCertKey("example", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(path, bundle, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// reached is the URL that a reference to a Service stands for.
+func reached(t *testing.T, client admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.WebhookClientConfig {
+	t.Helper()
+	service := client.Service
+	if service == nil || service.Path == nil || service.Port == nil || len(client.CABundle) == 0 {
+		t.Fatalf("the webhook is not reached by a Service: %+v", client)
+	}
+	at := &url.URL{Scheme: "https", Host: service.Name + "." + service.Namespace + ".svc:443", Path: *service.Path}
+	text := at.String()
+	return admissionregistrationv1.WebhookClientConfig{URL: &text}
+}
+
+// compareNamespaces holds that a webhook leaves out the namespaces that everything else depends on.
+func compareNamespaces(t *testing.T, selector *metav1.LabelSelector) {
+	t.Helper()
+	want := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{metav1.NamespaceSystem, charttest.Namespace},
+	}}}
+	if diff := cmp.Diff(want, selector); diff != "" {
+		t.Errorf("namespaces that are gated (-want +got):\n%s", diff)
+	}
+}
+
+func indent(text string) string {
+	if text == "" {
+		return "  {}\n"
+	}
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+}

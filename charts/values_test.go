@@ -1,0 +1,151 @@
+package charts_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/internal/config/v1alpha1"
+)
+
+// keystoneOnly are values that need no cloud.
+const keystoneOnly = "config: {machine: {mode: Off}, audit: {mode: Off}}\n"
+
+func TestWhatIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct{ values, want string }{
+		"a typo at the top":                    {certificate + keystoneOnly + "replicaCount: 3", "replicaCount"},
+		"a typo below":                         {certificate + keystoneOnly + "networkPolicy: {enable: true}", "enable"},
+		"a typo in a gate":                     {certificate + "config: {machine: {mod: Off}}", "mod"},
+		"a typo in a kind":                     {certificate + "config: {machine: {kinds: [{group: a, version: v1, kind: A, resource: as, provider: cloudsigma, path: b}]}}", "path"},
+		"a kind without a group":               {certificate + "config: {machine: {kinds: [{version: v1, kind: A, resource: as, provider: cloudsigma}]}}", "group"},
+		"a typo in a selector":                 {certificate + "config: {keystonePolicy: {selector: {matchLabel: {a: b}}}}", "matchLabel"},
+		"a mode that is none":                  {certificate + "config: {machine: {mode: Maybe}}", "mode"},
+		"a mode in another case":               {certificate + "config: {machine: {mode: enforce}}", "mode"},
+		"a mode that YAML reads as true":       {certificate + "config: {machine: {mode: on}}", "mode"},
+		"a number in quotes":                   {certificate + keystoneOnly + "replicas: \"3\"", "replicas"},
+		"no replica":                           {certificate + keystoneOnly + "replicas: 0", "replicas"},
+		"a digest that is a tag":               {certificate + keystoneOnly + "image: {digest: latest}", "digest"},
+		"a URL without TLS":                    {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true, url: \"http://a\"}", "url"},
+		"kube-system, gated":                   {certificate + keystoneOnly + "kubernetes: {excludedNamespaces: []}", "excludedNamespaces"},
+		"a Service that is published on nodes": {certificate + keystoneOnly + "service: {type: NodePort}", "type"},
+
+		"no certificate":                              {keystoneOnly, "there is no serving certificate: set certificates.certManager.enabled, or certificates.secret.name"},
+		"two certificates":                            {certificate + keystoneOnly + "---", "there are two serving certificates"},
+		"a certificate without authority":             {keystoneOnly + "certificates: {secret: {name: tls}}", "certificates.secret.caBundle has to be the authority"},
+		"nothing to serve":                            {certificate + "kubernetes: {enabled: false}", "nothing is to be served"},
+		"machines without a cloud":                    {certificate, "config.machine.mode and config.audit.mode need a cloud"},
+		"an audit without a cloud":                    {certificate + "config: {machine: {mode: \"Off\"}}", "config.machine.mode and config.audit.mode need a cloud"},
+		"policies by no labels":                       {certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {mode: Warn}}", "config.keystonePolicy.selector has to say"},
+		"controller managers by labels that are none": {certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, controllerManager: {selector: {}}}", "config.controllerManager.selector has to say"},
+		"a cloud without credentials":                 {certificate + "cloudSigma: {enabled: true}", "cloudSigma.enabled needs cloudSigma.secret.name"},
+		"credentials that no pod can mount":           {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}", "has to be in the namespace of the release"},
+		"a registration in no kcp":                    {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},
+		"a registration by nobody":                    {certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true}}", "kcp.install.kubeconfigSecret"},
+		"nodes that could never be drained":           {certificate + keystoneOnly + "replicas: 2", "podDisruptionBudget.minAvailable has to be less than replicas"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values, twice := strings.CutSuffix(tc.values, "---")
+			args := []string{}
+			if twice {
+				args = append(args, "--set=certificates.certManager.enabled=true")
+			}
+			_, err := charttest.Template(t.Context(), values, args...)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// schema is as much of a JSON schema as is compared.
+type schema struct {
+	Ref                  string            `json:"$ref"`
+	Type                 any               `json:"type"`
+	Properties           map[string]schema `json:"properties"`
+	Items                *schema           `json:"items"`
+	AdditionalProperties any               `json:"additionalProperties"`
+	Definitions          map[string]schema `json:"definitions"`
+}
+
+func readSchema(t *testing.T) schema {
+	t.Helper()
+	var read schema
+	if err := json.Unmarshal([]byte(readFile(t, "warrantgate/values.schema.json")), &read); err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+// TestTheSchemaKnowsEveryFieldOfTheConfiguration compares it with what serve reads.
+func TestTheSchemaKnowsEveryFieldOfTheConfiguration(t *testing.T) {
+	want := fieldsOf(reflect.TypeFor[v1alpha1.GateConfiguration]())
+	if diff := cmp.Diff(want, propertiesOf(readSchema(t).Properties["config"])); diff != "" {
+		t.Errorf("fields of the configuration (-serve +schema):\n%s", diff)
+	}
+}
+
+// TestTheSchemaLeavesNothingOpen holds that no object takes names that it does not know, but for labels and annotations.
+func TestTheSchemaLeavesNothingOpen(t *testing.T) {
+	var walk func(path string, s schema)
+	walk = func(path string, s schema) {
+		for name, property := range s.Properties {
+			walk(path+"."+name, property)
+		}
+		if s.Items != nil {
+			walk(path+"[]", *s.Items)
+		}
+		if texts, isMap := s.AdditionalProperties.(map[string]any); s.Ref == "" && strings.Contains(typeOf(s), "object") &&
+			s.AdditionalProperties != false && (!isMap || texts["type"] != "string") {
+			t.Errorf("%s takes any name", path)
+		}
+	}
+	root := readSchema(t)
+	walk("values", root)
+	for name, definition := range root.Definitions {
+		walk(name, definition)
+	}
+}
+
+func typeOf(s schema) string {
+	text, _ := json.Marshal(s.Type)
+	return string(text)
+}
+
+type fields map[string]fields
+
+func fieldsOf(t reflect.Type) fields {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[metav1.Duration]() || t == reflect.TypeFor[metav1.LabelSelector]() {
+		return nil
+	}
+	found := fields{}
+	for field := range t.Fields() {
+		if field.Anonymous { // apiVersion and kind, which the chart writes
+			continue
+		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		found[name] = fieldsOf(field.Type)
+	}
+	return found
+}
+
+func propertiesOf(s schema) fields {
+	if s.Items != nil {
+		return propertiesOf(*s.Items)
+	}
+	if s.Properties == nil {
+		return nil
+	}
+	found := fields{}
+	for name, property := range s.Properties {
+		found[name] = propertiesOf(property)
+	}
+	return found
+}

@@ -1,0 +1,106 @@
+{{/* The name of all objects. */}}
+{{- define "warrantgate.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "warrantgate.selectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "warrantgate.labels" -}}
+{{ include "warrantgate.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "warrantgate.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "warrantgate.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "warrantgate.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "warrantgate.tlsSecret" -}}
+{{- .Values.certificates.secret.name | default (printf "%s-tls" (include "warrantgate.fullname" .)) -}}
+{{- end -}}
+
+{{/* Where kcp reaches the webhooks. */}}
+{{- define "warrantgate.kcpURL" -}}
+{{- .Values.kcp.url | default (printf "https://%s.%s.svc:%v" (include "warrantgate.fullname" .) .Release.Namespace .Values.service.port) -}}
+{{- end -}}
+
+{{/* The configuration file. */}}
+{{- define "warrantgate.config" -}}
+{{ toYaml (merge (dict "apiVersion" "config.warrantgate.dev/v1alpha1" "kind" "GateConfiguration") .Values.config) }}
+{{- end -}}
+
+{{/* The mode in a part of the configuration. YAML reads Off as false. A gate that has a selector is off without one. */}}
+{{- define "warrantgate.mode" -}}
+{{- $default := ternary (ternary "Enforce" "Off" (kindIs "map" (.part | default dict).selector)) "Enforce" (.selected | default false) -}}
+{{- $mode := dig "mode" $default (.part | default dict) -}}
+{{- ternary "Off" $mode (kindIs "bool" $mode) -}}
+{{- end -}}
+
+{{/* Stops where the values contradict each other, with what to do. */}}
+{{- define "warrantgate.validate" -}}
+{{- $v := .Values -}}
+{{- if not (or $v.kubernetes.enabled $v.kcp.enabled) -}}
+{{- fail "nothing is to be served: set kubernetes.enabled, kcp.enabled, or both" -}}
+{{- end -}}
+{{- if and $v.certificates.certManager.enabled $v.certificates.secret.name -}}
+{{- fail "there are two serving certificates: set either certificates.certManager.enabled or certificates.secret.name, not both" -}}
+{{- end -}}
+{{- if not (or $v.certificates.certManager.enabled $v.certificates.secret.name) -}}
+{{- fail "there is no serving certificate: set certificates.certManager.enabled, or certificates.secret.name and certificates.secret.caBundle" -}}
+{{- end -}}
+{{- if and $v.certificates.secret.name (not (contains "-----BEGIN CERTIFICATE-----" $v.certificates.secret.caBundle)) -}}
+{{- fail "certificates.secret.caBundle has to be the authority of the certificate in certificates.secret.name, in PEM" -}}
+{{- end -}}
+{{- if and $v.cloudSigma.enabled (not $v.cloudSigma.secret.name) -}}
+{{- fail "cloudSigma.enabled needs cloudSigma.secret.name, a Secret with the keys oauth-url, client-id and client-secret" -}}
+{{- end -}}
+{{- if and $v.cloudSigma.secret.namespace (ne $v.cloudSigma.secret.namespace .Release.Namespace) (not $v.kubernetes.enabled) -}}
+{{- fail "cloudSigma.secret.namespace: without kubernetes.enabled the Secret has to be in the namespace of the release" -}}
+{{- end -}}
+{{- $cloud := or $v.cloudSigma.enabled (dig "openStack" "authURLs" list $v.config) -}}
+{{- $machine := include "warrantgate.mode" (dict "part" $v.config.machine) -}}
+{{- $audit := include "warrantgate.mode" (dict "part" $v.config.audit) -}}
+{{- if and $v.kubernetes.enabled (not $cloud) (or (ne $machine "Off") (ne $audit "Off")) -}}
+{{- fail "config.machine.mode and config.audit.mode need a cloud: set cloudSigma.enabled or config.openStack.authURLs, or set both modes to \"Off\"" -}}
+{{- end -}}
+{{- range $part := list "controllerManager" "keystonePolicy" -}}
+{{- $gate := get $v.config $part | default dict -}}
+{{- if and (ne (include "warrantgate.mode" (dict "part" $gate "selected" true)) "Off") (not $gate.selector) -}}
+{{- fail (printf "config.%s.selector has to say by which labels objects are picked, or all would be" $part) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.kcp.install.enabled (not (and $v.kcp.enabled $v.kcp.install.kubeconfigSecret)) -}}
+{{- fail "kcp.install.enabled needs kcp.enabled and kcp.install.kubeconfigSecret, a Secret with an administrator's kubeconfig" -}}
+{{- end -}}
+{{- if and $v.podDisruptionBudget.enabled (ge (int $v.podDisruptionBudget.minAvailable) (int $v.replicas)) -}}
+{{- fail "podDisruptionBudget.minAvailable has to be less than replicas, or no node could ever be drained" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,163 @@
+{{/*
+The hooks of the gates, as "warrantgate install kubernetes" registers them. A test compares the two.
+*/}}
+
+{{/* The value, in CEL, at a path below an object, "" where there is none. */}}
+{{- define "warrantgate.celField" -}}
+{{- $at := .object -}}
+{{- $conditions := list -}}
+{{- range .path -}}
+{{- $key := quote . -}}
+{{- $conditions = append $conditions (printf "type(%s) == map && %s in %s" $at $key $at) -}}
+{{- $at = printf "%s[%s]" $at $key -}}
+{{- end -}}
+{{- printf "(%s ? %s : '')" (join " && " (append $conditions (printf "%s != null" $at))) $at -}}
+{{- end -}}
+
+{{/* True, in CEL, of requests that give the field at a path another value, and one at all. */}}
+{{- define "warrantgate.celSetAnew" -}}
+{{- $after := include "warrantgate.celField" (dict "object" "object" "path" .) -}}
+{{- $before := include "warrantgate.celField" (dict "object" "oldObject" "path" .) -}}
+{{- printf "(%s != '' && %s != %s)" $after $after $before -}}
+{{- end -}}
+
+{{- define "warrantgate.celChanged" -}}
+{{- printf "%s != %s" (include "warrantgate.celField" (dict "object" "object" "path" .)) (include "warrantgate.celField" (dict "object" "oldObject" "path" .)) -}}
+{{- end -}}
+
+{{/* Requests that name another user of a CloudSigmaCluster. */}}
+{{- define "warrantgate.celCluster" -}}
+{{- $email := include "warrantgate.celField" (dict "object" "object" "path" (list "spec" "userEmail")) -}}
+{{- $name := include "warrantgate.celField" (dict "object" "object" "path" (list "spec" "userRef" "name")) -}}
+{{- printf "(%s != '' || %s != '') && (%s || !(type(%s) == string && %s.trim() != '') && (%s || %s))" $email $name
+  (include "warrantgate.celChanged" (list "spec" "userEmail")) $email $email
+  (include "warrantgate.celChanged" (list "spec" "userRef" "name")) (include "warrantgate.celChanged" (list "spec" "userRef" "namespace")) -}}
+{{- end -}}
+
+{{/* Requests that write a policy, or a label that its selector goes by. */}}
+{{- define "warrantgate.celPolicy" -}}
+{{- $expressions := list "oldObject == null || object.?data != oldObject.?data || object.?binaryData != oldObject.?binaryData" -}}
+{{- $keys := keys (.matchLabels | default dict) -}}
+{{- range .matchExpressions -}}{{- $keys = append $keys .key -}}{{- end -}}
+{{- range $keys | sortAlpha | uniq -}}
+{{- $expressions = append $expressions (printf "object.metadata.?labels[?%s] != oldObject.metadata.?labels[?%s]" (quote .) (quote .)) -}}
+{{- end -}}
+{{- join " || " $expressions -}}
+{{- end -}}
+
+{{/* The kinds of machines, as {"kinds": […]} in JSON. */}}
+{{- define "warrantgate.machineKinds" -}}
+{{- $infrastructure := dict "group" "infrastructure.cluster.x-k8s.io" "version" "v1beta1" -}}
+{{- $kinds := list (merge (dict "resource" "cloudsigmamachines" "provider" "cloudsigma") $infrastructure) -}}
+{{- if dig "openStack" "authURLs" list .Values.config -}}
+{{- $kinds = append $kinds (merge (dict "resource" "openstackmachines" "provider" "openstack") $infrastructure) -}}
+{{- end -}}
+{{- toJson (dict "kinds" (concat $kinds (dig "machine" "kinds" list .Values.config))) -}}
+{{- end -}}
+
+{{/* One hook: name, path, mode, group, version, resources, scope, conditions and perhaps a selector, in a release's root. */}}
+{{- define "warrantgate.hook" -}}
+{{- $root := .root -}}
+- name: {{ .name }}
+  clientConfig:
+    service:
+      namespace: {{ $root.Release.Namespace }}
+      name: {{ include "warrantgate.fullname" $root }}
+      port: {{ $root.Values.service.port }}
+      path: {{ .path }}
+    {{- with $root.Values.certificates.secret.caBundle }}
+    caBundle: {{ b64enc . }}
+    {{- end }}
+  rules:
+  - operations: [CREATE, UPDATE]
+    apiGroups: [{{ quote .group }}]
+    apiVersions: [{{ .version }}]
+    resources: {{ toJson .resources }}
+    scope: {{ quote .scope }}
+  matchPolicy: Equivalent
+  matchConditions:
+  {{- range .conditions }}
+  - name: {{ .name }}
+    expression: {{ quote .expression }}
+  {{- end }}
+  # The objects that warrantgate itself and the API server live by are never gated, so that all can come back by themselves.
+  namespaceSelector:
+    matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values: {{ toJson (append $root.Values.kubernetes.excludedNamespaces $root.Release.Namespace | uniq) }}
+  {{- with .selector }}
+  objectSelector: {{ toJson . }}
+  {{- end }}
+  # A gate that only warns refuses nothing by being away, either.
+  failurePolicy: {{ ternary "Ignore" "Fail" (eq .mode "Warn") }}
+  sideEffects: NoneOnDryRun
+  timeoutSeconds: 3
+  {{- if .mutating }}
+  reinvocationPolicy: Never
+  {{- end }}
+  admissionReviewVersions: [v1]
+{{ end -}}
+
+{{- define "warrantgate.managerHook" -}}
+{{- $changed := "oldObject == null || object.?spec.?template != oldObject.?spec.?template || (object.metadata.?labels.orValue(null) == null ? {} : object.metadata.labels) != (oldObject.metadata.?labels.orValue(null) == null ? {} : oldObject.metadata.labels)" -}}
+{{- include "warrantgate.hook" (merge (dict "group" "apps" "version" "v1" "resources" (list "deployments") "scope" "Namespaced"
+  "selector" .root.Values.config.controllerManager.selector "conditions" (list
+    (dict "name" "not-being-deleted" "expression" "object.metadata.?deletionTimestamp.orValue(null) == null")
+    (dict "name" "changes-pods-or-labels" "expression" $changed))) .) -}}
+{{- end -}}
+
+{{- define "warrantgate.mutatingHooks" -}}
+{{- $mode := include "warrantgate.mode" (dict "part" .Values.config.controllerManager "selected" true) -}}
+{{- if ne $mode "Off" -}}
+{{- include "warrantgate.managerHook" (dict "root" . "mode" $mode "mutating" true
+  "name" "controller-manager-identity.warrantgate.dev" "path" "/controllermanager/identity") -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "warrantgate.validatingHooks" -}}
+{{- $root := . -}}
+{{- $config := .Values.config -}}
+{{- $mode := include "warrantgate.mode" (dict "part" $config.controllerManager "selected" true) -}}
+{{- if ne $mode "Off" -}}
+{{- include "warrantgate.managerHook" (dict "root" . "mode" $mode
+  "name" "controller-manager-integrity.warrantgate.dev" "path" "/controllermanager/integrity") -}}
+{{- end -}}
+{{- $mode = include "warrantgate.mode" (dict "part" $config.machine) -}}
+{{- if ne $mode "Off" -}}
+{{- range (include "warrantgate.machineKinds" . | fromJson).kinds -}}
+{{- $expression := printf "%s || %s" (include "warrantgate.celSetAnew" (splitList "." (.instanceIDPath | default "status.instanceID")))
+  (include "warrantgate.celSetAnew" (splitList "." (.providerIDPath | default "spec.providerID"))) -}}
+{{- include "warrantgate.hook" (dict "root" $root "mode" $mode "name" (printf "%s.machine.warrantgate.dev" .resource) "path" "/machine/ownership"
+  "group" .group "version" .version "resources" (list .resource (printf "%s/status" .resource)) "scope" "*"
+  "conditions" (list (dict "name" "names-another-instance" "expression" $expression))) -}}
+{{- end -}}
+{{- end -}}
+{{- $mode = include "warrantgate.mode" (dict "part" (dig "cluster" "impersonation" dict $config)) -}}
+{{- if ne $mode "Off" -}}
+{{- $annotations := printf "%s || %s" (include "warrantgate.celSetAnew" (list "metadata" "annotations" "kube-dc.com/owner-email"))
+  (include "warrantgate.celSetAnew" (list "metadata" "annotations" "cloudsigma.com/owner-email")) -}}
+{{- range list
+  (dict "group" "infrastructure.cluster.x-k8s.io" "version" "v1beta1" "resource" "cloudsigmaclusters" "expression" (include "warrantgate.celCluster" .))
+  (dict "group" "k8s.kube-dc.com" "version" "v1alpha1" "resource" "kdcclusters" "expression" $annotations)
+  (dict "group" "" "version" "v1" "resource" "secrets" "expression" (include "warrantgate.celSetAnew" (list "data" "userEmail"))) -}}
+{{- include "warrantgate.hook" (dict "root" $root "mode" $mode "name" (printf "%s.cluster.warrantgate.dev" .resource) "path" "/cluster/impersonation"
+  "group" .group "version" .version "resources" (list .resource) "scope" "*"
+  "conditions" (list (dict "name" "names-another-user" "expression" .expression))) -}}
+{{- end -}}
+{{- end -}}
+{{- $mode = include "warrantgate.mode" (dict "part" (dig "cluster" "delegation" dict $config)) -}}
+{{- if and (ne $mode "Off") (dig "openStack" "authURLs" list $config) -}}
+{{- range list "openstackclusters" "openstackmachines" -}}
+{{- include "warrantgate.hook" (dict "root" $root "mode" $mode "name" (printf "%s.delegation.warrantgate.dev" .) "path" "/cluster/delegation"
+  "group" "infrastructure.cluster.x-k8s.io" "version" "v1beta1" "resources" (list .) "scope" "*"
+  "conditions" (list (dict "name" "names-other-credentials" "expression" (include "warrantgate.celSetAnew" (list "spec" "identityRef"))))) -}}
+{{- end -}}
+{{- end -}}
+{{- $mode = include "warrantgate.mode" (dict "part" $config.keystonePolicy "selected" true) -}}
+{{- if ne $mode "Off" -}}
+{{- include "warrantgate.hook" (dict "root" . "mode" $mode "name" "policies.keystone.warrantgate.dev" "path" "/keystone/policy"
+  "group" "" "version" "v1" "resources" (list "configmaps" "secrets") "scope" "Namespaced" "selector" $config.keystonePolicy.selector
+  "conditions" (list (dict "name" "changes-data-or-selection" "expression" (include "warrantgate.celPolicy" $config.keystonePolicy.selector)))) -}}
+{{- end -}}
+{{- end -}}

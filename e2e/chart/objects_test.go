@@ -1,0 +1,72 @@
+//go:build e2e
+
+package chart_test
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+)
+
+// Policies for Keystone.
+const (
+	sound  = "identity:create_user: rule:admin_required\n"
+	broken = "identity:list_users: !\n"
+)
+
+var (
+	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
+	// selected are the labels of policies that are judged.
+	selected = map[string]string{"holds": "keystone-policy"}
+)
+
+func policy(namespace, name, content string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: selected}, Data: map[string]string{"policy.yaml": content},
+	}
+}
+
+// cluster is one that acts as whom the spec says.
+func cluster(namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(infrastructure.WithKind("CloudSigmaCluster"))
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	return object
+}
+
+// refusedByGate returns an error unless err is a refusal of the gate on policies.
+func refusedByGate(err error) error {
+	if err == nil || !strings.Contains(err.Error(), `admission webhook "policies.keystone.warrantgate.dev" denied the request`) {
+		return fmt.Errorf("not refused by the gate: %w", err)
+	}
+	return nil
+}
+
+// crds are the kinds of OpenStack's provider, whatever is in them.
+func crds() []*apiextensionsv1.CustomResourceDefinition {
+	var made []*apiextensionsv1.CustomResourceDefinition
+	for _, kind := range []string{"OpenStackCluster", "OpenStackMachine"} {
+		plural := strings.ToLower(kind) + "s"
+		made = append(made, &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: plural + "." + infrastructure.Group},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: infrastructure.Group, Scope: apiextensionsv1.NamespaceScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+					Name: infrastructure.Version, Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{
+						OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
+					},
+				}},
+			},
+		})
+	}
+	return made
+}

@@ -1,0 +1,170 @@
+//go:build e2e
+
+package chart_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/e2e/asset"
+	"warrantgate.dev/e2e/kubetest"
+	"warrantgate.dev/e2e/process"
+)
+
+const (
+	// release and namespace are of the chart. All objects have the release's name.
+	release, namespace = charttest.Release, charttest.Namespace
+	// authorName is whoever writes policies and clusters, and may do nothing else.
+	authorName = "author"
+)
+
+// world is an API server with the chart in it.
+type world struct {
+	api           *kubetest.Server
+	admin, author client.Client
+	// kubeconfig is the administrator's.
+	kubeconfig string
+	// values are the chart's, in JSON.
+	values string
+	pod    pod
+}
+
+// newWorld starts an API server, which ends with the spec or container that it is called from, and installs the chart.
+func newWorld(ctx context.Context) *world {
+	GinkgoHelper()
+	w := &world{}
+	var err error
+	w.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd)})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.api.Stop)
+	Expect(w.api.ApplyCRDs(ctx, crds()...)).To(Succeed())
+	w.admin = w.api.Client()
+	w.kubeconfig, err = w.api.KubeconfigFile("helm", w.api.Config())
+	Expect(err).NotTo(HaveOccurred())
+	author, err := w.api.User(authorName)
+	Expect(err).NotTo(HaveOccurred())
+	w.author, err = client.New(author, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	w.let(ctx, authorName, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
+		rbacv1.PolicyRule{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}})
+	w.install(ctx)
+	return w
+}
+
+// let gives a user rights everywhere.
+func (w *world) let(ctx context.Context, user string, rules ...rbacv1.PolicyRule) {
+	GinkgoHelper()
+	for _, object := range []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: user},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		},
+	} {
+		Expect(w.admin.Create(ctx, object)).To(Succeed())
+	}
+}
+
+// install has helm install the chart, and prepares what a kubelet would for a pod.
+func (w *world) install(ctx context.Context) {
+	GinkgoHelper()
+	ports, err := process.FreePorts(ctx, 3)
+	Expect(err).NotTo(HaveOccurred())
+	serving, key, err := cert.GenerateSelfSignedCertKey(release+"."+namespace+".svc", nil, nil)
+	Expect(err).NotTo(HaveOccurred())
+	values, err := json.Marshal(map[string]any{
+		"certificates": map[string]any{"secret": map[string]any{"name": "serving", "caBundle": string(serving)}},
+		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
+		"service":      map[string]any{"port": ports[0]},
+		"config": map[string]any{
+			"openStack":      map[string]any{"authURLs": []string{"https://keystone.invalid/v3"}},
+			"keystonePolicy": map[string]any{"selector": map[string]any{"matchLabels": selected}},
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	w.values = string(values)
+	w.helm(ctx, "install", "--create-namespace")
+	w.route(ctx)
+	w.pod = w.newPod(ctx, ports, serving, key)
+}
+
+// helm installs or upgrades the release with the values of the world.
+func (w *world) helm(ctx context.Context, verb string, args ...string) {
+	GinkgoHelper()
+	chart, err := charttest.Chart()
+	Expect(err).NotTo(HaveOccurred())
+	_, err = charttest.Helm(ctx, w.values, append([]string{verb, release, chart, "--values=-", "--namespace=" + namespace, "--kubeconfig=" + w.kubeconfig}, args...)...)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// route has the API server reach the pod by the Service.
+func (w *world) route(ctx context.Context) {
+	GinkgoHelper()
+	// Nothing here routes to the address of a Service. The API server resolves one of this type by itself.
+	service := &corev1.Service{}
+	Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, service)).To(Succeed())
+	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: service.Spec.Ports}
+	Expect(w.admin.Update(ctx, service)).To(Succeed())
+}
+
+// newPod writes the files that a pod of the Deployment would have.
+func (w *world) newPod(ctx context.Context, ports []int, serving, key []byte) pod {
+	GinkgoHelper()
+	p := pod{
+		dir: filepath.Join(w.api.Dir(), "pod"), binary: binary(asset.Warrantgate), deployment: client.ObjectKey{Namespace: namespace, Name: release},
+		addresses: map[string]string{":9443": ":" + strconv.Itoa(ports[0]), ":8080": process.Loopback(ports[1]), ":8081": process.Loopback(ports[2])},
+	}
+	token := &authenticationv1.TokenRequest{}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: release}}
+	Expect(w.admin.SubResource("token").Create(ctx, account, token)).To(Succeed())
+	files := &corev1.ConfigMap{}
+	Expect(w.admin.Get(ctx, p.deployment, files)).To(Succeed())
+	for path, content := range map[string]string{
+		"config/config.yaml": files.Data["config.yaml"], "kubernetes/kubeconfig": files.Data["kubeconfig"],
+		"kubernetes/ca.crt": string(w.api.Config().CAData), "kubernetes/token": token.Status.Token,
+		"tls/tls.crt": string(serving), "tls/tls.key": string(key),
+	} {
+		Expect(os.MkdirAll(filepath.Join(p.dir, filepath.Dir(path)), 0o700)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(p.dir, path), []byte(content), 0o600)).To(Succeed())
+	}
+	return p
+}
+
+func (w *world) newNamespace(ctx context.Context) string {
+	GinkgoHelper()
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
+	Expect(w.admin.Create(ctx, made)).To(Succeed())
+	return made.Name
+}
+
+// asked tries whether the API server asks the gates. It begins to a moment after the registration.
+func (w *world) asked(ctx context.Context) error {
+	err := w.admin.Create(ctx, policy(metav1.NamespaceDefault, "canary", broken), client.DryRunAll)
+	if err == nil {
+		return fmt.Errorf("a broken policy passes")
+	}
+	return refusedByGate(err)
+}
+
+func binary(name string) string {
+	GinkgoHelper()
+	path, err := asset.Path(name)
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}
