@@ -154,7 +154,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 	It("ends with 2 and says how to get at the cloud where that is not said", func(ctx SpecContext) {
 		got := auditCommand{world: w, args: command.args[:1]}.run(ctx)
 		Expect(got.status).To(Equal(2))
-		Expect(got.notes).To(Equal("warrantgate: there is no access to a cloud: give --impersonation-enabled and the flags that say as whom "+
+		Expect(got.notes).To(Equal("warrantgate: there is no access to a cloud: give --impersonation-enabled and the flags that say as whom " +
 			"CloudSigma is asked, or configure openStack.authURLs\n"))
 	}, SpecTimeout(timeout))
 })
