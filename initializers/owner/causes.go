@@ -23,9 +23,11 @@ func (c *Controller) tellCauses(ctx context.Context, r Repaired) {
 	for _, finding := range c.checker.Check(ctx, ws).Findings {
 		switch {
 		case finding.Advisory, finding.Reason == preflight.NotReady:
-		case finding.Reason == preflight.InitializerPending, finding.Reason == preflight.BindingIncomplete, finding.Reason == preflight.CouldNotTell:
-			// Whose turn it is, and that kcp is at work on a binding, its own conditions say; and what this program may not see
-			// is not the creator's affair.
+		case finding.Reason == preflight.CouldNotTell: // what this program may not see is the operator's affair, not the creator's
+			logf.FromContext(ctx).Info("it cannot be told what else keeps a workspace from becoming Ready", "workspace", r.Result.Path,
+				"message", finding.Message)
+		case finding.Reason == preflight.InitializerPending, finding.Reason == preflight.BindingIncomplete:
+			// Whose turn it is, and that kcp is at work on a binding, its own conditions say.
 			logf.FromContext(ctx).V(1).Info("hangs", "workspace", r.Result.Path, "reason", string(finding.Reason), "message", finding.Message)
 		default:
 			c.record(r, corev1.EventTypeWarning, string(finding.Reason), causeText(finding))

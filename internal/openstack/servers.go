@@ -33,6 +33,8 @@ type server struct {
 	Name string `json:"name"`
 	// Project is the project that it belongs to.
 	Project string `json:"tenant_id"`
+	// Creator is the user that made it.
+	Creator string `json:"user_id"`
 }
 
 // instance returns the server as its project knows it, unless it is another one's or has no UUID.
@@ -76,7 +78,7 @@ func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, 
 	if got, err := ownership.ParseInstanceID(s.ID); err != nil || got != id {
 		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer is about another server", opServer)
 	}
-	answer := ownership.Answer{Verdict: ownership.Owned, UserID: q.project(), Response: "200", RequestID: x.RequestID()}
+	answer := ownership.Answer{Verdict: ownership.Owned, UserID: q.project(), CreatorID: s.Creator, Response: "200", RequestID: x.RequestID()}
 	switch s.Project {
 	case "":
 		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer names no project", opServer)

@@ -44,13 +44,13 @@ func TestTheVerdict(t *testing.T) {
 		"the project's own server": {
 			answers:      answers{getServer: oneServer(serverID, "any", projectID)},
 			claim:        claim(),
-			want:         ownership.Answer{Verdict: ownership.Owned, UserID: projectID, Response: "200", RequestID: "req-200"},
+			want:         ownership.Answer{Verdict: ownership.Owned, UserID: projectID, CreatorID: userID, Response: "200", RequestID: "req-200"},
 			wantRequests: []string{authenticate, getServer},
 		},
 		"the same, in upper case": {
 			answers:      answers{getServer: oneServer(strings.ToUpper(serverID), "any", projectID)},
 			claim:        claim(func(c *ownership.Claim) { c.ID = strings.ToUpper(serverID) }),
-			want:         ownership.Answer{Verdict: ownership.Owned, UserID: projectID, Response: "200", RequestID: "req-200"},
+			want:         ownership.Answer{Verdict: ownership.Owned, UserID: projectID, CreatorID: userID, Response: "200", RequestID: "req-200"},
 			wantRequests: []string{authenticate, getServer},
 		},
 		"another project's, which an administrator sees": {
@@ -60,7 +60,7 @@ func TestTheVerdict(t *testing.T) {
 			},
 			claim: claim(),
 			want: ownership.Answer{
-				Verdict: ownership.Foreign, UserID: projectID, Response: "200, owned by another project", RequestID: "req-200",
+				Verdict: ownership.Foreign, UserID: projectID, CreatorID: userID, Response: "200, owned by another project", RequestID: "req-200",
 				Candidates: []ownership.Instance{candidate},
 			},
 			wantRequests: []string{authenticate, getServer, getCandidates},

@@ -99,6 +99,9 @@ type Answer struct {
 	// UserID is the cloud's own id of the user, or of the project where instances belong to one; "" where the cloud did not
 	// tell.
 	UserID string
+	// CreatorID is the cloud's own id of the user that made the instance, "" where the cloud did not tell. It is for the
+	// operator only: it can be another tenant's.
+	CreatorID string
 	// Response says in short what kind of answer the cloud gave, such as "403 permission". It holds nothing of the
 	// answer's body that could name another user.
 	Response string

@@ -78,6 +78,9 @@ func conflict(c change, id string, holder clusterapi.Machine) finding {
 func verdict(c change, id string, account ownership.Account, answer ownership.Answer) finding {
 	details := slices.Concat([]any{"instance", id, "verdict", answer.Verdict}, detailsOf(account),
 		[]any{"cloudRequestID", answer.RequestID, "cloudResponse", answer.Response})
+	if answer.CreatorID != "" {
+		details = append(details, "creator", answer.CreatorID)
+	}
 	if answer.Verdict == ownership.Owned {
 		return finding{decision: webhooks.Allowed, reason: "Owned", details: details}
 	}

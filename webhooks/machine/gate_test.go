@@ -428,6 +428,63 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	}
 }
 
+// onOpenStack is a world in which clusters bring their own credentials.
+func onOpenStack(modify func(*world)) func(*world) {
+	return func(w *world) {
+		w.seen = ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}}
+		w.now = w.seen
+		modify(w)
+	}
+}
+
+// Where a cluster brings its own credentials, a refusal is in the words of these.
+func TestRefusalsOfCredentials(t *testing.T) {
+	const whose = `the project of cloud "tenant" of Secret "keys"`
+	for name, tc := range map[string]struct {
+		world        func(*world)
+		reason, want string
+	}{
+		"another project's": {
+			world: func(w *world) {
+				w.answers = map[string]ownership.Answer{foreignID: {Verdict: ownership.Foreign, UserID: "p1", Response: "200, owned by another project"}}
+			},
+			reason: "InstanceNotOwned",
+			want: "this instance of the region of its credentials exists, but is not one of " + whose + ` (p1), with which cluster "metal" acts; ` +
+				"the cloud answered 200, owned by another project; clear the field, so that the provider adopts an instance of the user or makes one",
+		},
+		"no verdict": {
+			world: func(w *world) {
+				w.answers, w.err = nil, &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("500")}
+			},
+			reason: "OwnershipUnknown",
+			want: "it cannot be told now whether the instance belongs to " + whose + `, with which cluster "metal" acts: ` +
+				"the cloud does not answer as it should; try again",
+		},
+		"credentials that are of no use": {
+			world: func(w *world) {
+				w.answers, w.err = nil, &ownership.IdentityError{Reason: "IdentityRefused", Message: "renew the Secret"}
+			},
+			reason: "IdentityRefused", want: "it cannot be asked whose the instance is: renew the Secret",
+		},
+		"a region that is not there": {
+			world: func(w *world) {
+				w.answers, w.err = nil, &ownership.RegionError{Region: "west", Allowed: []string{"east"}}
+			},
+			reason: "RegionNotAllowed",
+			want:   `the region with which cluster "metal" acts: region "west" is none of those configured (east)`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(onOpenStack(tc.world))
+			asked := review(t, newMachine(), newMachine(instanceID(foreignID)))
+			answer := w.gate(v1alpha1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
+			if _, message, _ := strings.Cut(answer.Message, `": `); answer.Reason != tc.reason || !strings.HasSuffix(answer.Message, tc.want) {
+				t.Errorf("Review() = %s: %q, want %s: %q", answer.Reason, message, tc.reason, tc.want)
+			}
+		})
+	}
+}
+
 // What the person must not see is in the operator's log, under the same decision.
 func TestTheOperatorIsToldMore(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -440,6 +497,15 @@ func TestTheOperatorIsToldMore(t *testing.T) {
 			want: []any{
 				"cluster", "metal", "instance", foreignID, "verdict", ownership.Foreign, "cloud", "cloudsigma", "region", "next",
 				"user", "tsap@shalb.com", "cloudRequestID", "r-foreign", "cloudResponse", "403 permission",
+			},
+		},
+		"a verdict about credentials that a cluster brings": {
+			id: foreignID, world: onOpenStack(func(w *world) {
+				w.answers = map[string]ownership.Answer{foreignID: {Verdict: ownership.Foreign, UserID: "p1", CreatorID: "u2", Response: "200", RequestID: "r1"}}
+			}),
+			want: []any{
+				"cluster", "metal", "instance", foreignID, "verdict", ownership.Foreign, "cloud", "openstack", "region", "",
+				"secret", "keys", "cloudName", "tenant", "cloudRequestID", "r1", "cloudResponse", "200", "creator", "u2",
 			},
 		},
 		"no verdict": {
