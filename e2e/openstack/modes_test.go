@@ -10,14 +10,16 @@ import (
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/e2e/openstacktest"
 )
 
 // Who tries the gate out lets it warn.
-var _ = Describe("In the mode Warn credentials", Ordered, ContinueOnFailure, func() {
+var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {mode: Warn}}") }, NodeTimeout(setupTimeout))
 
-	It("that carry too little are admitted with a warning and an Event", func(ctx SpecContext) {
+	It("credentials that carry too little are admitted with a warning and an Event", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
 		cluster := newObject(clusterKind, s.namespace, clusterName)
@@ -32,13 +34,33 @@ var _ = Describe("In the mode Warn credentials", Ordered, ContinueOnFailure, fun
 		Expect(s.admissions(ctx, delegationGate, "warned")).To(BeEquivalentTo(1))
 	}, SpecTimeout(timeout))
 
-	It("are not missed when Keystone is down", func(ctx SpecContext) {
+	It("credentials are not missed when Keystone is down", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		s.front.fail(answers(503))
 		DeferCleanup(s.front.release)
 		s.heard.takeWarnings()
 		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
 		Expect(s.heard.takeWarnings()).To(HaveExactElements(HavePrefix("DelegationUnknown (mode Warn")))
+	}, SpecTimeout(timeout))
+})
+
+// Who cannot wait for a cloud has what it cannot tell admitted, and nothing else.
+var _ = Describe("Where what cannot be judged is admitted", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "machine: {unknown: Admit}") }, NodeTimeout(setupTimeout))
+
+	It("a machine gets its server while Nova is down, with a warning and an Event, and another project's when it is not", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		machine, theirs := s.machine(ctx, "worker"), s.foreignServer("worker")
+		down := s.nova.Fail(openstacktest.Status(503), 0)
+		DeferCleanup(down.Release)
+		s.heard.takeWarnings()
+		Expect(s.set(ctx, machine, instanceIDPath, s.server("worker").ID)).To(Succeed())
+		Expect(s.heard.takeWarnings()).To(HaveExactElements(HavePrefix("OwnershipUnknown: status.instanceID")))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
+			HaveField("Reason", "OwnershipUnknown"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
+		down.Release()
+		expectRefusal(s.set(ctx, machine, instanceIDPath, theirs.ID), "InstanceNotFound", instanceIDPath)
 	}, SpecTimeout(timeout))
 })
 
