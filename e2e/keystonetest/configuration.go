@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"warrantgate.dev/e2e/servers/keystone"
 )
 
 // AdminProject is a part of keystone.conf that makes the project of the administrator the admin project, for
@@ -59,7 +61,7 @@ func writeFiles(dir, extraConf string) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "serve.py"), serveProgram, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "serve.py"), keystone.Serve, 0o600); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "keystone.conf"), []byte(configuration(dir, extraConf)), 0o600)

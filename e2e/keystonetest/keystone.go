@@ -3,7 +3,6 @@ package keystonetest
 import (
 	"context"
 	"crypto/rand"
-	_ "embed" // serve.py
 	"errors"
 	"fmt"
 	"os"
@@ -21,9 +20,6 @@ import (
 
 // Region is where Keystone's own endpoint is.
 const Region = "RegionOne"
-
-//go:embed serve.py
-var serveProgram []byte
 
 // Options say how to run a Keystone.
 type Options struct {

@@ -17,7 +17,9 @@ import (
 // Who tries the gate out lets it warn.
 var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {mode: Warn}}") }, NodeTimeout(setupTimeout))
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, "cluster: {delegation: {mode: Warn}}\nmachine: {mode: Warn}")
+	}, NodeTimeout(setupTimeout))
 
 	It("credentials that carry too little are admitted with a warning and an Event", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
@@ -32,6 +34,18 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(And(
 			HaveField("Reason", "RoleMissing"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
 		Expect(s.admissions(ctx, delegationGate, "warned")).To(BeEquivalentTo(1))
+	}, SpecTimeout(timeout))
+
+	It("a server of another project is admitted with a warning and an Event", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		machine, theirs := s.machine(ctx, "worker"), s.foreignServer("worker")
+		s.heard.takeWarnings()
+		Expect(s.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed())
+		Expect(s.heard.takeWarnings()).To(HaveExactElements(And(
+			HavePrefix("InstanceNotFound (mode Warn, nothing was changed or refused): status.instanceID"), ContainSubstring(theirs.ID))))
+		Expect(s.holds(ctx, machine, instanceIDPath)).To(Equal(theirs.ID))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
+			HaveField("Reason", "InstanceNotFound"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
 	}, SpecTimeout(timeout))
 
 	It("credentials are not missed when Keystone is down", func(ctx SpecContext) {
