@@ -58,7 +58,7 @@ func newWorld(ctx context.Context) *world {
 	Expect(err).NotTo(HaveOccurred())
 	author, err := w.api.User(authorName)
 	Expect(err).NotTo(HaveOccurred())
-	w.author, err = client.New(author, client.Options{})
+	w.author, err = w.api.NewClient(author)
 	Expect(err).NotTo(HaveOccurred())
 	w.let(ctx, authorName, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
 		rbacv1.PolicyRule{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}})

@@ -50,7 +50,7 @@ func newWorld(ctx context.Context) *world {
 	w.authorConfig, err = w.api.User(authorName)
 	Expect(err).NotTo(HaveOccurred())
 	w.authorConfig.WarningHandlerWithContext = w.heard
-	w.author, err = client.New(w.authorConfig, client.Options{})
+	w.author, err = w.api.NewClient(w.authorConfig)
 	Expect(err).NotTo(HaveOccurred())
 	for _, object := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: authorName}, Rules: []rbacv1.PolicyRule{

@@ -43,7 +43,8 @@ type Server struct {
 	guard       *guard
 	logs        []*os.File
 	admin       *rest.Config
-	client      client.Client
+	// client is the administrator's, direct another one that waits for nothing.
+	client, direct client.Client
 	// adminKubeconfig is of the administrator of Config.
 	adminKubeconfig string
 
@@ -88,7 +89,10 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if s.admin, err = s.User("kubetest-admin", "system:masters"); err != nil {
 		return err
 	}
-	if s.client, err = client.New(s.admin, client.Options{}); err != nil {
+	if s.direct, err = client.New(s.admin, client.Options{}); err != nil {
+		return err
+	}
+	if s.client, err = s.NewClient(s.admin); err != nil {
 		return err
 	}
 	if s.adminKubeconfig, err = s.KubeconfigFile("admin", s.admin); err != nil {

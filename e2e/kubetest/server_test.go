@@ -104,6 +104,7 @@ func TestServer(t *testing.T) {
 	t.Run("a Deployment is an object that makes no Pods", func(t *testing.T) { deployment(t, s) })
 	t.Run("a user may do what RBAC gives", func(t *testing.T) { user(t, s) })
 	t.Run("a service account may do what RBAC gives", func(t *testing.T) { serviceAccount(t, s) })
+	t.Run("a change is over when the cache has it", func(t *testing.T) { changesAreCached(t, s) })
 	t.Run("further kinds can be added", func(t *testing.T) { furtherKind(t, s) })
 	t.Run("warrantgate is installed by the administrator and serves as itself", func(t *testing.T) { warrantgate(t, s) })
 	t.Run("arguments reach kube-apiserver", func(t *testing.T) {

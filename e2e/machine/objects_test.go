@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,18 +75,11 @@ func inCluster(name string) map[string]string {
 	return map[string]string{"cluster.x-k8s.io/cluster-name": name}
 }
 
-// moveMachine gives a machine other labels, and waits until the API server's cache has them. It judges the next change by its
-// cache first and, refused, once more by what it holds: one request would be refused for two reasons, and leave two Events.
+// moveMachine gives a machine other labels.
 func (s story) moveMachine(ctx context.Context, machine *unstructured.Unstructured, labels map[string]string) {
 	GinkgoHelper()
 	machine.SetLabels(labels)
 	Expect(s.client.Update(ctx, machine)).To(Succeed())
-	cached := newObject(machine.GroupVersionKind(), machine.GetNamespace(), machine.GetName())
-	fromCache := &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "0"}}
-	Eventually(func() (string, error) {
-		err := s.client.Get(ctx, client.ObjectKeyFromObject(machine), cached, fromCache)
-		return cached.GetResourceVersion(), err
-	}).WithContext(ctx).Should(Equal(machine.GetResourceVersion()))
 }
 
 // setInstanceID writes status.instanceID as a provider's controller does.

@@ -191,7 +191,7 @@ func (w *world) listening(config *rest.Config) client.Client {
 			return response, w.heard.keep(response)
 		})
 	})
-	listening, err := client.New(config, client.Options{})
+	listening, err := w.api.NewClient(config)
 	Expect(err).NotTo(HaveOccurred())
 	return listening
 }

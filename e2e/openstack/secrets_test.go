@@ -123,7 +123,7 @@ func (w *world) listening() client.Client {
 	config := w.api.Config()
 	config.WarningHandlerWithContext = w.heard
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &listener{heard: w.heard, next: next} })
-	listening, err := client.New(config, client.Options{})
+	listening, err := w.api.NewClient(config)
 	Expect(err).NotTo(HaveOccurred())
 	return listening
 }
