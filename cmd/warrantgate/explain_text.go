@@ -19,10 +19,14 @@ import (
 func printExplanation(out io.Writer, report preflight.Report) error {
 	text := &bytes.Buffer{}
 	ws := report.Workspace
+	noCluster := "none yet"
+	if ws.Mount != "" {
+		noCluster = "none, as " + ws.Mount + " is mounted there"
+	}
 	table(text, "", [][]string{
 		{"Workspace:", ws.Path},
 		{"Phase:", string(ws.Phase)},
-		{"Logical cluster:", cmp.Or(ws.Cluster.String(), "none yet")},
+		{"Logical cluster:", cmp.Or(ws.Cluster.String(), noCluster)},
 		{"Type:", cmp.Or(ws.Type, "none")},
 		{"Created by:", cmp.Or(ws.CreatedBy, "unknown")},
 	})

@@ -218,6 +218,54 @@ var _ = Describe("explain workspace", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(specTimeout))
 
+	It("says what is mounted at a workspace that has nothing of its own", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		create(ctx, home.alice(ctx), "child", func(ws *tenancyv1alpha1.Workspace) {
+			ws.Spec.Type = nil
+			ws.Spec.Mount = &tenancyv1alpha1.Mount{Reference: tenancyv1alpha1.ObjectReference{
+				APIVersion: "v1", Kind: "ConfigMap", Namespace: metav1.NamespaceDefault, Name: "elsewhere",
+			}}
+		})
+		const missing = `ConfigMap "default/elsewhere" not found`
+		Eventually(ctx, func() string { return explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root").out }).
+			Should(ContainSubstring(missing))
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("NotReady"))
+		Expect(text.out).To(And(
+			MatchRegexp(`Logical cluster: +none, as ConfigMap default/elsewhere is mounted there\n`), MatchRegexp(`Type: +none\n`),
+			Not(ContainSubstring("Owner:")), Not(ContainSubstring("shard")),
+		))
+	}, SpecTimeout(specTimeout))
+
+	It("says that a workspace is being deleted", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		ofType := home.workspaceType(ctx, "empty", tenancyv1alpha1.WorkspaceTypeSpec{})
+		create(ctx, home.alice(ctx), "child", ofType, func(ws *tenancyv1alpha1.Workspace) {
+			ws.Finalizers = []string{"explain.example.com/held"}
+		})
+		ws, err := kcptest.WaitReady(ctx, home.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+		c := newClient(home.admin())
+		Expect(c.Delete(ctx, ws)).To(Succeed())
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("NotReady"))
+		Expect(text.out).To(ContainSubstring("the workspace is being deleted"))
+
+		By("letting it go")
+		Eventually(ctx, func() error {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+			return client.IgnoreNotFound(c.Patch(ctx, ws, patch))
+		}).Should(Succeed())
+		Eventually(ctx, func() string {
+			return explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root").errText
+		}).
+			Should(ContainSubstring(`there is no workspace "child" in ` + home.path))
+	}, SpecTimeout(specTimeout))
+
 	It("says that the owner is not in the groups that are required", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		// system:masters may say who owns a workspace, as kcp's tools for moving them do.

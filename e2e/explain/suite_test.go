@@ -42,7 +42,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	binary, err = asset.Path(asset.Warrantgate)
 	Expect(err).NotTo(HaveOccurred())
-	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: kcpBinary})
+	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: kcpBinary, Args: []string{"--feature-gates=WorkspaceMounts=true"}})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return kcp.Stop() })
 }, NodeTimeout(3*time.Minute))

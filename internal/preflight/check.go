@@ -42,13 +42,13 @@ type check struct {
 }
 
 func (c *check) run(ctx context.Context) {
-	if c.ws.unread != nil {
+	if c.ws.unread != nil && !c.ws.Deleted { // the LogicalCluster may be gone already
 		c.add(Finding{
 			Reason: CouldNotTell, Advisory: c.ready(),
 			Message: fmt.Sprintf("what the LogicalCluster says could not be told, only what the Workspace does: %v", c.ws.unread),
 		})
 	}
-	if c.ws.Mount || c.ws.Cluster.Empty() {
+	if c.ws.Mount != "" || c.ws.Cluster.Empty() || c.ws.Deleted {
 		c.notReady()
 		return
 	}
@@ -246,7 +246,7 @@ func (c *check) notReady() {
 	case c.ws.Deleted:
 		c.add(Finding{Reason: NotReady, Message: "the workspace is being deleted" + because})
 	case c.ready() || c.report.has():
-	case c.ws.Cluster.Empty() && !c.ws.Mount:
+	case c.ws.Cluster.Empty() && c.ws.Mount == "":
 		c.add(Finding{
 			Reason: NotReady, Message: "kcp has not found a shard for the workspace yet" + because,
 			Next: "if the gates are installed, see whether warrantgate runs: foreign owners wait for it",

@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-dev/sdk/apis/core"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/kcp"
 )
@@ -24,8 +25,9 @@ type Workspace struct {
 	Phase corev1alpha1.LogicalClusterPhaseType `json:"phase"`
 	// Deleted tells that it is being deleted.
 	Deleted bool `json:"deleted,omitempty"`
-	// Mount tells that something else than a logical cluster is mounted there, which has no owner.
-	Mount bool `json:"mount,omitempty"`
+	// Mount is the kind and name of what is mounted there instead of a logical cluster, such as "KubeCluster default/west". It
+	// has no owner.
+	Mount string `json:"mount,omitempty"`
 	// Type is the path and name of its WorkspaceType.
 	Type string `json:"type,omitempty"`
 	// CreatedBy names the creator: as warrantgate recorded it, else the recorded owner.
@@ -61,7 +63,7 @@ func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace,
 			return Workspace{}, fmt.Errorf("there is no workspace %q in %s", name, parent)
 		default:
 			ws.fromWorkspace(workspace)
-			if ws.Mount || ws.Cluster.Empty() {
+			if ws.Mount != "" || ws.Cluster.Empty() {
 				return ws, nil
 			}
 			at = ws.Cluster.Path()
@@ -93,7 +95,10 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 	ws.Cluster = logicalcluster.Name(cmp.Or(from.Spec.Cluster, from.Annotations[kcp.ClusterAnnotation]))
 	ws.Phase = from.Status.Phase
 	ws.Deleted = from.DeletionTimestamp != nil
-	ws.Mount = from.Spec.Mount != nil
+	if from.Spec.Mount != nil {
+		ref := from.Spec.Mount.Reference
+		ws.Mount = ref.Kind + " " + types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}.String()
+	}
 	if from.Spec.Type != nil {
 		ws.Type = from.Spec.Type.String()
 	}
