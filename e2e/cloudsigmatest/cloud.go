@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"warrantgate.dev/e2e/faults"
 )
 
 const (
@@ -37,7 +39,7 @@ type Cloud struct {
 	*directory
 	*inventory
 	*journal
-	*failures
+	*faults.Failures[Operation]
 	*tokens
 	provider *provider
 
@@ -94,7 +96,7 @@ func (c *Cloud) prepare(options Options) error {
 	c.directory = newDirectory(c.secrets)
 	c.inventory = newInventory(c.secrets, options.Regions)
 	c.journal = &journal{}
-	c.failures = newFailures()
+	c.Failures = faults.New[Operation]()
 	c.tokens = newTokens(options.TokenLife)
 
 	roots := x509.NewCertPool()
@@ -107,7 +109,7 @@ func (c *Cloud) prepare(options Options) error {
 
 // Stop ends the cloud and all requests that hang in it. From then on nobody listens; to stop again does nothing.
 func (c *Cloud) Stop() error {
-	c.releaseAll()
+	c.ReleaseAll()
 	c.cancel()
 	c.client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)

@@ -10,11 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"warrantgate.dev/e2e/faults"
 )
 
-// Fault answers a request in place of the cloud: it may call answer, which is what the cloud would do. The channel is
-// closed when the failure is released.
-type Fault func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc)
+// Fault answers a request in place of the cloud.
+type Fault = faults.Fault
+
+// Failure is a fault that requests meet.
+type Failure = faults.Failure[Operation]
 
 // TooManyRequests answers 429. If retryAfter is not 0, the answer asks to wait for so long, in whole seconds.
 func TooManyRequests(retryAfter time.Duration) Fault {
@@ -35,16 +39,7 @@ func Status(code int) Fault {
 }
 
 // Hang answers once the failure is released, and not at all if the client goes before.
-func Hang() Fault {
-	return func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc) {
-		select {
-		case <-released:
-			answer(w, r)
-		case <-r.Context().Done():
-			panic(http.ErrAbortHandler) // else an empty answer would be sent to who is still there when the cloud stops
-		}
-	}
-}
+func Hang() Fault { return faults.Hang() }
 
 // Cut closes the connection without an answer.
 func Cut() Fault {

@@ -44,11 +44,11 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 		c.refuse(answer, request, err)
 		return
 	}
-	if !c.delay(r.Context(), to.operation) {
+	if !c.Delay(r.Context(), to.operation) {
 		panic(http.ErrAbortHandler) // else an empty answer would be sent to who is still there when the cloud stops
 	}
-	if failure := c.take(to.operation); failure != nil {
-		failure.meet(answer, r, to.answer)
+	if failure := c.Take(to.operation); failure != nil {
+		failure.Answer(answer, r, to.answer)
 		return
 	}
 	to.answer(answer, r)

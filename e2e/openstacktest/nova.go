@@ -8,6 +8,8 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+
+	"warrantgate.dev/e2e/faults"
 )
 
 // version is the path of the API, which is part of the endpoint in a catalog.
@@ -29,7 +31,7 @@ type Options struct {
 type Nova struct {
 	*inventory
 	*journal
-	*failures
+	*faults.Failures[Operation]
 
 	validate Validate
 	server   *httptest.Server
@@ -40,7 +42,7 @@ func Start(options Options) (*Nova, error) {
 	if options.Validate == nil {
 		return nil, errors.New("nothing to check tokens with")
 	}
-	n := &Nova{inventory: newInventory(), journal: &journal{}, failures: &failures{}, validate: options.Validate}
+	n := &Nova{inventory: newInventory(), journal: &journal{}, Failures: faults.New[Operation](), validate: options.Validate}
 	n.server = httptest.NewUnstartedServer(http.HandlerFunc(n.serve))
 	n.server.Config.ErrorLog = log.New(io.Discard, "", 0) // failed handshakes are the clients' to tell
 	if options.Plain {
@@ -53,7 +55,7 @@ func Start(options Options) (*Nova, error) {
 
 // Stop ends Nova and all requests that hang in it.
 func (n *Nova) Stop() {
-	n.releaseAll()
+	n.ReleaseAll()
 	n.server.CloseClientConnections()
 	n.server.Close()
 }

@@ -35,8 +35,11 @@ func (n *Nova) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	respond := func(w http.ResponseWriter, r *http.Request) { n.authenticated(w, r, request, handle) }
-	if failure := n.take(); failure != nil {
-		failure.fault(answer, r, failure.released, respond)
+	if !n.Delay(r.Context(), operation) {
+		return
+	}
+	if failure := n.Take(operation); failure != nil {
+		failure.Answer(answer, r, respond)
 		return
 	}
 	respond(answer, r)

@@ -1,4 +1,5 @@
-package cloudsigmatest
+// Package faults has an emulated server answer wrongly, late or not at all, for as many requests as a test wants.
+package faults
 
 import (
 	"context"
@@ -9,21 +10,38 @@ import (
 	"time"
 )
 
-// failures are the faults that requests meet, and how slow they are.
-type failures struct {
+// Fault answers a request in place of the server: it may call answer, which is what the server would do. The channel is closed
+// when the failure is released.
+type Fault func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc)
+
+// Hang answers once the failure is released, and not at all if the client goes before.
+func Hang() Fault {
+	return func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc) {
+		select {
+		case <-released:
+			answer(w, r)
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler) // else an empty answer would be sent to who is still there when the server stops
+		}
+	}
+}
+
+// Failures are the faults that requests meet, and how slow they are. Operation is how the server tells its requests apart.
+type Failures[Operation comparable] struct {
 	mu        sync.Mutex
-	active    []*Failure
+	active    []*Failure[Operation]
 	latency   time.Duration
 	latencyOf map[Operation]time.Duration
 }
 
-func newFailures() *failures {
-	return &failures{latencyOf: map[Operation]time.Duration{}}
+// New returns none.
+func New[Operation comparable]() *Failures[Operation] {
+	return &Failures[Operation]{latencyOf: map[Operation]time.Duration{}}
 }
 
 // Failure is a fault that requests meet.
-type Failure struct {
-	failures   *failures
+type Failure[Operation comparable] struct {
+	failures   *Failures[Operation]
 	fault      Fault
 	operations []Operation // none means all
 	released   chan struct{}
@@ -37,8 +55,8 @@ type Failure struct {
 
 // Fail lets the next requests of the operations meet a fault, those of all operations if none is named. If times is 0,
 // they do until it is released. Of several failures that fit, the oldest is met.
-func (f *failures) Fail(fault Fault, times int, operations ...Operation) *Failure {
-	failure := &Failure{
+func (f *Failures[Operation]) Fail(fault Fault, times int, operations ...Operation) *Failure[Operation] {
+	failure := &Failure[Operation]{
 		failures: f, fault: fault, operations: operations, left: times,
 		released: make(chan struct{}), changed: make(chan struct{}),
 	}
@@ -52,7 +70,7 @@ func (f *failures) Fail(fault Fault, times int, operations ...Operation) *Failur
 }
 
 // SetLatency lets requests of the operations wait before they are looked at, those of all operations if none is named.
-func (f *failures) SetLatency(latency time.Duration, operations ...Operation) {
+func (f *Failures[Operation]) SetLatency(latency time.Duration, operations ...Operation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(operations) == 0 {
@@ -65,22 +83,22 @@ func (f *failures) SetLatency(latency time.Duration, operations ...Operation) {
 }
 
 // Release ends the failure: no request meets it any more, and those that hang in it go on.
-func (f *Failure) Release() {
+func (f *Failure[Operation]) Release() {
 	f.failures.mu.Lock()
 	defer f.failures.mu.Unlock()
-	f.failures.active = slices.DeleteFunc(f.failures.active, func(other *Failure) bool { return other == f })
+	f.failures.active = slices.DeleteFunc(f.failures.active, func(other *Failure[Operation]) bool { return other == f })
 	f.release.Do(func() { close(f.released) })
 }
 
 // Met returns how many requests have met the failure.
-func (f *Failure) Met() int {
+func (f *Failure[Operation]) Met() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.met
 }
 
 // WaitMet waits until so many requests have met the failure.
-func (f *Failure) WaitMet(ctx context.Context, times int) error {
+func (f *Failure[Operation]) WaitMet(ctx context.Context, times int) error {
 	for {
 		f.mu.Lock()
 		met, changed := f.met, f.changed
@@ -97,7 +115,7 @@ func (f *Failure) WaitMet(ctx context.Context, times int) error {
 }
 
 // take counts a request and returns whether it meets the failure.
-func (f *Failure) take(operation Operation) bool {
+func (f *Failure[Operation]) take(operation Operation) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.left == 0 || len(f.operations) > 0 && !slices.Contains(f.operations, operation) {
@@ -112,8 +130,8 @@ func (f *Failure) take(operation Operation) bool {
 	return true
 }
 
-// take returns the failure that a request meets, nil if it meets none.
-func (f *failures) take(operation Operation) *Failure {
+// Take returns the failure that a request meets, nil if it meets none.
+func (f *Failures[Operation]) Take(operation Operation) *Failure[Operation] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, failure := range f.active {
@@ -124,8 +142,8 @@ func (f *failures) take(operation Operation) *Failure {
 	return nil
 }
 
-// delay waits for as long as the operation is slow. It returns false if the client has gone, or the cloud stops.
-func (f *failures) delay(ctx context.Context, operation Operation) bool {
+// Delay waits for as long as the operation is slow. It returns false if the client has gone, or the server stops.
+func (f *Failures[Operation]) Delay(ctx context.Context, operation Operation) bool {
 	f.mu.Lock()
 	latency, ok := f.latencyOf[operation]
 	if !ok {
@@ -145,7 +163,8 @@ func (f *failures) delay(ctx context.Context, operation Operation) bool {
 	}
 }
 
-func (f *failures) releaseAll() {
+// ReleaseAll ends all failures.
+func (f *Failures[Operation]) ReleaseAll() {
 	f.mu.Lock()
 	active := slices.Clone(f.active)
 	f.mu.Unlock()
@@ -154,7 +173,7 @@ func (f *failures) releaseAll() {
 	}
 }
 
-// meet answers a request as the failure wants it.
-func (f *Failure) meet(w http.ResponseWriter, r *http.Request, answer http.HandlerFunc) {
+// Answer answers a request as the failure wants it.
+func (f *Failure[Operation]) Answer(w http.ResponseWriter, r *http.Request, answer http.HandlerFunc) {
 	f.fault(w, r, f.released, answer)
 }
