@@ -2,44 +2,14 @@ package cloudhttp_test
 
 import (
 	"crypto/rand"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"warrantgate.dev/internal/cloudhttp"
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 )
-
-// series returns the counts of a cloud's requests by operation and code, and of their durations by operation.
-func series(t *testing.T, cloud string) map[string]float64 {
-	t.Helper()
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatalf("gather metrics: %v", err)
-	}
-	counts := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			var labels []string
-			for _, label := range metric.GetLabel() {
-				labels = append(labels, label.GetName()+"="+label.GetValue())
-			}
-			name := strings.Join(labels, ",")
-			if !strings.HasPrefix(name, "cloud="+cloud+",") {
-				continue
-			}
-			switch family.GetName() {
-			case "warrantgate_cloud_requests_total":
-				counts[name] = metric.GetCounter().GetValue()
-			case "warrantgate_cloud_request_duration_seconds":
-				counts[name] = float64(metric.GetHistogram().GetSampleCount())
-			}
-		}
-	}
-	return counts
-}
 
 func TestRequestsAreCounted(t *testing.T) {
 	cloud := "metrics-" + rand.Text() // counts go on from one run of the test to the next
@@ -51,7 +21,7 @@ func TestRequestsAreCounted(t *testing.T) {
 			want["cloud="+cloud+",code="+code+",operation="+operation] = 0
 		}
 	}
-	if diff := cmp.Diff(want, series(t, cloud)); diff != "" {
+	if diff := cmp.Diff(want, cloudhttptest.Counted(t, cloud)); diff != "" {
 		t.Errorf("before any request (-want +got):\n%s", diff)
 	}
 	for _, r := range []struct {
@@ -67,7 +37,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		want["cloud="+cloud+",code="+r.code+",operation=server"]++
 		want["cloud="+cloud+",operation=server"]++
 	}
-	if diff := cmp.Diff(want, series(t, cloud)); diff != "" {
+	if diff := cmp.Diff(want, cloudhttptest.Counted(t, cloud)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/ownership"
 )
@@ -348,8 +349,8 @@ func TestAnOwnServerCostsOneRequest(t *testing.T) {
 func TestARefusedTokenIsDroppedAndTheRequestRepeatedOnce(t *testing.T) {
 	unauthorized := reply(http.StatusUnauthorized, canary)
 	api := newAPI(t, answers{
-		getServer:  inTurn(unauthorized, reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),
-		getProfile: inTurn(unauthorized, theProfile()),
+		getServer:  cloudhttptest.InTurn(unauthorized, reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),
+		getProfile: cloudhttptest.InTurn(unauthorized, theProfile()),
 	})
 	tokens := &fakeTokens{}
 	before := time.Now()
@@ -548,7 +549,7 @@ func TestTheLegacyAccount(t *testing.T) {
 func TestQuestionsAtTheSameTime(t *testing.T) {
 	const many = 50
 	api := newAPI(t, answers{
-		getServer:                       inTurn(reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),
+		getServer:                       cloudhttptest.InTurn(reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),
 		getProfile:                      theProfile(),
 		getCandidates:                   reply(http.StatusOK, aPage(0)),
 		getPage1:                        reply(http.StatusOK, aPage(1, aServer(serverID, machineName, userID, machineUID))),

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/ownership"
 )
@@ -144,28 +145,7 @@ func (a *fakeAPI) cloud(tokens cloudsigma.Tokens, modify ...func(*cloudsigma.Opt
 
 // reply answers with a status, a body, and headers as pairs. The request id is "req-" and the status.
 func reply(status int, body string, header ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("X-REQUEST-ID", fmt.Sprintf("req-%d", status))
-		for i := 0; i < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body))
-	}
-}
-
-// inTurn gives one answer after the other, and the last one from then on.
-func inTurn(all ...http.HandlerFunc) http.HandlerFunc {
-	var mu sync.Mutex
-	return func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		next := all[0]
-		if len(all) > 1 {
-			all = all[1:]
-		}
-		mu.Unlock()
-		next(w, r)
-	}
+	return cloudhttptest.Reply(status, body, append([]string{"X-REQUEST-ID", fmt.Sprintf("req-%d", status)}, header...)...)
 }
 
 // inJSON returns v in JSON.

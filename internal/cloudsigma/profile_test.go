@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -51,7 +52,7 @@ func TestAProfileIsKeptForMinutes(t *testing.T) {
 func TestAProfileOfSomebodyElseIsNotKept(t *testing.T) {
 	api := newAPI(t, answers{
 		getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
-		getProfile: inTurn(reply(http.StatusOK, inJSON(object{"uuid": strangerID, "email": "canary@example.com"})), theProfile()),
+		getProfile: cloudhttptest.InTurn(reply(http.StatusOK, inJSON(object{"uuid": strangerID, "email": "canary@example.com"})), theProfile()),
 	})
 	cloud := api.cloud(&fakeTokens{})
 	if got, err := cloud.Ask(t.Context(), claim()); err == nil {

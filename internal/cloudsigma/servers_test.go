@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -72,7 +73,7 @@ func TestInstances(t *testing.T) {
 			want: []ownership.Instance{{ID: otherID, Name: machineName, MachineUID: machineUID}}, wantRequests: 2,
 		},
 		"401 once": {
-			answers: answers{getProfile: theProfile(), getPage1: inTurn(reply(http.StatusUnauthorized, canary), ok(aPage(0)))}, wantRequests: 3,
+			answers: answers{getProfile: theProfile(), getPage1: cloudhttptest.InTurn(reply(http.StatusUnauthorized, canary), ok(aPage(0)))}, wantRequests: 3,
 		},
 		"a page that fails": {
 			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(150, first...)), pageAt(100): reply(http.StatusBadGateway, canary)},

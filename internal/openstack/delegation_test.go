@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	delegation "warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
@@ -222,7 +223,7 @@ func (d delegationOf) expect(when, reason string, authentications int) {
 
 func TestHowLongRolesAreBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDelegation(t, inTurn(aToken(roles("member")), aToken(roles("admin")), delegable()))
+		d := newDelegation(t, cloudhttptest.InTurn(aToken(roles("member")), aToken(roles("admin")), delegable()))
 		defer d.cloud.Stop()
 		d.expect("at first", openstack.RoleMissing, 1)
 		wait(9 * time.Second)
@@ -262,7 +263,7 @@ func TestARefusalOfOldRolesIsLookedAtAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDelegation(t, inTurn(aToken(roles("member")), tc.answer))
+				d := newDelegation(t, cloudhttptest.InTurn(aToken(roles("member")), tc.answer))
 				defer d.cloud.Stop()
 				d.expect("at first", openstack.RoleMissing, 1)
 				wait(10 * time.Second)
@@ -276,7 +277,7 @@ func TestARefusalOfOldRolesIsLookedAtAgain(t *testing.T) {
 // TestManyRefusalsOfOldRolesCauseOneAuthentication is about a burst of calls while the authentication is under way.
 func TestManyRefusalsOfOldRolesCauseOneAuthentication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDelegation(t, inTurn(aToken(roles("member")), func(w http.ResponseWriter, r *http.Request) {
+		d := newDelegation(t, cloudhttptest.InTurn(aToken(roles("member")), func(w http.ResponseWriter, r *http.Request) {
 			wait(2 * time.Second)
 			aToken(roles("member"))(w, r)
 		}))
@@ -299,7 +300,7 @@ func TestManyRefusalsOfOldRolesCauseOneAuthentication(t *testing.T) {
 
 func TestDelegationNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDelegation(t, inTurn(delegable(), aToken(roles("admin")), reply(http.StatusBadGateway, "")))
+		d := newDelegation(t, cloudhttptest.InTurn(delegable(), aToken(roles("admin")), reply(http.StatusBadGateway, "")))
 		defer d.cloud.Stop()
 		d.expect("at first", "", 1)
 		wait(1) // time stands still, so this would still be now

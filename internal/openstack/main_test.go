@@ -23,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 )
@@ -234,29 +235,7 @@ func (f *fakeSecrets) get(_ context.Context, namespace, name string) (map[string
 
 // reply answers with a status, a body, and headers as pairs. The request id is "req-" and the status.
 func reply(status int, body string, header ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("X-Openstack-Request-Id", fmt.Sprintf("req-%d", status))
-		w.Header().Set("Content-Type", "application/json")
-		for i := 0; i < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body))
-	}
-}
-
-// inTurn gives one answer after the other, and the last one from then on.
-func inTurn(all ...http.HandlerFunc) http.HandlerFunc {
-	var mu sync.Mutex
-	return func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		next := all[0]
-		if len(all) > 1 {
-			all = all[1:]
-		}
-		mu.Unlock()
-		next(w, r)
-	}
+	return cloudhttptest.Reply(status, body, append([]string{"X-Openstack-Request-Id", fmt.Sprintf("req-%d", status), "Content-Type", "application/json"}, header...)...)
 }
 
 // inJSON returns v in JSON.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 )
@@ -91,7 +92,7 @@ func TestHowLongARefusalIsRemembered(t *testing.T) {
 }
 
 func TestARefusalIsOfOneSetOfCredentials(t *testing.T) {
-	api := newAPI(t, answers{authenticate: inTurn(refused(), delegable())})
+	api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(refused(), delegable())})
 	secrets := api.secret()
 	cloud := api.cloud(secrets)
 	_, err := cloud.Token(t.Context(), identity)
@@ -130,7 +131,7 @@ func TestTheAuditAsksAnew(t *testing.T) {
 	for name, audit := range audits {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cloud, count := offline(t, answers{authenticate: inTurn([]http.HandlerFunc{
+				cloud, count := offline(t, answers{authenticate: cloudhttptest.InTurn([]http.HandlerFunc{
 					refused(), refused(), reply(http.StatusBadGateway, ""), delegable(), refused(), delegable(),
 				}...)})
 				defer cloud.Stop()
@@ -167,7 +168,7 @@ func TestTheAuditAsksAnew(t *testing.T) {
 // TestTheAuditDoesNotTakeARefusalOfBefore is about an authentication that is under way when the audit begins.
 func TestTheAuditDoesNotTakeARefusalOfBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cloud, count := offline(t, answers{authenticate: inTurn(func(w http.ResponseWriter, r *http.Request) {
+		cloud, count := offline(t, answers{authenticate: cloudhttptest.InTurn(func(w http.ResponseWriter, r *http.Request) {
 			wait(2 * time.Second)
 			refused()(w, r)
 		}, delegable())})

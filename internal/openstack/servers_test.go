@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 )
@@ -189,7 +190,7 @@ func TestNoVerdict(t *testing.T) {
 func TestATokenThatNovaRefuses(t *testing.T) {
 	refused := failed(http.StatusUnauthorized, "error")
 	t.Run("is dropped", func(t *testing.T) {
-		api := newAPI(t, answers{getServer: inTurn(refused, oneServer(serverID, machineName, projectID))})
+		api := newAPI(t, answers{getServer: cloudhttptest.InTurn(refused, oneServer(serverID, machineName, projectID))})
 		cloud := api.cloud(api.secret())
 		mustToken(t, cloud)
 		for range 2 {
@@ -209,7 +210,7 @@ func TestATokenThatNovaRefuses(t *testing.T) {
 		api.expect(authenticate, getServer, authenticate, getServer)
 	})
 	t.Run("because the credentials are no longer good", func(t *testing.T) {
-		api := newAPI(t, answers{authenticate: inTurn(aToken(), refused), getServer: refused})
+		api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(aToken(), refused), getServer: refused})
 		_, err := api.cloud(api.secret()).Ask(t.Context(), claim())
 		if got := failureOf(t, err); got.Reason != openstack.IdentityRefused {
 			t.Errorf("error = %+v, want that Keystone refuses them", got)
@@ -414,7 +415,7 @@ func TestInstances(t *testing.T) {
 			want:    []ownership.Instance{{ID: otherID, Name: machineName}}, wantRequests: 1,
 		},
 		"401 once": {
-			answers: answers{getPage1: inTurn(failed(http.StatusUnauthorized, "error"), aList())}, wantRequests: 2,
+			answers: answers{getPage1: cloudhttptest.InTurn(failed(http.StatusUnauthorized, "error"), aList())}, wantRequests: 2,
 		},
 		"a page that fails": {
 			answers:      answers{getPage1: aPage(first...), pageAfter(100): failed(http.StatusBadGateway, "computeFault")},

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 )
@@ -132,7 +133,7 @@ func TestTokenNow(t *testing.T) {
 
 func TestTokenNowDoesNotTakeWhatBeganBefore(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
-	api := newAPI(t, answers{authenticate: inTurn(func(w http.ResponseWriter, r *http.Request) {
+	api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(func(w http.ResponseWriter, r *http.Request) {
 		close(held)
 		<-release
 		aToken()(w, r)

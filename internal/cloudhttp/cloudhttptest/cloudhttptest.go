@@ -1,0 +1,83 @@
+// Package cloudhttptest helps to test clients of clouds: answers of a server, and what the metrics have counted.
+package cloudhttptest
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Reply answers with a status, a body, and headers as pairs.
+func Reply(status int, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// InTurn gives one answer after the other, and the last one from then on.
+func InTurn(all ...http.HandlerFunc) http.HandlerFunc {
+	var mu sync.Mutex
+	return func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		next := all[0]
+		if len(all) > 1 {
+			all = all[1:]
+		}
+		mu.Unlock()
+		next(w, r)
+	}
+}
+
+// Counted returns the counts of a cloud's requests by operation and code, and of their durations by operation.
+func Counted(t *testing.T, cloud string) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatalf("gather metrics: %v", err)
+	}
+	counts := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			var labels []string
+			for _, label := range metric.GetLabel() {
+				labels = append(labels, label.GetName()+"="+label.GetValue())
+			}
+			name := strings.Join(labels, ",")
+			if !strings.HasPrefix(name, "cloud="+cloud+",") {
+				continue
+			}
+			switch family.GetName() {
+			case "warrantgate_cloud_requests_total":
+				counts[name] = metric.GetCounter().GetValue()
+			case "warrantgate_cloud_request_duration_seconds":
+				counts[name] = float64(metric.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return counts
+}
+
+// CountedBy returns what has been counted for a cloud while do ran, and fails if there are new series then: all are there
+// from the start, or nobody could tell the first failure from none.
+func CountedBy(t *testing.T, cloud string, do func()) map[string]float64 {
+	t.Helper()
+	before := Counted(t, cloud)
+	do()
+	after, grown := Counted(t, cloud), map[string]float64{}
+	for key, value := range after {
+		if value > before[key] {
+			grown[key] = value - before[key]
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("there are %d series after requests, %d before, want all of them from the start", len(after), len(before))
+	}
+	return grown
+}
