@@ -4,9 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/ownership/ownershiptest"
 )
 
 const wantProviderIDWords = `is not a provider ID of CloudSigma: it has to be "cloudsigma://" and the UUID of a server, such as "cloudsigma://`
@@ -58,31 +57,10 @@ func TestErrorsAboutProviderIDsAreShort(t *testing.T) {
 	}
 }
 
-// FuzzParseProviderID checks that whatever is taken for an ID is a plain UUID, means itself, and goes into a path as it is.
 func FuzzParseProviderID(f *testing.F) {
-	for _, seed := range []string{
+	ownershiptest.FuzzID(f, cloudsigma.ParseProviderID, "cloudsigma://",
 		"63dd227a-9502-4311-919e-cd49f3416753", "cloudsigma://63DD227A-9502-4311-919E-CD49F3416753/", " cloudsigma:///63dd227a-9502-4311-919e-cd49f3416753",
 		"cloudsigma://urn:uuid:63dd227a-9502-4311-919e-cd49f3416753", "cloudsigma://{63dd227a-9502-4311-919e-cd49f3416753}",
 		"cloudsigma://00000000-0000-0000-0000-000000000000", "cloudsigma://", "openstack:///x", "", "cloudsigma://../../profile",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got, err := cloudsigma.ParseProviderID(s)
-		if err != nil {
-			if got != "" || len(err.Error()) > 1000 {
-				t.Errorf("%q: %q comes with the error %v", s, got, err)
-			}
-			return
-		}
-		if parsed, err := uuid.Parse(got); err != nil || parsed == uuid.Nil || parsed.String() != got {
-			t.Errorf("%q was taken for %q, which is no plain UUID", s, got)
-		}
-		if !strings.Contains(strings.ToLower(s), got) {
-			t.Errorf("%q was taken for %q, which is not in it", s, got)
-		}
-		if again, err := cloudsigma.ParseProviderID("cloudsigma://" + got); err != nil || again != got {
-			t.Errorf("%q: the result %q is taken for %q, %v", s, got, again, err)
-		}
-	})
+	)
 }
