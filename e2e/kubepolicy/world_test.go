@@ -35,22 +35,22 @@ type world struct {
 	// authorConfig is that of author.
 	authorConfig *rest.Config
 	// heard are the warnings that author was told.
-	heard *warnings
+	heard *kubetest.Heard
 }
 
-// newWorld starts an API server, which ends with the suite or the spec that it is called from. serve has to follow.
-func newWorld(ctx context.Context) *world {
+// newWorld starts an API server, with further arguments, which ends with the suite or the spec that it is called from. serve has
+// to follow.
+func newWorld(ctx context.Context, args ...string) *world {
 	GinkgoHelper()
-	w := &world{heard: &warnings{}}
+	w := &world{heard: &kubetest.Heard{}}
 	var err error
-	w.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd)})
+	w.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd), Args: args})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.api.Stop)
 	w.admin = w.api.Client()
 	w.authorConfig, err = w.api.User(authorName)
 	Expect(err).NotTo(HaveOccurred())
-	w.authorConfig.WarningHandlerWithContext = w.heard
-	w.author, err = w.api.NewClient(w.authorConfig)
+	w.author, err = w.api.NewClient(w.heard.Listen(w.authorConfig))
 	Expect(err).NotTo(HaveOccurred())
 	for _, object := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: authorName}, Rules: []rbacv1.PolicyRule{
@@ -68,13 +68,23 @@ func newWorld(ctx context.Context) *world {
 	return w
 }
 
-// serve installs and starts a warrantgate in a mode, and returns once the API server asks it. It has no access to a cloud, as
-// the gate needs none. One that served before is asked no more.
-func (w *world) serve(ctx context.Context, mode string) {
+// serve installs and starts a warrantgate in a mode, with further arguments, and returns once the API server asks it. One that
+// served before is asked no more.
+func (w *world) serve(ctx context.Context, mode string, args ...string) {
+	GinkgoHelper()
+	w.start(ctx, mode, args...)
+	if mode != "Off" {
+		Eventually(w.asked).WithContext(ctx).Should(BeTrue())
+	}
+}
+
+// start installs and starts a warrantgate, whether or not the API server gets an answer of it. It has no access to a cloud, as
+// the gate needs none.
+func (w *world) start(ctx context.Context, mode string, args ...string) {
 	GinkgoHelper()
 	var err error
 	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
-		Binary: binary(asset.Warrantgate), Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1alpha1
+		Binary: binary(asset.Warrantgate), Args: args, Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1alpha1
 kind: GateConfiguration
 machine: {mode: Off}
 audit: {mode: Off}
@@ -89,9 +99,6 @@ keystonePolicy:
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	DeferCleanup(w.gate.Stop)
 	Eventually(w.log).Should(ContainSubstring("Events are on"))
-	if mode != "Off" {
-		Eventually(w.asked).WithContext(ctx).Should(BeTrue())
-	}
 }
 
 // asked tries whether the API server asks the gate. It begins to a moment after the registration.
@@ -178,22 +185,3 @@ func (w *world) uninstall(ctx context.Context) string {
 	Expect(err).NotTo(HaveOccurred())
 	return printed
 }
-
-// warnings are what an API server has warned a client of. A client is used by one goroutine at a time.
-type warnings struct{ texts []string }
-
-// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
-func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _, text string) {
-	if code == 299 {
-		w.texts = append(w.texts, text)
-	}
-}
-
-// take returns the warnings since the last call.
-func (w *warnings) take() []string {
-	texts := w.texts
-	w.texts = nil
-	return texts
-}
-
-var _ rest.WarningHandlerWithContext = &warnings{}

@@ -505,11 +505,11 @@ var _ = Describe("a cluster's user", func() {
 				object := p.naming(s.namespace, fmt.Sprintf("warned-%d", i), s.user.Email)
 				Expect(s.client.Create(ctx, object)).To(Succeed())
 				email := "next-" + s.user.Email
-				w.heard.takeWarnings()
+				w.heard.TakeWarnings()
 				Expect(who.client.Patch(ctx, object, p.mergePatch(fmt.Sprintf("%q", email)))).To(Succeed())
 				Expect(s.named(ctx, p, object)).To(Equal(email))
 				text := refusal(p, object, who, email)
-				Expect(w.heard.takeWarnings()).To(HaveExactElements(
+				Expect(w.heard.TakeWarnings()).To(HaveExactElements(
 					HavePrefix("ImpersonationNotAllowed (mode Warn, nothing was changed or refused): " + text)))
 				Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).Should(HaveExactElements(And(
 					HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", HavePrefix("Admitted with a warning: "+text)))))

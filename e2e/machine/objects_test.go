@@ -5,13 +5,14 @@ package machine_test
 import (
 	"context"
 	"strings"
-	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/kubetest"
 )
 
 // clusterName is the cluster of most stories.
@@ -100,33 +101,8 @@ func (w *world) instanceID(ctx context.Context, machine *unstructured.Unstructur
 	return id
 }
 
-// warnings are what an API server has warned a client of.
-type warnings struct {
-	mu    sync.Mutex
-	texts []string
-}
-
-// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
-func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.texts = append(w.texts, text)
-}
-
-// take returns the warnings since the last call.
-func (w *warnings) take() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	texts := w.texts
-	w.texts = nil
-	return texts
-}
-
-// warned is the client of the administrator, with its warnings.
-func (w *world) warned() (client.Client, *warnings) {
-	GinkgoHelper()
-	recorded := &warnings{}
-	config := w.api.Config()
-	config.WarningHandlerWithContext = recorded
-	return w.listening(config), recorded
+// warned is the client of the administrator, with what it is told.
+func (w *world) warned() (client.Client, *kubetest.Heard) {
+	heard := &kubetest.Heard{}
+	return w.listening(heard.Listen(w.api.Config())), heard
 }

@@ -3,20 +3,16 @@
 package machine_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,12 +44,12 @@ var _ = Describe("secrets and tokens", func() {
 
 				By("and there was enough talk for them to show")
 				Expect(w.log()).To(And(ContainSubstring(`"level":"DEBUG`), ContainSubstring("OwnershipUnknown"), ContainSubstring("401")))
-				Expect(w.heard.all()).To(ContainSubstring("OwnershipUnknown"))
+				Expect(w.heard.Texts()).To(ContainSubstring("OwnershipUnknown"))
 				Expect(audit).To(ContainSubstring("OwnershipUnknown"))
 				metrics := w.metrics(ctx)
 				Expect(metrics).To(ContainSubstring("warrantgate_token_requests_total"))
 				for where, text := range map[string]string{
-					"the log": w.log(), "the metrics": metrics, "what clients were told": w.heard.all(), "the audit": audit,
+					"the log": w.log(), "the metrics": metrics, "what clients were told": w.heard.Texts(), "the audit": audit,
 				} {
 					Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 				}
@@ -155,72 +151,10 @@ func (w *world) metrics(ctx context.Context) string {
 	return string(page)
 }
 
-// heard keeps what an API server has told: refusals and warnings.
-type heard struct {
-	mu       sync.Mutex
-	texts    strings.Builder
-	warnings []string
-}
-
-func (h *heard) all() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.texts.String()
-}
-
-// takeWarnings returns the warnings since the last call.
-func (h *heard) takeWarnings() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	warnings := h.warnings
-	h.warnings = nil
-	return warnings
-}
-
 // listening returns a client whose refusals and warnings are kept.
 func (w *world) listening(config *rest.Config) client.Client {
 	GinkgoHelper()
-	config = rest.CopyConfig(config)
-	config.WarningHandler = rest.NoWarnings{} // they are kept below
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			response, err := next.RoundTrip(request)
-			if err != nil {
-				return nil, err
-			}
-			return response, w.heard.keep(response)
-		})
-	})
-	listening, err := w.api.NewClient(config)
+	listening, err := w.api.NewClient(w.heard.Listen(config))
 	Expect(err).NotTo(HaveOccurred())
 	return listening
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
-
-func (h *heard) keep(response *http.Response) error {
-	warnings, errs := utilnet.ParseWarningHeaders(response.Header.Values("Warning"))
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
-	var body []byte
-	if response.StatusCode >= http.StatusBadRequest {
-		var err error
-		if body, err = io.ReadAll(response.Body); err != nil {
-			return err
-		}
-		_ = response.Body.Close()
-		response.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.texts.Write(body)
-	for _, warning := range warnings {
-		h.warnings = append(h.warnings, warning.Text)
-		h.texts.WriteString(warning.Text)
-	}
-	return nil
 }

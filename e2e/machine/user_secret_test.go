@@ -316,7 +316,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(w.log()).To(ContainSubstring(`"level":"DEBUG`))
 			for where, text := range map[string]string{
-				"refusals and warnings": w.heard.all(), "Events": string(everything), "the log": w.log(), "metrics": w.metrics(ctx),
+				"refusals and warnings": w.heard.Texts(), "Events": string(everything), "the log": w.log(), "metrics": w.metrics(ctx),
 			} {
 				Expect(text).NotTo(BeEmpty())
 				Expect(strings.Contains(text, canary)).To(BeFalse(), "it is in "+where)

@@ -158,7 +158,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 	outcome := map[string]string{"reason": reason, "decision": decisionOf(p, reason)}
 	asked, judged := s.admissions(ctx, nil), s.admissions(ctx, outcome)
 
-	warned, warnings := s.warned()
+	warned, heard := s.warned()
 	var err error
 	switch {
 	case by.creates:
@@ -189,7 +189,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 		Expect(s.admissions(ctx, nil)).To(Equal(asked + 1))
 		Expect(s.admissions(ctx, outcome)).To(Equal(judged + 1))
 	}
-	expectTraces(ctx, s, p, subject, reason, essentials(s, by.field, value, reason), warnings.take())
+	expectTraces(ctx, s, p, subject, reason, essentials(s, by.field, value, reason), heard.TakeWarnings())
 }
 
 // expectTraces looks for the warning and the Event that a verdict leaves.

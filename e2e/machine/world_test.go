@@ -49,14 +49,14 @@ type world struct {
 	client client.Client
 	gate   *kubetest.Warrantgate
 	// heard is what client has been told.
-	heard *heard
+	heard *kubetest.Heard
 }
 
 // newWorld starts a world, which ends with the suite or the spec that it is called from. At its end the cloud must not have
 // been asked anything that it does not know, and no secret may have been written anywhere.
 func newWorld(ctx context.Context, s setup) *world {
 	GinkgoHelper()
-	w := &world{heard: &heard{}}
+	w := &world{heard: &kubetest.Heard{}}
 	var err error
 	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
 	Expect(err).NotTo(HaveOccurred())
@@ -120,7 +120,7 @@ func (w *world) end(ctx SpecContext) {
 	Expect(w.gate.Stop()).To(Succeed())
 	Expect(w.leaks(w.log())).To(BeEmpty(), "secrets in the log")
 	Expect(w.leaks(metrics)).To(BeEmpty(), "secrets in the metrics")
-	Expect(w.leaks(w.heard.all())).To(BeEmpty(), "secrets in an error or a warning")
+	Expect(w.leaks(w.heard.Texts())).To(BeEmpty(), "secrets in an error or a warning")
 	for i := range events.Items {
 		Expect(w.leaks(events.Items[i].Message)).To(BeEmpty(), "secrets in an Event")
 	}
@@ -153,10 +153,10 @@ func (w *world) giveCredentials(ctx context.Context, account cloudsigmatest.Clie
 func (w *world) awaitGate(ctx context.Context) {
 	GinkgoHelper()
 	namespace := w.namespace(ctx)
-	c, warnings := w.warned()
+	c, heard := w.warned()
 	Eventually(func() string { // a gate that only warns refuses nothing
 		err := c.Create(ctx, newMachine(namespace, "canary", "", providerID("no-uuid")), client.DryRunAll)
-		return fmt.Sprint(err, warnings.take())
+		return fmt.Sprint(err, heard.TakeWarnings())
 	}).Should(Or(ContainSubstring("machine.warrantgate.dev"), ContainSubstring("mode Warn")))
 }
 

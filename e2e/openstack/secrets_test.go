@@ -3,7 +3,6 @@
 package openstack_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -52,7 +51,7 @@ func (w *world) expectNoLeaks(ctx context.Context, metrics string) {
 		told.WriteString(events.Items[i].Message)
 	}
 	for where, text := range map[string]string{
-		"the log": w.log(), "the metrics": metrics, "an error or a warning": w.heard.all(), "an Event": told.String(),
+		"the log": w.log(), "the metrics": metrics, "an error or a warning": w.heard.Texts(), "an Event": told.String(),
 	} {
 		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 	}
@@ -87,64 +86,10 @@ func body(ctx context.Context, at string) (string, error) {
 	return string(content), err
 }
 
-// heard keeps what an API server has told: refusals and warnings.
-type heard struct {
-	mu       sync.Mutex
-	texts    strings.Builder
-	warnings []string
-}
-
-func (h *heard) all() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.texts.String()
-}
-
-// takeWarnings returns the warnings since the last call.
-func (h *heard) takeWarnings() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	warnings := h.warnings
-	h.warnings = nil
-	return warnings
-}
-
-// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
-func (h *heard) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.warnings = append(h.warnings, text)
-	h.texts.WriteString(text)
-}
-
 // listening is a client of the administrator, whose refusals and warnings are kept.
 func (w *world) listening() client.Client {
 	GinkgoHelper()
-	config := w.api.Config()
-	config.WarningHandlerWithContext = w.heard
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &listener{heard: w.heard, next: next} })
-	listening, err := w.api.NewClient(config)
+	listening, err := w.api.NewClient(w.heard.Listen(w.api.Config()))
 	Expect(err).NotTo(HaveOccurred())
 	return listening
-}
-
-// listener keeps the bodies of refusals.
-type listener struct {
-	heard *heard
-	next  http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (l *listener) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := l.next.RoundTrip(request)
-	if err != nil || response.StatusCode < http.StatusBadRequest {
-		return response, err
-	}
-	content, err := io.ReadAll(response.Body)
-	_ = response.Body.Close()
-	response.Body = io.NopCloser(bytes.NewReader(content))
-	l.heard.mu.Lock()
-	defer l.heard.mu.Unlock()
-	l.heard.texts.Write(content)
-	return response, err
 }

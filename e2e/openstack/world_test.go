@@ -27,14 +27,14 @@ type world struct {
 	client client.Client
 	gate   *kubetest.Warrantgate
 	// heard is what client has been told.
-	heard *heard
+	heard *kubetest.Heard
 }
 
 // newWorld starts a warrantgate that ends with the container that it is called from, with more of the configuration file. At
 // its end it must not have asked what nobody knows, and no secret may have been written anywhere.
 func newWorld(ctx context.Context, configuration string) *world {
 	GinkgoHelper()
-	w := &world{servers: shared, heard: &heard{}}
+	w := &world{servers: shared, heard: &kubetest.Heard{}}
 	w.client = w.listening()
 	if !strings.Contains(configuration, "audit:") {
 		configuration += "\naudit: {mode: Off}\n" // a pass would ask what stories count
@@ -67,11 +67,11 @@ func (w *world) awaitGate(ctx context.Context) {
 	GinkgoHelper()
 	canary := newMachine(w.namespace(ctx), "canary", "", with(providerIDPath, "no-uuid"))
 	Eventually(func() []string {
-		w.heard.takeWarnings()
+		w.heard.TakeWarnings()
 		if reason := reasonOf(w.client.Create(ctx, canary.DeepCopy(), client.DryRunAll)); reason != "" {
 			return []string{reason}
 		}
-		return w.heard.takeWarnings() // a gate that only warns
+		return w.heard.TakeWarnings() // a gate that only warns
 	}).WithContext(ctx).Should(HaveExactElements(HavePrefix("ProviderIDInvalid")))
 }
 

@@ -111,6 +111,7 @@ func Replace(ctx context.Context, c client.Client, objects, all []client.Object)
 		return slices.ContainsFunc(objects, func(wanted client.Object) bool { return describe(wanted) == describe(candidate) })
 	})
 	removed, err := Remove(ctx, c, unwanted)
+	removed = slices.DeleteFunc(removed, func(r Result) bool { return r.Outcome == Absent }) // which is as it should be
 	return append(results, removed...), err
 }
 

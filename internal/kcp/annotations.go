@@ -19,6 +19,8 @@ const (
 	RequiredGroupsAnnotation = "authorization.kcp.io/required-groups"
 	// CreatedByAnnotation is warrantgate's own, and names for good who created a workspace whose owner was rewritten.
 	CreatedByAnnotation = "warrantgate.dev/created-by"
+	// CanaryAnnotation is on no Workspace. Only the webhook refuses it, so that a refusal shows that the webhook answers.
+	CanaryAnnotation = "warrantgate.dev/canary"
 )
 
 // RecordedOwner is the owner that kcp goes by, JSON of authentication/v1 UserInfo: from v0.32 on spec.createdBy, before that
