@@ -135,5 +135,5 @@ func (t kubernetesTarget) client() (client.Client, error) {
 
 // kubernetesRoles is what lets a user serve the gates.
 func kubernetesRoles(config v1alpha1.GateConfiguration, username, leaseNamespace string) []client.Object {
-	return clusterapi.Roles(config.MachineKinds(), username, leaseNamespace, auditLease)
+	return clusterapi.Roles(config, username, leaseNamespace, auditLease)
 }

@@ -77,7 +77,8 @@ func (o owners) options(config v1alpha1.GateConfiguration) clusterapi.Options {
 
 // kubernetesGates are the gates on the objects of Cluster API, and what they need. The zero value is none of them.
 type kubernetesGates struct {
-	recorder  *events.Recorder
+	recorder *events.Recorder
+	// objects is nil where nothing that is on looks at any.
 	objects   *clusterapi.Objects
 	runnables []manager.Runnable
 	handlers  map[string]http.Handler
@@ -94,10 +95,14 @@ func newKubernetesGates(kubernetes *rest.Config, config v1alpha1.GateConfigurati
 		return kubernetesGates{}, err
 	}
 	g := kubernetesGates{recorder: events.NewRecorder(writer), handlers: map[string]http.Handler{}}
-	if g.objects, err = clusterapi.NewObjects(kubernetes, owners.options(config)); err != nil {
-		return kubernetesGates{}, err
+	if config.ReadsClusters() {
+		options := owners.options(config)
+		options.ClustersOnly = !config.ReadsMachines()
+		if g.objects, err = clusterapi.NewObjects(kubernetes, options); err != nil {
+			return kubernetesGates{}, err
+		}
+		g.runnables = append(g.runnables, g.objects)
 	}
-	g.runnables = append(g.runnables, g.objects)
 	reviewer, err := cluster.NewReviewer(kubernetes)
 	if err != nil {
 		return kubernetesGates{}, err

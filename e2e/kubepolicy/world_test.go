@@ -88,6 +88,7 @@ func (w *world) start(ctx context.Context, mode string, args ...string) {
 kind: GateConfiguration
 machine: {mode: Off}
 audit: {mode: Off}
+cluster: {impersonation: {mode: Off}}
 keystonePolicy:
   mode: %s
   selector: {matchLabels: {holds: keystone-policy}}

@@ -43,6 +43,8 @@ type Objects struct {
 type Options struct {
 	// Kinds are the kinds of machines.
 	Kinds []Kind
+	// ClustersOnly is true where only the clusters of these kinds are to be watched, and no machines.
+	ClustersOnly bool
 	// SharedAccount is true where one account stands for all clusters that name no user.
 	SharedAccount bool
 }
@@ -63,7 +65,7 @@ func NewObjects(config *rest.Config, options Options) (*Objects, error) {
 }
 
 func newObjects(dynamicClient dynamic.Interface, secrets corev1client.SecretsGetter, options Options) (_ *Objects, err error) {
-	o := &Objects{reader: reader{dynamicClient, secrets, options.SharedAccount}, kinds: options.Kinds, clusters: map[v1alpha1.Provider]*watched{}}
+	o := &Objects{reader: reader{dynamicClient, secrets, options.SharedAccount}, clusters: map[v1alpha1.Provider]*watched{}}
 	for provider, kind := range clusterKindsOf(machineKinds(options.Kinds)) {
 		indexers := cache.Indexers{indexCluster: kind.clusterOf}
 		if provider == v1alpha1.ProviderCloudSigma {
@@ -73,7 +75,11 @@ func newObjects(dynamicClient dynamic.Interface, secrets corev1client.SecretsGet
 			return nil, err
 		}
 	}
-	for _, kind := range options.Kinds {
+	if options.ClustersOnly {
+		return o, nil
+	}
+	o.kinds = options.Kinds
+	for _, kind := range o.kinds {
 		machines, err := newWatched(dynamicClient, kind.Resource(), kind.essentials, cache.Indexers{indexInstance: kind.instancesOf})
 		if err != nil {
 			return nil, err

@@ -23,26 +23,17 @@ const (
 	workspaceRoleName = "warrantgate-machines"
 )
 
-// Roles returns what lets a user see machines of the kinds and their clusters, read the Secrets that these name, ask what
-// others may do, write Events, and agree with its replicas by a Lease on which one makes the audit.
+// Roles returns what a user needs for the gates and the audit that are on: to see machines and their clusters, to read the
+// Secrets that these name, to ask what others may do, to write Events, and to agree with its replicas by a Lease on which one
+// makes the audit.
 //
 // Which Secrets name a user is up to the clusters, so reading is not bound to names. It is reading only: no list, no watch.
-func Roles(kinds []v1alpha1.MachineKind, username, leaseNamespace, lease string) []client.Object {
-	var rules []rbacv1.PolicyRule
-	clusters := clusterKindsOf(kinds)
-	for _, provider := range slices.Sorted(maps.Keys(clusters)) {
-		cluster := clusters[provider].resource
-		rules = append(rules, rule(cluster.Group, cluster.Resource, "get", "list", "watch"))
-	}
-	rules = append(rules,
-		rule(corev1.GroupName, "secrets", "get"),
-		rule(authorizationv1.GroupName, "subjectaccessreviews", "create"),
-		events.Rule(),
-	)
-	for _, kind := range kinds {
-		rules = append(rules, rule(kind.Group, kind.Resource, "get", "list", "watch"))
-	}
+func Roles(config v1alpha1.GateConfiguration, username, leaseNamespace, lease string) []client.Object {
 	subject := install.User(username)
+	roles := install.Role(roleName, subject, rules(config)...)
+	if config.Audit.Mode == v1alpha1.Off {
+		return roles
+	}
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: roleName}, Rules: []rbacv1.PolicyRule{
 		rule(coordinationv1.GroupName, "leases", "create"),
 		{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: []string{lease}, Verbs: []string{"get", "update"}},
@@ -54,7 +45,30 @@ func Roles(kinds []v1alpha1.MachineKind, username, leaseNamespace, lease string)
 		Subjects:   []rbacv1.Subject{subject},
 	}
 	binding.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"))
-	return append(install.Role(roleName, subject, rules...), role, binding)
+	return append(roles, role, binding)
+}
+
+func rules(config v1alpha1.GateConfiguration) []rbacv1.PolicyRule {
+	rules := []rbacv1.PolicyRule{events.Rule()}
+	if config.Cluster.Impersonation.Mode != v1alpha1.Off {
+		rules = append(rules, rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
+	}
+	if !config.ReadsClusters() {
+		return rules
+	}
+	rules = append(rules, rule(corev1.GroupName, "secrets", "get"))
+	kinds := config.MachineKinds()
+	clusters := clusterKindsOf(kinds)
+	for _, provider := range slices.Sorted(maps.Keys(clusters)) {
+		cluster := clusters[provider].resource
+		rules = append(rules, rule(cluster.Group, cluster.Resource, "get", "list", "watch"))
+	}
+	if config.ReadsMachines() {
+		for _, kind := range kinds {
+			rules = append(rules, rule(kind.Group, kind.Resource, "get", "list", "watch"))
+		}
+	}
+	return rules
 }
 
 // WorkspaceRoles returns what lets a user see machines of the kinds and their clusters, ask what others may do, and write

@@ -55,6 +55,20 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
 {{- toJson (dict "kinds" (concat $kinds (dig "machine" "kinds" list .Values.config))) -}}
 {{- end -}}
 
+{{/* What the gates that are on have to read, in JSON: as internal/clusterapi has it. */}}
+{{- define "warrantgate.needs" -}}
+{{- $config := .Values.config -}}
+{{- $on := dict -}}
+{{- range $gate, $part := dict "machine" $config.machine "audit" $config.audit "impersonation" (dig "cluster" "impersonation" dict $config)
+  "delegation" (dig "cluster" "delegation" dict $config) "managers" $config.controllerManager -}}
+{{- $_ := set $on $gate (ne (include "warrantgate.mode" (dict "part" $part "selected" (eq $gate "managers"))) "Off") -}}
+{{- end -}}
+{{- $machines := or $on.machine $on.audit -}}
+{{- $delegation := and $on.delegation (dig "openStack" "authURLs" list $config) -}}
+{{- toJson (dict "machines" $machines "clusters" (not (not (or $machines $on.impersonation $delegation $on.managers)))
+  "reviews" $on.impersonation "audit" $on.audit) -}}
+{{- end -}}
+
 {{/* One hook: name, path, mode, group, version, resources, scope, conditions and perhaps a selector, in a release's root. */}}
 {{- define "warrantgate.hook" -}}
 {{- $root := .root -}}

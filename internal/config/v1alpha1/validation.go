@@ -225,3 +225,14 @@ func (c GateConfiguration) MachineKinds() []MachineKind {
 	}
 	return append(builtIn, c.Machine.Kinds...)
 }
+
+// ReadsMachines tells whether anything that is on looks at machines on Kubernetes beside the one that it judges.
+func (c GateConfiguration) ReadsMachines() bool {
+	return c.Machine.Mode != Off || c.Audit.Mode != Off
+}
+
+// ReadsClusters tells whether anything that is on looks at the clusters of machines on Kubernetes, and at their Secrets.
+func (c GateConfiguration) ReadsClusters() bool {
+	return c.ReadsMachines() || c.Cluster.Impersonation.Mode != Off || c.ControllerManager.Mode != Off ||
+		c.OpenStack.Enabled() && c.Cluster.Delegation.Mode != Off
+}
