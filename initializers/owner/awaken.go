@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -20,8 +21,9 @@ import (
 const healedAtAnnotation = "healed.warrantgate.dev/at"
 
 const (
-	// readyTime is how long a logical cluster may take to be Ready once it has been healed.
-	readyTime = 30 * time.Second
+	// readyTime is how long a logical cluster may take to be Ready once it has been healed, where somebody waits for the pass,
+	// and servingReadyTime where nobody does. After an outage kcp has a lot to do at once, and more than a minute has been seen.
+	readyTime, servingReadyTime = 30 * time.Second, 5 * time.Minute
 	// awakenAtOnce bounds for how many is waited at the same time. What takes long is kcp's part, so they are more than are
 	// healed at the same time.
 	awakenAtOnce = 64
@@ -30,7 +32,7 @@ const (
 var awakenSlots = semaphore.NewWeighted(awakenAtOnce)
 
 // readyPoll asks ever more seldom: where many are healed, kcp takes seconds for each, and is busy as it is.
-var readyPoll = wait.Backoff{Duration: stepPoll, Factor: 1.5, Jitter: 0.1, Steps: 9} // to two seconds, and on so
+var readyPoll = wait.Backoff{Duration: stepPoll, Factor: 1.5, Jitter: 0.1, Steps: 11} // to five seconds, and on so
 
 // awaken waits until a logical cluster that was healed is Ready, and then has kcp look at its Workspace, by an annotation. kcp
 // before v0.32 asks from the Workspace's side only, and ever more seldom: after a fifth of its age, up to ten minutes. A
@@ -77,7 +79,7 @@ func (h *Healer) awaitReady(ctx context.Context, cluster logicalcluster.Name) (*
 	}
 	var lc corev1alpha1.LogicalCluster
 	ready := false
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(h.readyTime, readyTime))
 	defer cancel()
 	err = readyPoll.DelayFunc().Until(ctx, true, false, func(ctx context.Context) (bool, error) {
 		if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &lc); err != nil {

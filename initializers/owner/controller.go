@@ -62,6 +62,7 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 	if err != nil {
 		return nil, err
 	}
+	repair.Healer.readyTime = servingReadyTime
 	initializer, err := NewInitializer(repair.Healer, recorder, repair.DryRun, config)
 	if err != nil {
 		return nil, err

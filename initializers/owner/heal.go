@@ -78,6 +78,9 @@ type Healer struct {
 	Policy identity.Policy
 	// Initializer is one that waits for the owner to be made right. Empty for none.
 	Initializer corev1alpha1.LogicalClusterInitializer
+
+	// readyTime is how long what was healed may take to be Ready, where that is not the constant.
+	readyTime time.Duration
 }
 
 var errNotTakenUp = errors.New("kcp has not yet taken up the new owner in the ClusterRoleBinding workspace-admin")

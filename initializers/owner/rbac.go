@@ -9,10 +9,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/leader"
 )
 
 const (
@@ -42,6 +44,12 @@ func RootObjects(username string) []client.Object {
 			named(coordinationv1.GroupName, "leases", leaseName, "get", "update"),
 		),
 	)
+}
+
+// Lease returns what the replicas make in root to agree on which one heals. An uninstall takes it out once they may not make it
+// any more.
+func Lease() client.Object {
+	return leader.Lease(metav1.NamespaceDefault, leaseName)
 }
 
 // ShardRoles returns what lets a user see, in every workspace of a shard, whose a workspace is and what else keeps it from

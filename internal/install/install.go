@@ -40,6 +40,9 @@ type Result struct {
 	Outcome    Outcome
 }
 
+// Label marks what was installed, and what warrantgate makes by itself and an uninstall has to take out.
+func Label() map[string]string { return map[string]string{managedByLabel: managedBy} }
+
 // Prepare returns an object in the form in which it is applied: typed, marked, and without empty fields.
 func Prepare(object client.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -15,7 +16,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/install"
 )
 
 const (
@@ -28,6 +32,13 @@ const (
 // Election is among the replicas that name the same Lease.
 type Election struct {
 	lock *resourcelock.LeaseLock
+}
+
+// Lease returns the Lease of that name, as an uninstall takes it out.
+func Lease(namespace, name string) client.Object {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+	return lease
 }
 
 // NewElection returns the election by the Lease of that namespace and name, in the API server that config reaches.
@@ -44,6 +55,8 @@ func NewElection(config *rest.Config, namespace, name string) (*Election, error)
 		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Client:     leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
+		// So that an uninstall takes it out, and none of the same name that is somebody else's.
+		Labels: install.Label(),
 	}}, nil
 }
 
