@@ -9,8 +9,8 @@
 //  3. A pass later, when the API servers have noticed, a certificate by it takes the place of the present one.
 //  4. Former authorities stay trusted until they end: a replica that cannot read the Secret may still serve by them.
 //
-// An API server that cannot be reached holds up the third step, while the present certificate still holds. Once it does
-// not, waiting would help nobody: the others get the new one, and that API server as soon as it can be reached.
+// An API server that cannot be reached holds up the third step, as long as the present authority is good for a further
+// certificate. Then waiting would help nobody: the others get the new one, and that API server once it can be reached.
 //
 // What makes and judges certificates is cert-controller's. Its own rotation is not used: it lists and watches all Secrets of
 // a namespace, knows one API server only, and replaces an authority at once, so that admissions fail until the last replica

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -71,27 +72,29 @@ func (k *Keeper) keep(ctx context.Context) error {
 		return err
 	}
 	fresh, trustErr := k.trust(ctx, append(parse(held.authority.certificate), parse(held.next.certificate)...))
-	judge := func(at time.Time) error { return i.judgeCertificate(held.authority.certificate, held.certificate, at) }
+	why := due(func(at time.Time) error { return i.judgeCertificate(held.authority.certificate, held.certificate, at) }, k.Life)
 	if len(held.next.certificate) > 0 {
-		unusable := judge(time.Now())
+		good := i.judgeAuthority(held.authority, time.Now().Add(k.Life)) == nil
 		switch {
 		case fresh: // API servers have to take it up first
 			return trustErr
-		case trustErr != nil && unusable == nil:
-			return fmt.Errorf("the authority is not changed before all API servers trust the next one: %w", trustErr)
+		case trustErr != nil && (why == nil || good): // there is time to wait for the others
+			trustErr = fmt.Errorf("the authority is not changed before all API servers trust the next one: %w", trustErr)
+		default:
+			promoted, err := held.promote(i)
+			if err != nil {
+				return err
+			}
+			return errors.Join(trustErr, k.update(ctx, secret, promoted, "made a certificate by the next authority", cmp.Or(why, errEnding)))
 		}
-		if held, err = held.promote(i); err != nil {
-			return err
-		}
-		return errors.Join(trustErr, k.update(ctx, secret, held, "made a certificate by the next authority", cmp.Or(unusable, errEnding)))
 	}
-	if why := due(judge, k.Life); why != nil {
-		if held.certificate, err = i.newCertificate(held.authority); err != nil {
-			return err
-		}
-		return errors.Join(trustErr, k.update(ctx, secret, held, "made a certificate", why))
+	if why == nil {
+		return trustErr
 	}
-	return trustErr
+	if held.certificate, err = i.newCertificate(held.authority); err != nil {
+		return err
+	}
+	return errors.Join(trustErr, k.update(ctx, secret, held, "made a certificate", why))
 }
 
 // prepareNext has an authority ready that will take the place of the present one, where that has to go.
@@ -124,7 +127,11 @@ func (k *Keeper) trust(ctx context.Context, authorities []*x509.Certificate) (fr
 func (k *Keeper) get(ctx context.Context, secret *corev1.Secret) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if err := k.Secrets.Get(ctx, k.Key, secret); err != nil {
+	err := k.Secrets.Get(ctx, k.Key, secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("read the Secret of the certificate: %w; make one of type %s without data", err, SecretType)
+	case err != nil:
 		return fmt.Errorf("read the Secret of the certificate: %w", err)
 	}
 	return checkType(secret)

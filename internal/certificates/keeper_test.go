@@ -12,19 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/cert"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/certificates"
 )
 
-// within runs a story with a clock of its own.
-func within(t *testing.T, secret *corev1.Secret, story func(t *testing.T, w *world)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { story(t, newWorld(secret)) })
-}
-
 func TestACertificateIsMadeAtTheStart(t *testing.T) {
-	within(t, empty(), func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(empty())
 		begin := time.Now()
 		w.start(t)
 		leaf := w.served(t)
@@ -54,26 +48,27 @@ func TestACertificateIsMadeAtTheStart(t *testing.T) {
 // TestALifeWithRenewals goes through several renewals and a change of the authority. API servers whose clock is wrong by ten
 // minutes trust what is served all the time, too.
 func TestALifeWithRenewals(t *testing.T) {
-	within(t, empty(), func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(empty())
 		w.start(t)
 		first := w.secret(t).Data["ca.crt"]
 		changed := time.Time{}
-		for end := time.Now().Add(4 * life); time.Now().Before(end); {
-			w.after(t, 10*time.Second, w.kubernetes, w.kcp)
+		for end := time.Now().Add(4*life + time.Minute); time.Now().Before(end); {
+			w.after(t, 61*time.Second, w.kubernetes, w.kcp)
 			leaf := w.served(t)
 			for _, skewed := range []time.Time{time.Now().Add(-10 * time.Minute), time.Now().Add(10 * time.Minute)} {
 				if skewed.Before(leaf.NotBefore) || skewed.After(leaf.NotAfter) {
 					t.Fatalf("a clock at %s does not take a certificate from %s to %s", skewed, leaf.NotBefore, leaf.NotAfter)
 				}
 			}
-			if left := leaf.NotAfter.Sub(time.Now()); left < life/3-certificates.Interval {
+			if left := time.Until(leaf.NotAfter); left < life/3 {
 				t.Fatalf("%s of the certificate are left and it is still served", left)
 			}
 			if changed.IsZero() && !bytes.HasPrefix(w.secret(t).Data["ca.crt"], first) {
 				changed = time.Now()
 			}
 		}
-		// Every 40 minutes there is a renewal, and after 2 h 40 min a change of the authority.
+		// There is a renewal every 30 minutes, and a change of the authority after 2 hours.
 		if got := len(w.changes); got < 6 || got > 8 {
 			t.Errorf("%d certificates in %s, want 6 to 8", got, 4*life)
 		}
@@ -104,7 +99,6 @@ func TestWhatIsMissingIsMadeAnew(t *testing.T) {
 	}{
 		"all data":      {func(s *corev1.Secret) { s.Data = nil }, true},
 		"the authority": {func(s *corev1.Secret) { delete(s.Data, "ca.crt") }, true},
-		"its key":       {func(s *corev1.Secret) { delete(s.Data, "ca.key") }, true},
 		"a key of another authority": {func(s *corev1.Secret) {
 			_, key, err := cert.GenerateSelfSignedCertKey("a", nil, nil)
 			if err != nil {
@@ -118,7 +112,8 @@ func TestWhatIsMissingIsMadeAnew(t *testing.T) {
 		"both, by what is known": {func(s *corev1.Secret) { s.Data = map[string][]byte{"color": []byte("blue")} }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, empty(), func(t *testing.T, w *world) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(empty())
 				w.start(t)
 				before := w.secret(t)
 				spoiled := before.DeepCopy()
@@ -141,8 +136,9 @@ func TestWhatIsMissingIsMadeAnew(t *testing.T) {
 
 // A change of the authority goes on from wherever a leader has died.
 func TestAChangeOfTheAuthorityOutlivesItsLeader(t *testing.T) {
-	for passes := range 4 {
-		within(t, empty(), func(t *testing.T, w *world) {
+	for passes := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(empty())
 			w.start(t)
 			spoiled := w.secret(t)
 			former := spoiled.Data["ca.crt"]
@@ -170,7 +166,8 @@ func TestTheAuthorityIsPutBack(t *testing.T) {
 	}
 	for name, bundle := range map[string][]byte{"nothing is left": nil, "others' authority": other, "no bundle at all": []byte("\n")} {
 		t.Run(name, func(t *testing.T) {
-			within(t, empty(), func(t *testing.T, w *world) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(empty())
 				w.start(t)
 				for _, object := range configurations(bundle) {
 					if err := w.kcp.Delete(t.Context(), object); err != nil {
@@ -194,7 +191,8 @@ func TestTheAuthorityIsPutBack(t *testing.T) {
 }
 
 func TestWhatIsNotRegisteredHoldsUpNothing(t *testing.T) {
-	within(t, empty(), func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(empty())
 		for _, object := range configurations(nil) {
 			if err := w.kcp.Delete(t.Context(), object); err != nil {
 				t.Fatal(err)
@@ -225,7 +223,8 @@ func TestWhatIsNotRegisteredHoldsUpNothing(t *testing.T) {
 // changed.
 func TestAnAPIServerThatIsAway(t *testing.T) {
 	away := errors.New("connection refused")
-	within(t, empty(), func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(empty())
 		w.kcp.setAway(away)
 		w.serve(t)
 		w.lead(t)
@@ -245,7 +244,7 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 
 		w.kcp.setAway(away)
 		before := w.secret(t).Data["ca.key"]
-		w.after(t, 3*life, w.kubernetes) // the last third of the authority has begun
+		w.after(t, 3*life, w.kubernetes) // the last third of the authority has begun, and certificates are renewed nevertheless
 		if !bytes.Equal(before, w.secret(t).Data["ca.key"]) {
 			t.Error("the authority was changed while an API server could not hear of it")
 		}
@@ -266,12 +265,13 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 // Two replicas that both take themselves for the leader never both write a certificate: the later one finds the Secret
 // changed.
 func TestTwoLeaders(t *testing.T) {
-	within(t, empty(), func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(empty())
 		w.serve(t)
-		for range 3 {
-			w.lead(t)
-			defer w.stopLead()
-		}
+		w.lead(t)
+		defer w.stopLead()
+		w.lead(t)
+		defer w.stopLead()
 		defer w.stop()
 		<-time.After(3 * time.Second)
 		synctest.Wait()
@@ -293,7 +293,8 @@ func TestNothingOfAnOperatorsIsWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			secret := empty()
 			secret.Type, secret.Data = secretType, map[string][]byte{corev1.TLSCertKey: crt, corev1.TLSPrivateKeyKey: privateKey}
-			within(t, secret, func(t *testing.T, w *world) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(secret)
 				before := w.secret(t)
 				w.serve(t)
 				w.lead(t)
@@ -318,16 +319,52 @@ func TestNothingOfAnOperatorsIsWritten(t *testing.T) {
 	}
 }
 
+func TestThereIsNoSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(empty())
+		if err := w.kubernetes.Delete(t.Context(), empty()); err != nil {
+			t.Fatal(err)
+		}
+		w.serve(t)
+		w.lead(t)
+		defer w.stop()
+		defer w.stopLead()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if err := w.source.Ready(nil); err == nil || err.Error() != "there is no certificate yet" {
+			t.Errorf("Ready() = %v", err)
+		}
+		const want = `read the Secret of the certificate: secrets \"warrantgate-certificate\" not found; make one of type warrantgate.dev/certificate without data`
+		if got := strings.Count(w.logs.String(), want); got != 1 {
+			t.Errorf("it is said %d times, want once:\n%s", got, w.logs)
+		}
+		if err := w.kubernetes.Create(t.Context(), empty()); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(certificates.Interval + 2*time.Second)
+		synctest.Wait()
+		w.trusted(t, w.kubernetes, w.kcp)
+		if err := w.source.Ready(nil); err != nil {
+			t.Errorf("Ready() = %v", err)
+		}
+	})
+}
+
 // In an upgrade that adds a name new replicas have to serve, with the certificate that there is, before one of them leads.
 func TestAFurtherName(t *testing.T) {
-	within(t, empty(), func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(empty())
 		w.start(t)
 		before := w.secret(t)
 		w.stopLead()
 		synctest.Wait()
 		w.keeper.Names = []string{serviceName, "warrantgate.example.com"}
 		w.lead(t)
-		w.after(t, 2*certificates.Interval, w.kubernetes, w.kcp)
+		synctest.Wait()
+		if bytes.Equal(before.Data[corev1.TLSCertKey], w.secret(t).Data[corev1.TLSCertKey]) {
+			t.Fatalf("there is no other certificate:\n%s", w.logs)
+		}
+		w.after(t, 15*time.Second, w.kubernetes, w.kcp)
 		if diff := cmp.Diff(w.keeper.Names, w.served(t).DNSNames); diff != "" {
 			t.Errorf("names (-want +got):\n%s", diff)
 		}
@@ -339,9 +376,10 @@ func TestAFurtherName(t *testing.T) {
 
 // A Secret that is emptied again and again does not make the bundles grow without end.
 func TestFormerAuthoritiesAreBounded(t *testing.T) {
-	within(t, empty(), func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(empty())
 		w.start(t)
-		for range 7 {
+		for range 6 {
 			spoiled := w.secret(t)
 			spoiled.Data = nil
 			if err := w.kubernetes.Update(t.Context(), spoiled); err != nil {
@@ -358,14 +396,12 @@ func TestFormerAuthoritiesAreBounded(t *testing.T) {
 	})
 }
 
-// verify is that a certificate is for servers only.
 func TestTheCertificateIsForServers(t *testing.T) {
-	within(t, empty(), func(t *testing.T, w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(empty())
 		w.start(t)
 		if diff := cmp.Diff([]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, w.served(t).ExtKeyUsage); diff != "" || w.served(t).IsCA {
 			t.Errorf("usage (-want +got):\n%s", diff)
 		}
 	})
 }
-
-var _ client.Client = &api{}

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -28,7 +29,7 @@ import (
 const (
 	serviceName = "warrantgate.warrantgate-system.svc"
 	// life is short, so that a test looks at whole lives.
-	life = time.Hour
+	life = 45 * time.Minute
 )
 
 var key = client.ObjectKey{Namespace: "warrantgate-system", Name: "warrantgate-certificate"}
@@ -56,7 +57,10 @@ func newAPI(objects ...client.Object) *api {
 	}
 	a.Client = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			return errors.Join(answer(), c.Get(ctx, key, object, options...))
+			if err := answer(); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, object, options...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
 			if err := wrote(); err != nil {
@@ -182,6 +186,8 @@ func (l *logs) String() string {
 	return l.out.String()
 }
 
+func (l *logs) contain(text string) bool { return strings.Contains(l.String(), text) }
+
 func newWorld(secret *corev1.Secret) *world {
 	w := &world{kubernetes: newAPI(append(configurations(nil), secret)...), kcp: newAPI(configurations(nil)...), logs: &logs{}}
 	w.source = &certificates.Source{Secrets: w.kubernetes, Key: key, Changed: func(c tls.Certificate) { w.changes = append(w.changes, c.Leaf) }}
@@ -214,11 +220,15 @@ func (w *world) serve(t *testing.T) {
 	go func() { _ = w.source.Start(ctx) }()
 }
 
-// after lets time pass, second by second, in which what is served has to be trusted by all API servers that can be reached.
+// after lets time pass, in which what is served has to be trusted by the API servers all the time.
 func (w *world) after(t *testing.T, d time.Duration, apis ...*api) {
 	t.Helper()
+	step := time.Second
+	if d > time.Minute {
+		step = certificates.Interval
+	}
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		<-time.After(time.Second)
+		<-time.After(step)
 		synctest.Wait()
 		w.trusted(t, apis...)
 	}
