@@ -23,11 +23,11 @@ type checkOptions struct {
 func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Ask the policies of others what they allow",
+		Short: "Try what a policy or an API server lets pass",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCheckKeystonePolicyCommand())
+	cmd.AddCommand(newCheckKeystonePolicyCommand(), newCheckAdmissionCommand())
 	return cmd
 }
 

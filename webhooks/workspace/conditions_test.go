@@ -22,6 +22,7 @@ import (
 
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
@@ -187,6 +188,12 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		},
 		"a person removes an annotation of warrantgate's": {
 			by: alice, old: annotations(createdBy, "alice"), new: annotations(), want: []string{integrity, policy},
+		},
+		"a person sends the canary": {
+			by: alice, create: true, new: annotations(ownerKey, rawPerson, kcp.CanaryAnnotation, "true"), want: []string{integrity},
+		},
+		"a person sends the canary beside what is guarded": {
+			by: alice, old: annotations(), new: annotations(createdBy, "bob", kcp.CanaryAnnotation, "true"), want: []string{integrity, policy},
 		},
 		"a person names the logical cluster on create": {
 			by: alice, create: true, new: annotations(ownerKey, rawPerson, clusterKey, "victim"), want: []string{integrity, policy},

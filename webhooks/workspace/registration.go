@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 )
 
@@ -103,7 +104,8 @@ func integrityPolicy(mode v1alpha1.Mode) client.Object {
 			Variables: []admissionregistrationv1.Variable{
 				{Name: "before", Expression: celBefore},
 				{Name: "after", Expression: celAfter},
-				{Name: "changed", Expression: changedKeys("variables.before", "variables.after")},
+				// The canary is left to the webhook: nobody acts on it, and the policy would answer in the webhook's place.
+				{Name: "changed", Expression: fmt.Sprintf("%s.filter(key, key != '%s')", changedKeys("variables.before", "variables.after"), kcp.CanaryAnnotation)},
 				{Name: "cluster", Expression: "variables.after[?'kcp.io/cluster'].orValue(variables.before[?'kcp.io/cluster'].orValue(''))"},
 				// On create kcp tells webhooks, but not policies, where the object is going to live.
 				{Name: "where", Expression: `variables.cluster == '' ? '' : ' in logical cluster "' + variables.cluster + '"'`},

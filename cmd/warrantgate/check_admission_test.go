@@ -1,0 +1,221 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// admitting is an API server that answers what is created in it with the statuses by resource, and lets pass what it has none for.
+type admitting struct {
+	t        *testing.T
+	statuses map[string]metav1.Status
+}
+
+func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	status, refused := s.statuses[resource]
+	answer := map[string]any{}
+	switch {
+	case r.URL.Path == "/api":
+		answer["versions"] = []string{"v1"}
+	case r.URL.Path == "/apis":
+		answer = map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{group("infrastructure.cluster.x-k8s.io", "v1beta1")}}
+	case r.URL.Path == "/api/v1":
+		answer = namespacedResource("v1", "configmaps", "ConfigMap")
+	case r.URL.Path == "/apis/infrastructure.cluster.x-k8s.io/v1beta1":
+		answer = namespacedResource("infrastructure.cluster.x-k8s.io/v1beta1", "cloudsigmamachines", "CloudSigmaMachine")
+	case r.Method != http.MethodPost || r.URL.Query().Get("dryRun") != "All":
+		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
+	case refused:
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(int(status.Code))
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		_ = json.NewEncoder(w).Encode(status)
+		return
+	default:
+		if err := json.NewDecoder(r.Body).Decode(&answer); err != nil {
+			s.t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func namespacedResource(groupVersion, name, kind string) map[string]any {
+	return map[string]any{
+		"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion,
+		"resources": []any{map[string]any{"name": name, "kind": kind, "namespaced": true}},
+	}
+}
+
+func forbidden(message string) metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message}
+}
+
+func TestCheckAdmission(t *testing.T) {
+	const (
+		header    = "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"
+		policies  = header + "machine: {mode: Off}\nkeystonePolicy: {selector: {matchLabels: {holds: policy}}}\n"
+		both      = header + "keystonePolicy: {selector: {matchLabels: {holds: policy}}}\n"
+		byPolicy  = `admission webhook "policies.keystone.warrantgate.dev" denied the request: it allows everybody`
+		byMachine = `admission webhook "cloudsigmamachines.machine.warrantgate.dev" denied the request: no UUID`
+		byKCP     = `admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`
+	)
+	for name, tc := range map[string]struct {
+		args          []string
+		configuration string
+		statuses      map[string]metav1.Status
+		want          []string
+		wantCode      int
+		wantMessage   string
+	}{
+		"all gates refuse": {
+			args: []string{"kubernetes"}, configuration: both,
+			statuses: map[string]metav1.Status{"configmaps": forbidden(byPolicy), "cloudsigmamachines": forbidden(byMachine)},
+			want: []string{
+				"policies.keystone.warrantgate.dev: ok\n", ` a ConfigMap in namespace "default", as a dry run, that has to be refused as KeystonePolicyBroken`,
+				"cloudsigmamachines.machine.warrantgate.dev: ok\n", "warrantgate refused it: " + byMachine,
+			},
+		},
+		"one does not": {
+			args: []string{"kubernetes", "--namespace=tenants"}, configuration: both, statuses: map[string]metav1.Status{"configmaps": forbidden(byPolicy)},
+			want: []string{
+				"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT REFUSED\n",
+				`a CloudSigmaMachine in namespace "tenants"`, "Look at\n  - whether it is registered",
+			},
+			wantCode: exitWrong,
+		},
+		"one is not known, which another proof outweighs": {
+			args: []string{"kubernetes"}, configuration: both,
+			statuses: map[string]metav1.Status{"configmaps": forbidden(byPolicy), "cloudsigmamachines": forbidden("cloudsigmamachines is forbidden")},
+			want:     []string{"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT KNOWN\n"},
+		},
+		"none is known": {
+			args: []string{"kubernetes"}, configuration: policies, statuses: map[string]metav1.Status{"configmaps": forbidden("configmaps is forbidden")},
+			want: []string{"policies.keystone.warrantgate.dev: NOT KNOWN\n", "whether the user of the kubeconfig may create such an object"}, wantCode: exitUnknown,
+		},
+		"kcp": {
+			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": forbidden(byKCP)},
+			want: []string{"owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that has to be refused as OwnerChangeRefused"},
+		},
+		"kcp does not ask": {
+			args: []string{"kcp"}, configuration: header, want: []string{"owner-integrity.warrantgate.dev: NOT REFUSED\n"}, wantCode: exitWrong,
+		},
+		"no gate is on": {
+			args: []string{"kcp"}, configuration: header + "workspace: {ownerIntegrity: {mode: Off}}\n", wantCode: exitUnknown,
+			wantMessage: "the configuration has no gate on that could be tried with an object that it has to refuse",
+		},
+		"a selector that no labels were found for": {
+			args: []string{"kubernetes"}, wantCode: exitUnknown,
+			configuration: header + "keystonePolicy: {selector: {matchExpressions: [{key: a, operator: In, values: [b]}, {key: a, operator: DoesNotExist}]}}\n",
+			wantMessage:   `keystonePolicy.selector: no labels were found that "a in (b),!a" picks`,
+		},
+		"a flag that there is not": {args: []string{"kcp", "--name=a"}, configuration: header, wantCode: exitUnknown, wantMessage: "unknown flag: --name"},
+		"an argument":              {args: []string{"kcp", "a"}, configuration: header, wantCode: exitUnknown, wantMessage: `unknown command "a" for "warrantgate check admission kcp"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(admitting{t: t, statuses: tc.statuses})
+			defer server.Close()
+			kubeconfig := writeKubeconfig(t, map[string]string{"home": server.URL})
+			args := append([]string{"check", "admission"}, tc.args...)
+			out, _, err := run(t, append(args, "--kubeconfig="+kubeconfig, "--config="+writeFile(t, "config.yaml", tc.configuration))...)
+			code, message := 0, ""
+			if err != nil {
+				exit, cause := exitCode(err)
+				if code = exit; cause != nil {
+					message = cause.Error()
+				}
+			}
+			if code != tc.wantCode || message != tc.wantMessage {
+				t.Errorf("exit %d, %q, want %d, %q", code, message, tc.wantCode, tc.wantMessage)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+func TestLabelsPicked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		selector *metav1.LabelSelector
+		want     map[string]string
+	}{
+		"none": {nil, nil},
+		"all kinds": {
+			&metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}, MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "c", Operator: metav1.LabelSelectorOpIn, Values: []string{"d", "e"}},
+				{Key: "f", Operator: metav1.LabelSelectorOpExists},
+				{Key: "g", Operator: metav1.LabelSelectorOpDoesNotExist},
+				{Key: "h", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"i"}},
+				{Key: "a", Operator: metav1.LabelSelectorOpExists},
+			}},
+			map[string]string{"a": "b", "c": "d", "f": "canary"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := labelsPicked(tc.selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("labelsPicked() (-want +got):\n%s", diff)
+			}
+			if selector, _ := metav1.LabelSelectorAsSelector(tc.selector); tc.selector != nil && !selector.Matches(labels.Set(got)) {
+				t.Errorf("%v is not picked", got)
+			}
+		})
+	}
+}
+
+// TestCanariesNameHooksThatThereAre holds that a gate that was given another name is not looked for under its old one.
+func TestCanariesNameHooksThatThereAre(t *testing.T) {
+	config := v1alpha1.Default()
+	config.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}
+	config.KeystonePolicy.Mode = v1alpha1.Enforce
+	canaries, err := kubernetesCanaries(config, "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(canaries) != 3 {
+		t.Errorf("%d canaries, want those on policies and on machines of both clouds", len(canaries))
+	}
+	registered := registeredHooks(t, config)
+	for _, canary := range append(canaries, kcpCanaries(config.Workspace)...) {
+		if !registered[canary.Webhook] {
+			t.Errorf("no webhook %q is registered", canary.Webhook)
+		}
+	}
+}
+
+// registeredHooks are the names of all validating webhooks, in Kubernetes and in kcp.
+func registeredHooks(t *testing.T, config v1alpha1.GateConfiguration) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, object := range append(kubernetesRegistration(webhooks.Server{}, config), workspace.Registration(webhooks.Server{}, config.Workspace)...) {
+		if configuration, is := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); is {
+			for i := range configuration.Webhooks {
+				names[configuration.Webhooks[i].Name] = true
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,170 @@
+package canary_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/canary"
+)
+
+const webhook = "policies.keystone.warrantgate.dev"
+
+// apiServer answers every request in the same way, and takes dry runs only.
+type apiServer struct {
+	t       *testing.T
+	status  *metav1.Status
+	warning string
+}
+
+func (s apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces/default/configmaps" || r.URL.Query().Get("dryRun") != "All" {
+		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if s.warning != "" {
+		w.Header().Set("Warning", `299 - "`+s.warning+`"`)
+	}
+	var answer any = newPolicy()
+	if s.status != nil {
+		s.status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		w.WriteHeader(int(s.status.Code))
+		answer = s.status
+	}
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func newPolicy() *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "canary"},
+	}
+}
+
+// newClient makes a client that knows ConfigMaps without asking.
+func newClient(config *rest.Config) (client.Client, error) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+	return client.New(config, client.Options{Scheme: scheme.Scheme, Mapper: mapper})
+}
+
+func failure(code int32, reason metav1.StatusReason, message string) *metav1.Status {
+	return &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+}
+
+func TestSend(t *testing.T) {
+	const warned = "KeystonePolicyBroken (mode Warn, nothing was changed or refused): it allows everybody"
+	refused := failure(http.StatusForbidden, metav1.StatusReasonForbidden, `admission webhook "`+webhook+`" denied the request: it allows everybody`)
+	for name, tc := range map[string]struct {
+		server      apiServer
+		warns       bool
+		wantVerdict canary.Verdict
+		wantMessage string
+		wantAdvice  string
+	}{
+		"the gate refuses it": {
+			server: apiServer{status: refused}, wantVerdict: canary.Proven,
+			wantMessage: `warrantgate refused it: admission webhook "` + webhook + `" denied the request: it allows everybody`,
+		},
+		"a gate that is to warn refuses it": {
+			server: apiServer{status: refused}, warns: true, wantVerdict: canary.Proven,
+			wantMessage: `warrantgate refused it, although it is to warn only (has it been restarted since?): admission webhook "` + webhook +
+				`" denied the request: it allows everybody`,
+		},
+		"a gate that is to warn does": {
+			server: apiServer{warning: warned}, warns: true, wantVerdict: canary.Proven,
+			wantMessage: "it passed, as the gate is in mode Warn, with warrantgate's warning: " + warned,
+		},
+		"a gate that is to refuse warns": {
+			server: apiServer{warning: warned}, wantVerdict: canary.Missing,
+			wantMessage: "it passed, with warrantgate's warning: " + warned, wantAdvice: "the gate is in mode Warn there",
+		},
+		"nobody refuses it": {
+			wantVerdict: canary.Missing, wantMessage: `it passed, and webhook "` + webhook + `" neither refused it nor warned`,
+			wantAdvice: "whether it is registered",
+		},
+		"somebody else warns": {
+			server: apiServer{warning: "metadata.name: this is used in Pod names"}, warns: true, wantVerdict: canary.Missing,
+			wantMessage: `it passed, and webhook "` + webhook + `" neither refused it nor warned`, wantAdvice: "its failurePolicy",
+		},
+		"the gate is not reached": {
+			server: apiServer{status: failure(http.StatusInternalServerError, metav1.StatusReasonInternalError,
+				`Internal error occurred: failed calling webhook "`+webhook+`": connection refused`)},
+			wantVerdict: canary.Missing,
+			wantMessage: `the API server does not reach warrantgate: Internal error occurred: failed calling webhook "` + webhook + `": connection refused`,
+			wantAdvice:  "whether its pods are ready",
+		},
+		"the gate cannot judge": {
+			server: apiServer{status: failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+				`admission webhook "`+webhook+`" denied the request: try again`)},
+			wantMessage: `warrantgate answers, but could not judge: admission webhook "` + webhook + `" denied the request: try again`,
+			wantAdvice:  "the log of warrantgate",
+		},
+		"the sender may not": {
+			server:      apiServer{status: failure(http.StatusForbidden, metav1.StatusReasonForbidden, `configmaps is forbidden: User "nobody" cannot create`)},
+			wantMessage: `the request did not come as far as admission, or somebody else refused it: configmaps is forbidden: User "nobody" cannot create`,
+			wantAdvice:  "may create such an object",
+		},
+		"another webhook refuses it": {
+			server: apiServer{status: failure(http.StatusForbidden, metav1.StatusReasonForbidden,
+				`admission webhook "other.example.com" denied the request: no`)},
+			wantMessage: `the request ended before warrantgate was heard: admission webhook "other.example.com" denied the request: no`,
+			wantAdvice:  "what the message says",
+		},
+		"the API server does not take it": {
+			server:      apiServer{status: failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.cpu: Required value")},
+			wantMessage: "the request ended before warrantgate was heard: spec.cpu: Required value", wantAdvice: "what the message says",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.server.t = t
+			server := httptest.NewServer(tc.server)
+			defer server.Close()
+			sender, err := canary.NewSender(&rest.Config{Host: server.URL}, newClient)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Twice, as what was heard of the first has to be forgotten.
+			sender.Send(t.Context(), canary.Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", Warns: tc.warns, Object: newPolicy()})
+			got := sender.Send(t.Context(), canary.Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", Warns: tc.warns, Object: newPolicy()})
+			if diff := cmp.Diff([]any{tc.wantVerdict, tc.wantMessage}, []any{got.Verdict, got.Message}); diff != "" {
+				t.Errorf("Send() (-want +got):\n%s", diff)
+			}
+			if advice := strings.Join(got.Advice, "\n"); !strings.Contains(advice, tc.wantAdvice) || (tc.wantAdvice == "") != (advice == "") {
+				t.Errorf("advice = %q, want some about %q", advice, tc.wantAdvice)
+			}
+		})
+	}
+}
+
+func TestSendToAServerWithoutTheKind(t *testing.T) {
+	sender, err := canary.NewSender(&rest.Config{Host: "http://127.0.0.1:1"}, func(config *rest.Config) (client.Client, error) {
+		return client.New(config, client.Options{Scheme: scheme.Scheme, Mapper: meta.NewDefaultRESTMapper(nil)})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := sender.Send(t.Context(), canary.Canary{Webhook: webhook, Object: newPolicy()})
+	if got.Verdict != canary.Unknown || !strings.HasPrefix(got.Message, "the API server has no such kind: ") {
+		t.Errorf("Send() = %+v", got)
+	}
+}
+
+func TestNewSenderTellsThatThereIsNoClient(t *testing.T) {
+	_, err := canary.NewSender(&rest.Config{}, func(*rest.Config) (client.Client, error) { return nil, errors.New("no client") })
+	if err == nil {
+		t.Error("NewSender() without a client: no error")
+	}
+}
