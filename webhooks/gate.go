@@ -85,11 +85,11 @@ type EventRecorder interface {
 // Handler serves a gate in the given mode.
 func Handler(gate Gate, mode v1alpha1.Mode, recorder EventRecorder) http.Handler {
 	h := &handler{gate: gate, mode: mode, recorder: recorder}
-	return withDeadline(onlyJSON(&admission.Webhook{
+	return withDeadline(withTrace(onlyJSON(&admission.Webhook{
 		Handler: h,
 		// The line of the verdict says what the request was. Saying it on every line costs more than most verdicts.
 		LogConstructor: func(base logr.Logger, _ *admission.Request) logr.Logger { return base },
-	}))
+	})))
 }
 
 type handler struct {
@@ -118,7 +118,7 @@ func (h *handler) Handle(ctx context.Context, request admission.Request) admissi
 			answer.Committed()
 		}
 	}
-	observe(h.gate.Name(), decision, answer.Reason, time.Since(start))
+	observe(ctx, h.gate.Name(), decision, answer.Reason, time.Since(start))
 	h.log(ctx, request, decision, answer)
 	return h.response(request, decision, warning, answer)
 }
@@ -137,6 +137,9 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 		"gate", h.gate.Name(), "decision", decision.String(), "reason", answer.Reason, "mode", h.mode,
 		"decisionID", request.UID, "operation", request.Operation, "resource", request.Resource.Resource,
 		"namespace", request.Namespace, "name", request.Name, "user", request.UserInfo.Username, "message", answer.Message,
+	}
+	if id, _ := traceOf(ctx); id != "" {
+		line = append(line, "traceID", id)
 	}
 	if answer.Details != nil {
 		line = append(line, answer.Details()...)

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +25,15 @@ func init() { //nolint:gochecknoinits // a collector belongs to the process, lik
 	metrics.Registry.MustRegister(admissions, duration)
 }
 
-func observe(gate string, decision Decision, reason string, took time.Duration) {
+// observe counts a verdict. Where the trace of the request is kept, it is the exemplar of the verdict's duration.
+func observe(ctx context.Context, gate string, decision Decision, reason string, took time.Duration) {
 	admissions.WithLabelValues(gate, decision.String(), reason).Inc()
-	duration.WithLabelValues(gate).Observe(took.Seconds())
+	durations := duration.WithLabelValues(gate)
+	if id, sampled := traceOf(ctx); sampled {
+		if exemplars, ok := durations.(prometheus.ExemplarObserver); ok {
+			exemplars.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": id})
+			return
+		}
+	}
+	durations.Observe(took.Seconds())
 }

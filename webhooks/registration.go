@@ -11,8 +11,8 @@ import (
 	"warrantgate.dev/internal/config/v1alpha1"
 )
 
-// configurationName is the name of both webhook configurations.
-const configurationName = "warrantgate"
+// ConfigurationName is the name of both webhook configurations.
+const ConfigurationName = "warrantgate"
 
 // timeoutSeconds is how long an API server waits for a verdict. A gate that answers from memory takes a millisecond, and
 // one that asks a cloud gives up before.
@@ -56,7 +56,7 @@ func (s Server) connection(path string) admissionregistrationv1.WebhookClientCon
 // Registration returns the webhook configurations that hold the hooks; none where there are no hooks of its kind.
 func (s Server) Registration(mutating, validating []Hook) []client.Object {
 	var objects []client.Object
-	meta := metav1.ObjectMeta{Name: configurationName}
+	meta := metav1.ObjectMeta{Name: ConfigurationName}
 	if len(mutating) > 0 {
 		configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta}
 		configuration.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))

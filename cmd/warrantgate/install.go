@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/initializers/owner"
+	"warrantgate.dev/internal/certificates"
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/install"
@@ -53,19 +55,27 @@ type serverOptions struct {
 	caFile string
 	user   string
 	dryRun bool
+	// selfManaged is whether serve itself will say whom to trust.
+	selfManaged bool
 }
 
 func (o *serverOptions) addFlags(cmd *cobra.Command) {
+	o.addOptionalFlags(cmd)
+	if err := cmd.MarkFlagRequired("ca-file"); err != nil {
+		panic(err) // a flag that is not defined there
+	}
+}
+
+// addOptionalFlags leaves it to the command whether an authority has to be given.
+func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates that are Off are not registered")
 	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which the API server reaches serve (required)")
-	flags.StringVar(&o.caFile, "ca-file", "", "certificate authority of serve's certificate, in PEM (required)")
+	flags.StringVar(&o.caFile, "ca-file", "", "certificate authority of serve's certificate, in PEM")
 	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
-	for _, required := range []string{"url", "ca-file"} {
-		if err := cmd.MarkFlagRequired(required); err != nil {
-			panic(err) // a flag that is not defined above
-		}
+	if err := cmd.MarkFlagRequired("url"); err != nil {
+		panic(err) // a flag that is not defined above
 	}
 }
 
@@ -76,6 +86,9 @@ func (o serverOptions) load() (v1alpha1.GateConfiguration, webhooks.Server, erro
 	}
 	if err := validateURL(o.url); err != nil {
 		return config, webhooks.Server{}, err
+	}
+	if o.selfManaged {
+		return config, webhooks.Server{URL: o.url}, nil
 	}
 	caBundle, err := readCABundle(o.caFile)
 	return config, webhooks.Server{URL: o.url, CABundle: caBundle}, err
@@ -109,6 +122,9 @@ With --shard-kubeconfig it also gives the user that serve runs as the right to w
 that shard, to see what it rests on (LogicalCluster, admin, type, API bindings and exports) and to annotate Workspaces
 that were healed, and nothing else. Without it the gates work, but Events are off and nothing is repaired.
 
+With --self-managed-certificate, for a serve with --certificate-secret, it gives that user the right to put the authority of
+its certificate into both webhook configurations. An authority that is there already stays.
+
 It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered
 and no warrantgate answers, new workspaces of service accounts wait.`,
 		Example: `  warrantgate install kcp --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
@@ -119,7 +135,10 @@ and no warrantgate answers, new workspaces of service accounts wait.`,
 		},
 	}
 	o.kcpTarget.addFlags(cmd.Flags())
-	o.serverOptions.addFlags(cmd)
+	o.addOptionalFlags(cmd)
+	cmd.Flags().BoolVar(&o.selfManaged, "self-managed-certificate", false, "let serve say what its certificate authority is, instead of --ca-file")
+	cmd.MarkFlagsOneRequired("ca-file", "self-managed-certificate")
+	cmd.MarkFlagsMutuallyExclusive("ca-file", "self-managed-certificate")
 	return cmd
 }
 
@@ -130,6 +149,9 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	registration := workspace.Registration(server, config.Workspace)
 	roles := events.KCPRoles(o.user)
+	if o.selfManaged {
+		registration = append(registration, certificates.KCPRoles(o.user, registration)...)
+	}
 	if config.Repair.Mode != v1alpha1.Off {
 		registration = append(registration, owner.RootObjects(o.user)...)
 		roles = append(roles, owner.ShardRoles(o.user)...)
@@ -144,18 +166,28 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 			return err
 		}
 	}
+	if err := o.registerInRoot(ctx, out, registration); err != nil {
+		return err
+	}
+	if len(o.shardKubeconfigs) == 0 {
+		_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, user %q was not given the right to write Events. Unless it has it already, "+
+			"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n", o.user)
+		return err
+	}
+	return nil
+}
+
+func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, registration []client.Object) error {
 	root, err := o.rootClient()
 	if err != nil {
 		return err
 	}
-	if err := report(out, "root", func() ([]install.Result, error) { return install.Replace(ctx, root, registration, o.registrable()) }); err != nil {
-		return err
+	if o.selfManaged {
+		if err := certificates.KeepAuthorities(ctx, root, registration); err != nil {
+			return fmt.Errorf("root: %w", err)
+		}
 	}
-	if len(o.shardKubeconfigs) == 0 {
-		_, err = fmt.Fprintf(notes, "Without --shard-kubeconfig, user %q was not given the right to write Events. Unless it has it already, "+
-			"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n", o.user)
-	}
-	return err
+	return report(out, "root", func() ([]install.Result, error) { return install.Replace(ctx, root, registration, o.registrable()) })
 }
 
 func newUninstallCommand() *cobra.Command {
@@ -200,7 +232,7 @@ func (t kcpTarget) uninstall(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	return report(out, "root", func() ([]install.Result, error) { return install.Remove(ctx, root, []client.Object{owner.Lease()}) })
 }
 
 // report prints what was done, also where it ended in an error half-way.
@@ -219,7 +251,8 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 
 // registrable is all that may be registered in root, whatever the configuration is or was.
 func (kcpTarget) registrable() []client.Object {
-	return append(workspace.Registration(webhooks.Server{}, v1alpha1.Default().Workspace), owner.RootObjects("")...)
+	registration := workspace.Registration(webhooks.Server{}, v1alpha1.Default().Workspace)
+	return slices.Concat(registration, certificates.KCPRoles("", registration), owner.RootObjects(""))
 }
 
 // shardRegistrable is all that may be registered in system:admin of a shard.

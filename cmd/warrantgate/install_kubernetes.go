@@ -13,6 +13,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 	"warrantgate.dev/webhooks/controllermanager"
@@ -93,7 +94,9 @@ func newUninstallKubernetesCommand() *cobra.Command {
 				return err
 			}
 			return report(cmd.OutOrStdout(), "kubernetes", func() ([]install.Result, error) {
-				return install.Remove(cmd.Context(), c, target.registrable())
+				// The Lease goes last, once no replica may make it again.
+				lease := leader.Lease(target.leaseNamespace, auditLease)
+				return install.Remove(cmd.Context(), c, append([]client.Object{lease}, target.registrable()...))
 			})
 		},
 	}

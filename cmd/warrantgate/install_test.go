@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,8 +38,9 @@ var discovery = map[string]any{
 	"/api": metav1.APIVersions{Versions: []string{"v1"}},
 	"/apis": metav1.APIGroupList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
-		Groups:   []metav1.APIGroup{group(rbacv1.GroupName, "v1"), group(admissionregistrationv1.GroupName, "v1"), group("tenancy.kcp.io", "v1alpha1")},
+		Groups:   []metav1.APIGroup{group(rbacv1.GroupName, "v1"), group(admissionregistrationv1.GroupName, "v1"), group("tenancy.kcp.io", "v1alpha1"), group(coordinationv1.GroupName, "v1")},
 	},
+	"/apis/coordination.k8s.io/v1": resources("coordination.k8s.io/v1", "leases", "Lease"),
 	"/apis/rbac.authorization.k8s.io/v1": resources("rbac.authorization.k8s.io/v1",
 		"clusterroles", "ClusterRole", "clusterrolebindings", "ClusterRoleBinding"),
 	"/apis/tenancy.kcp.io/v1alpha1": resources("tenancy.kcp.io/v1alpha1", "workspacetypes", "WorkspaceType"),
@@ -298,12 +300,15 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: ClusterRoleBinding \"warrantgate-warranted\" not there\n" +
 				"root: ClusterRole \"warrantgate-warranted\" not there\n" +
 				"root: WorkspaceType \"warranted\" not there\n" +
+				"root: ClusterRoleBinding \"warrantgate-certificates\" not there\n" +
+				"root: ClusterRole \"warrantgate-certificates\" not there\n" +
 				"root: ValidatingWebhookConfiguration \"warrantgate\" deleted\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
 				"root: MutatingWebhookConfiguration \"warrantgate\" deleted\n" +
 				inShard(`ClusterRoleBinding "warrantgate-explain" deleted`, `ClusterRole "warrantgate-explain" deleted`,
-					`ClusterRoleBinding "warrantgate-events" deleted`, `ClusterRole "warrantgate-events" deleted`),
+					`ClusterRoleBinding "warrantgate-events" deleted`, `ClusterRole "warrantgate-events" deleted`) +
+				"root: Lease \"warrantgate-repair\" not there\n",
 		},
 		{
 			name: "a second time there is nothing to do", args: uninstallArgs,
@@ -312,10 +317,13 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: ClusterRoleBinding \"warrantgate-warranted\" not there\n" +
 				"root: ClusterRole \"warrantgate-warranted\" not there\n" +
 				"root: WorkspaceType \"warranted\" not there\n" +
+				"root: ClusterRoleBinding \"warrantgate-certificates\" not there\n" +
+				"root: ClusterRole \"warrantgate-certificates\" not there\n" +
 				"root: ValidatingWebhookConfiguration \"warrantgate\" not there\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
-				"root: MutatingWebhookConfiguration \"warrantgate\" not there\n",
+				"root: MutatingWebhookConfiguration \"warrantgate\" not there\n" +
+				"root: Lease \"warrantgate-repair\" not there\n",
 		},
 	} {
 		out, errOut, err := run(t, step.args...)
@@ -329,6 +337,67 @@ func TestInstallAndUninstall(t *testing.T) {
 			t.Errorf("%s: notes (-want +got):\n%s", step.name, diff)
 		}
 		api.holds(t, step.wantHeld...)
+	}
+}
+
+// bundles are whom each webhook in root trusts, by the names of the webhooks.
+func (f *fakeKCP) bundles(t *testing.T) map[string]string {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := map[string]string{}
+	for _, key := range []string{mutating, validating} {
+		hooks, _, err := unstructured.NestedSlice(f.held[key].Object, "webhooks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, hook := range hooks {
+			hook, ok := hook.(map[string]any)
+			if !ok {
+				t.Fatalf("a webhook is a %T", hook)
+			}
+			name, _, _ := unstructured.NestedString(hook, "name")
+			found[name], _, _ = unstructured.NestedString(hook, "clientConfig", "caBundle")
+		}
+	}
+	return found
+}
+
+// TestInstallForASelfManagedCertificate holds that the authority is serve's own matter, whoever had put one there before.
+func TestInstallForASelfManagedCertificate(t *testing.T) {
+	api, kubeconfig := startFakeKCP(t)
+	install := func(t *testing.T, args ...string) string {
+		t.Helper()
+		out, _, err := run(t, append([]string{"install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com:9443"}, args...)...)
+		if err != nil {
+			t.Fatalf("error = %v", err)
+		}
+		return out
+	}
+	certificateRole := "root/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-certificates"
+	certificateBinding := "root/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-certificates"
+	inRoot := []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding}
+
+	install(t, "--self-managed-certificate")
+	api.holds(t, append(inRoot, certificateRole, certificateBinding)...)
+	want := map[string]string{"owner-rewrite.warrantgate.dev": "", "owner-notice.warrantgate.dev": "", "owner-integrity.warrantgate.dev": ""}
+	if diff := cmp.Diff(want, api.bundles(t)); diff != "" {
+		t.Errorf("authorities at first (-want +got):\n%s", diff)
+	}
+
+	caFile := newCertificate(t).write(t, t.TempDir()).certFile
+	out := install(t, "--ca-file", caFile)
+	api.holds(t, inRoot...)
+	if !strings.Contains(out, "ClusterRole \"warrantgate-certificates\" deleted\n") {
+		t.Errorf("the right is kept by a serve that does not need it:\n%s", out)
+	}
+	given := api.bundles(t)
+
+	// A gate that is new gets the authority of those that are there.
+	install(t, "--ca-file", caFile, "--config", writeFile(t, "off.yaml", offConfiguration))
+	install(t, "--self-managed-certificate")
+	if diff := cmp.Diff(given, api.bundles(t)); diff != "" || given["owner-rewrite.warrantgate.dev"] == "" {
+		t.Errorf("authorities after another run (-want +got):\n%s", diff)
 	}
 }
 
@@ -395,7 +464,16 @@ func TestInstallMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"required flags":           {args: []string{"install", "kcp"}, want: `required flag(s) "ca-file", "url" not set`},
+		"required flags": {args: []string{"install", "kcp"}, want: `required flag(s) "url" not set`},
+		"no authority": {
+			args: []string{"install", "kcp", "--url=https://warrantgate.example.com"},
+			want: "at least one of the flags in the group [ca-file self-managed-certificate] is required",
+		},
+		"two authorities": {
+			args: kcp("--self-managed-certificate"),
+			want: "if any flags in the group [ca-file self-managed-certificate] are set none of the others can be; [ca-file self-managed-certificate] were all set",
+		},
+		"an empty CA file":         {args: kcp("--ca-file="), want: "read --ca-file: open : no such file or directory"},
 		"an unknown flag":          {args: kcp("--force"), want: "unknown flag: --force"},
 		"a URL that is none":       {args: kcp("--url=https://[::1"), want: `--url: parse "https://[::1": missing ']' in host`},
 		"a URL without TLS":        {args: kcp("--url=http://warrantgate.example.com"), want: `--url: "http://warrantgate.example.com"` + mustBe},

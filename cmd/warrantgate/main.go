@@ -12,8 +12,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set when the binary is built.
-var version = "dev"
+// version and revision, a commit, are set when the binary is built.
+var (
+	version  = "dev"
+	revision string
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -36,6 +36,8 @@ import (
 // serveOptions say where things are. What the gates decide is in the configuration file.
 type serveOptions struct {
 	cloudFlags
+	certificateFlags
+	clientFlags
 	config         string
 	kubeconfig     string
 	leaseNamespace string
@@ -44,8 +46,8 @@ type serveOptions struct {
 	webhookAddress string
 	metricsAddress string
 	healthAddress  string
-	certFile       string
-	keyFile        string
+	pprofAddress   string
+	drainPeriod    time.Duration
 	logLevel       string
 	logFormat      string
 }
@@ -57,7 +59,11 @@ func newServeCommand() *cobra.Command {
 		Short: "Serve the admission webhooks and heal workspaces that hang",
 		Long: `Serve the admission webhooks over TLS, with /healthz, /readyz and Prometheus metrics on addresses of their own.
 
-The certificate is read again when its files change. On SIGTERM, admissions under way are finished first.
+The certificate is read again when its files change. With --certificate-secret serve makes one, keeps it in that Secret,
+renews it, and has the API servers of --kubeconfig and --kcp-kubeconfig trust it; of several replicas one does. The Secret has
+to be there, without data. On SIGTERM, serve is not ready any more, goes on for --drain-period, and finishes admissions under
+way.
+
 serve needs no administrator: for Events it acts as the user that "warrantgate install --user" was given. With
 --logical-cluster-kubeconfig it also heals workspaces that hang because of their owner; of several replicas one does.
 
@@ -66,6 +72,8 @@ server, and audits the machines that are there already. What it needs to ask Clo
 environment that CloudSigma's own controllers have; OpenStack is asked with what clusters bring, at the Keystones that the
 configuration allows.`,
 		Example: `  warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kcp-kubeconfig=warrantgate.kubeconfig
+  warrantgate serve --certificate-secret=warrantgate/certificate --certificate-dns-names=warrantgate.example.com \
+    --certificate-kubeconfig=management.kubeconfig --kcp-kubeconfig=warrantgate.kubeconfig
   warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kubeconfig=warrantgate.kubeconfig \
     --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
 		Args: cobra.NoArgs,
@@ -80,19 +88,17 @@ configuration allows.`,
 		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write the owners of LogicalClusters as; without it the repair is off")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the API server of the machines; without it the gates on machines are off")
 	flags.StringVar(&o.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease there by which one replica makes the audit")
-	o.addFlags(flags)
+	o.cloudFlags.addFlags(flags)
 	flags.StringVar(&o.webhookAddress, "webhook-address", ":9443", "address that the webhooks listen on, with TLS")
 	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address that /metrics listens on; 0 turns it off")
 	flags.StringVar(&o.healthAddress, "health-address", ":8081", "address that /healthz and /readyz listen on")
-	flags.StringVar(&o.certFile, "tls-cert-file", "", "certificate of the webhook server, in PEM (required)")
-	flags.StringVar(&o.keyFile, "tls-private-key-file", "", "private key of the certificate, in PEM (required)")
+	flags.DurationVar(&o.drainPeriod, "drain-period", 0,
+		"how long it still serves after SIGTERM, not ready, with each connection closed after its answer; set it where there are several replicas")
+	flags.StringVar(&o.pprofAddress, "pprof-address", "", "address, or port of 127.0.0.1, that /debug/pprof listens on; off without it")
+	o.certificateFlags.addFlags(cmd)
+	o.clientFlags.addFlags(flags)
 	flags.StringVar(&o.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
 	flags.StringVar(&o.logFormat, "log-format", "json", "format of the log: json, text")
-	for _, required := range []string{"tls-cert-file", "tls-private-key-file"} {
-		if err := cmd.MarkFlagRequired(required); err != nil {
-			panic(err) // a flag that is not defined above
-		}
-	}
 	return cmd
 }
 
@@ -120,17 +126,21 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--webhook-address: %w", err)
 	}
-	certificates, err := certwatcher.New(o.certFile, o.keyFile)
+	clients, err := o.clientFlags.load()
 	if err != nil {
-		return fmt.Errorf("read the serving certificate (--tls-cert-file, --tls-private-key-file): %w", err)
+		return err
 	}
-	watchExpiry(certificates)
-	webhookServer := newWebhookServer(webhook.Options{Host: host, Port: port}, certificates, config, recorder)
+	certificate, err := o.certificateFlags.load(config, o.kubeconfig, o.kcpKubeconfig)
+	if err != nil {
+		return err
+	}
+	leave := &drain{}
+	webhookServer := newWebhookServer(leave, webhook.Options{Host: host, Port: port}, certificate, clients, config, recorder)
 	gates, err := o.machineGates(config, webhookServer, recorder, logger)
 	if err != nil {
 		return err
 	}
-	servers, err := o.servers(certificates, webhookServer, gates)
+	servers, err := o.servers(certificate, clients, webhookServer, gates)
 	if err != nil {
 		return err
 	}
@@ -149,24 +159,32 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if gates.recorder != nil {
 		recorders = append(recorders, gates.recorder)
 	}
-	return runAll(ctx, servers, recorders)
+	return runAll(leave.begin(ctx, o.drainPeriod), servers, recorders)
 }
 
 // servers returns all that runs until the end but the repair.
 func (o serveOptions) servers(
-	certificates *certwatcher.CertWatcher, webhookServer webhook.Server, gates kubernetesGates,
+	certificate servingCertificate, clients *clients, webhookServer webhook.Server, gates kubernetesGates,
 ) ([]manager.Runnable, error) {
-	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: uncompressed}, nil, nil)
+	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: withExemplars}, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("metrics server: %w", err)
 	}
-	ready := map[string]healthz.Checker{"webhooks": webhookServer.StartedChecker()}
+	pprofServer, err := newPprofServer(o.pprofAddress)
+	if err != nil {
+		return nil, fmt.Errorf("--pprof-address: %w", err)
+	}
+	ready := map[string]healthz.Checker{"webhooks": certificate.before(webhookServer.StartedChecker()), "certificate": certificate.ready}
 	if gates.objects != nil {
 		ready["objects"] = gates.synced
 	}
-	servers := append(gates.runnables, certificates, webhookServer, o.healthServer(ready), manager.RunnableFunc(giveBackMemory)) //nolint:gocritic // gates are not used again
-	if metricsServer != nil {                                                                                                    // nil when it is turned off
+	servers := slices.Concat(gates.runnables, certificate.runnables,
+		[]manager.Runnable{clients, webhookServer, o.healthServer(ready), manager.RunnableFunc(giveBackMemory)})
+	if metricsServer != nil { // nil when it is turned off
 		servers = append(servers, metricsServer)
+	}
+	if pprofServer != nil {
+		servers = append(servers, pprofServer)
 	}
 	return servers, nil
 }
@@ -204,17 +222,6 @@ func (o serveOptions) machineGates(
 		return kubernetesGates{}, fmt.Errorf("--kcp-kubeconfig: %w", err)
 	}
 	return gates, registerProviderGates(server, reached, config, owners, recorder)
-}
-
-// uncompressed serves the metrics as they are, whatever the client accepts: a compressor holds more memory than all
-// else that an idle serve keeps on its heap, for a page of a few dozen KiB now and then.
-func uncompressed(*rest.Config, *http.Client) (metricsserver.Filter, error) {
-	return func(_ logr.Logger, metrics http.Handler) (http.Handler, error) {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			r.Header.Del("Accept-Encoding")
-			metrics.ServeHTTP(w, r)
-		}), nil
-	}, nil
 }
 
 // runAll runs until a server fails or ctx ends, and then until all have ended. The recorders end last, because the
@@ -279,13 +286,15 @@ func (o serveOptions) repairController(config v1alpha1.GateConfiguration, record
 }
 
 func newWebhookServer(
-	options webhook.Options, certificates *certwatcher.CertWatcher, config v1alpha1.GateConfiguration, recorder webhooks.EventRecorder,
+	leave *drain, options webhook.Options, certificate servingCertificate, clients *clients, config v1alpha1.GateConfiguration,
+	recorder webhooks.EventRecorder,
 ) webhook.Server {
 	options.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
 		c.MinVersion = tls.VersionTLS13
-		c.GetCertificate = certificates.GetCertificate
+		c.GetCertificate = certificate.get
+		clients.configure(c)
 	}}
-	server := webhook.NewServer(options)
+	server := leave.of(clients.only(newLastingServer(options)))
 	rewrite, integrity := config.Workspace.OwnerRewrite.Mode, config.Workspace.OwnerIntegrity.Mode
 	server.Register(workspace.OwnerRewritePath,
 		webhooks.Handler(workspace.NewOwnerRewrite(config.Policy(), rewrite), rewrite, recorder))

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// clientAuthority signs client certificates, or such as look like them.
+type clientAuthority struct {
+	certificate
+	pair tls.Certificate
+	x509 *x509.Certificate
+}
+
+func newClientAuthority(t *testing.T) clientAuthority {
+	t.Helper()
+	a := clientAuthority{certificate: newCertificate(t)}
+	var err error
+	if a.pair, err = tls.X509KeyPair(a.cert, a.key); err != nil {
+		t.Fatal(err)
+	}
+	if a.x509, err = x509.ParseCertificate(a.pair.Certificate[0]); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// sign returns a certificate for a name, valid until end, for one usage.
+func (a clientAuthority) sign(t *testing.T, name string, usage x509.ExtKeyUsage, end time.Time) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: end,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.x509, key.Public(), a.pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// asks sends a review with a client certificate, nil for none, on a connection of its own. It returns the status and the text
+// of the answer.
+func (s *serving) asks(ctx context.Context, t *testing.T, certificate *tls.Certificate) (code int, text string, err error) {
+	t.Helper()
+	config := &tls.Config{RootCAs: s.certificate.pool(t)}
+	if certificate != nil {
+		// Whatever the server says whom it trusts, as an attacker would.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
+	}
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+s.webhook+"/workspace/owner-integrity", bytes.NewReader(workspaceReview(t)))
+	if err != nil {
+		return 0, "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(content), err
+}
+
+func TestOnlyKnownClientsAreAnswered(t *testing.T) {
+	leaks := goleak.IgnoreCurrent()
+	authority, other := newClientAuthority(t), newClientAuthority(t)
+	later, before := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
+	s := startServe(t, "--client-ca-file="+writeFile(t, "ca.crt", string(authority.cert)), "--client-names=kube-apiserver,kcp")
+	for name, tc := range map[string]struct {
+		certificate *tls.Certificate
+		wantCode    int
+		wantText    string
+		wantErr     bool
+	}{
+		"the API server": {
+			certificate: authority.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, later),
+			wantCode:    http.StatusOK, wantText: `"decision":"denied"`,
+		},
+		"another one": {
+			certificate: authority.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later),
+			wantCode:    http.StatusOK, wantText: `"decision":"denied"`,
+		},
+		"nobody": {
+			wantCode: http.StatusUnauthorized,
+			wantText: "warrantgate answers only clients with a certificate of an authority of its --client-ca-file\n",
+		},
+		"somebody else whom the authority knows": {
+			certificate: authority.sign(t, "system:node:a", x509.ExtKeyUsageClientAuth, later),
+			wantCode:    http.StatusForbidden,
+			wantText:    "warrantgate does not answer \"system:node:a\", which is none of its --client-names\n",
+		},
+		"nobody by name": {
+			certificate: authority.sign(t, "", x509.ExtKeyUsageClientAuth, later),
+			wantCode:    http.StatusForbidden, wantText: `does not answer ""`,
+		},
+		"a name that begins alike": {
+			certificate: authority.sign(t, "kube-apiserver-2", x509.ExtKeyUsageClientAuth, later),
+			wantCode:    http.StatusForbidden, wantText: `does not answer "kube-apiserver-2"`,
+		},
+		"the right name of another authority": {certificate: other.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, later), wantErr: true},
+		"the certificate of a server":         {certificate: authority.sign(t, "kube-apiserver", x509.ExtKeyUsageServerAuth, later), wantErr: true},
+		"a certificate that has ended":        {certificate: authority.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, before), wantErr: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, text, err := s.asks(t.Context(), t, tc.certificate)
+			if (err != nil) != tc.wantErr || code != tc.wantCode || !strings.Contains(text, tc.wantText) {
+				t.Errorf("answer = %d %q, %v; want %d %q", code, text, err, tc.wantCode, tc.wantText)
+			}
+		})
+	}
+	if err := s.shutdown(t); err != nil {
+		t.Errorf("serve ends with %v", err)
+	}
+	for text, want := range map[string]bool{
+		"whoever reaches the webhooks is answered": false,
+		`"msg":"refused a client"`:                 true,
+		`"name":"system:node:a"`:                   true,
+	} {
+		if strings.Contains(s.logs.String(), text) != want {
+			t.Errorf("log with %s: want %v:\n%s", text, want, s.logs.String())
+		}
+	}
+	goleak.VerifyNone(t, leaks)
+}
+
+func TestANewAuthorityOfClientsIsTakenWithoutRestart(t *testing.T) {
+	before, after := newClientAuthority(t), newClientAuthority(t)
+	file := writeFile(t, "ca.crt", string(before.cert))
+	s := startServe(t, "--client-ca-file="+file, "--client-names=kcp")
+	later := time.Now().Add(time.Hour)
+	old, renewed := before.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later), after.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later)
+	answered := func(certificate *tls.Certificate, want bool) func(context.Context) error {
+		return func(ctx context.Context) error {
+			code, _, err := s.asks(ctx, t, certificate)
+			if (code == http.StatusOK) != want {
+				return fmt.Errorf("answer = %d, %s", code, fmt.Sprint(err))
+			}
+			return nil
+		}
+	}
+	await(t, "the first authority", answered(old, true))
+	if err := os.WriteFile(file, append(before.cert, after.cert...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "both authorities", answered(renewed, true))
+	await(t, "both authorities", answered(old, true))
+	if err := os.WriteFile(file, after.cert, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "that the first authority counts no more", answered(old, false))
+	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "that nonsense is noticed", func(context.Context) error {
+		if !strings.Contains(s.logs.String(), "error loading CA bundle") {
+			return errors.New(s.logs.String())
+		}
+		return nil
+	})
+	await(t, "the authority before the nonsense", answered(renewed, true))
+	if err := s.shutdown(t); err != nil {
+		t.Errorf("serve ends with %v", err)
+	}
+}
+
+func TestWhoeverIsAnsweredIsSaidAtTheStart(t *testing.T) {
+	s := startServe(t)
+	if code, text, err := s.asks(t.Context(), t, nil); err != nil || code != http.StatusOK {
+		t.Errorf("answer = %d %q, %v", code, text, err)
+	}
+	if err := s.shutdown(t); err != nil {
+		t.Errorf("serve ends with %v", err)
+	}
+	if want := `"msg":"warning: whoever reaches the webhooks is answered; --client-ca-file and --client-names restrict that to API servers"`; !strings.Contains(s.logs.String(), want) {
+		t.Errorf("no %s in the log:\n%s", want, s.logs.String())
+	}
+}
+
+func TestMistakesAboutClients(t *testing.T) {
+	authority := writeFile(t, "ca.crt", string(newCertificate(t).cert))
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"names without an authority": {
+			args: []string{"--client-names=kcp"},
+			want: "--client-names needs --client-ca-file, the authorities that vouch for the names",
+		},
+		"an authority without names": {
+			args: []string{"--client-ca-file=" + authority},
+			want: "--client-ca-file needs --client-names: the common names, not [], of the API servers among all that the authorities sign for",
+		},
+		"a name that is empty": {
+			args: []string{"--client-ca-file=" + authority, "--client-names=kcp,"},
+			want: `--client-ca-file needs --client-names: the common names, not ["kcp" ""], of the API servers among all that the authorities sign for`,
+		},
+		"a file that is not there": {
+			args: []string{"--client-ca-file=/nonexistent", "--client-names=kcp"},
+			want: "--client-ca-file: open /nonexistent: no such file or directory",
+		},
+		"a file without a certificate": {
+			args: []string{"--client-ca-file=" + writeFile(t, "empty.crt", "x"), "--client-names=kcp"},
+			want: "--client-ca-file: error loading CA bundle for",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// In a process of its own, because what was begun before a mistake was found ends with the process.
+			out, err := program(t, append(newServing(t).args(), tc.args...)...).CombinedOutput()
+			if err == nil || !strings.HasPrefix(string(out), "warrantgate: "+tc.want) {
+				t.Errorf("%v: %s, want %s", err, out, tc.want)
+			}
+		})
+	}
+}

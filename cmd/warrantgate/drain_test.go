@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// fakeServer is a webhook server that has started, or has not.
+type fakeServer struct {
+	webhook.Server
+	hooks   http.ServeMux
+	started error
+}
+
+func (s *fakeServer) Register(path string, hook http.Handler) { s.hooks.Handle(path, hook) }
+
+func (s *fakeServer) StartedChecker() healthz.Checker {
+	return func(*http.Request) error { return s.started }
+}
+
+func TestDrainEndsAPeriodAfterTheSignal(t *testing.T) {
+	for name, tc := range map[string]struct {
+		period time.Duration
+	}{
+		"at once":       {period: 0},
+		"after 10 s":    {period: 10 * time.Second},
+		"after an hour": {period: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, signal := context.WithCancel(t.Context())
+				leave := &drain{}
+				serving := leave.begin(ctx, tc.period)
+				synctest.Wait()
+				if leave.begun.Load() || serving.Err() != nil {
+					t.Fatal("it drains without a signal")
+				}
+				signaled := time.Now()
+				signal()
+				<-serving.Done()
+				if took := time.Since(signaled); took != tc.period {
+					t.Errorf("it ended after %s, want %s", took, tc.period)
+				}
+				if !leave.begun.Load() {
+					t.Error("it did not drain")
+				}
+			})
+		})
+	}
+}
+
+func TestReadyUntilItDrains(t *testing.T) {
+	notStarted := errors.New("not started")
+	for name, tc := range map[string]struct {
+		started  error
+		draining bool
+		want     string
+	}{
+		"started":             {want: ""},
+		"not started":         {started: notStarted, want: "not started"},
+		"started and drains":  {draining: true, want: "about to end"},
+		"ended before it was": {started: notStarted, draining: true, want: "about to end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leave := &drain{}
+			check := leave.of(&fakeServer{started: tc.started}).StartedChecker()
+			leave.begun.Store(tc.draining)
+			got := ""
+			if err := check(nil); err != nil {
+				got = err.Error()
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("check (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConnectionsAreClosedAfterTheAnswerWhileItDrains(t *testing.T) {
+	for name, tc := range map[string]struct {
+		http2 bool
+		want  string
+	}{
+		"HTTP/1.1": {want: "HTTP/1.1"},
+		"HTTP/2":   {http2: true, want: "HTTP/2.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leave, hooks := &drain{}, &fakeServer{}
+			leave.of(hooks).Register("/gate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, r.Proto)
+			}))
+			server := httptest.NewUnstartedServer(&hooks.hooks)
+			server.EnableHTTP2 = tc.http2
+			server.StartTLS()
+			t.Cleanup(server.Close)
+
+			var got []bool
+			for i := range 5 {
+				leave.begun.Store(i >= 2)
+				proto, reused := askGate(t, server)
+				if proto != tc.want {
+					t.Fatalf("asked by %s, want %s", proto, tc.want)
+				}
+				got = append(got, reused)
+			}
+			// The third still comes on the connection of the first two, and is the last on it.
+			if diff := cmp.Diff([]bool{false, true, true, false, false}, got); diff != "" {
+				t.Errorf("connections that were used again (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// askGate returns what is answered, and whether by a connection that was used before.
+func askGate(t *testing.T, server *httptest.Server) (answer string, reused bool) {
+	t.Helper()
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }})
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/gate", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body), reused
+}

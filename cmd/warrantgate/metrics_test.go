@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// metric is one as the README describes it.
+type metric struct {
+	Type   string
+	Labels []string
+	Alerts []string
+}
+
+// code is what the README writes as code.
+var code = regexp.MustCompile("`([^`]*)`")
+
+// TestTheReadmeKnowsEveryMetric holds that the README's table is about what the registry has, no more and no less, and that
+// its alerts are those that the rules make of each.
+func TestTheReadmeKnowsEveryMetric(t *testing.T) {
+	readme := readFile(t, "../../README.md")
+	got := map[string]metric{}
+	for line := range strings.Lines(readme) {
+		cells := strings.Split(line, "|")
+		if !strings.HasPrefix(line, "| `warrantgate_") || len(cells) != 7 {
+			continue
+		}
+		cells = cells[1:]
+		described := metric{Type: strings.TrimSpace(cells[1])}
+		labels := regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(cells[2], "") // their values
+		for _, label := range code.FindAllStringSubmatch(labels, -1) {
+			described.Labels = append(described.Labels, label[1])
+		}
+		for _, alert := range code.FindAllStringSubmatch(cells[4], -1) {
+			described.Alerts = append(described.Alerts, alert[1])
+		}
+		slices.Sort(described.Labels)
+		got[code.FindStringSubmatch(cells[0])[1]] = described
+	}
+	types := metricTypes(t)
+	want := map[string]metric{}
+	for name, labels := range registered(t) {
+		if strings.HasPrefix(name, "warrantgate_") {
+			want[name] = metric{Type: types[name], Labels: labels, Alerts: alertsAbout(t, name)}
+			continue
+		}
+		family, _, _ := strings.Cut(name, "_")
+		if !regexp.MustCompile("`" + family + "_([a-z]+_)*`").MatchString(readme) {
+			t.Errorf("README.md does not say whose %s is", name)
+		}
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("metrics (-registry +README.md):\n%s", diff)
+	}
+}
+
+// registered are the labels of all metrics of the process, by their names.
+func registered(t *testing.T) map[string][]string {
+	t.Helper()
+	registry, ok := metrics.Registry.(prometheus.Collector)
+	if !ok {
+		t.Fatalf("%T does not say what it holds", metrics.Registry)
+	}
+	descriptions := make(chan *prometheus.Desc, 1000)
+	registry.Describe(descriptions)
+	close(descriptions)
+	// A description says what it describes as text only.
+	pattern := regexp.MustCompile(`fqName: "(\w+)".* constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+	found := map[string][]string{}
+	for description := range descriptions {
+		parts := pattern.FindStringSubmatch(description.String())
+		if parts == nil {
+			t.Fatalf("no name and labels in %s", description)
+		}
+		labels := strings.FieldsFunc(parts[3], func(r rune) bool { return r == ',' })
+		for _, label := range regexp.MustCompile(`(\w+)=`).FindAllStringSubmatch(parts[2], -1) {
+			labels = append(labels, label[1])
+		}
+		slices.Sort(labels)
+		found[parts[1]] = labels
+	}
+	return found
+}
+
+// metricTypes are the types of the metrics that the sources make. The registry tells them only of those that have been
+// counted already.
+func metricTypes(t *testing.T) map[string]string {
+	t.Helper()
+	types := map[string]string{}
+	constructor := regexp.MustCompile(`^New(Counter|Gauge|Histogram|Summary)(Vec|Func)?$`)
+	for _, dir := range []string{".", "../../internal", "../../initializers", "../../webhooks"} {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(node ast.Node) bool {
+				if call, ok := node.(*ast.CallExpr); ok && len(call.Args) > 0 {
+					if selector, ok := call.Fun.(*ast.SelectorExpr); ok && constructor.MatchString(selector.Sel.Name) {
+						types[nameIn(call.Args[0])] = strings.ToLower(constructor.FindStringSubmatch(selector.Sel.Name)[1])
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return types
+}
+
+// nameIn returns the field Name of the options of a metric.
+func nameIn(options ast.Expr) string {
+	literal, ok := options.(*ast.CompositeLit)
+	if !ok {
+		return ""
+	}
+	for _, element := range literal.Elts {
+		pair, ok := element.(*ast.KeyValueExpr)
+		if !ok {
+			continue
+		}
+		key, isKey := pair.Key.(*ast.Ident)
+		value, isValue := pair.Value.(*ast.BasicLit)
+		if isKey && isValue && key.Name == "Name" {
+			name, _ := strconv.Unquote(value.Value)
+			return name
+		}
+	}
+	return ""
+}
+
+const alertsFile = "../../charts/warrantgate/files/alerts.yaml"
+
+// alertsAbout are the alerts whose expression names a metric.
+func alertsAbout(t *testing.T, name string) []string {
+	t.Helper()
+	var found []string
+	for _, rule := range strings.Split(readFile(t, alertsFile), "- alert: ")[1:] {
+		alert, rest, _ := strings.Cut(rule, "\n")
+		expression, _, _ := strings.Cut(rest, "\n")
+		if regexp.MustCompile(`\b` + name + `(_bucket|_sum|_count)?\b`).MatchString(expression) {
+			found = append(found, alert)
+		}
+	}
+	return found
+}
+
+// TestAlertsAreAboutMetricsThatThereAre holds that no alert waits for what never comes.
+func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
+	known := registered(t)
+	names := regexp.MustCompile(`\bwarrantgate_[a-z_]+`).FindAllString(readFile(t, alertsFile), -1)
+	if len(names) < 4 {
+		t.Fatalf("only %q are named", names)
+	}
+	for _, name := range names {
+		if _, exists := known[strings.TrimSuffix(name, "_bucket")]; !exists {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestTracesAreExemplars holds that whoever reads OpenMetrics finds the trace of a slow verdict.
+func TestTracesAreExemplars(t *testing.T) {
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	s := startServe(t)
+	client := s.certificate.client(t)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+s.webhook+"/workspace/owner-integrity", bytes.NewReader(workspaceReview(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Traceparent", "00-"+trace+"-00f067aa0ba902b7-01")
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for accept, want := range map[string]struct {
+		contentType string
+		exemplar    bool
+	}{
+		"application/openmetrics-text; version=1.0.0": {contentType: "application/openmetrics-text; version=1.0.0;", exemplar: true},
+		"text/plain": {contentType: "text/plain; version=0.0.4;"},
+	} {
+		contentType, exposed := s.exposed(t, accept)
+		if !strings.HasPrefix(contentType, want.contentType) || strings.Contains(exposed, `# {trace_id="`+trace+`"}`) != want.exemplar {
+			t.Errorf("%s is answered with %s, and an exemplar: %v", accept, contentType, !want.exemplar)
+		}
+	}
+	client.CloseIdleConnections()
+	if err := s.shutdown(t); err != nil {
+		t.Errorf("serve ends with %v", err)
+	}
+}
+
+// exposed are the metrics of serve, in the format that is accepted.
+func (s *serving) exposed(t *testing.T, accept string) (contentType, exposed string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.metrics+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Close = true
+	request.Header.Set("Accept", accept)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.Header.Get("Content-Type"), string(content)
+}
