@@ -1,12 +1,16 @@
 # Versions and paths. Each may be set on the command line or in the environment.
 GO               ?= go
 VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+REVISION         ?= $(shell git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null)
 CONTAINER_ENGINE ?= docker
 IMAGE            ?= warrantgate:$(VERSION)
 E2E_TIMEOUT      ?= 40m
 FUZZTIME         ?= 60s
+SOAK             ?= 1h
 # More arguments for "go test" of the end-to-end suites, such as E2E_ARGS=-v.
 E2E_ARGS         ?=
+# The measurements that "make bench" makes, such as BENCH=start,serve; all if empty.
+BENCH            ?=
 # The race detector needs a C compiler; without one the tests run without it.
 RACE             ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
@@ -15,6 +19,9 @@ SERVERS_KCP        := e2e/servers/kcp
 SERVERS_KUBERNETES := e2e/servers/kubernetes
 TOOLS_MOD          := .ci/tools.mod
 HELM_MOD           := .ci/helm.mod
+GOVULNCHECK_MOD    := .ci/govulncheck.mod
+KUBECONFORM_MOD    := .ci/kubeconform.mod
+SCHEMAS_MOD        := .ci/schemas.mod
 
 # The end-to-end suites, the demo and the benchmark run against this kcp: one built elsewhere if TEST_ASSET_KCP names it,
 # else the one that e2e/servers/kcp/go.mod pins. The same holds for what a kcp of several shards needs besides, and for a
@@ -35,11 +42,15 @@ KUBERNETES_BUILT := $(if $(strip $(TEST_ASSET_KUBE_APISERVER)),,bin/kube-apiserv
 
 .PHONY: help
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# The same sources make the same binary, wherever they lie and whether git knows them: no paths, no date, and the revision from
+# here. The Dockerfile builds alike.
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)"
 
 .PHONY: build
 build: ## Build bin/warrantgate
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/warrantgate ./cmd/warrantgate
+	$(BUILD) -o bin/warrantgate ./cmd/warrantgate
 
 .PHONY: demo
 demo: build servers keystone ## Show what warrantgate does, on servers of its own
@@ -49,7 +60,7 @@ demo: build servers keystone ## Show what warrantgate does, on servers of its ow
 test: unit e2e ## Run all tests
 
 .PHONY: unit
-unit: bin/helm ## Run the tests that need no server, those of the chart among them
+unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server, those of the chart among them
 	$(GO) test $(RACE) $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
 
 # -count=1 because a cached result says nothing about binaries that were built since.
@@ -58,15 +69,35 @@ e2e: build servers keystone bin/helm ## Run the end-to-end suites on real server
 	$(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS) ./e2e/...
 
 .PHONY: lint
-lint: bin/golangci-lint ## Check style, imports and that the modules are tidy
+lint: bin/golangci-lint bin/govulncheck reproducible sbom ## Check style, imports, that the modules are tidy, and what is linked
 	bin/golangci-lint run ./...
 	cd $(SERVERS_KCP) && $(GO) vet -mod=readonly ./effectiveusers
 	cd $(SERVERS_KUBERNETES) && $(GO) list -mod=readonly -deps k8s.io/kubernetes/cmd/kube-apiserver go.etcd.io/etcd/server/v3 >/dev/null
+	cd .ci/sbom && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
+	cd .ci/alerts && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	$(GO) mod tidy -diff
+	.ci/govulncheck-test
+	.ci/govulncheck ./...
+
+.PHONY: sbom
+sbom: build ## Write the software bill of materials, dist/warrantgate.spdx.json
+	@mkdir -p dist
+	cd .ci/sbom && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null) \
+		$(GO) run -mod=readonly . -version=$(VERSION) $(BIN)/warrantgate >$(CURDIR)/dist/warrantgate.spdx.json
+
+# With GOCACHE=/an/empty/directory, which takes minutes, everything is compiled anew; else it is linked anew.
+.PHONY: reproducible
+reproducible: build ## Check that the sources make the same binary in another directory, without git
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cp -r go.mod go.sum cmd initializers internal webhooks "$$dir" && \
+	(cd "$$dir" && $(BUILD) -o again ./cmd/warrantgate) && cmp bin/warrantgate "$$dir/again"
 
 .PHONY: bench
 bench: build servers keystone ## Measure what warrantgate costs, on servers of its own
-	$(GO) run ./e2e/bench
+	$(GO) run ./e2e/bench $(BENCH)
+
+.PHONY: soak
+soak: build $(KUBERNETES_BUILT) bin/helm ## Watch memory, goroutines and descriptors for SOAK while admissions run
+	SOAK=$(SOAK) $(GO) test -tags e2e -count=1 -timeout 0 ./e2e/replicas -ginkgo.focus='A soak' -ginkgo.timeout=48h -ginkgo.v
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME
@@ -93,19 +124,19 @@ image: ## Build the container image IMAGE
 		echo "make image: no container engine answers: '$(CONTAINER_ENGINE) info' failed." >&2; \
 		echo "Start one, or name another: make image CONTAINER_ENGINE=podman" >&2; \
 		exit 1; }
-	$(CONTAINER_ENGINE) build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+	$(CONTAINER_ENGINE) build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) -t $(IMAGE) .
 
 .PHONY: clean
 clean: ## Remove what was built, but keep the programs of others, which take minutes to build
 	rm -rf dist bin/warrantgate bin/kcp-effective-users
 
-demo e2e bench: export TEST_ASSET_KCP := $(KCP)
-demo e2e bench: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
-demo e2e bench: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
-demo e2e bench: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
-demo e2e bench: export TEST_ASSET_ETCD := $(ETCD)
-demo e2e bench: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
-demo e2e bench: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
+demo e2e bench soak: export TEST_ASSET_KCP := $(KCP)
+demo e2e bench soak: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
+demo e2e bench soak: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
+demo e2e bench soak: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
+demo e2e bench soak: export TEST_ASSET_ETCD := $(ETCD)
+demo e2e bench soak: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
+demo e2e bench soak: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
 
 # kcp and what is compiled from its packages. Built again only if the pinned versions or the sources change.
 bin/kcp bin/kcp-front-proxy bin/cache-server: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum
@@ -129,3 +160,13 @@ bin/golangci-lint: $(TOOLS_MOD) $(TOOLS_MOD:.mod=.sum)
 # In a module file of its own, because it takes another Kubernetes than the linters' modules and the product do.
 bin/helm: $(HELM_MOD) $(HELM_MOD:.mod=.sum)
 	$(GO) build -modfile=$(HELM_MOD) -o bin/helm helm.sh/helm/v3/cmd/helm
+
+bin/govulncheck: $(GOVULNCHECK_MOD) $(GOVULNCHECK_MOD:.mod=.sum)
+	$(GO) build -modfile=$(GOVULNCHECK_MOD) -o bin/govulncheck golang.org/x/vuln/cmd/govulncheck
+
+bin/kubeconform: $(KUBECONFORM_MOD) $(KUBECONFORM_MOD:.mod=.sum)
+	$(GO) build -modfile=$(KUBECONFORM_MOD) -o bin/kubeconform github.com/yannh/kubeconform/cmd/kubeconform
+
+# What the chart is held against. A directory, one file for each minor.
+bin/schemas: .ci/schemas $(SCHEMAS_MOD) $(SCHEMAS_MOD:.mod=.sum)
+	.ci/schemas $@
