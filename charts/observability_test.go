@@ -7,27 +7,31 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/charts/charttest"
 )
 
-// TestTheAlertsAreTheReadmes holds that what fires is what the README says what to do about.
-func TestTheAlertsAreTheReadmes(t *testing.T) {
-	_, alerts, found := strings.Cut(readFile(t, "../README.md"), "```yaml\ngroups:")
-	alerts, _, closed := strings.Cut(alerts, "```")
-	if !found || !closed {
-		t.Fatal("README.md shows no alerts")
-	}
-	if diff := cmp.Diff("groups:"+alerts, readFile(t, "warrantgate/files/alerts.yaml")); diff != "" {
-		t.Errorf("alerts (-README.md +chart):\n%s", diff)
-	}
+// alerting is a file of rules for Prometheus.
+type alerting struct {
+	Groups []struct {
+		Rules []struct {
+			Alert       string            `json:"alert"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"rules"`
+	} `json:"groups"`
+}
+
+// TestTheRuleHasTheAlerts holds that what fires is what is in the file that the README is about.
+func TestTheRuleHasTheAlerts(t *testing.T) {
 	rule, err := charttest.Find(template(t, certificate+keystoneOnly+"prometheusRule: {enabled: true, labels: {release: prometheus}}").Objects, "PrometheusRule")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want any
-	if err := yaml.Unmarshal([]byte("groups:"+alerts), &want); err != nil {
+	if err := yaml.Unmarshal([]byte(readFile(t, "warrantgate/files/alerts.yaml")), &want); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, rule.Object["spec"]); diff != "" {
@@ -36,6 +40,57 @@ func TestTheAlertsAreTheReadmes(t *testing.T) {
 	if rule.GetLabels()["release"] != "prometheus" {
 		t.Errorf("labels = %v", rule.GetLabels())
 	}
+}
+
+// TestEveryAlertHasARunbook holds that the README says of each alert, and of no other, what it means for users, what to look
+// at and how it stops, and that the alert leads there.
+func TestEveryAlertHasARunbook(t *testing.T) {
+	var file alerting
+	if err := yaml.Unmarshal([]byte(readFile(t, "warrantgate/files/alerts.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, group := range file.Groups {
+		for _, rule := range group.Rules {
+			want = append(want, rule.Alert)
+			if got, link := rule.Annotations["runbook"], "README.md#"+strings.ToLower(rule.Alert); got != link {
+				t.Errorf("the runbook of %s is %q, want %q", rule.Alert, got, link)
+			}
+			if rule.Annotations["summary"] == "" {
+				t.Errorf("%s has no summary", rule.Alert)
+			}
+		}
+	}
+	if len(want) < 4 {
+		t.Fatalf("only %q are alerts", want)
+	}
+	var got []string
+	for _, paragraph := range runbooks(t) {
+		name, text, _ := strings.Cut(paragraph, "\n")
+		got = append(got, name)
+		at := -1
+		for _, part := range []string{"\n*For users*: ", "\n*Look at*: ", "\n*It stops* "} {
+			next := strings.Index(text, part)
+			if next <= at {
+				t.Errorf("the runbook of %s does not go on with %q", name, part)
+			}
+			at = next
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("runbooks in README.md (-alerts +runbooks):\n%s", diff)
+	}
+}
+
+// runbooks are the paragraphs of the README about alerts, each from its title on.
+func runbooks(t *testing.T) []string {
+	t.Helper()
+	_, section, found := strings.Cut(readFile(t, "../README.md"), "\n### Alerts\n")
+	section, _, closed := strings.Cut(section, "\n## ")
+	if !found || !closed {
+		t.Fatal("README.md has no section about alerts")
+	}
+	return strings.Split(section, "\n#### ")[1:]
 }
 
 // TestTheDashboardShowsMetricsThatThereAre compares it with the README's table.
@@ -53,5 +108,55 @@ func TestTheDashboardShowsMetricsThatThereAre(t *testing.T) {
 		if !strings.Contains(readme, "| `"+strings.TrimSuffix(name, "_bucket")+"` |") {
 			t.Errorf("README.md knows no metric %s", name)
 		}
+	}
+}
+
+// TestWhoIsAnsweredAndProfiles holds what the values come to: the authority is a file beside the configuration, and nothing of
+// it is there unless it is asked for.
+func TestWhoIsAnsweredAndProfiles(t *testing.T) {
+	const authority = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+	for name, tc := range map[string]struct {
+		values    string
+		wantArgs  []string
+		wantItems []corev1.KeyToPath
+		wantData  string
+	}{
+		"by default": {
+			wantItems: []corev1.KeyToPath{{Key: "config.yaml", Path: "config.yaml"}},
+		},
+		"all of it": {
+			values: "pprof: {port: 6060}\nclients:\n  names: [kube-apiserver, kcp]\n  caBundle: |\n    " + strings.ReplaceAll(authority, "\n", "\n    "),
+			wantArgs: []string{
+				"--client-ca-file=/etc/warrantgate/config/clients.crt", "--client-names=kube-apiserver,kcp", "--pprof-address=6060",
+			},
+			wantItems: []corev1.KeyToPath{{Key: "config.yaml", Path: "config.yaml"}, {Key: "clients.crt", Path: "clients.crt"}},
+			wantData:  authority,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := template(t, certificate+keystoneOnly+tc.values).Objects
+			deployment, _ := find[appsv1.Deployment](t, objects, "Deployment")
+			file, _ := find[corev1.ConfigMap](t, objects, "ConfigMap")
+			var args []string
+			for _, arg := range deployment.Spec.Template.Spec.Containers[0].Args {
+				if strings.HasPrefix(arg, "--client-") || strings.HasPrefix(arg, "--pprof-") {
+					args = append(args, arg)
+				}
+			}
+			if diff := cmp.Diff(tc.wantArgs, args); diff != "" {
+				t.Errorf("arguments (-want +got):\n%s", diff)
+			}
+			for _, volume := range deployment.Spec.Template.Spec.Volumes {
+				if volume.Name != "config" {
+					continue
+				}
+				if diff := cmp.Diff(tc.wantItems, volume.ConfigMap.Items); diff != "" {
+					t.Errorf("files (-want +got):\n%s", diff)
+				}
+			}
+			if diff := cmp.Diff(strings.TrimSpace(tc.wantData), strings.TrimSpace(file.Data["clients.crt"])); diff != "" {
+				t.Errorf("authority (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -34,7 +34,8 @@ func TestWhatIsRefused(t *testing.T) {
 		"kube-system, gated":                   {certificate + keystoneOnly + "kubernetes: {excludedNamespaces: []}", "excludedNamespaces"},
 		"a Service that is published on nodes": {certificate + keystoneOnly + "service: {type: NodePort}", "type"},
 
-		"no certificate":                              {keystoneOnly, "there is no serving certificate: set certificates.certManager.enabled, or certificates.secret.name"},
+		"a kcp that is not told whom to trust":        {"kubernetes: {enabled: false}\nkcp: {enabled: true}", "kcp cannot be told whom to trust: set kcp.kubeconfigSecret"},
+		"an authority of no certificate":              {keystoneOnly + "certificates: {secret: {caBundle: \"-----BEGIN CERTIFICATE-----\"}}", "certificates.secret.caBundle is of no use"},
 		"two certificates":                            {certificate + keystoneOnly + "---", "there are two serving certificates"},
 		"a certificate without authority":             {keystoneOnly + "certificates: {secret: {name: tls}}", "certificates.secret.caBundle has to be the authority"},
 		"nothing to serve":                            {certificate + "kubernetes: {enabled: false}", "nothing is to be served"},
@@ -46,6 +47,10 @@ func TestWhatIsRefused(t *testing.T) {
 		"credentials that no pod can mount":           {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}", "has to be in the namespace of the release"},
 		"a registration in no kcp":                    {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},
 		"a registration by nobody":                    {certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true}}", "kcp.install.kubeconfigSecret"},
+		"clients of an authority, by no name":         {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\"}", "clients.caBundle and clients.names belong together"},
+		"clients by name, of no authority":            {certificate + keystoneOnly + "clients: {names: [kube-apiserver]}", "clients.caBundle and clients.names belong together"},
+		"a client of two names in one":                {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\", names: [\"a,b\"]}", "names"},
+		"profiles on no port":                         {certificate + keystoneOnly + "pprof: {port: 70000}", "port"},
 		"nodes that could never be drained":           {certificate + keystoneOnly + "replicas: 2", "podDisruptionBudget.minAvailable has to be less than replicas"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,8 +88,8 @@ func Helm(ctx context.Context, values string, args ...string) (string, error) {
 
 // Rendered is what the chart makes of values.
 type Rendered struct {
-	// Objects are those of a release, Hooks those that are made at certain times only.
-	Objects, Hooks []*unstructured.Unstructured
+	// Objects are those of a release, Hooks those that are made at certain times only, but for Tests, which are made by helm test.
+	Objects, Hooks, Tests []*unstructured.Unstructured
 }
 
 // Template renders the chart with values, in YAML. Further arguments may be given, such as --values=FILE.
@@ -110,9 +110,12 @@ func Template(ctx context.Context, values string, args ...string) (Rendered, err
 	}
 	var rendered Rendered
 	for _, object := range objects {
-		if object.GetAnnotations()[hookAnnotation] == "" {
+		switch object.GetAnnotations()[hookAnnotation] {
+		case "":
 			rendered.Objects = append(rendered.Objects, object)
-		} else {
+		case "test":
+			rendered.Tests = append(rendered.Tests, object)
+		default:
 			rendered.Hooks = append(rendered.Hooks, object)
 		}
 	}

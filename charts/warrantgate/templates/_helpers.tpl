@@ -47,6 +47,21 @@ capabilities: {drop: [ALL]}
 {{- .Values.certificates.secret.name | default (printf "%s-tls" (include "warrantgate.fullname" .)) -}}
 {{- end -}}
 
+{{/* "true" where warrantgate makes its certificate itself. */}}
+{{- define "warrantgate.selfManaged" -}}
+{{- if not (or .Values.certificates.certManager.enabled .Values.certificates.secret.name) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The Secret, and the Lease, of such a certificate. */}}
+{{- define "warrantgate.certificateSecret" -}}
+{{- printf "%s-certificate" (include "warrantgate.fullname" .) -}}
+{{- end -}}
+
+{{/* "true" where the pods need a token of this cluster. */}}
+{{- define "warrantgate.token" -}}
+{{- if or .Values.kubernetes.enabled (include "warrantgate.selfManaged" .) -}}true{{- end -}}
+{{- end -}}
+
 {{/* Where kcp reaches the webhooks. */}}
 {{- define "warrantgate.kcpURL" -}}
 {{- .Values.kcp.url | default (printf "https://%s.%s.svc:%v" (include "warrantgate.fullname" .) .Release.Namespace .Values.service.port) -}}
@@ -73,8 +88,11 @@ capabilities: {drop: [ALL]}
 {{- if and $v.certificates.certManager.enabled $v.certificates.secret.name -}}
 {{- fail "there are two serving certificates: set either certificates.certManager.enabled or certificates.secret.name, not both" -}}
 {{- end -}}
-{{- if not (or $v.certificates.certManager.enabled $v.certificates.secret.name) -}}
-{{- fail "there is no serving certificate: set certificates.certManager.enabled, or certificates.secret.name and certificates.secret.caBundle" -}}
+{{- if and (include "warrantgate.selfManaged" .) $v.kcp.enabled (not $v.kcp.kubeconfigSecret) -}}
+{{- fail "kcp cannot be told whom to trust: set kcp.kubeconfigSecret, by which warrantgate says so in root, or certificates.certManager.enabled, or certificates.secret.name" -}}
+{{- end -}}
+{{- if and $v.certificates.secret.caBundle (not $v.certificates.secret.name) -}}
+{{- fail "certificates.secret.caBundle is of no use without certificates.secret.name" -}}
 {{- end -}}
 {{- if and $v.certificates.secret.name (not (contains "-----BEGIN CERTIFICATE-----" $v.certificates.secret.caBundle)) -}}
 {{- fail "certificates.secret.caBundle has to be the authority of the certificate in certificates.secret.name, in PEM" -}}
@@ -99,6 +117,9 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 {{- if and $v.kcp.install.enabled (not (and $v.kcp.enabled $v.kcp.install.kubeconfigSecret)) -}}
 {{- fail "kcp.install.enabled needs kcp.enabled and kcp.install.kubeconfigSecret, a Secret with an administrator's kubeconfig" -}}
+{{- end -}}
+{{- if ne (empty $v.clients.caBundle) (empty $v.clients.names) -}}
+{{- fail "clients.caBundle and clients.names belong together: an authority signs for others than API servers, too" -}}
 {{- end -}}
 {{- if and $v.podDisruptionBudget.enabled (ge (int $v.podDisruptionBudget.minAvailable) (int $v.replicas)) -}}
 {{- fail "podDisruptionBudget.minAvailable has to be less than replicas, or no node could ever be drained" -}}
