@@ -22,7 +22,7 @@ import (
 const (
 	// users is how many users there are, each with a cluster in a namespace of its own.
 	users = 50
-	// machinesOfUser is how many machines each of them has. A page of the audit's lists has as many servers.
+	// machinesOfUser is how many machines each of them has, if they are audited. A page of the audit's lists has as many servers.
 	machinesOfUser = 100
 	// region is where all servers are.
 	region = "next"
@@ -50,13 +50,7 @@ type machines struct {
 func measureMachines(ctx context.Context, out *figures) (err error) {
 	m := &machines{}
 	defer func() { err = errors.Join(err, m.stop()) }() //nolint:contextcheck // what was started is stopped also when ctx has ended
-	if err := m.start(ctx); err != nil {
-		return err
-	}
-	if err := m.populate(ctx); err != nil {
-		return err
-	}
-	if err := m.prepare(ctx); err != nil {
+	if err := m.begin(ctx, machinesOfUser); err != nil {
 		return err
 	}
 	if err := m.measureAudit(ctx, out); err != nil {
@@ -69,6 +63,17 @@ func measureMachines(ctx context.Context, out *figures) (err error) {
 		return fmt.Errorf("CloudSigma was asked what it does not know: %q", violations)
 	}
 	return nil
+}
+
+// begin starts the servers, gives each user so many machines, and prepares a warrantgate.
+func (m *machines) begin(ctx context.Context, each int) error {
+	if err := m.start(ctx); err != nil {
+		return err
+	}
+	if err := m.populate(ctx, each); err != nil {
+		return err
+	}
+	return m.prepare(ctx)
 }
 
 func (m *machines) start(ctx context.Context) (err error) {
@@ -104,8 +109,8 @@ func (m *machines) stop() error {
 }
 
 // populate makes users with their clusters and machines. There is no warrantgate yet, which would look at each.
-func (m *machines) populate(ctx context.Context) error {
-	progress("%d machines of %d users", users*machinesOfUser, users)
+func (m *machines) populate(ctx context.Context, each int) error {
+	progress("%d machines of %d users", users*each, users)
 	m.account = m.cloud.AddClient(serviceAccount)
 	for i := range users {
 		user := m.cloud.AddUser(fmt.Sprintf("user-%d@example.com", i))
@@ -128,7 +133,7 @@ func (m *machines) populate(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
-	for i := range users * machinesOfUser {
+	for i := range users * each {
 		group.Go(func() error { return m.addMachine(ctx, i%users, i/users) })
 	}
 	return group.Wait()

@@ -1,5 +1,5 @@
 // Command bench measures what warrantgate costs, on this machine, and on a kcp, a kube-apiserver and a Keystone of its own.
-// "make bench" builds what it needs and runs it.
+// "make bench" builds what it needs and runs it; BENCH=start,serve makes these measurements only.
 //
 // It prints one line a figure on standard output: name, value, unit. If a figure misses its bound, the program names it
 // and ends with 1. Every ratio compares two things that were measured in turns in the same run, so that it holds on
@@ -27,7 +27,7 @@ const patience = 40 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	run := bench
+	run := func(ctx context.Context) error { return bench(ctx, os.Args[1:]) }
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == serveArgument:
 		run = func(ctx context.Context) error { return serve(ctx, os.Args[2]) }
@@ -42,9 +42,14 @@ func main() {
 	}
 }
 
-func bench(ctx context.Context) (err error) {
+// bench makes the measurements that are named, or all of them.
+func bench(ctx context.Context, names []string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	chosen, err := choose(names)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "warrantgate-bench-")
 	if err != nil {
 		return err
@@ -57,33 +62,10 @@ func bench(ctx context.Context) (err error) {
 	defer log.Close()
 
 	out := &figures{writer: os.Stdout}
-	if err := measureRewrite(out); err != nil {
-		return err
-	}
-	// What needs no kcp comes first: an idle kcp is not idle enough to be measured beside.
-	if err := measureHandler(ctx, out, filepath.Join(dir, "handlers.log")); err != nil {
-		return fmt.Errorf("compare handlers: %w", err)
-	}
-	if err := measureMachineHandler(ctx, out, filepath.Join(dir, "handlers.log")); err != nil {
-		return fmt.Errorf("compare handlers of machines: %w", err)
-	}
-	if err := measurePolicy(ctx, out, dir); err != nil {
-		return fmt.Errorf("lint a policy for Keystone: %w", err)
-	}
-	if err := measureRoleChecks(ctx, out); err != nil {
-		return fmt.Errorf("check roles on OpenStack: %w", err)
-	}
-	if err := measureMachines(ctx, out); err != nil {
-		return fmt.Errorf("machines: %w", err)
-	}
-	if err := measureWorkspaces(ctx, out); err != nil {
-		return fmt.Errorf("create workspaces: %w", err)
-	}
-	if err := measureHealing(ctx, out); err != nil {
-		return fmt.Errorf("heal workspaces: %w", err)
-	}
-	if err := measureWatched(ctx, out); err != nil {
-		return fmt.Errorf("watch workspaces that hang: %w", err)
+	for _, m := range chosen {
+		if err := m.measure(ctx, out, dir); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
 	}
 	return out.missed()
 }

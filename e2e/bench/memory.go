@@ -15,7 +15,12 @@ import (
 )
 
 // residentMebibytes returns the resident memory of a process, as Linux tells it.
-func residentMebibytes(pid int) (float64, error) {
+func residentMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "VmRSS") }
+
+// peakMebibytes returns the resident memory that a process has had at most.
+func peakMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "VmHWM") }
+
+func statusMebibytes(pid int, field string) (float64, error) {
 	path := fmt.Sprintf("/proc/%d/status", pid)
 	status, err := os.ReadFile(path)
 	if err != nil {
@@ -23,11 +28,11 @@ func residentMebibytes(pid int) (float64, error) {
 	}
 	for line := range strings.Lines(string(status)) {
 		var kibibytes float64
-		if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kibibytes); err == nil {
+		if _, err := fmt.Sscanf(line, field+": %f kB", &kibibytes); err == nil {
 			return kibibytes / 1024, nil
 		}
 	}
-	return 0, fmt.Errorf("no VmRSS in %s", path)
+	return 0, fmt.Errorf("no %s in %s", field, path)
 }
 
 // peakArgument makes this program run another and tell how much memory that had at most.

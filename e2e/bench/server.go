@@ -142,6 +142,7 @@ func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 type server struct {
 	url   string
 	roots *x509.CertPool
+	pid   int
 	stop  func() error
 }
 
@@ -173,7 +174,7 @@ func startServer(ctx context.Context, logFile string) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server of the handlers: %w", err), stop())
 	}
-	s := &server{url: told.URL, roots: x509.NewCertPool(), stop: stop}
+	s := &server{url: told.URL, roots: x509.NewCertPool(), pid: cmd.Process.Pid, stop: stop}
 	s.roots.AppendCertsFromPEM(told.CA)
 	return s, nil
 }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestALoadCountsWhatIsDropped(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		answer := `{"response":{"allowed":true}}`
+		if asked.Add(1) == 2 {
+			answer = `{"response":{"allowed":false}}`
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	r, err := newRival("test", server.URL, roots, os.Getpid(), []contestant{
+		{path: "/one", reviews: workspaceReviews}, {path: "/other", reviews: hitReviews},
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.admitters = r.admitters[:2] // the first handshakes of all may take longer than an API server waits, with the race detector
+	round, err := r.run(t.Context(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if round.dropped != 1 || round.firstDrop == nil {
+		t.Errorf("dropped are %d (%v), want 1", round.dropped, round.firstDrop)
+	}
+	if got, want := int64(len(round.millis)), asked.Load(); got != want {
+		t.Errorf("%d admissions were timed, and %d made", got, want)
+	}
+}

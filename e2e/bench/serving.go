@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"warrantgate.dev/e2e/cloudsigmatest"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+const (
+	serveP99RatioBound = 2
+
+	// Each of the two servers is under the load for a minute, after one round that is not counted.
+	loadRounds, loadWarmUpRounds = 12, 1
+	loadRoundTime                = 5 * time.Second
+	// loadHits is how many instances each admitter names by turns.
+	loadHits = 16
+)
+
+// measureServe compares a real serve with a server of the same kind that does nothing but answer, under the load of many API
+// servers at once. The two take turns in short rounds. Both get the same requests, from the same clients, over as many
+// connections, which are kept; all of them share the processors with either server.
+//
+// The gates are those that answer from what they hold, that is, all that see many requests: owner rewrite and owner notice,
+// and the gate on machines, which has each verdict in its cache. The others ask the API server each time, and it would be the
+// API server whose time is measured. Events are not written, as there is no kcp; what they cost is in the figures of rewrite.
+func measureServe(ctx context.Context, out *figures, logFile string) (err error) {
+	noop, err := startServer(ctx, logFile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, noop.stop()) }()
+	m := &machines{}
+	defer func() { err = errors.Join(err, m.stop()) }() //nolint:contextcheck // what was started is stopped also when ctx has ended
+	if err := m.begin(ctx, machinesToRead); err != nil {
+		return err
+	}
+	rivals, err := m.newRivals(ctx, noop)
+	if err != nil {
+		return err
+	}
+	if err := underLoad(ctx, rivals); err != nil {
+		return err
+	}
+	for _, r := range rivals {
+		if err := r.show(out); err != nil {
+			return err
+		}
+	}
+	one, other := rivals[0], rivals[1]
+	out.atMost("serve_p99_ratio", p99Ratio(one, other), "ratio", serveP99RatioBound)
+	out.exactly("serve_dropped", float64(one.dropped), "requests", 0)
+	if other.dropped > 0 {
+		return fmt.Errorf("the server that does nothing dropped %d admissions", other.dropped)
+	}
+	return nil
+}
+
+// newRivals starts serve, and returns it and the server that does nothing.
+func (m *machines) newRivals(ctx context.Context, noop *server) ([]*rival, error) {
+	if _, err := m.warrantgate.Install(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.warrantgate.Start(ctx); err != nil {
+		return nil, err
+	}
+	roots, err := rootsIn(m.warrantgate.CAFile())
+	if err != nil {
+		return nil, err
+	}
+	load := []contestant{
+		{path: rewritePath, patches: true, reviews: workspaceReviews},
+		{path: machinePath, reviews: m.ownedReviews},
+		{path: workspace.OwnerNoticePath, reviews: workspaceReviews},
+	}
+	one, err := newRival("serve", m.warrantgate.URL(), roots, m.warrantgate.PID(), load, "")
+	if err != nil {
+		return nil, err
+	}
+	other, err := newRival("serve_noop", noop.url, noop.roots, noop.pid, load, noopPath)
+	if err != nil {
+		return nil, err
+	}
+	return []*rival{one, other}, errors.Join(one.verify(ctx), other.verify(ctx))
+}
+
+// ownedReviews are about few instances, each of which the cloud knows as the user's.
+func (m *machines) ownedReviews(caller int) (*reviews, error) {
+	user := caller % users
+	reviews, err := machineReviews(namespaceOf(user), caller)
+	if err != nil {
+		return nil, err
+	}
+	reviews.cycle = loadHits
+	for n := range reviews.cycle {
+		m.cloud.AddServer(region, m.users[user], machineOne, cloudsigmatest.WithUUID(instanceID(reviews.first+n)))
+	}
+	return reviews, nil
+}
+
+// underLoad has the rivals take turns under the load.
+func underLoad(ctx context.Context, rivals []*rival) error {
+	for n := range loadWarmUpRounds + loadRounds {
+		progress("%d admissions at once: round %d of %d", admitters, n+1, loadWarmUpRounds+loadRounds)
+		for _, r := range turns(n, rivals[0], rivals[1]) {
+			round, err := r.run(ctx, loadRoundTime)
+			if err != nil {
+				return err
+			}
+			r.dropped += round.dropped
+			if round.firstDrop != nil {
+				progress("%s: %d admissions were dropped, the first of them because of: %v", r.name, round.dropped, round.firstDrop)
+			}
+			if n >= loadWarmUpRounds {
+				r.rounds = append(r.rounds, round)
+			}
+		}
+	}
+	return nil
+}
+
+// show prints what has no bound.
+func (r *rival) show(out *figures) error {
+	peak, err := peakMebibytes(r.pid)
+	if err != nil {
+		return err
+	}
+	var millis []float64
+	var took, processor time.Duration
+	for _, round := range r.rounds {
+		millis = append(millis, round.millis...)
+		took, processor = took+round.took, processor+round.processor
+	}
+	out.show(r.name+"_p50_ms", median(millis), "ms")
+	out.show(r.name+"_p99_ms", quantile(millis, 0.99), "ms")
+	out.show(r.name+"_throughput_rps", float64(len(millis))/took.Seconds(), "requests/s")
+	out.show(r.name+"_cpu_us", microseconds(processor)/float64(len(millis)), "us") // of one admission
+	out.show(r.name+"_peak_rss_mib", peak, "MiB")
+	return nil
+}
+
+// p99Ratio is the median of the rounds' own ratios: whatever else the machine does for a while makes a round slow, and would
+// be all that a quantile of all rounds shows.
+func p99Ratio(one, other *rival) float64 {
+	ratios := make([]float64, 0, len(one.rounds))
+	for n := range one.rounds {
+		ratios = append(ratios, quantile(one.rounds[n].millis, 0.99)/quantile(other.rounds[n].millis, 0.99))
+	}
+	return median(ratios)
+}
