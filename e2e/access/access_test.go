@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -64,6 +65,29 @@ func TestAuthority(t *testing.T) {
 		if err := certificate.VerifyHostname(host); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestServingPairIsChangedBeforeItIsSigned(t *testing.T) {
+	authority, err := access.NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(5 * time.Minute).Truncate(time.Second).UTC()
+	server, err := authority.ServingPair("warrantgate",
+		func(c *x509.Certificate) { c.DNSNames = append(c.DNSNames, "gate.example.com") },
+		func(c *x509.Certificate) { c.NotAfter = until })
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := verified(t, authority, server, x509.ExtKeyUsageServerAuth)
+	for _, host := range []string{"127.0.0.1", "localhost", "gate.example.com"} {
+		if err := certificate.VerifyHostname(host); err != nil {
+			t.Error(err)
+		}
+	}
+	if !certificate.NotAfter.Equal(until) {
+		t.Errorf("it holds until %s, want %s", certificate.NotAfter, until)
 	}
 }
 

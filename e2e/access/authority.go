@@ -58,12 +58,13 @@ func (a *Authority) ClientPair(user string, groups []string) (KeyPair, error) {
 	return a.sign(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth)
 }
 
-// ServingPair signs a certificate for a server on this machine.
-func (a *Authority) ServingPair(name string) (KeyPair, error) {
-	return a.sign(pkix.Name{CommonName: name}, x509.ExtKeyUsageServerAuth)
+// ServingPair signs a certificate for a server on this machine. Changes are made to the certificate before it is signed, such
+// as to its names or to when it holds.
+func (a *Authority) ServingPair(name string, changes ...func(*x509.Certificate)) (KeyPair, error) {
+	return a.sign(pkix.Name{CommonName: name}, x509.ExtKeyUsageServerAuth, changes...)
 }
 
-func (a *Authority) sign(subject pkix.Name, usage x509.ExtKeyUsage) (KeyPair, error) {
+func (a *Authority) sign(subject pkix.Name, usage x509.ExtKeyUsage, changes ...func(*x509.Certificate)) (KeyPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return KeyPair{}, err
@@ -76,6 +77,9 @@ func (a *Authority) sign(subject pkix.Name, usage x509.ExtKeyUsage) (KeyPair, er
 	template.ExtKeyUsage = []x509.ExtKeyUsage{usage}
 	if usage == x509.ExtKeyUsageServerAuth {
 		template.IPAddresses, template.DNSNames = []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"}
+	}
+	for _, change := range changes {
+		change(template)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -52,6 +54,39 @@ var _ = Describe("The chart", Ordered, func() {
 
 	It("has its replicas agree in its own namespace on which one makes the audit", func(ctx SpecContext) {
 		Eventually(func() error { return w.admin.Get(ctx, lease, &coordinationv1.Lease{}) }).Should(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is trusted again after somebody took out whom to trust", func(ctx SpecContext) {
+		other, _, err := cert.GenerateSelfSignedCertKey("other", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		Expect(w.admin.Get(ctx, client.ObjectKey{Name: release}, configuration)).To(Succeed())
+		for i := range configuration.Webhooks {
+			configuration.Webhooks[i].ClientConfig.CABundle = other
+		}
+		Expect(w.admin.Update(ctx, configuration)).To(Succeed())
+		// What others put there stays.
+		Eventually(func(g Gomega) {
+			g.Expect(w.admin.Get(ctx, client.ObjectKey{Name: release}, configuration)).To(Succeed())
+			for _, hook := range configuration.Webhooks {
+				g.Expect(string(hook.ClientConfig.CABundle)).To(HavePrefix(string(other)))
+				g.Expect(parse(hook.ClientConfig.CABundle)).To(HaveLen(len(parse(other)) + 1))
+			}
+		}).Should(Succeed())
+		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("keeps its certificate over an upgrade", func(ctx SpecContext) {
+		secret, trusted := w.certificate(ctx), w.bundles(ctx)
+		Expect(secret.Data).To(And(HaveKey("tls.crt"), HaveKey("ca.crt")))
+		Expect(trusted).To(HaveEach(Not(BeEmpty())))
+		// What route has changed is no matter of the chart's.
+		Expect(w.admin.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: release}})).To(Succeed())
+		w.helm(ctx, "upgrade", "--set=logs.level=debug")
+		w.route(ctx)
+		Expect(w.certificate(ctx).Data).To(Equal(secret.Data))
+		Expect(w.bundles(ctx)).To(Equal(trusted))
+		Eventually(w.asked).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("answers the probe of liveness", func(ctx SpecContext) {

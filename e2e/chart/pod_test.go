@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -15,11 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/podtest"
 	"warrantgate.dev/e2e/process"
 )
-
-// mounted is the folder of all files of a pod.
-const mounted = "/etc/warrantgate/"
 
 // pod is a container of the chart's Deployment as a process. Its folder and its ports are others, as several share this
 // machine; everything else is the container's.
@@ -38,16 +35,7 @@ func (p pod) start(ctx context.Context, reader client.Client) *process.Process {
 	Expect(reader.Get(ctx, p.deployment, deployment)).To(Succeed())
 	container := deployment.Spec.Template.Spec.Containers[0]
 	Expect(container.Env).To(BeEmpty())
-	args := make([]string, 0, len(container.Args))
-	for _, arg := range container.Args {
-		arg = strings.Replace(arg, mounted, p.dir+"/", 1)
-		for address, own := range p.addresses {
-			if name, found := strings.CutSuffix(arg, "="+address); found {
-				arg = name + "=" + own
-			}
-		}
-		args = append(args, arg)
-	}
+	args := podtest.Args(container, p.dir, p.addresses)
 	Expect(os.Remove(p.log())).To(Or(Succeed(), MatchError(os.ErrNotExist)))
 	serve, err := process.Start(process.Options{Name: "warrantgate", LogFile: p.log(), Binary: p.binary, Args: args})
 	Expect(err).NotTo(HaveOccurred())

@@ -4,6 +4,7 @@ package chart_test
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -66,7 +67,7 @@ var _ = Describe("Without its gates", func() {
 })
 
 // left are the objects that the chart, helm or warrantgate made and that are still there, by their kinds. What others made (the
-// namespace, the Secret with the certificate, Events on objects that were judged) is not among them.
+// namespace, what Kubernetes puts into each, Events on objects that were judged) is not among them.
 func (w *world) left(ctx context.Context) []string {
 	GinkgoHelper()
 	var left []string
@@ -76,7 +77,7 @@ func (w *world) left(ctx context.Context) []string {
 		"ClusterRole":                    &rbacv1.ClusterRoleList{}, "ClusterRoleBinding": &rbacv1.ClusterRoleBindingList{},
 	} {
 		for _, name := range w.names(ctx, list) {
-			if name == release {
+			if strings.HasPrefix(name, release) {
 				left = append(left, kind)
 			}
 		}
@@ -88,6 +89,9 @@ func (w *world) left(ctx context.Context) []string {
 		"NetworkPolicy": &networkingv1.NetworkPolicyList{}, "Lease": &coordinationv1.LeaseList{},
 	} {
 		for _, name := range w.names(ctx, list, client.InNamespace(namespace)) {
+			if name == rootCA {
+				continue
+			}
 			left = append(left, kind+"/"+name)
 		}
 	}

@@ -6,23 +6,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	authenticationv1 "k8s.io/api/authentication/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/kubetest"
+	"warrantgate.dev/e2e/podtest"
 	"warrantgate.dev/e2e/process"
 )
 
@@ -31,6 +30,10 @@ const (
 	release, namespace = charttest.Release, charttest.Namespace
 	// authorName is whoever writes policies and clusters, and may do nothing else.
 	authorName = "author"
+	// certificateName is that of the Secret with warrantgate's own certificate, of the Lease, and of the rights to them.
+	certificateName = release + "-certificate"
+	// rootCA is the ConfigMap that Kubernetes puts into each namespace.
+	rootCA = "kube-root-ca.crt"
 )
 
 // world is an API server with the chart in it.
@@ -39,13 +42,24 @@ type world struct {
 	admin, author client.Client
 	// kubeconfig is the administrator's.
 	kubeconfig string
-	// values are the chart's, in JSON.
-	values string
-	pod    pod
+	// values are the chart's.
+	values map[string]any
+	// port is that of the webhooks.
+	port int
+	pod  pod
 }
 
-// newWorld starts an API server, which ends with the spec or container that it is called from, and installs the chart.
+// newWorld starts an API server, which ends with the spec or container that it is called from, and installs the chart, with a
+// certificate of warrantgate's own.
 func newWorld(ctx context.Context) *world {
+	GinkgoHelper()
+	w := startWorld(ctx)
+	w.install(ctx)
+	return w
+}
+
+// startWorld is newWorld without the chart.
+func startWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := &world{}
 	var err error
@@ -62,8 +76,35 @@ func newWorld(ctx context.Context) *world {
 	Expect(err).NotTo(HaveOccurred())
 	w.let(ctx, authorName, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
 		rbacv1.PolicyRule{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}})
-	w.install(ctx)
+	ports, err := process.FreePorts(ctx, 1)
+	Expect(err).NotTo(HaveOccurred())
+	w.port = ports[0]
+	w.values = map[string]any{
+		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
+		"service":      map[string]any{"port": w.port},
+		"drainSeconds": 1, // nobody else would serve meanwhile
+		"config": map[string]any{
+			"openStack":         map[string]any{"authURLs": []string{"https://keystone.invalid/v3"}},
+			"controllerManager": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": "ccm"}}},
+			"keystonePolicy":    map[string]any{"selector": map[string]any{"matchLabels": selected}},
+		},
+	}
+	w.prepare(ctx)
 	return w
+}
+
+// prepare makes what is there before a chart is installed, and what a controller of Kubernetes would make for its pods.
+func (w *world) prepare(ctx context.Context) {
+	GinkgoHelper()
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: rootCA},
+			Data:       map[string]string{"ca.crt": string(w.api.Config().CAData)},
+		},
+	} {
+		Expect(w.admin.Create(ctx, object)).To(Succeed())
+	}
 }
 
 // let gives a user rights everywhere.
@@ -84,24 +125,9 @@ func (w *world) let(ctx context.Context, user string, rules ...rbacv1.PolicyRule
 // install has helm install the chart, and prepares what a kubelet would for a pod.
 func (w *world) install(ctx context.Context) {
 	GinkgoHelper()
-	ports, err := process.FreePorts(ctx, 3)
-	Expect(err).NotTo(HaveOccurred())
-	serving, key, err := cert.GenerateSelfSignedCertKey(release+"."+namespace+".svc", nil, nil)
-	Expect(err).NotTo(HaveOccurred())
-	values, err := json.Marshal(map[string]any{
-		"certificates": map[string]any{"secret": map[string]any{"name": "serving", "caBundle": string(serving)}},
-		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
-		"service":      map[string]any{"port": ports[0]},
-		"config": map[string]any{
-			"openStack":      map[string]any{"authURLs": []string{"https://keystone.invalid/v3"}},
-			"keystonePolicy": map[string]any{"selector": map[string]any{"matchLabels": selected}},
-		},
-	})
-	Expect(err).NotTo(HaveOccurred())
-	w.values = string(values)
-	w.helm(ctx, "install", "--create-namespace")
+	w.helm(ctx, "install")
 	w.route(ctx)
-	w.pod = w.newPod(ctx, ports, serving, key)
+	w.pod = w.newPod(ctx, "pod", w.port)
 }
 
 // helm installs or upgrades the release with the values of the world.
@@ -109,7 +135,9 @@ func (w *world) helm(ctx context.Context, verb string, args ...string) {
 	GinkgoHelper()
 	chart, err := charttest.Chart()
 	Expect(err).NotTo(HaveOccurred())
-	_, err = charttest.Helm(ctx, w.values, append([]string{verb, release, chart, "--values=-", "--namespace=" + namespace, "--kubeconfig=" + w.kubeconfig}, args...)...)
+	values, err := json.Marshal(w.values)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = charttest.Helm(ctx, string(values), append([]string{verb, release, chart, "--values=-", "--namespace=" + namespace, "--kubeconfig=" + w.kubeconfig}, args...)...)
 	Expect(err).NotTo(HaveOccurred())
 }
 
@@ -123,26 +151,18 @@ func (w *world) route(ctx context.Context) {
 	Expect(w.admin.Update(ctx, service)).To(Succeed())
 }
 
-// newPod writes the files that a pod of the Deployment would have.
-func (w *world) newPod(ctx context.Context, ports []int, serving, key []byte) pod {
+// newPod mounts, in a folder, what a pod of the Deployment would have. It serves the webhooks on a port.
+func (w *world) newPod(ctx context.Context, folder string, port int) pod {
 	GinkgoHelper()
+	ports, err := process.FreePorts(ctx, 2)
+	Expect(err).NotTo(HaveOccurred())
 	p := pod{
-		dir: filepath.Join(w.api.Dir(), "pod"), binary: binary(asset.Warrantgate), deployment: client.ObjectKey{Namespace: namespace, Name: release},
-		addresses: map[string]string{":9443": ":" + strconv.Itoa(ports[0]), ":8080": process.Loopback(ports[1]), ":8081": process.Loopback(ports[2])},
+		dir: filepath.Join(w.api.Dir(), folder), binary: binary(asset.Warrantgate), deployment: client.ObjectKey{Namespace: namespace, Name: release},
+		addresses: map[string]string{":9443": ":" + strconv.Itoa(port), ":8080": process.Loopback(ports[0]), ":8081": process.Loopback(ports[1])},
 	}
-	token := &authenticationv1.TokenRequest{}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: release}}
-	Expect(w.admin.SubResource("token").Create(ctx, account, token)).To(Succeed())
-	files := &corev1.ConfigMap{}
-	Expect(w.admin.Get(ctx, p.deployment, files)).To(Succeed())
-	for path, content := range map[string]string{
-		"config/config.yaml": files.Data["config.yaml"], "kubernetes/kubeconfig": files.Data["kubeconfig"],
-		"kubernetes/ca.crt": string(w.api.Config().CAData), "kubernetes/token": token.Status.Token,
-		"tls/tls.crt": string(serving), "tls/tls.key": string(key),
-	} {
-		Expect(os.MkdirAll(filepath.Join(p.dir, filepath.Dir(path)), 0o700)).To(Succeed())
-		Expect(os.WriteFile(filepath.Join(p.dir, path), []byte(content), 0o600)).To(Succeed())
-	}
+	deployment := &appsv1.Deployment{}
+	Expect(w.admin.Get(ctx, p.deployment, deployment)).To(Succeed())
+	Expect(podtest.Mount(ctx, w.admin, namespace, deployment.Spec.Template.Spec, p.dir)).To(Succeed())
 	return p
 }
 

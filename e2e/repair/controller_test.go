@@ -188,28 +188,36 @@ func startWith(ctx context.Context, repair string, args ...string) *kcptest.Warr
 	return w
 }
 
-// hang creates workspaces as the service account, some at a time, and waits until all hang.
+// hang creates workspaces as the service account, and waits until all hang.
 func hang(ctx context.Context, p place, count int) {
+	GinkgoHelper()
+	createMany(ctx, p, count)
+	for i := range count {
+		p.waitScheduled(ctx, childName(i))
+	}
+}
+
+// createMany creates workspaces as the service account, some at a time.
+func createMany(ctx context.Context, p place, count int) {
 	GinkgoHelper()
 	var creators errgroup.Group
 	creators.SetLimit(8)
 	for i := range count {
 		creators.Go(func() error {
-			_, err := kcptest.CreateWorkspace(ctx, p.bot, fmt.Sprintf("child-%d", i))
+			_, err := kcptest.CreateWorkspace(ctx, p.bot, childName(i))
 			return err
 		})
 	}
 	Expect(creators.Wait()).To(Succeed())
-	for i := range count {
-		p.waitScheduled(ctx, fmt.Sprintf("child-%d", i))
-	}
 }
+
+func childName(i int) string { return fmt.Sprintf("child-%d", i) }
 
 func expectAllReady(ctx context.Context, p place, count int) {
 	GinkgoHelper()
 	for i := range count {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-		_, err := kcptest.WaitReady(ctx, p.admin(), fmt.Sprintf("child-%d", i))
+		_, err := kcptest.WaitReady(ctx, p.admin(), childName(i))
 		cancel()
 		Expect(err).NotTo(HaveOccurred())
 	}

@@ -2,7 +2,7 @@
 
 // Package repair_test tells what becomes of workspaces that hang because they were made while no warrantgate was there.
 //
-// The webhooks are off in this suite: whatever becomes Ready was healed.
+// The webhooks are off in this suite, but for the story of an outage: whatever becomes Ready was healed.
 package repair_test
 
 import (

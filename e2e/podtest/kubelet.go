@@ -1,0 +1,142 @@
+package podtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// lookInterval is how often a Kubelet looks for Jobs and Pods.
+const lookInterval = 100 * time.Millisecond
+
+// Kubelet runs the Jobs and Pods that helm makes in a namespace: each once, as a process, until it ends. Where nothing else
+// runs pods, helm would wait for its hooks for ever.
+type Kubelet struct {
+	// Client reads what is mounted and writes what became of a Job or Pod: an administrator's.
+	Client client.Client
+	// Namespace is that of the release.
+	Namespace string
+	// Binary is the path of warrantgate. Dir is an existing directory, which nobody else uses.
+	Binary, Dir string
+
+	mu      sync.Mutex
+	outputs map[string]string
+	seen    map[types.UID]bool
+}
+
+// Run looks after Jobs and Pods until ctx ends. The error is what kept it from doing so.
+func (k *Kubelet) Run(ctx context.Context) error {
+	k.mu.Lock()
+	k.outputs, k.seen = map[string]string{}, map[types.UID]bool{}
+	k.mu.Unlock()
+	err := wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) {
+		return false, errors.Join(k.runJobs(ctx), k.runPods(ctx))
+	})
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // that it was to end is no error, nor what was under way then
+	}
+	return err
+}
+
+// Output is what the last process of a Job or Pod printed, and "" while none has ended.
+func (k *Kubelet) Output(name string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.outputs[name]
+}
+
+func (k *Kubelet) runJobs(ctx context.Context) error {
+	jobs := &batchv1.JobList{}
+	if err := k.Client.List(ctx, jobs, client.InNamespace(k.Namespace)); err != nil {
+		return err
+	}
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if k.seen[job.UID] {
+			continue
+		}
+		k.seen[job.UID] = true
+		started := metav1.Now()
+		failed, err := k.run(ctx, job.Name, job.Spec.Template.Spec)
+		if err != nil {
+			return err
+		}
+		job.Status = jobStatus(started, failed)
+		if err := client.IgnoreNotFound(k.Client.Status().Update(ctx, job)); err != nil {
+			return fmt.Errorf("status of Job %s: %w", job.Name, err)
+		}
+	}
+	return nil
+}
+
+func (k *Kubelet) runPods(ctx context.Context) error {
+	pods := &corev1.PodList{}
+	if err := k.Client.List(ctx, pods, client.InNamespace(k.Namespace)); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if k.seen[pod.UID] {
+			continue
+		}
+		k.seen[pod.UID] = true
+		failed, err := k.run(ctx, pod.Name, pod.Spec)
+		if err != nil {
+			return err
+		}
+		pod.Status.Phase = corev1.PodSucceeded
+		if failed {
+			pod.Status.Phase = corev1.PodFailed
+		}
+		if err := client.IgnoreNotFound(k.Client.Status().Update(ctx, pod)); err != nil {
+			return fmt.Errorf("status of Pod %s: %w", pod.Name, err)
+		}
+	}
+	return nil
+}
+
+// run runs the only container of a pod until it ends, and tells whether it failed.
+func (k *Kubelet) run(ctx context.Context, name string, pod corev1.PodSpec) (failed bool, err error) {
+	dir := filepath.Join(k.Dir, name)
+	if err := Mount(ctx, k.Client, k.Namespace, pod, dir); err != nil {
+		return false, fmt.Errorf("mount the volumes of %s: %w", name, err)
+	}
+	output, err := exec.CommandContext(ctx, k.Binary, Args(pod.Containers[0], dir, nil)...).CombinedOutput()
+	if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) {
+		return false, fmt.Errorf("run %s: %w", name, err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.outputs[name] = string(output)
+	return err != nil, nil
+}
+
+// jobStatus is what the controller of Jobs would write of one that has ended.
+func jobStatus(started metav1.Time, failed bool) batchv1.JobStatus {
+	now := metav1.Now()
+	status := batchv1.JobStatus{StartTime: &started}
+	conditions := []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
+	if failed {
+		status.Failed = 1
+		conditions = []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed}
+	} else {
+		status.Succeeded, status.CompletionTime = 1, &now
+	}
+	for _, condition := range conditions {
+		status.Conditions = append(status.Conditions, batchv1.JobCondition{
+			Type: condition, Status: corev1.ConditionTrue, LastProbeTime: now, LastTransitionTime: now,
+		})
+	}
+	return status
+}
