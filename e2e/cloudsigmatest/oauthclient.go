@@ -11,6 +11,8 @@ import (
 // says so by its zero value.
 type oauthClient struct {
 	id string
+	// skew is how far the clock that tokens are issued by is behind this machine's.
+	skew time.Duration
 }
 
 var _ op.Client = oauthClient{}
@@ -27,7 +29,7 @@ func (c oauthClient) IDTokenLifetime() time.Duration       { return 0 }
 func (c oauthClient) DevMode() bool                        { return false }
 func (c oauthClient) IsScopeAllowed(string) bool           { return true }
 func (c oauthClient) IDTokenUserinfoClaimsAssertion() bool { return false }
-func (c oauthClient) ClockSkew() time.Duration             { return 0 }
+func (c oauthClient) ClockSkew() time.Duration             { return c.skew }
 
 func (c oauthClient) GrantTypes() []oidc.GrantType {
 	return []oidc.GrantType{oidc.GrantTypeClientCredentials, oidc.GrantTypeTokenExchange}

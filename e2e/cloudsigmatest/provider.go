@@ -57,7 +57,10 @@ func newProvider(issuer string, directory *directory, tokens *tokens, secrets *s
 
 // VerifyClient implements op.Server.
 func (p *provider) VerifyClient(_ context.Context, r *op.Request[op.ClientCredentials]) (op.Client, error) {
-	return p.directory.authenticate(r.Data.ClientID, r.Data.ClientSecret)
+	if err := p.directory.authenticate(r.Data.ClientID, r.Data.ClientSecret); err != nil {
+		return nil, err
+	}
+	return p.client(r.Data.ClientID), nil
 }
 
 // ClientCredentialsExchange implements op.Server.
@@ -90,13 +93,16 @@ func (p *provider) TokenExchange(ctx context.Context, r *op.ClientRequest[oidc.T
 // mint issues a token outside of the library's own grants, and returns it with its life in seconds.
 func (p *provider) mint(ctx context.Context, g *grant, kind op.AccessTokenType) (accessToken string, seconds int, err error) {
 	ctx = op.ContextWithIssuer(ctx, p.issuer)
-	accessToken, _, validity, err := op.CreateAccessToken(ctx, g, kind, p.Provider(), oauthClient{id: g.client}, "")
+	accessToken, _, validity, err := op.CreateAccessToken(ctx, g, kind, p.Provider(), p.client(g.client), "")
 	if err != nil {
 		return "", 0, err
 	}
 	p.secrets.remember(accessToken)
 	return accessToken, int(validity.Seconds()), nil
 }
+
+// client is a client that is given tokens by the clock of the cloud.
+func (p *provider) client(id string) oauthClient { return oauthClient{id: id, skew: -p.tokens.ahead()} }
 
 // verify checks a token: that it was issued and signed here, that it holds now, and that it is for the audience, unless
 // that is "".
@@ -107,6 +113,7 @@ func (p *provider) verify(ctx context.Context, raw, audience string) (grant, err
 	id := p.idOf(raw)
 	if isJWT(raw) {
 		verifier := p.Provider().AccessTokenVerifier(op.ContextWithIssuer(ctx, p.issuer))
+		verifier.Offset = p.tokens.ahead()
 		claims, err := op.VerifyAccessToken[*oidc.AccessTokenClaims](ctx, raw, verifier)
 		if err != nil {
 			return grant{}, err

@@ -284,6 +284,43 @@ func TestTokenLife(t *testing.T) {
 	}
 }
 
+func TestClock(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			before := w.mustAccountToken(t)
+			w.SetClock(ahead)
+			account := w.mustAccountToken(t)
+			claims := &oidc.AccessTokenClaims{}
+			if _, err := oidc.ParseToken(account, claims); err != nil {
+				t.Fatal(err)
+			}
+			for what, instant := range map[string]time.Time{
+				"iat": claims.IssuedAt.AsTime(), "nbf": claims.NotBefore.AsTime(), "exp": claims.Expiration.AsTime().Add(-5 * time.Minute),
+			} {
+				if off := time.Until(instant) - ahead; off < -time.Minute || off > time.Minute {
+					t.Errorf("%s is %s off the cloud's clock", what, off)
+				}
+			}
+			status, body := w.ticket(t, account)
+			if status != http.StatusOK {
+				t.Errorf("a token of now is answered %d, want 200", status)
+			}
+			if seconds, ok := body["expires_in"].(float64); !ok || seconds < 240 || seconds > 300 {
+				t.Errorf("expires_in = %v, want about 300", body["expires_in"])
+			}
+			want := http.StatusOK
+			if ahead > 0 { // by which it has expired long ago
+				want = http.StatusUnauthorized
+			}
+			if status, _ := w.ticket(t, before); status != want {
+				t.Errorf("a token of before is answered %d, want %d", status, want)
+			}
+			w.wantNoViolations(t)
+		})
+	}
+}
+
 // forge changes the signature of a token.
 func forge(token string) string {
 	head, signature, _ := strings.Cut(token[2:], ".")

@@ -42,7 +42,7 @@ func newStorage(directory *directory, tokens *tokens) (*storage, error) {
 
 // ClientCredentials implements op.ClientCredentialsStorage.
 func (s *storage) ClientCredentials(_ context.Context, clientID, secret string) (op.Client, error) {
-	return s.directory.authenticate(clientID, secret)
+	return oauthClient{id: clientID}, s.directory.authenticate(clientID, secret)
 }
 
 // ClientCredentialsTokenRequest implements op.ClientCredentialsStorage.
@@ -96,9 +96,10 @@ func (s *storage) CreateAccessToken(ctx context.Context, request op.TokenRequest
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	expires = time.Now().Add(s.tokens.life(g.operation))
+	now := time.Now().Add(s.tokens.ahead())
+	expires = now.Add(s.tokens.life(g.operation))
 	if spoiledOf(ctx).expired {
-		expires = time.Now().Add(-time.Minute)
+		expires = now.Add(-time.Minute)
 	}
 	return s.tokens.issue(g, expires), expires, nil
 }

@@ -38,13 +38,17 @@ func newGuard(dir string) (*guard, error) {
 
 // watched has the place of a server's binary. The server takes the place of the script's process, so that it gets the
 // signals of envtest; a second process, of the same group, waits for the guard to go. Not for --help, which envtest asks for
-// first: that runs in the group of the tests.
+// first: that runs in the group of the tests. Nobody but the script itself tells the process id.
 const watched = `#!/bin/sh
 if [ "$*" != --help ]; then
+	echo $$ >%s
 	{ read -r _ <%s; kill -KILL -$$; } >/dev/null 2>&1 &
 fi
 exec %s "$@"
 `
+
+// pidSuffix is what the file of a server's process id has after the name of its script.
+const pidSuffix = ".pid"
 
 // watch writes a program to path that is binary, and ends with the guard. It has to lead a process group.
 func (g *guard) watch(path, binary string) error {
@@ -52,7 +56,7 @@ func (g *guard) watch(path, binary string) error {
 	// cannot be executed.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	return os.WriteFile(path, fmt.Appendf(nil, watched, quoted(g.pipe), quoted(binary)), 0o700)
+	return os.WriteFile(path, fmt.Appendf(nil, watched, quoted(path+pidSuffix), quoted(g.pipe), quoted(binary)), 0o700)
 }
 
 // quoted is a word of the shell that stands for itself.

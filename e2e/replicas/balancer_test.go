@@ -1,0 +1,207 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// probeInterval is how often the balancer looks whether a replica is ready.
+const probeInterval = 50 * time.Millisecond
+
+// balancer is the one address of all replicas. It does with connections what kube-proxy does: new ones go to the replicas that
+// are ready, one after the other, and those that are open stay where they are. It does not look into them.
+type balancer struct {
+	listener net.Listener
+
+	mu       sync.Mutex
+	backends []*backend
+	next     int
+	// chosen is the only one that connections go to, if there is one.
+	chosen *backend
+}
+
+// backend is a replica behind the balancer.
+type backend struct {
+	address, probe string
+
+	// What follows is guarded by the balancer's mutex.
+	ready    bool
+	accepted int
+	// open are the API server's ends of the connections.
+	open map[net.Conn]bool
+}
+
+// newBalancer listens on a port of the loopback interface, until the spec or container ends that it is called from.
+func newBalancer(ctx context.Context, address string) *balancer {
+	GinkgoHelper()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	Expect(err).NotTo(HaveOccurred())
+	b := &balancer{listener: listener}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var ended sync.WaitGroup
+	ended.Go(func() { b.accept(running, &ended) })
+	DeferCleanup(func() {
+		stop()
+		Expect(listener.Close()).To(Succeed())
+		ended.Wait()
+	})
+	return b
+}
+
+// add has the balancer send connections to an address while the URL of a probe answers 200.
+func (b *balancer) add(ctx context.Context, address, probe string) *backend {
+	added := &backend{address: address, probe: probe, open: map[net.Conn]bool{}}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.backends = append(b.backends, added)
+	probing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		wait.UntilWithContext(probing, func(ctx context.Context) { b.set(added, answers(ctx, probe)) }, probeInterval)
+	}()
+	DeferCleanup(func() {
+		stop()
+		<-ended
+	})
+	return added
+}
+
+func (b *balancer) set(backend *backend, ready bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	backend.ready = ready
+}
+
+// isReady says whether new connections go to a replica.
+func (b *balancer) isReady(backend *backend) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return backend.ready
+}
+
+// connections is how many of a replica are open, and how many it was given since the start.
+func (b *balancer) connections(backend *backend) (open, accepted int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(backend.open), backend.accepted
+}
+
+// choose sends all new connections to one replica, and has those of the others closed. With nil, it ends that.
+func (b *balancer) choose(chosen *backend) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.chosen = chosen
+	for _, backend := range b.backends {
+		for client := range backend.open {
+			// One half only, so that the connection counts until the API server has closed it, too.
+			if half, ok := client.(*net.TCPConn); ok && chosen != nil && chosen != backend {
+				_ = half.CloseWrite()
+			}
+		}
+	}
+}
+
+// openBeside is how many connections are open of all replicas but one.
+func (b *balancer) openBeside(backend *backend) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	open := 0
+	for _, other := range b.backends {
+		if other != backend {
+			open += len(other.open)
+		}
+	}
+	return open
+}
+
+// pick returns the replica that a connection goes to, nil where none is ready.
+func (b *balancer) pick(client net.Conn) *backend {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for range b.backends {
+		b.next = (b.next + 1) % len(b.backends)
+		if picked := b.backends[b.next]; picked.ready && (b.chosen == nil || b.chosen == picked) {
+			picked.accepted++
+			picked.open[client] = true
+			return picked
+		}
+	}
+	return nil
+}
+
+func (b *balancer) closed(backend *backend, client net.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(backend.open, client)
+}
+
+func (b *balancer) accept(ctx context.Context, ended *sync.WaitGroup) {
+	for {
+		client, err := b.listener.Accept()
+		if err != nil {
+			return // it has been closed
+		}
+		backend := b.pick(client)
+		if backend == nil {
+			_ = client.Close()
+			continue
+		}
+		ended.Go(func() {
+			defer b.closed(backend, client)
+			join(ctx, client, backend.address)
+		})
+	}
+}
+
+// join connects a client with an address until both have closed their ends. That the one has gone is all that the other is
+// told, as by the kernel of a node whose process was killed.
+func join(ctx context.Context, client net.Conn, address string) {
+	defer client.Close()
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() {
+		_ = client.Close()
+		_ = server.Close()
+	})()
+	var both sync.WaitGroup
+	for to, from := range map[net.Conn]net.Conn{client: server, server: client} {
+		both.Go(func() {
+			_, _ = io.Copy(to, from) // an end that is broken is one that is closed
+			if half, ok := to.(*net.TCPConn); ok {
+				_ = half.CloseWrite()
+			}
+		})
+	}
+	both.Wait()
+}
+
+// prober asks each time anew, as a kubelet does.
+var prober = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// answers says whether a URL answers 200.
+func answers(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := prober.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}

@@ -1,0 +1,29 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// chaos is the world of all stories about what is not as it should be. Each leaves it as it was.
+var chaos *world
+
+var _ = Describe("What warrantgate lives on", Ordered, func() {
+	BeforeAll(func(ctx SpecContext) { chaos = newWorld(ctx, 2, briefly) }, NodeTimeout(startTimeout))
+	AfterEach(func(ctx SpecContext) {
+		for _, r := range chaos.replicas {
+			Expect(r.process.Alive()).To(Succeed())
+		}
+		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed(), "all is well again")
+	}, NodeTimeout(time.Minute))
+
+	Context("the clock", clocks)
+	Context("the disk", disks)
+	Context("the API server", apiServers)
+	Context("the Lease", leases)
+	Context("warrantgate itself", coldStarts)
+})

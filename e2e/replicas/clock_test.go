@@ -1,0 +1,57 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"crypto/x509"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// skew is how far clocks differ.
+const skew = 10 * time.Minute
+
+func clocks() {
+	DescribeTable("of the identity provider may be another", func(ctx SpecContext, ahead time.Duration) {
+		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
+		chaos.cloud.SetClock(ahead)
+		DeferCleanup(chaos.cloud.SetClock, time.Duration(0))
+		// What is remembered is of the clock before. A cloud whose clock has been put forward takes it for expired.
+		Eventually(func() error { return chaos.begin(ctx).judged(ctx) }).WithContext(ctx).Should(Succeed())
+
+		By("also with new tokens only")
+		for _, r := range chaos.replicas {
+			r.terminate(ctx)
+			r.serve(ctx)
+		}
+		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
+	},
+		Entry("ahead", skew, SpecTimeout(timeout)),
+		Entry("behind", -skew, SpecTimeout(timeout)),
+	)
+
+	DescribeTable("by which the serving certificate does not hold is told in the log, and nothing passes unjudged", func(
+		ctx SpecContext, change func(*x509.Certificate), said string,
+	) {
+		s := chaos.begin(ctx)
+		good := chaos.serving
+		bad := newPair(chaos.authority, change)
+		chaos.certify(ctx, bad)
+		for _, r := range chaos.replicas { // connections that are open go on
+			r.terminate(ctx)
+			r.serve(ctx)
+			Expect(r.log()).To(And(ContainSubstring("the serving certificate does not hold now"), ContainSubstring(said)))
+		}
+		Expect(s.judged(ctx)).To(MatchError(ContainSubstring("certificate has expired or is not yet valid")))
+		Expect(s.instanceID(ctx)).To(BeEmpty())
+
+		By("and it goes on with the next certificate")
+		chaos.certify(ctx, good)
+		Expect(s.judged(ctx)).To(Succeed())
+	},
+		Entry("as it is not valid yet", func(c *x509.Certificate) { c.NotBefore = time.Now().Add(skew) }, "notBefore", SpecTimeout(timeout)),
+		Entry("as it has expired", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-skew) }, "notAfter", SpecTimeout(timeout)),
+	)
+}

@@ -1,0 +1,64 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// unansweredWithin is the longest that a write may take which nobody judges: the timeout of a hook, and a little.
+const unansweredWithin = 5 * time.Second
+
+func coldStarts() {
+	It("may be gone: what it needs to come back is not gated, all else waits, and one replica is enough to go on", func(ctx SpecContext) {
+		s := chaos.begin(ctx)
+		for _, r := range chaos.replicas {
+			r.kill(ctx)
+		}
+		began := time.Now()
+		Expect(s.judged(ctx)).To(MatchError(ContainSubstring("failed calling webhook")))
+		Expect(time.Since(began)).To(BeNumerically("<", unansweredWithin))
+		Expect(s.instanceID(ctx)).To(BeEmpty())
+
+		By("what it and the API server are made of is not gated")
+		for _, excluded := range []string{namespace, metav1.NamespaceSystem} {
+			for _, object := range needed(excluded) {
+				Expect(chaos.admin.Create(ctx, object)).To(Succeed(), "%T in %s", object, excluded)
+			}
+		}
+		By("nor is what names no identity")
+		Expect(chaos.admin.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "other"}})).To(Succeed())
+		Expect(chaos.admin.Create(ctx, machine(s.namespace, "other", "pool"))).To(Succeed())
+		Expect(chaos.admin.Delete(ctx, s.machine)).To(Succeed())
+
+		By("one replica comes back")
+		chaos.replicas[0].serve(ctx)
+		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
+		chaos.replicas[1].serve(ctx)
+	}, SpecTimeout(timeout))
+}
+
+// needed are objects of the kinds that warrantgate is made of, written so that a gate would look at them elsewhere.
+func needed(namespace string) []client.Object {
+	about := metav1.ObjectMeta{Namespace: namespace, Name: "needed", Labels: selected}
+	pod := corev1.PodSpec{Containers: []corev1.Container{{Name: "warrantgate", Image: "warrantgate"}}}
+	return []client.Object{
+		&coordinationv1.Lease{ObjectMeta: about},
+		&corev1.ServiceAccount{ObjectMeta: about},
+		&corev1.Secret{ObjectMeta: about, StringData: map[string]string{"policy.yaml": broken, "userEmail": "somebody@example.com"}},
+		policy(namespace, about.Name, broken),
+		&corev1.Pod{ObjectMeta: about, Spec: pod},
+		&appsv1.Deployment{ObjectMeta: about, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: selected},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selected}, Spec: pod},
+		}},
+	}
+}

@@ -1,0 +1,72 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func disks() {
+	It("with the certificate may be full: the certificate before is served until the next one is there", func(ctx SpecContext) {
+		r := chaos.newReplica(ctx)
+		tlsDir := filepath.Join(r.dir, tlsFolder)
+		small := mountSmall(tlsDir)
+		certificate, key := filepath.Join(tlsDir, "tls.crt"), filepath.Join(tlsDir, "tls.key")
+		if small {
+			r.mountCertificate(chaos.serving)
+		}
+		r.serve(ctx)
+		for _, other := range chaos.replicas {
+			other.terminate(ctx)
+		}
+		s := chaos.begin(ctx)
+		Expect(s.judged(ctx)).To(Succeed())
+		next := newPair(chaos.authority)
+
+		By("the next one does not fit")
+		Expect(os.Truncate(certificate, 0)).To(Succeed()) // as whoever writes a file begins with
+		if small {
+			fill(filepath.Join(tlsDir, "filler"))
+			Expect(os.WriteFile(certificate, next.Certificate, 0o600)).To(MatchError(syscall.ENOSPC))
+		}
+		Expect(os.ReadFile(certificate)).To(BeEmpty())
+		Eventually(r.log).WithContext(ctx).Should(ContainSubstring("failed to find any PEM data in certificate input"))
+		Expect(r.serves(ctx)).To(Equal(serial(chaos.serving)))
+		Expect(s.judged(ctx)).To(Succeed())
+
+		By("only one half of it fits")
+		Expect(errors.Join(os.RemoveAll(filepath.Join(tlsDir, "filler")), os.WriteFile(certificate, next.Certificate, 0o600))).To(Succeed())
+		Eventually(r.log).WithContext(ctx).Should(ContainSubstring("private key does not match public key"))
+		Expect(r.serves(ctx)).To(Equal(serial(chaos.serving)))
+		Expect(s.judged(ctx)).To(Succeed())
+		Expect(r.isReady()).To(BeTrue())
+
+		By("and then all of it")
+		Expect(os.WriteFile(key, next.Key, 0o600)).To(Succeed())
+		Eventually(r.serves).WithContext(ctx).WithTimeout(pickedUpWithin).Should(Equal(serial(next)))
+		Expect(s.judged(ctx)).To(Succeed())
+
+		for _, other := range chaos.replicas {
+			other.serve(ctx)
+		}
+		r.terminate(ctx)
+	}, SpecTimeout(timeout))
+}
+
+// fill writes a file until nothing fits any more.
+func fill(path string) {
+	GinkgoHelper()
+	file, err := os.Create(path)
+	Expect(err).NotTo(HaveOccurred())
+	defer file.Close()
+	for err == nil {
+		_, err = file.Write(make([]byte, 1024))
+	}
+	Expect(err).To(MatchError(syscall.ENOSPC))
+}

@@ -1,0 +1,107 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// stopsLeading is what a replica logs that makes the audit no longer.
+	stopsLeading = "this replica does not lead"
+	// leaseSeconds is the duration of a Lease, after which it is free if nobody has renewed it.
+	leaseSeconds = 15
+)
+
+func leases() {
+	It("may be deleted: one replica makes the audit", func(ctx SpecContext) {
+		chaos.awaitLeader(ctx)
+		Expect(chaos.admin.Delete(ctx, chaos.lease(ctx))).To(Succeed())
+		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
+		Eventually(func() error { return chaos.admin.Get(ctx, leaseKey, &coordinationv1.Lease{}) }).WithContext(ctx).Should(Succeed())
+		chaos.awaitLeader(ctx)
+	}, SpecTimeout(timeout))
+
+	It("may be taken by somebody else: no replica makes the audit until that one has gone, and admissions go on", func(ctx SpecContext) {
+		leader := chaos.replicas[chaos.awaitLeader(ctx)]
+		stopped := strings.Count(leader.log(), stopsLeading)
+		Eventually(func() error {
+			lease := chaos.lease(ctx)
+			lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To("somebody-else"), ptr.To(metav1.NowMicro())
+			lease.Spec.LeaseDurationSeconds = ptr.To[int32](leaseSeconds)
+			return chaos.admin.Update(ctx, lease) // a conflict if it has been renewed
+		}).WithContext(ctx).Should(Succeed())
+		Eventually(func() int { return strings.Count(leader.log(), stopsLeading) }).WithContext(ctx).Should(BeNumerically(">", stopped))
+		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
+		chaos.awaitLeader(ctx)
+	}, SpecTimeout(timeout))
+
+	It("may be lost by a replica that hangs: the other makes the audit, and only the other when the first goes on", func(ctx SpecContext) {
+		i := chaos.awaitLeader(ctx)
+		leader, other := chaos.replicas[i], chaos.replicas[1-i]
+		stopped := strings.Count(leader.log(), stopsLeading)
+		Expect(leader.process.Signal(syscall.SIGSTOP)).To(Succeed())
+		DeferCleanup(func() { _ = leader.process.Signal(syscall.SIGCONT) }) // it may have ended
+		before, err := other.passes(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(other.passes).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeNumerically(">", before))
+		Expect(leader.process.Signal(syscall.SIGCONT)).To(Succeed())
+		Eventually(func() int { return strings.Count(leader.log(), stopsLeading) }).WithContext(ctx).Should(BeNumerically(">", stopped))
+		Eventually(leader.isReady).WithContext(ctx).Should(BeTrue())
+		Expect(chaos.awaitLeader(ctx)).To(Equal(1 - i))
+	}, SpecTimeout(timeout))
+}
+
+// leaseKey is the Lease by which one replica makes the audit.
+var leaseKey = client.ObjectKey{Namespace: namespace, Name: "warrantgate-audit"}
+
+func (w *world) lease(ctx context.Context) *coordinationv1.Lease {
+	GinkgoHelper()
+	lease := &coordinationv1.Lease{}
+	Expect(w.admin.Get(ctx, leaseKey, lease)).To(Succeed())
+	return lease
+}
+
+// awaitLeader returns which replica makes the audit: it has made two passes more, and the others none.
+func (w *world) awaitLeader(ctx context.Context) int {
+	GinkgoHelper()
+	var leading int
+	var before []float64
+	Eventually(func(g Gomega) {
+		now := w.passes(ctx, g)
+		var active []int
+		for i := range before {
+			if now[i] != before[i] {
+				active = append(active, i)
+			}
+		}
+		if before == nil || len(active) > 1 {
+			before = now // from here on
+		}
+		g.Expect(active).To(HaveLen(1))
+		leading = active[0]
+		g.Expect(now[leading]).To(BeNumerically(">=", before[leading]+2))
+	}).WithContext(ctx).Should(Succeed())
+	return leading
+}
+
+// passes are those of each replica.
+func (w *world) passes(ctx context.Context, g Gomega) []float64 {
+	passes := make([]float64, len(w.replicas))
+	for i, r := range w.replicas {
+		var err error
+		passes[i], err = r.passes(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	return passes
+}
