@@ -52,6 +52,21 @@ var _ = Describe("The chart", Ordered, func() {
 		Expect(apierrors.HasStatusCause(err, "ImpersonationNotAllowed")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(timeout))
 
+	DescribeTable("has refused what each other gate refuses", func(ctx SpecContext, object client.Object, reason metav1.CauseType) {
+		object.SetNamespace(w.newNamespace(ctx))
+		err := w.admin.Create(ctx, object)
+		Expect(apierrors.HasStatusCause(err, reason)).To(BeTrue(), "%v", err)
+	},
+		Entry("a machine of CloudSigma", ofProvider("CloudSigmaMachine", map[string]any{"providerID": "cloudsigma://no-uuid"}),
+			metav1.CauseType("ProviderIDInvalid"), SpecTimeout(timeout)),
+		Entry("a machine of OpenStack", ofProvider("OpenStackMachine", map[string]any{"providerID": "openstack:///no-uuid"}),
+			metav1.CauseType("ProviderIDInvalid"), SpecTimeout(timeout)),
+		Entry("the credentials of a cluster of OpenStack", ofProvider("OpenStackCluster", map[string]any{
+			"identityRef": map[string]any{"type": "Secret", "name": "missing", "cloudName": "openstack"},
+		}), metav1.CauseType("IdentitySecretMissing"), SpecTimeout(timeout)),
+		Entry("a controller manager of no cluster", controllerManager(), metav1.CauseType("ClusterMissing"), SpecTimeout(timeout)),
+	)
+
 	It("has its replicas agree in its own namespace on which one makes the audit", func(ctx SpecContext) {
 		Eventually(func() error { return w.admin.Get(ctx, lease, &coordinationv1.Lease{}) }).Should(Succeed())
 	}, SpecTimeout(timeout))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"reflect"
+	"slices"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -60,7 +61,8 @@ func createAs(ctx context.Context, creator *rest.Config, name string) *tenancyv1
 	return ws
 }
 
-// eventReasons returns the reasons of the Events of a Workspace, for Eventually.
+// eventReasons returns the reasons of the Events of a Workspace, each once, for Eventually. There is an Event for each try of
+// kcp's scheduler, which places a workspace once more where its cache was behind.
 func eventReasons(ctx context.Context, ws *tenancyv1alpha1.Workspace) func() ([]string, error) {
 	return func() ([]string, error) {
 		events, err := kcptest.Events(ctx, provider, ws)
@@ -68,7 +70,8 @@ func eventReasons(ctx context.Context, ws *tenancyv1alpha1.Workspace) func() ([]
 		for i := range events {
 			reasons = append(reasons, events[i].Reason)
 		}
-		return reasons, err
+		slices.Sort(reasons)
+		return slices.Compact(reasons), err
 	}
 }
 
