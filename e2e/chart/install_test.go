@@ -52,7 +52,7 @@ var _ = Describe("The chart", Ordered, func() {
 		Expect(apierrors.HasStatusCause(err, "ImpersonationNotAllowed")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(timeout))
 
-	DescribeTable("has refused what each other gate refuses", func(ctx SpecContext, object client.Object, reason metav1.CauseType) {
+	DescribeTable("has refused, too,", func(ctx SpecContext, object client.Object, reason metav1.CauseType) {
 		object.SetNamespace(w.newNamespace(ctx))
 		err := w.admin.Create(ctx, object)
 		Expect(apierrors.HasStatusCause(err, reason)).To(BeTrue(), "%v", err)
@@ -64,7 +64,6 @@ var _ = Describe("The chart", Ordered, func() {
 		Entry("the credentials of a cluster of OpenStack", ofProvider("OpenStackCluster", map[string]any{
 			"identityRef": map[string]any{"type": "Secret", "name": "missing", "cloudName": "openstack"},
 		}), metav1.CauseType("IdentitySecretMissing"), SpecTimeout(timeout)),
-		Entry("a controller manager of no cluster", controllerManager(), metav1.CauseType("ClusterMissing"), SpecTimeout(timeout)),
 	)
 
 	It("has its replicas agree in its own namespace on which one makes the audit", func(ctx SpecContext) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +19,6 @@ const (
 	sound  = "identity:create_user: rule:admin_required\n"
 	broken = "identity:list_users: !\n"
 )
-
-// managerApp is the label "app" of the Deployments of controller managers that are judged.
-const managerApp = "ccm"
 
 var (
 	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
@@ -50,21 +46,6 @@ func ofProvider(kind string, spec map[string]any) *unstructured.Unstructured {
 	object.SetGroupVersionKind(infrastructure.WithKind(kind))
 	object.SetName("metal")
 	return object
-}
-
-// controllerManager is the Deployment of one that is judged, of the cluster "metal".
-func controllerManager() *appsv1.Deployment {
-	labels := map[string]string{"app": managerApp}
-	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "manager", Labels: map[string]string{"app": managerApp, "cluster.x-k8s.io/cluster-name": "metal"}},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "manager:v1"}}},
-			},
-		},
-	}
 }
 
 // refusedByGate returns an error unless err is a refusal of the gate on policies.

@@ -85,7 +85,7 @@ func startWorld(ctx context.Context) *world {
 		"drainSeconds": 1, // nobody else would serve meanwhile
 		"config": map[string]any{
 			"openStack":         map[string]any{"authURLs": []string{"https://keystone.invalid/v3"}},
-			"controllerManager": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": managerApp}}},
+			"controllerManager": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": "ccm"}}},
 			"keystonePolicy":    map[string]any{"selector": map[string]any{"matchLabels": selected}},
 		},
 	}
