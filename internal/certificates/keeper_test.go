@@ -198,12 +198,7 @@ func TestWhatIsNotRegisteredHoldsUpNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.serve(t)
-		w.lead(t)
-		defer w.stop()
-		defer w.stopLead()
-		<-time.After(3 * time.Second)
-		synctest.Wait()
+		w.runFor(t, 3*time.Second)
 		w.trusted(t, w.kubernetes)
 		for _, object := range configurations(nil) {
 			if err := w.kcp.Create(t.Context(), object); err != nil {
@@ -226,12 +221,7 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(empty())
 		w.kcp.setAway(away)
-		w.serve(t)
-		w.lead(t)
-		defer w.stop()
-		defer w.stopLead()
-		<-time.After(3 * time.Second)
-		synctest.Wait()
+		w.runFor(t, 3*time.Second)
 		w.trusted(t, w.kubernetes)
 		if want := `read MutatingWebhookConfiguration \"warrantgate\" of kcp: connection refused`; !strings.Contains(w.logs.String(), want) {
 			t.Errorf("the log does not say %s:\n%s", want, w.logs)
@@ -296,12 +286,7 @@ func TestNothingOfAnOperatorsIsWritten(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(secret)
 				before := w.secret(t)
-				w.serve(t)
-				w.lead(t)
-				defer w.stop()
-				defer w.stopLead()
-				<-time.After(time.Minute)
-				synctest.Wait()
+				w.runFor(t, time.Minute)
 				if diff := cmp.Diff(before, w.secret(t)); diff != "" {
 					t.Errorf("the Secret is another (-want +got):\n%s", diff)
 				}
@@ -325,12 +310,7 @@ func TestThereIsNoSecret(t *testing.T) {
 		if err := w.kubernetes.Delete(t.Context(), empty()); err != nil {
 			t.Fatal(err)
 		}
-		w.serve(t)
-		w.lead(t)
-		defer w.stop()
-		defer w.stopLead()
-		<-time.After(time.Minute)
-		synctest.Wait()
+		w.runFor(t, time.Minute)
 		if err := w.source.Ready(nil); err == nil || err.Error() != "there is no certificate yet" {
 			t.Errorf("Ready() = %v", err)
 		}

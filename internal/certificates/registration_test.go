@@ -79,12 +79,7 @@ func TestARightThatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(empty())
 		w.kcp.setAway(apierrors.NewForbidden(schema.GroupResource{Resource: "mutatingwebhookconfigurations"}, "warrantgate", errors.New("no")))
-		w.serve(t)
-		w.lead(t)
-		defer w.stop()
-		defer w.stopLead()
-		<-time.After(3 * time.Second)
-		synctest.Wait()
+		w.runFor(t, 3*time.Second)
 		w.trusted(t, w.kubernetes)
 		if !w.logs.contain(`mutatingwebhookconfigurations \"warrantgate\" is forbidden: no (run install)`) {
 			t.Errorf("the log does not say what to do:\n%s", w.logs)

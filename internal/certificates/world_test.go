@@ -247,8 +247,8 @@ func (w *world) trusted(t *testing.T, apis ...*api) {
 	}
 }
 
-// start runs everything until the first certificate is served.
-func (w *world) start(t *testing.T) {
+// runFor has a replica serve and lead for so long, and on until the test ends.
+func (w *world) runFor(t *testing.T, d time.Duration) {
 	t.Helper()
 	w.serve(t)
 	w.lead(t)
@@ -256,8 +256,14 @@ func (w *world) start(t *testing.T) {
 		w.stopLead()
 		w.stop()
 	})
-	<-time.After(2 * time.Second)
+	<-time.After(d)
 	synctest.Wait()
+}
+
+// start runs everything until the first certificate is served.
+func (w *world) start(t *testing.T) {
+	t.Helper()
+	w.runFor(t, 2*time.Second)
 	w.trusted(t, w.kubernetes, w.kcp)
 }
 
