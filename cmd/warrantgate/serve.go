@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +28,8 @@ import (
 	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/config/v1alpha1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/memory"
+	"warrantgate.dev/internal/webhookserver"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
@@ -122,8 +123,7 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	host, port, err := splitAddress(o.webhookAddress)
-	if err != nil {
+	if _, _, err := splitAddress(o.webhookAddress); err != nil {
 		return fmt.Errorf("--webhook-address: %w", err)
 	}
 	clients, err := o.clientFlags.load()
@@ -134,8 +134,8 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	leave := &drain{}
-	webhookServer := newWebhookServer(leave, webhook.Options{Host: host, Port: port}, certificate, clients, config, recorder)
+	webhookServer := webhookserver.New(o.webhookAddress, certificate.get, clients)
+	registerWorkspaceGates(webhookServer, config, recorder)
 	gates, err := o.machineGates(config, webhookServer, recorder, logger)
 	if err != nil {
 		return err
@@ -159,12 +159,12 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if gates.recorder != nil {
 		recorders = append(recorders, gates.recorder)
 	}
-	return runAll(leave.begin(ctx, o.drainPeriod), servers, recorders)
+	return runAll(webhookServer.Drain(ctx, o.drainPeriod), servers, recorders)
 }
 
 // servers returns all that runs until the end but the repair.
 func (o serveOptions) servers(
-	certificate servingCertificate, clients *clients, webhookServer webhook.Server, gates kubernetesGates,
+	certificate servingCertificate, clients *webhookserver.Clients, webhookServer webhook.Server, gates kubernetesGates,
 ) ([]manager.Runnable, error) {
 	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: withExemplars}, nil, nil)
 	if err != nil {
@@ -179,7 +179,7 @@ func (o serveOptions) servers(
 		ready["objects"] = gates.synced
 	}
 	servers := slices.Concat(gates.runnables, certificate.runnables,
-		[]manager.Runnable{clients, webhookServer, o.healthServer(ready), manager.RunnableFunc(giveBackMemory)})
+		[]manager.Runnable{clients, webhookServer, o.healthServer(ready), manager.RunnableFunc(memory.GiveBack)})
 	if metricsServer != nil { // nil when it is turned off
 		servers = append(servers, metricsServer)
 	}
@@ -285,22 +285,12 @@ func (o serveOptions) repairController(config v1alpha1.GateConfiguration, record
 	return controller, "", err
 }
 
-func newWebhookServer(
-	leave *drain, options webhook.Options, certificate servingCertificate, clients *clients, config v1alpha1.GateConfiguration,
-	recorder webhooks.EventRecorder,
-) webhook.Server {
-	options.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion = tls.VersionTLS13
-		c.GetCertificate = certificate.get
-		clients.configure(c)
-	}}
-	server := leave.of(clients.only(newLastingServer(options)))
+func registerWorkspaceGates(server webhook.Server, config v1alpha1.GateConfiguration, recorder webhooks.EventRecorder) {
 	rewrite, integrity := config.Workspace.OwnerRewrite.Mode, config.Workspace.OwnerIntegrity.Mode
 	server.Register(workspace.OwnerRewritePath,
 		webhooks.Handler(workspace.NewOwnerRewrite(config.Policy(), rewrite), rewrite, recorder))
 	server.Register(workspace.OwnerNoticePath, webhooks.Handler(workspace.NewOwnerNotice(), rewrite, recorder))
 	server.Register(workspace.OwnerIntegrityPath, webhooks.Handler(workspace.NewOwnerIntegrity(), integrity, recorder))
-	return server
 }
 
 // healthServer answers /healthz as long as the process lives, and /readyz once the checks pass.

@@ -1,8 +1,7 @@
-package main
+package webhookserver
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,22 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
-
-// fakeServer is a webhook server that has started, or has not.
-type fakeServer struct {
-	webhook.Server
-	hooks   http.ServeMux
-	started error
-}
-
-func (s *fakeServer) Register(path string, hook http.Handler) { s.hooks.Handle(path, hook) }
-
-func (s *fakeServer) StartedChecker() healthz.Checker {
-	return func(*http.Request) error { return s.started }
-}
 
 func TestDrainEndsAPeriodAfterTheSignal(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -40,10 +24,10 @@ func TestDrainEndsAPeriodAfterTheSignal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, signal := context.WithCancel(t.Context())
-				leave := &drain{}
-				serving := leave.begin(ctx, tc.period)
+				server := New("", nil, &Clients{})
+				serving := server.Drain(ctx, tc.period)
 				synctest.Wait()
-				if leave.begun.Load() || serving.Err() != nil {
+				if server.leaving.Load() || serving.Err() != nil {
 					t.Fatal("it drains without a signal")
 				}
 				signaled := time.Now()
@@ -52,7 +36,7 @@ func TestDrainEndsAPeriodAfterTheSignal(t *testing.T) {
 				if took := time.Since(signaled); took != tc.period {
 					t.Errorf("it ended after %s, want %s", took, tc.period)
 				}
-				if !leave.begun.Load() {
+				if !server.leaving.Load() {
 					t.Error("it did not drain")
 				}
 			})
@@ -61,23 +45,21 @@ func TestDrainEndsAPeriodAfterTheSignal(t *testing.T) {
 }
 
 func TestReadyUntilItDrains(t *testing.T) {
-	notStarted := errors.New("not started")
 	for name, tc := range map[string]struct {
-		started  error
-		draining bool
-		want     string
+		listening, leaving bool
+		want               string
 	}{
-		"started":             {want: ""},
-		"not started":         {started: notStarted, want: "not started"},
-		"started and drains":  {draining: true, want: "about to end"},
-		"ended before it was": {started: notStarted, draining: true, want: "about to end"},
+		"it listens":                  {listening: true, want: ""},
+		"it does not listen yet":      {want: "the webhooks are not listened for yet"},
+		"it listens and drains":       {listening: true, leaving: true, want: "about to end"},
+		"it drains before it listens": {leaving: true, want: "about to end"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			leave := &drain{}
-			check := leave.of(&fakeServer{started: tc.started}).StartedChecker()
-			leave.begun.Store(tc.draining)
+			server := New("", nil, &Clients{})
+			server.listening.Store(tc.listening)
+			server.leaving.Store(tc.leaving)
 			got := ""
-			if err := check(nil); err != nil {
+			if err := server.StartedChecker()(nil); err != nil {
 				got = err.Error()
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -96,18 +78,18 @@ func TestConnectionsAreClosedAfterTheAnswerWhileItDrains(t *testing.T) {
 		"HTTP/2":   {http2: true, want: "HTTP/2.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			leave, hooks := &drain{}, &fakeServer{}
-			leave.of(hooks).Register("/gate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			hooks := New("", nil, &Clients{})
+			hooks.Register("/gate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, r.Proto)
 			}))
-			server := httptest.NewUnstartedServer(&hooks.hooks)
+			server := httptest.NewUnstartedServer(hooks.WebhookMux())
 			server.EnableHTTP2 = tc.http2
 			server.StartTLS()
 			t.Cleanup(server.Close)
 
 			var got []bool
 			for i := range 5 {
-				leave.begun.Store(i >= 2)
+				hooks.leaving.Store(i >= 2)
 				proto, reused := askGate(t, server)
 				if proto != tc.want {
 					t.Fatalf("asked by %s, want %s", proto, tc.want)
