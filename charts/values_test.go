@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/charts/charttest"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 // keystoneOnly are values that need no cloud.
@@ -23,6 +23,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"a typo in a gate":                     {certificate + "config: {machine: {mod: Off}}", "mod"},
 		"a typo in a kind":                     {certificate + "config: {machine: {kinds: [{group: a, version: v1, kind: A, resource: as, provider: cloudsigma, path: b}]}}", "path"},
 		"a kind without a group":               {certificate + "config: {machine: {kinds: [{version: v1, kind: A, resource: as, provider: cloudsigma}]}}", "group"},
+		"a name of an older version":           {certificate + "config: {audit: {rate: 5}}", "'rate' not allowed"},
 		"a typo in a selector":                 {certificate + "config: {keystonePolicy: {selector: {matchLabel: {a: b}}}}", "matchLabel"},
 		"a mode that is none":                  {certificate + "config: {machine: {mode: Maybe}}", "mode"},
 		"a mode in another case":               {certificate + "config: {machine: {mode: enforce}}", "mode"},
@@ -30,6 +31,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"a number in quotes":                   {certificate + keystoneOnly + "replicas: \"3\"", "replicas"},
 		"no replica":                           {certificate + keystoneOnly + "replicas: 0", "replicas"},
 		"a digest that is a tag":               {certificate + keystoneOnly + "image: {digest: latest}", "digest"},
+		"a failure policy in another case":     {certificate + keystoneOnly + "failurePolicy: ignore", "failurePolicy"},
 		"a URL without TLS":                    {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true, url: \"http://a\"}", "url"},
 		"kube-system, gated":                   {certificate + keystoneOnly + "kubernetes: {excludedNamespaces: []}", "excludedNamespaces"},
 		"a Service that is published on nodes": {certificate + keystoneOnly + "service: {type: NodePort}", "type"},
@@ -88,7 +90,7 @@ func readSchema(t *testing.T) schema {
 
 // TestTheSchemaKnowsEveryFieldOfTheConfiguration compares it with what serve reads.
 func TestTheSchemaKnowsEveryFieldOfTheConfiguration(t *testing.T) {
-	want := fieldsOf(reflect.TypeFor[v1alpha1.GateConfiguration]())
+	want := fieldsOf(reflect.TypeFor[v1beta1.GateConfiguration]())
 	if diff := cmp.Diff(want, propertiesOf(readSchema(t).Properties["config"])); diff != "" {
 		t.Errorf("fields of the configuration (-serve +schema):\n%s", diff)
 	}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -121,7 +121,7 @@ func TestWhatIsNoReviewIsRefusedWithoutAskingTheGate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := serve(t, webhooks.Handler(&fakeGate{t: t}, v1alpha1.Enforce, &fakeRecorder{}))
+			server := serve(t, webhooks.Handler(&fakeGate{t: t}, v1beta1.Enforce, &fakeRecorder{}))
 			contentType := tc.contentType
 			if contentType == "" {
 				contentType = "application/json"
@@ -168,7 +168,7 @@ func TestOddReviewsAreJudged(t *testing.T) {
 				got = request
 				return webhooks.Answer{Reason: "R", Message: "about " + request.Name}
 			}}
-			answer := post(t, serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{})), "", "application/json", strings.NewReader(tc.body))
+			answer := post(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", "application/json", strings.NewReader(tc.body))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("judged (-want +got):\n%s", diff)
 			}
@@ -183,7 +183,7 @@ func TestOddReviewsAreJudged(t *testing.T) {
 
 // A body costs memory only up to the bound, however long it is.
 func TestABodyWithoutEndIsCutOff(t *testing.T) {
-	server := serve(t, webhooks.Handler(&fakeGate{t: t}, v1alpha1.Enforce, &fakeRecorder{}))
+	server := serve(t, webhooks.Handler(&fakeGate{t: t}, v1beta1.Enforce, &fakeRecorder{}))
 	body := &endless{}
 	got := post(t, server, "", "application/json", body)
 	if diff := cmp.Diff(unreadable(http.StatusRequestEntityTooLarge, "request entity is too large; limit is 7340032 bytes"), got); diff != "" {
@@ -194,7 +194,7 @@ func TestABodyWithoutEndIsCutOff(t *testing.T) {
 		t.Errorf("%d bytes were taken", taken)
 	}
 	if got := ask(t, serve(t, webhooks.Handler(gateSaying(t, webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}),
-		v1alpha1.Enforce, &fakeRecorder{})), "", review()); !got.Response.Allowed {
+		v1beta1.Enforce, &fakeRecorder{})), "", review()); !got.Response.Allowed {
 		t.Errorf("the next request: %v", got.Response)
 	}
 }

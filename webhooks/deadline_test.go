@@ -19,7 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -40,7 +40,7 @@ func TestAGateThatHangsIsAnsweredForBeforeTheAPIServerGivesUp(t *testing.T) {
 		}
 		return hang(ctx, request)
 	}}
-	server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
+	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
 
 	counted := newAdmissions(t)
 	got := ask(t, server, "?timeout=2s", review())
@@ -61,27 +61,27 @@ func TestAGateThatHangsIsAnsweredForBeforeTheAPIServerGivesUp(t *testing.T) {
 func TestAnAnswerThatComesTooLate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer webhooks.Answer
-		mode   v1alpha1.Mode
+		mode   v1beta1.Mode
 		want   admissionv1.AdmissionReview
 	}{
 		"a refusal still is one": {
-			answer: webhooks.Answer{Reason: "OwnerChangeRefused", Message: "not yours"}, mode: v1alpha1.Enforce,
+			answer: webhooks.Answer{Reason: "OwnerChangeRefused", Message: "not yours"}, mode: v1beta1.Enforce,
 			want: answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
 		},
 		"an approval is none, as it may rest on half a look": {
-			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1alpha1.Enforce,
+			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1beta1.Enforce,
 			want: answered(refused("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again")),
 		},
 		"no verdict says more about it than that time is up": {
-			answer: webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "m"}, mode: v1alpha1.Enforce,
+			answer: webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "m"}, mode: v1beta1.Enforce,
 			want: answered(refused("error", 503, "ServiceUnavailable", "CloudSilent", "m")),
 		},
 		"a gate that lets pass what it cannot judge still does": {
-			answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "m"}, mode: v1alpha1.Enforce,
+			answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "m"}, mode: v1beta1.Enforce,
 			want: answered(admitted("warned", "CloudSilent"), withWarning("CloudSilent: m")),
 		},
 		"Warn refuses nothing here either": {
-			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1alpha1.Warn,
+			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1beta1.Warn,
 			want: answered(admitted("warned", "Deadline"),
 				withWarning("Deadline (mode Warn, nothing was changed or refused): no verdict was found in time; try again")),
 		},
@@ -125,7 +125,7 @@ func TestTheBudgetIsFourFifthsOfTheTimeout(t *testing.T) {
 					got = time.Since(begin)
 					return webhooks.Answer{}
 				}}
-				handler := webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{})
+				handler := webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})
 				handler.ServeHTTP(httptest.NewRecorder(), newRequest(t, query, string(body)))
 				if got != want {
 					t.Errorf("the gate had %s, want %s", got, want)
@@ -156,7 +156,7 @@ func TestAnAdmissionUnderWayIsFinishedAtShutdown(t *testing.T) {
 		}
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}
 	}}
-	server := httptest.NewUnstartedServer(webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
+	server := httptest.NewUnstartedServer(webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
 	server.EnableHTTP2 = true
 	server.Config.BaseContext = func(net.Listener) context.Context { return base }
 	server.StartTLS()
@@ -188,7 +188,7 @@ func TestAClientThatDoesNotFinishItsBodyIsCutOff(t *testing.T) {
 				tc.use(protocols, true)
 				listener := newPipeListener()
 				server := &http.Server{ // as controller-runtime's
-					Handler:           webhooks.Handler(&fakeGate{t: t}, v1alpha1.Enforce, &fakeRecorder{}),
+					Handler:           webhooks.Handler(&fakeGate{t: t}, v1beta1.Enforce, &fakeRecorder{}),
 					ReadHeaderTimeout: 32 * time.Second, IdleTimeout: 90 * time.Second, Protocols: protocols,
 				}
 				served := make(chan error, 1)

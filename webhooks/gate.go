@@ -21,7 +21,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 )
 
@@ -83,7 +83,7 @@ type EventRecorder interface {
 }
 
 // Handler serves a gate in the given mode.
-func Handler(gate Gate, mode v1alpha1.Mode, recorder EventRecorder) http.Handler {
+func Handler(gate Gate, mode v1beta1.Mode, recorder EventRecorder) http.Handler {
 	h := &handler{gate: gate, mode: mode, recorder: recorder}
 	return withDeadline(withTrace(onlyJSON(&admission.Webhook{
 		Handler: h,
@@ -94,7 +94,7 @@ func Handler(gate Gate, mode v1alpha1.Mode, recorder EventRecorder) http.Handler
 
 type handler struct {
 	gate     Gate
-	mode     v1alpha1.Mode
+	mode     v1beta1.Mode
 	recorder EventRecorder
 }
 
@@ -104,7 +104,7 @@ func (h *handler) Handle(ctx context.Context, request admission.Request) admissi
 	answer := h.review(ctx, request)
 
 	decision, warning := answer.Decision, ""
-	if h.mode == v1alpha1.Warn && (decision != Allowed || len(answer.Patches) > 0) {
+	if h.mode == v1beta1.Warn && (decision != Allowed || len(answer.Patches) > 0) {
 		decision, answer.Patches = Warned, nil
 		warning = fmt.Sprintf("%s (mode Warn, nothing was changed or refused): %s", answer.Reason, answer.Message)
 	} else if decision == Warned {
@@ -114,7 +114,7 @@ func (h *handler) Handle(ctx context.Context, request admission.Request) admissi
 		for _, event := range answer.Events {
 			h.recorder.Record(event)
 		}
-		if answer.Committed != nil && h.mode == v1alpha1.Enforce {
+		if answer.Committed != nil && h.mode == v1beta1.Enforce {
 			answer.Committed()
 		}
 	}
@@ -150,7 +150,7 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 // review turns a panic into a refusal of the one request that caused it.
 func (h *handler) review(ctx context.Context, request admission.Request) (answer Answer) {
 	switch {
-	case h.mode == v1alpha1.Off:
+	case h.mode == v1beta1.Off:
 		return Answer{Decision: Allowed, Reason: "Off"}
 	case request.UID == "": // whatever was sent, no API server asks like that
 		return Answer{Decision: Denied, Reason: "NoRequest", Message: "the body holds no admission request"}

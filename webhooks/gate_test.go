@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 )
@@ -88,7 +88,7 @@ func TestAnswers(t *testing.T) {
 	panics := func(context.Context, admission.Request) webhooks.Answer { panic("a mistake with a secret") }
 
 	for name, tc := range map[string]struct {
-		mode v1alpha1.Mode
+		mode v1beta1.Mode
 		// answer is what the gate says, unless panics stands in for it. The mode Off needs neither.
 		answer webhooks.Answer
 		panics func(context.Context, admission.Request) webhooks.Answer
@@ -100,58 +100,58 @@ func TestAnswers(t *testing.T) {
 		wantMetric    string
 	}{
 		"what is allowed passes with its patches": {
-			mode: v1alpha1.Enforce, answer: rewrite, review: review(),
+			mode: v1beta1.Enforce, answer: rewrite, review: review(),
 			want:       answered(admitted("allowed", "Rewritten"), withPatch(patch)),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
 			wantMetric: "allowed/Rewritten",
 		},
 		"a refusal is 403 with its reason as the cause": {
-			mode: v1alpha1.Enforce, answer: denial, review: review(),
+			mode: v1beta1.Enforce, answer: denial, review: review(),
 			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
 			wantMetric: "denied/OwnerChangeRefused",
 		},
 		"an answer that was forgotten refuses": {
-			mode: v1alpha1.Enforce, answer: webhooks.Answer{}, review: review(),
+			mode: v1beta1.Enforce, answer: webhooks.Answer{}, review: review(),
 			want:          answered(refused("denied", 403, "Forbidden", "", "")),
 			wantCommitted: 1,
 			wantMetric:    "denied/",
 		},
 		"a decision that nobody knows refuses": {
-			mode: v1alpha1.Enforce, answer: webhooks.Answer{Decision: "perhaps", Reason: "Odd"}, review: review(),
+			mode: v1beta1.Enforce, answer: webhooks.Answer{Decision: "perhaps", Reason: "Odd"}, review: review(),
 			want:          answered(refused("perhaps", 403, "Forbidden", "Odd", "")),
 			wantCommitted: 1,
 			wantMetric:    "perhaps/Odd",
 		},
 		"no verdict is 503": {
-			mode: v1alpha1.Enforce, answer: undecided, review: review(),
+			mode: v1beta1.Enforce, answer: undecided, review: review(),
 			want:          answered(refused("error", 503, "ServiceUnavailable", "CloudSilent", "the cloud does not answer; try again")),
 			wantCommitted: 1,
 			wantMetric:    "error/CloudSilent",
 		},
 		"a panic refuses its request, and what was wrong stays in the log": {
-			mode: v1alpha1.Enforce, panics: panics, review: review(),
+			mode: v1beta1.Enforce, panics: panics, review: review(),
 			want:       answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being judged")),
 			wantMetric: "error/Panic",
 		},
 		"a dry run gets the same answer and leaves no trace": {
-			mode: v1alpha1.Enforce, answer: rewrite, review: review(withDryRun(true)),
+			mode: v1beta1.Enforce, answer: rewrite, review: review(withDryRun(true)),
 			want:       answered(admitted("allowed", "Rewritten"), withPatch(patch)),
 			wantMetric: "allowed/Rewritten",
 		},
 		"a refusal of a dry run leaves no trace": {
-			mode: v1alpha1.Enforce, answer: denial, review: review(withDryRun(true)),
+			mode: v1beta1.Enforce, answer: denial, review: review(withDryRun(true)),
 			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
 			wantMetric: "denied/OwnerChangeRefused",
 		},
 		"a request that says that it is no dry run is none": {
-			mode: v1alpha1.Enforce, answer: denial, review: review(withDryRun(false)),
+			mode: v1beta1.Enforce, answer: denial, review: review(withDryRun(false)),
 			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
 			wantMetric: "denied/OwnerChangeRefused",
 		},
 		"a refusal names its field, and further causes": {
-			mode: v1alpha1.Enforce, review: review(),
+			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{Reason: "InstanceNotOwned", Message: "not yours", Field: "status.instanceID", Causes: causes},
 			want:   answered(refused("denied", 403, "Forbidden", "InstanceNotOwned", "not yours"), withCauses("status.instanceID", causes...)),
 
@@ -159,7 +159,7 @@ func TestAnswers(t *testing.T) {
 			wantMetric:    "denied/InstanceNotOwned",
 		},
 		"no verdict names its field, and further causes": {
-			mode: v1alpha1.Enforce, review: review(),
+			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "try again", Field: "spec.providerID", Causes: causes},
 			want:   answered(refused("error", 503, "ServiceUnavailable", "CloudSilent", "try again"), withCauses("spec.providerID", causes...)),
 
@@ -167,7 +167,7 @@ func TestAnswers(t *testing.T) {
 			wantMetric:    "error/CloudSilent",
 		},
 		"a gate that lets pass what it cannot judge says so": {
-			mode: v1alpha1.Enforce, review: review(),
+			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{
 				Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged", Field: "status.instanceID", Causes: causes, Events: []events.Event{event},
 			},
@@ -176,56 +176,56 @@ func TestAnswers(t *testing.T) {
 			wantMetric: "warned/CloudSilent",
 		},
 		"a gate that lets pass what it cannot judge, in the mode Warn": {
-			mode: v1alpha1.Warn, review: review(), answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged"},
+			mode: v1beta1.Warn, review: review(), answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged"},
 			want: answered(admitted("warned", "CloudSilent"),
 				withWarning("CloudSilent (mode Warn, nothing was changed or refused): not judged")),
 			wantMetric: "warned/CloudSilent",
 		},
 		"a gate that lets pass what it cannot judge, on a dry run": {
-			mode: v1alpha1.Enforce, review: review(withDryRun(true)),
+			mode: v1beta1.Enforce, review: review(withDryRun(true)),
 			answer:     webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged", Events: []events.Event{event}},
 			want:       answered(admitted("warned", "CloudSilent"), withWarning("CloudSilent: not judged")),
 			wantMetric: "warned/CloudSilent",
 		},
 		"Warn does not change, but tells": {
-			mode: v1alpha1.Warn, answer: rewrite, review: review(),
+			mode: v1beta1.Warn, answer: rewrite, review: review(),
 			want: answered(admitted("warned", "Rewritten"),
 				withWarning("Rewritten (mode Warn, nothing was changed or refused): owner is bob")),
 			wantEvents: []events.Event{event},
 			wantMetric: "warned/Rewritten",
 		},
 		"Warn does not refuse, but tells": {
-			mode: v1alpha1.Warn, answer: denial, review: review(),
+			mode: v1beta1.Warn, answer: denial, review: review(),
 			want: answered(admitted("warned", "OwnerChangeRefused"),
 				withWarning("OwnerChangeRefused (mode Warn, nothing was changed or refused): not yours")),
 			wantEvents: []events.Event{event},
 			wantMetric: "warned/OwnerChangeRefused",
 		},
 		"Warn on a dry run tells the person only": {
-			mode: v1alpha1.Warn, answer: denial, review: review(withDryRun(true)),
+			mode: v1beta1.Warn, answer: denial, review: review(withDryRun(true)),
 			want: answered(admitted("warned", "OwnerChangeRefused"),
 				withWarning("OwnerChangeRefused (mode Warn, nothing was changed or refused): not yours")),
 			wantMetric: "warned/OwnerChangeRefused",
 		},
 		"Warn does not refuse where there is no verdict": {
-			mode: v1alpha1.Warn, answer: undecided, review: review(),
+			mode: v1beta1.Warn, answer: undecided, review: review(),
 			want: answered(admitted("warned", "CloudSilent"),
 				withWarning("CloudSilent (mode Warn, nothing was changed or refused): the cloud does not answer; try again")),
 			wantMetric: "warned/CloudSilent",
 		},
 		"Warn does not refuse for a panic": {
-			mode: v1alpha1.Warn, panics: panics, review: review(),
+			mode: v1beta1.Warn, panics: panics, review: review(),
 			want: answered(admitted("warned", "Panic"),
 				withWarning("Panic (mode Warn, nothing was changed or refused): an internal error kept this request from being judged")),
 			wantMetric: "warned/Panic",
 		},
 		"Warn has nothing to say where nothing would be done": {
-			mode: v1alpha1.Warn, answer: harmless, review: review(),
+			mode: v1beta1.Warn, answer: harmless, review: review(),
 			want:       answered(admitted("allowed", "Unchanged")),
 			wantMetric: "allowed/Unchanged",
 		},
 		"Off lets pass without asking": {
-			mode: v1alpha1.Off, review: review(),
+			mode: v1beta1.Off, review: review(),
 			want:       answered(admitted("allowed", "Off")),
 			wantMetric: "allowed/Off",
 		},
@@ -234,7 +234,7 @@ func TestAnswers(t *testing.T) {
 			gate := gateSaying(t, tc.answer)
 			var committed atomic.Int32
 			switch {
-			case tc.mode == v1alpha1.Off:
+			case tc.mode == v1beta1.Off:
 				gate.review = nil
 			case tc.panics != nil:
 				gate.review = tc.panics
@@ -288,11 +288,11 @@ func TestMessagesAreOneShortLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := gateSaying(t, webhooks.Answer{Reason: "R", Message: tc.message})
-			denied := ask(t, serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{})), "", review())
+			denied := ask(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", review())
 			if diff := cmp.Diff(answered(refused("denied", 403, "Forbidden", "R", tc.want)), denied); diff != "" {
 				t.Errorf("refusal (-want +got):\n%s", diff)
 			}
-			warned := ask(t, serve(t, webhooks.Handler(gate, v1alpha1.Warn, &fakeRecorder{})), "", review())
+			warned := ask(t, serve(t, webhooks.Handler(gate, v1beta1.Warn, &fakeRecorder{})), "", review())
 			if diff := cmp.Diff(answered(admitted("warned", "R"), withWarning(tc.wantWarning)), warned); diff != "" {
 				t.Errorf("warning (-want +got):\n%s", diff)
 			}
@@ -326,7 +326,7 @@ func TestAPanicLeavesTheNextRequestAlone(t *testing.T) {
 			}}
 			counted := newAdmissions(t)
 			recorder := &fakeRecorder{}
-			server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, recorder))
+			server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder))
 
 			want := answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being judged"))
 			if diff := cmp.Diff(want, ask(t, server, "", review())); diff != "" {
@@ -346,7 +346,7 @@ func TestEachVerdictIsOneLineInTheLog(t *testing.T) {
 	gate := gateSaying(t, webhooks.Answer{
 		Reason: "OwnerChangeRefused", Message: "not yours", Details: func() []any { return []any{"cloudAnswer", "what only the operator may see"} },
 	})
-	server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
+	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
 	ask(t, server, "", review(withUID("log-1")))
 	want := []string{`{"logger":"admission","level":0,"msg":"verdict","gate":"TestEachVerdictIsOneLineInTheLog","decision":"denied",` +
 		`"reason":"OwnerChangeRefused","mode":"Enforce","decisionID":"log-1","operation":"UPDATE","resource":"workspaces",` +
@@ -357,7 +357,7 @@ func TestEachVerdictIsOneLineInTheLog(t *testing.T) {
 }
 
 func TestWhatPassesIsLoggedForThoseWhoAsk(t *testing.T) {
-	server := serve(t, webhooks.Handler(gateSaying(t, webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}), v1alpha1.Enforce, &fakeRecorder{}))
+	server := serve(t, webhooks.Handler(gateSaying(t, webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}), v1beta1.Enforce, &fakeRecorder{}))
 	ask(t, server, "", review(withUID("log-3")))
 	got := logged.take("log-3")
 	if len(got) != 1 || !strings.Contains(got[0], `"level":1,"msg":"verdict"`) {
@@ -367,7 +367,7 @@ func TestWhatPassesIsLoggedForThoseWhoAsk(t *testing.T) {
 
 func TestAPanicIsInTheLogWithItsStack(t *testing.T) {
 	gate := &fakeGate{t: t, review: func(context.Context, admission.Request) webhooks.Answer { panic("boom") }}
-	ask(t, serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{})), "", review(withUID("log-2")))
+	ask(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", review(withUID("log-2")))
 	got := logged.take("log-2")
 	if len(got) != 1 {
 		t.Fatalf("log = %q, want one line", got)
@@ -383,7 +383,7 @@ func TestManyRequestsAtOnceGetTheirOwnAnswers(t *testing.T) {
 	gate := &fakeGate{t: t, review: func(_ context.Context, request admission.Request) webhooks.Answer {
 		return webhooks.Answer{Reason: "R", Message: "about " + request.Name}
 	}}
-	server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
+	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
 	for i := range 50 {
 		uid, name := types.UID(fmt.Sprintf("d%d", i)), fmt.Sprintf("team-%d", i)
 		t.Run(name, func(t *testing.T) {

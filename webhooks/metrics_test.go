@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -43,7 +43,7 @@ func TestTheNumberOfSeriesDoesNotGrowWithRequests(t *testing.T) {
 	gate := &fakeGate{t: t, review: func(_ context.Context, request admission.Request) webhooks.Answer {
 		return webhooks.Answer{Reason: "OwnerChangeRefused", Message: "not for " + request.UserInfo.Username}
 	}}
-	server := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, &fakeRecorder{}))
+	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
 	ask(t, server, "", review())
 	before, counted := series(t), newAdmissions(t)
 	for i := range 1000 {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 // ConfigurationName is the name of both webhook configurations.
@@ -34,8 +34,8 @@ type Hook struct {
 
 // FailurePolicy says what becomes of a request that no warrantgate judges. A gate that only warns must not refuse
 // anything by being away either, or it could not be tried out.
-func FailurePolicy(mode v1alpha1.Mode) admissionregistrationv1.FailurePolicyType {
-	if mode == v1alpha1.Warn {
+func FailurePolicy(mode v1beta1.Mode) admissionregistrationv1.FailurePolicyType {
+	if mode == v1beta1.Warn {
 		return admissionregistrationv1.Ignore
 	}
 	return admissionregistrationv1.Fail
@@ -47,10 +47,19 @@ type Server struct {
 	URL string
 	// CABundle, in PEM, is whom the API server trusts there.
 	CABundle []byte
+	// FailsOpen has every hook let pass what no warrantgate judges, for as long as it is not proven that the gates are reached.
+	FailsOpen bool
 }
 
 func (s Server) connection(path string) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{URL: ptr.To(strings.TrimSuffix(s.URL, "/") + path), CABundle: s.CABundle}
+}
+
+func (s Server) failurePolicy(hook Hook) *admissionregistrationv1.FailurePolicyType {
+	if s.FailsOpen {
+		return ptr.To(admissionregistrationv1.Ignore)
+	}
+	return ptr.To(hook.FailurePolicy)
 }
 
 // Registration returns the webhook configurations that hold the hooks; none where there are no hooks of its kind.
@@ -84,7 +93,7 @@ func (s Server) mutating(hook Hook) admissionregistrationv1.MutatingWebhook {
 		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
 		MatchConditions:         hook.Conditions,
 		ObjectSelector:          hook.Selector,
-		FailurePolicy:           ptr.To(hook.FailurePolicy),
+		FailurePolicy:           s.failurePolicy(hook),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun),
 		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
 		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
@@ -100,7 +109,7 @@ func (s Server) validating(hook Hook) admissionregistrationv1.ValidatingWebhook 
 		MatchPolicy:             ptr.To(admissionregistrationv1.Equivalent),
 		MatchConditions:         hook.Conditions,
 		ObjectSelector:          hook.Selector,
-		FailurePolicy:           ptr.To(hook.FailurePolicy),
+		FailurePolicy:           s.failurePolicy(hook),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun),
 		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
 		AdmissionReviewVersions: []string{"v1"},

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -86,19 +86,29 @@ func TestRegistration(t *testing.T) {
 }
 
 func TestWhatBecomesOfRequestsThatNobodyJudges(t *testing.T) {
-	for mode, want := range map[v1alpha1.Mode]admissionregistrationv1.FailurePolicyType{
-		v1alpha1.Enforce: admissionregistrationv1.Fail,
-		v1alpha1.Warn:    admissionregistrationv1.Ignore,
-		"":               admissionregistrationv1.Fail,
+	for mode, want := range map[v1beta1.Mode]admissionregistrationv1.FailurePolicyType{
+		v1beta1.Enforce: admissionregistrationv1.Fail,
+		v1beta1.Warn:    admissionregistrationv1.Ignore,
+		"":              admissionregistrationv1.Fail,
 	} {
 		if got := webhooks.FailurePolicy(mode); got != want {
 			t.Errorf("FailurePolicy(%q) = %s, want %s", mode, got, want)
 		}
 	}
-	for _, policy := range []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail, admissionregistrationv1.Ignore} {
+	for _, tc := range []struct {
+		policy    admissionregistrationv1.FailurePolicyType
+		failsOpen bool
+		want      admissionregistrationv1.FailurePolicyType
+	}{
+		{admissionregistrationv1.Fail, false, admissionregistrationv1.Fail},
+		{admissionregistrationv1.Ignore, false, admissionregistrationv1.Ignore},
+		{admissionregistrationv1.Fail, true, admissionregistrationv1.Ignore},
+		{admissionregistrationv1.Ignore, true, admissionregistrationv1.Ignore},
+	} {
 		of := hook("a")
-		of.FailurePolicy = policy
-		for _, object := range (webhooks.Server{URL: "https://h"}).Registration([]webhooks.Hook{of}, []webhooks.Hook{of}) {
+		of.FailurePolicy = tc.policy
+		server := webhooks.Server{URL: "https://h", FailsOpen: tc.failsOpen}
+		for _, object := range server.Registration([]webhooks.Hook{of}, []webhooks.Hook{of}) {
 			got := admissionregistrationv1.FailurePolicyType("")
 			switch o := object.(type) {
 			case *admissionregistrationv1.MutatingWebhookConfiguration:
@@ -106,8 +116,8 @@ func TestWhatBecomesOfRequestsThatNobodyJudges(t *testing.T) {
 			case *admissionregistrationv1.ValidatingWebhookConfiguration:
 				got = *o.Webhooks[0].FailurePolicy
 			}
-			if got != policy {
-				t.Errorf("%T: failure policy %q, want %q", object, got, policy)
+			if got != tc.want {
+				t.Errorf("%T of %+v: failure policy %q", object, tc, got)
 			}
 		}
 	}

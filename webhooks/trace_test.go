@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -35,7 +35,7 @@ func TestTheTraceOfARequestIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := types.UID("trace-" + strings.ReplaceAll(name, " ", "-"))
-			server := serve(t, webhooks.Handler(gateSaying(t, webhooks.Answer{Reason: "R"}), v1alpha1.Enforce, &fakeRecorder{}))
+			server := serve(t, webhooks.Handler(gateSaying(t, webhooks.Answer{Reason: "R"}), v1beta1.Enforce, &fakeRecorder{}))
 			body, err := json.Marshal(review(withUID(id)))
 			if err != nil {
 				t.Fatal(err)

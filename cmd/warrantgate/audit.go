@@ -17,7 +17,7 @@ import (
 
 	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -59,7 +59,7 @@ The exit status is 0 if everything is as it should be, 1 if something is not, 2 
 	flags.StringVar(&o.config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the API server of the machines (default $KUBECONFIG)")
 	flags.StringVar(&o.context, "context", "", "context in that kubeconfig (default its current one)")
-	flags.Int32Var(&o.rate, "rate", 0, "how many requests are sent to each cloud per second at most (default audit.rate of the configuration)")
+	flags.Int32Var(&o.rate, "rate", 0, "how many requests are sent to each cloud per second at most (default audit.requestsPerSecond of the configuration)")
 	flags.StringVarP(&o.output, "output", "o", "table", "table, or json: one object a line")
 	o.addFlags(flags)
 	return cmd
@@ -91,7 +91,7 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool
 
 // prepare reads all machines and clusters, and returns the pass over them.
 func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit.Result, error), error) {
-	config, err := v1alpha1.Load(o.config)
+	config, _, err := config.Load(o.config)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 		return nil, fmt.Errorf("--rate: %d is less than 1", o.rate)
 	}
 	if o.rate > 0 {
-		config.Audit.Rate = o.rate
+		config.Audit.RequestsPerSecond = o.rate
 	}
 	kubernetes, err := loadKubeconfig(o.kubeconfig, o.context)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"warrantgate.dev/internal/canary"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/kcp"
 )
@@ -21,18 +21,18 @@ const canaryName = "warrantgate-canary-"
 
 // kubernetesCanaries are objects that the gates of a Kubernetes have to refuse without asking anybody, as far as the
 // configuration has those gates on.
-func kubernetesCanaries(config v1alpha1.GateConfiguration, namespace string) ([]canary.Canary, error) {
+func kubernetesCanaries(config v1beta1.GateConfiguration, namespace string) ([]canary.Canary, error) {
 	var canaries []canary.Canary
-	if gate := config.KeystonePolicy; gate.Mode != v1alpha1.Off {
+	if gate := config.KeystonePolicy; gate.Mode != v1beta1.Off {
 		object, err := policyCanary(gate, namespace)
 		if err != nil {
 			return nil, err
 		}
 		canaries = append(canaries, canary.Canary{
-			Webhook: "policies.keystone.warrantgate.dev", Reason: "KeystonePolicyBroken", Warns: gate.Mode == v1alpha1.Warn, Object: object,
+			Webhook: "policies.keystone.warrantgate.dev", Reason: "KeystonePolicyBroken", Warns: gate.Mode == v1beta1.Warn, Object: object,
 		})
 	}
-	if config.Machine.Mode == v1alpha1.Off {
+	if config.Machine.Mode == v1beta1.Off {
 		return canaries, nil
 	}
 	for _, kind := range config.MachineKinds() {
@@ -46,7 +46,7 @@ func kubernetesCanaries(config v1alpha1.GateConfiguration, namespace string) ([]
 		object.SetNamespace(namespace)
 		object.SetGenerateName(canaryName)
 		canaries = append(canaries, canary.Canary{
-			Webhook: kind.Resource + ".machine.warrantgate.dev", Reason: "ProviderIDInvalid", Warns: config.Machine.Mode == v1alpha1.Warn, Object: object,
+			Webhook: kind.Resource + ".machine.warrantgate.dev", Reason: "ProviderIDInvalid", Warns: config.Machine.Mode == v1beta1.Warn, Object: object,
 		})
 	}
 	return canaries, nil
@@ -72,7 +72,7 @@ var machineSpecs = map[string]func() map[string]any{
 
 // policyCanary is a ConfigMap that the gate's selector picks, with a rule that YAML reads as an empty one, so that everybody
 // would be let pass.
-func policyCanary(gate v1alpha1.KeystonePolicy, namespace string) (*corev1.ConfigMap, error) {
+func policyCanary(gate v1beta1.KeystonePolicy, namespace string) (*corev1.ConfigMap, error) {
 	picked, err := labelsPicked(gate.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("keystonePolicy.selector: %w", err)
@@ -117,13 +117,13 @@ func labelsPicked(selector *metav1.LabelSelector) (map[string]string, error) {
 }
 
 // kcpCanaries is a Workspace with an annotation that nobody but warrantgate may write, if the gate that guards it is on.
-func kcpCanaries(config v1alpha1.Workspace) []canary.Canary {
+func kcpCanaries(config v1beta1.Workspace) []canary.Canary {
 	mode := config.OwnerIntegrity.Mode
-	if mode == v1alpha1.Off {
+	if mode == v1beta1.Off {
 		return nil
 	}
 	return []canary.Canary{{
-		Webhook: "owner-integrity.warrantgate.dev", Reason: events.OwnerChangeRefused, Warns: mode == v1alpha1.Warn,
+		Webhook: "owner-integrity.warrantgate.dev", Reason: events.OwnerChangeRefused, Warns: mode == v1beta1.Warn,
 		Object: &tenancyv1alpha1.Workspace{
 			TypeMeta: metav1.TypeMeta{APIVersion: tenancyv1alpha1.SchemeGroupVersion.String(), Kind: "Workspace"},
 			ObjectMeta: metav1.ObjectMeta{

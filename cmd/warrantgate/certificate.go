@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"warrantgate.dev/internal/certificates"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
@@ -115,7 +115,7 @@ func (c servingCertificate) before(check healthz.Checker) healthz.Checker {
 }
 
 // load returns the certificate of the files or the Secret. The kubeconfigs are those of serve; "" where there is none.
-func (f certificateFlags) load(config v1alpha1.GateConfiguration, kubeconfig, kcpKubeconfig string) (servingCertificate, error) {
+func (f certificateFlags) load(config v1beta1.GateConfiguration, kubeconfig, kcpKubeconfig string) (servingCertificate, error) {
 	if f.secret != "" {
 		return f.fromSecret(config, kubeconfig, kcpKubeconfig)
 	}
@@ -127,7 +127,7 @@ func (f certificateFlags) load(config v1alpha1.GateConfiguration, kubeconfig, kc
 	return servingCertificate{get: files.GetCertificate, ready: healthz.Ping, runnables: []manager.Runnable{files}}, nil
 }
 
-func (f certificateFlags) fromSecret(config v1alpha1.GateConfiguration, kubeconfig, kcpKubeconfig string) (servingCertificate, error) {
+func (f certificateFlags) fromSecret(config v1beta1.GateConfiguration, kubeconfig, kcpKubeconfig string) (servingCertificate, error) {
 	key, err := f.validate()
 	if err != nil {
 		return servingCertificate{}, err
@@ -177,7 +177,7 @@ func (f certificateFlags) validate() (key client.ObjectKey, err error) {
 }
 
 // registrations are the webhook configurations by which serve is asked: of Kubernetes, and in root of kcp.
-func (f certificateFlags) registrations(config v1alpha1.GateConfiguration, kubeconfig, kcpKubeconfig string) ([]certificates.Registration, error) {
+func (f certificateFlags) registrations(config v1beta1.GateConfiguration, kubeconfig, kcpKubeconfig string) ([]certificates.Registration, error) {
 	var found []certificates.Registration
 	if kubeconfig != "" {
 		kubernetes, err := loadKubeconfig(kubeconfig, "")

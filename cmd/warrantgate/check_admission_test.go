@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
@@ -70,7 +70,7 @@ func forbidden(message string) metav1.Status {
 
 func TestCheckAdmission(t *testing.T) {
 	const (
-		header    = "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"
+		header    = "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"
 		policies  = header + "machine: {mode: Off}\nkeystonePolicy: {selector: {matchLabels: {holds: policy}}}\n"
 		both      = header + "keystonePolicy: {selector: {matchLabels: {holds: policy}}}\n"
 		byPolicy  = `admission webhook "policies.keystone.warrantgate.dev" denied the request: it allows everybody`
@@ -188,9 +188,9 @@ func TestLabelsPicked(t *testing.T) {
 
 // TestCanariesNameHooksThatThereAre holds that a gate that was given another name is not looked for under its old one.
 func TestCanariesNameHooksThatThereAre(t *testing.T) {
-	config := v1alpha1.Default()
+	config := v1beta1.Default()
 	config.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}
-	config.KeystonePolicy.Mode = v1alpha1.Enforce
+	config.KeystonePolicy.Mode = v1beta1.Enforce
 	canaries, err := kubernetesCanaries(config, "default")
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestCanariesNameHooksThatThereAre(t *testing.T) {
 }
 
 // registeredHooks are the names of all validating webhooks, in Kubernetes and in kcp.
-func registeredHooks(t *testing.T, config v1alpha1.GateConfiguration) map[string]bool {
+func registeredHooks(t *testing.T, config v1beta1.GateConfiguration) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	for _, object := range append(kubernetesRegistration(webhooks.Server{}, config), workspace.Registration(webhooks.Server{}, config.Workspace)...) {

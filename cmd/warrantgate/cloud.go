@@ -18,7 +18,7 @@ import (
 
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/cloudsigma/impersonation"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -87,7 +87,7 @@ type cloudAccess struct {
 }
 
 // access returns the access to CloudSigma that flags and environment give.
-func (f cloudFlags) access(config v1alpha1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (cloudAccess, error) {
+func (f cloudFlags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (cloudAccess, error) {
 	f, err := f.fromEnvironment()
 	if err != nil {
 		return cloudAccess{}, err

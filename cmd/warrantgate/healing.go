@@ -5,12 +5,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/initializers/owner"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
 )
 
 // newRepair returns the repair of what reading can see; LogicalClusters are read and written with writing.
-func newRepair(reading, writing *rest.Config, config v1alpha1.GateConfiguration) (*owner.Repair, error) {
+func newRepair(reading, writing *rest.Config, config v1beta1.GateConfiguration) (*owner.Repair, error) {
 	finder, err := owner.NewFinder(reading)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func newRepair(reading, writing *rest.Config, config v1alpha1.GateConfiguration)
 	return &owner.Repair{
 		Finder: finder,
 		Healer: &owner.Healer{LogicalClusters: logicalClusters, Workspaces: workspaces, Policy: config.Policy()},
-		After:  config.Repair.After.Duration, Limiter: limiter(config.Repair.Rate),
+		After:  config.Repair.After.Duration, Limiter: limiter(config.Repair.WorkspacesPerSecond),
 	}, nil
 }
 

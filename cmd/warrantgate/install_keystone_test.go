@@ -20,7 +20,7 @@ func TestInstallRegistersTheGateOnPoliciesWhereItIsSaidWhichTheyAre(t *testing.T
 		"with a selector, but off":      {selector + ", mode: Off}\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"+tc.configuration)
+			file := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+tc.configuration)
 			out, _, err := run(t, "install", "kubernetes", "--dry-run", "--url=https://warrantgate.example.com", "--ca-file="+caFile, "--config="+file)
 			if err != nil {
 				t.Fatal(err)

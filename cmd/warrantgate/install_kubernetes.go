@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
@@ -105,7 +105,7 @@ func newUninstallKubernetesCommand() *cobra.Command {
 }
 
 // kubernetesRegistration is what has the API server ask the gates that are not off.
-func kubernetesRegistration(server webhooks.Server, config v1alpha1.GateConfiguration) []client.Object {
+func kubernetesRegistration(server webhooks.Server, config v1beta1.GateConfiguration) []client.Object {
 	mutating, validating := controllermanager.Hooks(config.ControllerManager)
 	validating = append(validating, machine.Hooks(config.Machine.Mode, config.MachineKinds())...)
 	validating = append(validating, cluster.Hooks(config.Cluster.Impersonation.Mode)...)
@@ -118,8 +118,8 @@ func kubernetesRegistration(server webhooks.Server, config v1alpha1.GateConfigur
 
 // registrable is all that may be registered, whatever the configuration is or was.
 func (t kubernetesTarget) registrable() []client.Object {
-	config := v1alpha1.Default()
-	config.ControllerManager.Mode, config.KeystonePolicy.Mode = v1alpha1.Enforce, v1alpha1.Enforce
+	config := v1beta1.Default()
+	config.ControllerManager.Mode, config.KeystonePolicy.Mode = v1beta1.Enforce, v1beta1.Enforce
 	config.OpenStack.AuthURLs = []string{"any"}
 	return append(kubernetesRoles(config, "", t.leaseNamespace), kubernetesRegistration(webhooks.Server{}, config)...)
 }
@@ -137,6 +137,6 @@ func (t kubernetesTarget) client() (client.Client, error) {
 }
 
 // kubernetesRoles is what lets a user serve the gates.
-func kubernetesRoles(config v1alpha1.GateConfiguration, username, leaseNamespace string) []client.Object {
+func kubernetesRoles(config v1beta1.GateConfiguration, username, leaseNamespace string) []client.Object {
 	return clusterapi.Roles(config, username, leaseNamespace, auditLease)
 }

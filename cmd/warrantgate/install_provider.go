@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/webhooks"
 )
@@ -114,10 +114,10 @@ func (t providerTarget) change(
 
 // registrable is all that may be registered in the workspace, whatever the configuration is or was.
 func (providerTarget) registrable() []client.Object {
-	return webhooks.Server{}.Registration(nil, providerHooks(v1alpha1.Default()))
+	return webhooks.Server{}.Registration(nil, providerHooks(v1beta1.Default()))
 }
 
 // shardRegistrable is all that may be registered in system:admin of a shard.
 func (providerTarget) shardRegistrable() []client.Object {
-	return clusterapi.WorkspaceRoles(v1alpha1.Default().MachineKinds(), "")
+	return clusterapi.WorkspaceRoles(v1beta1.Default().MachineKinds(), "")
 }

@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/internal/openstack"
@@ -40,7 +40,7 @@ type owners struct {
 
 // newOwners returns what decides with the access that the flags give. kubernetes is where a Secret would be read; it may be
 // nil.
-func newOwners(kubernetes *rest.Config, config v1alpha1.GateConfiguration, flags cloudFlags, log logr.Logger) (owners, error) {
+func newOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags cloudFlags, log logr.Logger) (owners, error) {
 	o := owners{clouds: map[string]ownership.Cloud{}}
 	var err error
 	if o.cloudAccess, err = flags.access(config.CloudSigma, kubernetes, log); err != nil {
@@ -51,11 +51,11 @@ func newOwners(kubernetes *rest.Config, config v1alpha1.GateConfiguration, flags
 	}
 	limits := map[string]int32{}
 	if o.cloud != nil {
-		name := string(v1alpha1.ProviderCloudSigma)
+		name := string(v1beta1.ProviderCloudSigma)
 		o.clouds[name], limits[name] = o.cloud, config.CloudSigma.Concurrency
 	}
 	if o.openStack != nil {
-		name := string(v1alpha1.ProviderOpenStack)
+		name := string(v1beta1.ProviderOpenStack)
 		o.clouds[name], limits[name] = o.openStack, config.OpenStack.Concurrency
 	}
 	if len(o.clouds) > 0 {
@@ -71,7 +71,7 @@ func (o owners) Start(ctx context.Context) error {
 	return nil
 }
 
-func (o owners) options(config v1alpha1.GateConfiguration) clusterapi.Options {
+func (o owners) options(config v1beta1.GateConfiguration) clusterapi.Options {
 	return clusterapi.Options{Kinds: kinds(config), SharedAccount: o.cloud != nil && !o.impersonating}
 }
 
@@ -85,8 +85,8 @@ type kubernetesGates struct {
 }
 
 // newKubernetesGates returns the gates of the API server that kubernetes reaches.
-func newKubernetesGates(kubernetes *rest.Config, config v1alpha1.GateConfiguration, owners owners, leaseNamespace string) (kubernetesGates, error) {
-	if owners.gate == nil && (config.Machine.Mode != v1alpha1.Off || config.Audit.Mode != v1alpha1.Off) {
+func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguration, owners owners, leaseNamespace string) (kubernetesGates, error) {
+	if owners.gate == nil && (config.Machine.Mode != v1beta1.Off || config.Audit.Mode != v1beta1.Off) {
 		return kubernetesGates{}, errors.New("machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the " +
 			"flags that say as whom CloudSigma is asked, configure openStack.authURLs, or set both modes to Off")
 	}
@@ -128,8 +128,8 @@ func newKubernetesGates(kubernetes *rest.Config, config v1alpha1.GateConfigurati
 	return g, err
 }
 
-func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1alpha1.GateConfiguration, owners owners, leaseNamespace string) error {
-	if config.Audit.Mode == v1alpha1.Off {
+func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateConfiguration, owners owners, leaseNamespace string) error {
+	if config.Audit.Mode == v1beta1.Off {
 		return nil
 	}
 	election, err := leader.NewElection(kubernetes, leaseNamespace, auditLease)
@@ -143,7 +143,7 @@ func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1alpha1.Gate
 	return nil
 }
 
-func (g *kubernetesGates) handle(path string, gate webhooks.Gate, mode v1alpha1.Mode) {
+func (g *kubernetesGates) handle(path string, gate webhooks.Gate, mode v1beta1.Mode) {
 	g.handlers[path] = webhooks.Handler(gate, mode, g.recorder)
 }
 
@@ -161,11 +161,11 @@ func (g *kubernetesGates) synced(*http.Request) error {
 	return nil
 }
 
-func kinds(config v1alpha1.GateConfiguration) []clusterapi.Kind {
+func kinds(config v1beta1.GateConfiguration) []clusterapi.Kind {
 	var kinds []clusterapi.Kind
 	for _, kind := range config.MachineKinds() {
 		read := clusterapi.Kind{MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
-		if kind.Provider == v1alpha1.ProviderOpenStack {
+		if kind.Provider == v1beta1.ProviderOpenStack {
 			read.ParseProviderID = openstack.ParseProviderID
 		}
 		kinds = append(kinds, read)
@@ -174,13 +174,13 @@ func kinds(config v1alpha1.GateConfiguration) []clusterapi.Kind {
 }
 
 // newAudit returns the audit, with as many requests to each cloud per second at most as the configuration says.
-func newAudit(objects audit.Objects, owners owners, config v1alpha1.GateConfiguration) *audit.Audit {
+func newAudit(objects audit.Objects, owners owners, config v1beta1.GateConfiguration) *audit.Audit {
 	limiters := map[string]*rate.Limiter{}
 	for name := range owners.clouds {
-		limiters[name] = limiter(config.Audit.Rate)
+		limiters[name] = limiter(config.Audit.RequestsPerSecond)
 	}
 	a := &audit.Audit{Objects: objects, Clouds: owners.clouds, Limiter: limiters}
-	if owners.openStack != nil && config.Cluster.Delegation.Mode != v1alpha1.Off {
+	if owners.openStack != nil && config.Cluster.Delegation.Mode != v1beta1.Off {
 		a.Delegation = func(ctx context.Context, identity ownership.Identity) error {
 			_, err := owners.openStack.DelegationNow(ctx, identity, config.RolePolicy())
 			return err

@@ -9,13 +9,13 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/openstack"
 )
 
 // newOpenStack returns the access to OpenStack, nil where none is configured. It asks with what the Secrets of the API server
 // that kubernetes reaches hold.
-func newOpenStack(config v1alpha1.OpenStack, kubernetes *rest.Config) (*openstack.Cloud, error) {
+func newOpenStack(config v1beta1.OpenStack, kubernetes *rest.Config) (*openstack.Cloud, error) {
 	if !config.Enabled() {
 		return nil, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
@@ -22,7 +22,7 @@ const providerPath = "/kcp"
 
 // registerProviderGates serves the gates on machines and clusters that a provider's APIExport has bound in the workspaces of
 // a kcp.
-func registerProviderGates(server webhook.Server, reached *rest.Config, config v1alpha1.GateConfiguration, owners owners, recorder webhooks.EventRecorder) error {
+func registerProviderGates(server webhook.Server, reached *rest.Config, config v1beta1.GateConfiguration, owners owners, recorder webhooks.EventRecorder) error {
 	config = exportable(config)
 	workspaces, err := clusterapi.NewWorkspaces(reached, owners.options(config))
 	if err != nil {
@@ -54,16 +54,16 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 }
 
 // exportable is the configuration without what cannot be judged in a workspace of kcp: credentials that are in Secrets there.
-func exportable(config v1alpha1.GateConfiguration) v1alpha1.GateConfiguration {
-	config.OpenStack = v1alpha1.OpenStack{}
-	config.Machine.Kinds = slices.DeleteFunc(slices.Clone(config.Machine.Kinds), func(kind v1alpha1.MachineKind) bool {
-		return kind.Provider == v1alpha1.ProviderOpenStack
+func exportable(config v1beta1.GateConfiguration) v1beta1.GateConfiguration {
+	config.OpenStack = v1beta1.OpenStack{}
+	config.Machine.Kinds = slices.DeleteFunc(slices.Clone(config.Machine.Kinds), func(kind v1beta1.MachineKind) bool {
+		return kind.Provider == v1beta1.ProviderOpenStack
 	})
 	return config
 }
 
 // providerHooks are how these gates are registered.
-func providerHooks(config v1alpha1.GateConfiguration) []webhooks.Hook {
+func providerHooks(config v1beta1.GateConfiguration) []webhooks.Hook {
 	config = exportable(config)
 	hooks := append(machine.Hooks(config.Machine.Mode, config.MachineKinds()), cluster.ProviderHooks(config.Cluster.Impersonation.Mode)...)
 	for i := range hooks {

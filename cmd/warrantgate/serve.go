@@ -26,7 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"warrantgate.dev/initializers/owner"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/memory"
 	"warrantgate.dev/internal/webhookserver"
@@ -83,7 +84,7 @@ configuration allows.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "configuration file (GateConfiguration of "+v1alpha1.APIVersion+"); without it the defaults hold")
+	flags.StringVar(&o.config, "config", "", "configuration file (GateConfiguration of "+v1beta1.APIVersion+", or an older version); without it the defaults hold")
 	flags.StringVar(&o.kcpKubeconfig, "kcp-kubeconfig", "", "kubeconfig for kcp, to write Events and see workspaces as; without it Events and the repair are off")
 	flags.StringVar(&o.lcKubeconfig, "logical-cluster-kubeconfig", "",
 		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write the owners of LogicalClusters as; without it the repair is off")
@@ -94,7 +95,8 @@ configuration allows.`,
 	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address that /metrics listens on; 0 turns it off")
 	flags.StringVar(&o.healthAddress, "health-address", ":8081", "address that /healthz and /readyz listen on")
 	flags.DurationVar(&o.drainPeriod, "drain-period", 0,
-		"how long it still serves after SIGTERM, not ready, with each connection closed after its answer; set it where there are several replicas")
+		"how long it still serves after SIGTERM, not ready, with each connection closed after its answer; with 100s no admission is lost where other "+
+			"replicas take over, if whoever ends it waits for longer than that; a single one needs none")
 	flags.StringVar(&o.pprofAddress, "pprof-address", "", "address, or port of 127.0.0.1, that /debug/pprof listens on; off without it")
 	o.certificateFlags.addFlags(cmd)
 	o.clientFlags.addFlags(flags)
@@ -115,9 +117,13 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	slog.SetDefault(slog.New(logr.ToSlogHandler(logger)))
 	ctx = logf.IntoContext(ctx, logger)
 
-	config, err := v1alpha1.Load(o.config)
+	config, apiVersion, err := config.Load(o.config)
 	if err != nil {
 		return err
+	}
+	if apiVersion != v1beta1.APIVersion {
+		logger.Info("the configuration file has an older version, which is still read: \"warrantgate config convert\" prints it in the current one",
+			"file", o.config, "apiVersion", apiVersion, "current", v1beta1.APIVersion)
 	}
 	recorder, err := o.eventRecorder()
 	if err != nil {
@@ -192,7 +198,7 @@ func (o serveOptions) servers(
 // machineGates returns the gates of the API server of --kubeconfig, none where there is none, and registers those of
 // providers on kcp where clouds can be asked.
 func (o serveOptions) machineGates(
-	config v1alpha1.GateConfiguration, server webhook.Server, recorder webhooks.EventRecorder, logger logr.Logger,
+	config v1beta1.GateConfiguration, server webhook.Server, recorder webhooks.EventRecorder, logger logr.Logger,
 ) (gates kubernetesGates, err error) {
 	var kubernetes *rest.Config
 	if o.kubeconfig != "" {
@@ -259,9 +265,9 @@ func (o serveOptions) eventRecorder() (*events.Recorder, error) {
 }
 
 // repairController returns none where the repair is off, and why it is.
-func (o serveOptions) repairController(config v1alpha1.GateConfiguration, recorder owner.EventRecorder) (_ manager.Runnable, off string, err error) {
+func (o serveOptions) repairController(config v1beta1.GateConfiguration, recorder owner.EventRecorder) (_ manager.Runnable, off string, err error) {
 	switch {
-	case config.Repair.Mode == v1alpha1.Off:
+	case config.Repair.Mode == v1beta1.Off:
 		return nil, "repair.mode is Off", nil
 	case o.kcpKubeconfig == "":
 		return nil, "no --kcp-kubeconfig to see workspaces with was given", nil
@@ -280,12 +286,12 @@ func (o serveOptions) repairController(config v1alpha1.GateConfiguration, record
 	if err != nil {
 		return nil, "", err
 	}
-	repair.DryRun = config.Repair.Mode == v1alpha1.Warn
+	repair.DryRun = config.Repair.Mode == v1beta1.Warn
 	controller, err := owner.NewController(repair, recorder, reading)
 	return controller, "", err
 }
 
-func registerWorkspaceGates(server webhook.Server, config v1alpha1.GateConfiguration, recorder webhooks.EventRecorder) {
+func registerWorkspaceGates(server webhook.Server, config v1beta1.GateConfiguration, recorder webhooks.EventRecorder) {
 	rewrite, integrity := config.Workspace.OwnerRewrite.Mode, config.Workspace.OwnerIntegrity.Mode
 	server.Register(workspace.OwnerRewritePath,
 		webhooks.Handler(workspace.NewOwnerRewrite(config.Policy(), rewrite), rewrite, recorder))

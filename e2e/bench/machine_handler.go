@@ -12,7 +12,7 @@ import (
 
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
@@ -54,7 +54,7 @@ func hitReviews(caller int) (*reviews, error) {
 
 // measureHit measures a verdict from the cache by itself, without transport.
 func measureHit(ctx context.Context, out *figures) error {
-	gate, stop, err := newMachineGate(v1alpha1.Default())
+	gate, stop, err := newMachineGate(v1beta1.Default())
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func measureHit(ctx context.Context, out *figures) error {
 }
 
 // newMachineGate returns a gate in a world where every machine is of one user, who owns every instance.
-func newMachineGate(config v1alpha1.GateConfiguration) (gate webhooks.Gate, stop func(), err error) {
+func newMachineGate(config v1beta1.GateConfiguration) (gate webhooks.Gate, stop func(), err error) {
 	owners, err := ownership.NewGate(map[string]ownership.Cloud{oneUser.Cloud: generous{}},
 		map[string]int32{oneUser.Cloud: config.CloudSigma.Concurrency})
 	if err != nil {
@@ -102,7 +102,7 @@ func newMachineGate(config v1alpha1.GateConfiguration) (gate webhooks.Gate, stop
 	return machine.New(config.Machine, kinds, objectsOfOne{}, owners), owners.Close, nil
 }
 
-var oneUser = ownership.Account{Cloud: string(v1alpha1.ProviderCloudSigma), User: "user@example.com", Region: "next"}
+var oneUser = ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma), User: "user@example.com", Region: "next"}
 
 // objectsOfOne knows one user for all clusters, and no other machine.
 type objectsOfOne struct{}

@@ -176,7 +176,7 @@ func (m *machines) prepare(ctx context.Context) error {
 	m.env = []string{"CLOUDSIGMA_CLIENT_SECRET=" + m.account.Secret}
 	// By default no more than 16 questions are put to the cloud at once, and what comes besides waits, which is to spare the
 	// cloud. What is measured here is the gate, not the wait, so that each caller gets to ask.
-	configuration := fmt.Sprintf("apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"+
+	configuration := fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
 		"audit: {mode: \"Off\"}\ncloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q, concurrency: %d}\n",
 		m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile, users)
 	m.warrantgate, err = kubetest.NewWarrantgate(ctx, m.api, kubetest.WarrantgateOptions{

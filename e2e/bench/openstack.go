@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"warrantgate.dev/e2e/keystonetest"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/openstack"
 )
 
@@ -74,7 +74,7 @@ func countRoleChecks(ctx context.Context, cloud *openstack.Cloud, counter *reque
 
 // checkRolesAtOnce makes all checks at the same time, as many clusters do that refer to one Secret. Each has to be favorable.
 func checkRolesAtOnce(ctx context.Context, cloud *openstack.Cloud) error {
-	policy := v1alpha1.Default().RolePolicy()
+	policy := v1beta1.Default().RolePolicy()
 	begin := make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	for range roleChecks {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/oslopolicy"
 )
 
@@ -35,7 +35,7 @@ func measureLint(ctx context.Context, out *figures) error {
 	if err != nil {
 		return fmt.Errorf("read the policy, which is found from the root of the repository only: %w", err)
 	}
-	config := v1alpha1.Default().KeystonePolicy
+	config := v1beta1.Default().KeystonePolicy
 	options := oslopolicy.LintOptions{ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles}
 	millis := make([]float64, lints)
 	for i := range millis {

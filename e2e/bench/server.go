@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
@@ -43,7 +43,7 @@ const (
 // deadline, metrics and Events, and the least that a webhook can cost, which is to have controller-runtime decode a
 // request and answer it. Stop has to be called in the end.
 func handlers(recorder webhooks.EventRecorder) (all map[string]http.Handler, stop func(), err error) {
-	config := v1alpha1.Default()
+	config := v1beta1.Default()
 	mode := config.Workspace.OwnerRewrite.Mode
 	gate, stop, err := newMachineGate(config)
 	if err != nil {

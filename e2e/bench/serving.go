@@ -134,8 +134,7 @@ func (r *rival) show(out *figures) error {
 		millis = append(millis, round.millis...)
 		took, processor = took+round.took, processor+round.processor
 	}
-	out.show(r.name+"_p50_ms", median(millis), "ms")
-	out.show(r.name+"_p99_ms", quantile(millis, 0.99), "ms")
+	showQuantiles(out, r.name, millis)
 	out.show(r.name+"_throughput_rps", float64(len(millis))/took.Seconds(), "requests/s")
 	out.show(r.name+"_cpu_us", microseconds(processor)/float64(len(millis)), "us") // of one admission
 	out.show(r.name+"_peak_rss_mib", peak, "MiB")

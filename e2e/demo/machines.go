@@ -120,7 +120,7 @@ func (m *machines) prepare(ctx context.Context) error {
 	}
 	m.warrantgate, err = kubetest.NewWarrantgate(ctx, m.api, kubetest.WarrantgateOptions{
 		Binary: binary,
-		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"+
+		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
 			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n", m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile),
 		Args: []string{"--impersonation-enabled", "--impersonation-secret=" + credentialsNamespace + "/" + credentialsName, "--log-format=text"},
 	})

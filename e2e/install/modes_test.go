@@ -24,7 +24,7 @@ const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:
 
 func configuration(rewrite, integrity string) string {
 	return fmt.Sprintf(`
-apiVersion: config.warrantgate.dev/v1alpha1
+apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 workspace:
   ownerRewrite: {mode: %s}

@@ -84,7 +84,7 @@ func (w *world) start(ctx context.Context, mode string, args ...string) {
 	GinkgoHelper()
 	var err error
 	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
-		Binary: binary(asset.Warrantgate), Args: args, Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1alpha1
+		Binary: binary(asset.Warrantgate), Args: args, Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 machine: {mode: Off}
 audit: {mode: Off}

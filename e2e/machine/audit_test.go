@@ -18,7 +18,7 @@ import (
 )
 
 // oftenAudited has an audit that does not let a story wait.
-const oftenAudited = "audit: {interval: 1s, rate: 200}\n"
+const oftenAudited = "audit: {interval: 1s, requestsPerSecond: 200}\n"
 
 // Machines and servers that were there before warrantgate are looked at as well, and told of to those who own them.
 var _ = Describe("the audit", Ordered, func() {

@@ -78,7 +78,7 @@ func newWorld(ctx context.Context, s setup) *world {
 		// A pass in the middle of a story would ask the cloud what the story counts. The first one is over before it begins.
 		s.configuration += "\naudit: {interval: 24h}\n"
 	}
-	configuration := fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1alpha1
+	configuration := fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 cloudSigma:
   api: %s

@@ -35,7 +35,7 @@ var _ = Describe("The audit", Ordered, func() {
 		want, objects = append(want, f), append(objects, object)
 	}
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, "audit: {interval: 1s, rate: 200}")
+		w = newWorld(ctx, "audit: {interval: 1s, requestsPerSecond: 200}")
 		w.driftOfServers(ctx, add)
 		w.driftOfIdentities(ctx, add)
 		versions = w.versions(ctx, clusterKind, machineKind)

@@ -42,7 +42,7 @@ func newWorld(ctx context.Context, configuration string) *world {
 	var err error
 	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
 		Binary: binary(asset.Warrantgate), Args: []string{"--log-level=debug"},
-		Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1alpha1
+		Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 openStack: {authURLs: [%q], caFile: %q}
 %s`, w.front.authURL(), w.caFile, configuration),

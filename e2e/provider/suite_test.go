@@ -57,7 +57,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(os.WriteFile(secretFile, []byte(incident.Client.Secret), 0o600)).To(Succeed())
 	gate, err = kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{
 		Binary: binary(asset.Warrantgate),
-		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"+
+		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
 			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n", cloud.APITemplate(), cloud.ServiceProviderTemplate(), caFile),
 		Args: []string{
 			"--impersonation-enabled", "--oauth-url=" + cloud.OAuthURL(), "--client-id=" + incident.Client.ID, "--client-secret-file=" + secretFile,

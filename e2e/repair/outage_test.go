@@ -79,7 +79,7 @@ var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 })
 
 // withGates has the gates as they are by default, and a repair that does not wait for long.
-const withGates = `apiVersion: config.warrantgate.dev/v1alpha1
+const withGates = `apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 repair: {after: 2s}
 `

@@ -32,7 +32,7 @@ const (
 )
 
 // withoutGates has nothing but the repair.
-const withoutGates = `apiVersion: config.warrantgate.dev/v1alpha1
+const withoutGates = `apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 workspace:
   ownerRewrite: {mode: "Off"}

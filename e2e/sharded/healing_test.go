@@ -144,7 +144,7 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 })
 
 // onlyRepair has nothing but the repair and the initializer.
-const onlyRepair = `apiVersion: config.warrantgate.dev/v1alpha1
+const onlyRepair = `apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 workspace:
   ownerRewrite: {mode: "Off"}

@@ -22,7 +22,7 @@ import (
 const User = "warrantgate"
 
 // defaultConfiguration is the shortest configuration file: all defaults.
-const defaultConfiguration = "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"
+const defaultConfiguration = "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"
 
 // Options say how to run warrantgate.
 type Options struct {

@@ -21,7 +21,7 @@ import (
 
 	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/ownership"
 )
@@ -37,7 +37,7 @@ var tsap = ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Regi
 
 // kind takes every text that is as long as a UUID for one.
 var kind = clusterapi.Kind{
-	MachineKind:     v1alpha1.Default().MachineKinds()[0],
+	MachineKind:     v1beta1.Default().MachineKinds()[0],
 	ParseInstanceID: parse, ParseProviderID: func(value string) (string, error) { return parse(strings.TrimPrefix(value, "cloudsigma://")) },
 }
 
@@ -94,7 +94,7 @@ func (o fakeObjects) Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectRefer
 				continue
 			}
 			namespace, name, _ := strings.Cut(name, "/")
-			cluster := clusterapi.Cluster{Provider: v1alpha1.ProviderCloudSigma, Namespace: namespace, Name: name}
+			cluster := clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: namespace, Name: name}
 			if !yield(cluster, corev1.ObjectReference{Kind: "CloudSigmaCluster", Namespace: namespace, Name: name}) {
 				return
 			}

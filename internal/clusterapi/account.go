@@ -13,14 +13,14 @@ import (
 	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
 // Cluster is what says as whom a machine's provider acts. It is comparable.
 type Cluster struct {
 	// Provider says which kind of cluster objects it is among.
-	Provider v1alpha1.Provider
+	Provider v1beta1.Provider
 	// Namespace and Name are those of the Cluster of Cluster API.
 	Namespace, Name string
 	// Identity is what a machine brings for itself. It goes before that of the cluster; the zero value is nothing.
@@ -86,22 +86,22 @@ type clusterKind struct {
 }
 
 // clusterKinds are all that are known.
-var clusterKinds = map[v1alpha1.Provider]clusterKind{
-	v1alpha1.ProviderCloudSigma: {
+var clusterKinds = map[v1beta1.Provider]clusterKind{
+	v1beta1.ProviderCloudSigma: {
 		kind: "CloudSigmaCluster", resource: CloudSigmaClusters, essentials: []string{"spec.region", "spec.userEmail", "spec.userRef"},
 		account: (*reader).cloudSigmaAccount,
 	},
-	v1alpha1.ProviderOpenStack: {
+	v1beta1.ProviderOpenStack: {
 		kind: "OpenStackCluster", resource: OpenStackClusters, essentials: []string{identityRefPath}, byLabel: true,
 		account: (*reader).openStackAccount,
 	},
 }
 
 // clusterKindsOf are those of the providers of the machines.
-func clusterKindsOf(kinds []v1alpha1.MachineKind) map[v1alpha1.Provider]clusterKind {
+func clusterKindsOf(kinds []v1beta1.MachineKind) map[v1beta1.Provider]clusterKind {
 	found := maps.Clone(clusterKinds)
-	maps.DeleteFunc(found, func(provider v1alpha1.Provider, _ clusterKind) bool {
-		return !slices.ContainsFunc(kinds, func(kind v1alpha1.MachineKind) bool { return kind.Provider == provider })
+	maps.DeleteFunc(found, func(provider v1beta1.Provider, _ clusterKind) bool {
+		return !slices.ContainsFunc(kinds, func(kind v1beta1.MachineKind) bool { return kind.Provider == provider })
 	})
 	return found
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -85,7 +85,7 @@ func EmailIn(data map[string][]byte) string {
 }
 
 func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
-	account := ownership.Account{Cloud: string(v1alpha1.ProviderCloudSigma)}
+	account := ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma)}
 	ref, err := ReadUserRef(cluster)
 	if err != nil {
 		return ownership.Account{}, err
@@ -115,7 +115,7 @@ func (r *reader) noUser(err error) bool {
 // SecretIsUserOf returns the names, with namespace, of the CloudSigmaClusters that take their user from the Secret.
 func (o *Objects) SecretIsUserOf(secret *corev1.Secret) []string {
 	var names []string
-	for _, cluster := range o.clusters[v1alpha1.ProviderCloudSigma].byIndex(indexUserSecret, secret.Namespace+"/"+secret.Name) {
+	for _, cluster := range o.clusters[v1beta1.ProviderCloudSigma].byIndex(indexUserSecret, secret.Namespace+"/"+secret.Name) {
 		names = append(names, cluster.GetNamespace()+"/"+cluster.GetName())
 	}
 	return names

@@ -1,6 +1,6 @@
 package clusterapi
 
-import "warrantgate.dev/internal/config/v1alpha1"
+import "warrantgate.dev/internal/config/v1beta1"
 
 // NewObjectsOf is NewObjects with clients in place of a configuration.
 var NewObjectsOf = newObjects
@@ -9,4 +9,4 @@ var NewObjectsOf = newObjects
 func (k Kind) Essentials(object any) (any, error) { return k.essentials(object) }
 
 // EssentialsOfCluster are what is kept of a CloudSigmaCluster.
-var EssentialsOfCluster = clusterKinds[v1alpha1.ProviderCloudSigma].essentialsOf
+var EssentialsOfCluster = clusterKinds[v1beta1.ProviderCloudSigma].essentialsOf

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 // clusterNameLabel names the Cluster that an object is of, by Cluster API's convention.
@@ -21,7 +21,7 @@ const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
 
 // Kind is a kind of machines.
 type Kind struct {
-	v1alpha1.MachineKind
+	v1beta1.MachineKind
 	// ParseInstanceID and ParseProviderID return the UUID, in lower case, that a field of the machine means. The error is
 	// for people and says what the field has to look like.
 	ParseInstanceID, ParseProviderID func(value string) (string, error)

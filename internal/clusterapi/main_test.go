@@ -17,7 +17,7 @@ import (
 	corefake "k8s.io/client-go/kubernetes/fake"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,9 +38,9 @@ var (
 	otherMachines      = newKind("OtherMachine", "othermachines", "status.instanceID", "other")
 )
 
-func newKind(kind, resource, instanceIDPath string, provider v1alpha1.Provider) clusterapi.Kind {
+func newKind(kind, resource, instanceIDPath string, provider v1beta1.Provider) clusterapi.Kind {
 	return clusterapi.Kind{
-		MachineKind: v1alpha1.MachineKind{
+		MachineKind: v1beta1.MachineKind{
 			Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: kind, Resource: resource,
 			InstanceIDPath: instanceIDPath, ProviderIDPath: "spec.providerID", Provider: provider,
 		},

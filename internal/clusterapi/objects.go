@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 // Indexes of what is watched.
@@ -36,7 +36,7 @@ type Objects struct {
 	reader
 	kinds    []Kind
 	machines []*watched // by the index of kinds
-	clusters map[v1alpha1.Provider]*watched
+	clusters map[v1beta1.Provider]*watched
 }
 
 // Options say what is to be read.
@@ -65,10 +65,10 @@ func NewObjects(config *rest.Config, options Options) (*Objects, error) {
 }
 
 func newObjects(dynamicClient dynamic.Interface, secrets corev1client.SecretsGetter, options Options) (_ *Objects, err error) {
-	o := &Objects{reader: reader{dynamicClient, secrets, options.SharedAccount}, clusters: map[v1alpha1.Provider]*watched{}}
+	o := &Objects{reader: reader{dynamicClient, secrets, options.SharedAccount}, clusters: map[v1beta1.Provider]*watched{}}
 	for provider, kind := range clusterKindsOf(machineKinds(options.Kinds)) {
 		indexers := cache.Indexers{indexCluster: kind.clusterOf}
-		if provider == v1alpha1.ProviderCloudSigma {
+		if provider == v1beta1.ProviderCloudSigma {
 			indexers[indexUserSecret] = userSecretOf
 		}
 		if o.clusters[provider], err = newWatched(dynamicClient, kind.resource, kind.essentialsOf, indexers); err != nil {
@@ -89,8 +89,8 @@ func newObjects(dynamicClient dynamic.Interface, secrets corev1client.SecretsGet
 	return o, nil
 }
 
-func machineKinds(kinds []Kind) []v1alpha1.MachineKind {
-	plain := make([]v1alpha1.MachineKind, 0, len(kinds))
+func machineKinds(kinds []Kind) []v1beta1.MachineKind {
+	plain := make([]v1beta1.MachineKind, 0, len(kinds))
 	for _, kind := range kinds {
 		plain = append(plain, kind.MachineKind)
 	}

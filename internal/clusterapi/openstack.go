@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -89,7 +89,7 @@ func (r IdentityRef) account(namespace, who string) (ownership.Account, error) {
 			who, identityRefPath, identityRefPath)
 	}
 	return ownership.Account{
-		Cloud:    string(v1alpha1.ProviderOpenStack),
+		Cloud:    string(v1beta1.ProviderOpenStack),
 		Identity: ownership.Identity{Namespace: namespace, Secret: r.Name, Entry: r.CloudName},
 		Region:   r.Region,
 	}, nil

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/install"
 )
@@ -28,10 +28,10 @@ const (
 // makes the audit.
 //
 // Which Secrets name a user is up to the clusters, so reading is not bound to names. It is reading only: no list, no watch.
-func Roles(config v1alpha1.GateConfiguration, username, leaseNamespace, lease string) []client.Object {
+func Roles(config v1beta1.GateConfiguration, username, leaseNamespace, lease string) []client.Object {
 	subject := install.User(username)
 	roles := install.Role(roleName, subject, rules(config)...)
-	if config.Audit.Mode == v1alpha1.Off {
+	if config.Audit.Mode == v1beta1.Off {
 		return roles
 	}
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: roleName}, Rules: []rbacv1.PolicyRule{
@@ -48,9 +48,9 @@ func Roles(config v1alpha1.GateConfiguration, username, leaseNamespace, lease st
 	return append(roles, role, binding)
 }
 
-func rules(config v1alpha1.GateConfiguration) []rbacv1.PolicyRule {
+func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{events.Rule()}
-	if config.Cluster.Impersonation.Mode != v1alpha1.Off {
+	if config.Cluster.Impersonation.Mode != v1beta1.Off {
 		rules = append(rules, rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
 	}
 	if !config.ReadsClusters() {
@@ -73,7 +73,7 @@ func rules(config v1alpha1.GateConfiguration) []rbacv1.PolicyRule {
 
 // WorkspaceRoles returns what lets a user see machines of the kinds and their clusters, ask what others may do, and write
 // Events, in every workspace of a shard, once it is in the shard's logical cluster system:admin.
-func WorkspaceRoles(kinds []v1alpha1.MachineKind, username string) []client.Object {
+func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Object {
 	rules := []rbacv1.PolicyRule{
 		{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
 		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get"),

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 // The lists are compared as a whole, so that no right comes to them unnoticed.
@@ -29,26 +29,26 @@ func TestRoles(t *testing.T) {
 		}
 	)
 	// off turns off what is on by default, but for what on does then.
-	off := func(on func(c *v1alpha1.GateConfiguration)) func(c *v1alpha1.GateConfiguration) {
-		return func(c *v1alpha1.GateConfiguration) {
-			c.Machine.Mode, c.Audit.Mode, c.ControllerManager.Mode = v1alpha1.Off, v1alpha1.Off, v1alpha1.Off
-			c.Cluster.Impersonation.Mode, c.Cluster.Delegation.Mode = v1alpha1.Off, v1alpha1.Off
+	off := func(on func(c *v1beta1.GateConfiguration)) func(c *v1beta1.GateConfiguration) {
+		return func(c *v1beta1.GateConfiguration) {
+			c.Machine.Mode, c.Audit.Mode, c.ControllerManager.Mode = v1beta1.Off, v1beta1.Off, v1beta1.Off
+			c.Cluster.Impersonation.Mode, c.Cluster.Delegation.Mode = v1beta1.Off, v1beta1.Off
 			on(c)
 		}
 	}
-	openStack := func(c *v1alpha1.GateConfiguration) {
+	openStack := func(c *v1beta1.GateConfiguration) {
 		c.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}
 	}
 	for name, tc := range map[string]struct {
-		modify func(c *v1alpha1.GateConfiguration)
+		modify func(c *v1beta1.GateConfiguration)
 		want   []rbacv1.PolicyRule
 		// wantLease are the rules in the namespace of the Lease.
 		wantLease []rbacv1.PolicyRule
 	}{
 		"all, with kinds of one's own": {
-			modify: func(c *v1alpha1.GateConfiguration) {
+			modify: func(c *v1beta1.GateConfiguration) {
 				openStack(c)
-				c.Machine.Kinds = []v1alpha1.MachineKind{metalMachines.MachineKind}
+				c.Machine.Kinds = []v1beta1.MachineKind{metalMachines.MachineKind}
 			},
 			want: []rbacv1.PolicyRule{
 				writeEvents, review, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"),
@@ -57,37 +57,37 @@ func TestRoles(t *testing.T) {
 			wantLease: lease,
 		},
 		"policies of Keystone only": {
-			modify: off(func(c *v1alpha1.GateConfiguration) { c.KeystonePolicy.Mode = v1alpha1.Enforce }),
+			modify: off(func(c *v1beta1.GateConfiguration) { c.KeystonePolicy.Mode = v1beta1.Enforce }),
 			want:   []rbacv1.PolicyRule{writeEvents},
 		},
 		"impersonation only": {
-			modify: off(func(c *v1alpha1.GateConfiguration) { c.Cluster.Impersonation.Mode = v1alpha1.Warn }),
+			modify: off(func(c *v1beta1.GateConfiguration) { c.Cluster.Impersonation.Mode = v1beta1.Warn }),
 			want:   []rbacv1.PolicyRule{writeEvents, review, readSecrets, read("cloudsigmaclusters")},
 		},
 		"delegation only": {
-			modify: off(func(c *v1alpha1.GateConfiguration) { openStack(c); c.Cluster.Delegation.Mode = v1alpha1.Enforce }),
+			modify: off(func(c *v1beta1.GateConfiguration) { openStack(c); c.Cluster.Delegation.Mode = v1beta1.Enforce }),
 			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters")},
 		},
 		"delegation without an OpenStack": {
-			modify: off(func(c *v1alpha1.GateConfiguration) { c.Cluster.Delegation.Mode = v1alpha1.Enforce }),
+			modify: off(func(c *v1beta1.GateConfiguration) { c.Cluster.Delegation.Mode = v1beta1.Enforce }),
 			want:   []rbacv1.PolicyRule{writeEvents},
 		},
 		"controller managers only": {
-			modify: off(func(c *v1alpha1.GateConfiguration) { c.ControllerManager.Mode = v1alpha1.Enforce }),
+			modify: off(func(c *v1beta1.GateConfiguration) { c.ControllerManager.Mode = v1beta1.Enforce }),
 			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters")},
 		},
 		"machines without the audit": {
-			modify: off(func(c *v1alpha1.GateConfiguration) { c.Machine.Mode = v1alpha1.Enforce }),
+			modify: off(func(c *v1beta1.GateConfiguration) { c.Machine.Mode = v1beta1.Enforce }),
 			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("cloudsigmamachines")},
 		},
 		"the audit only": {
-			modify:    off(func(c *v1alpha1.GateConfiguration) { c.Audit.Mode = v1alpha1.Enforce }),
+			modify:    off(func(c *v1beta1.GateConfiguration) { c.Audit.Mode = v1beta1.Enforce }),
 			want:      []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("cloudsigmamachines")},
 			wantLease: lease,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := v1alpha1.Default()
+			config := v1beta1.Default()
 			tc.modify(&config)
 			if diff := cmp.Diff(wantRoles(tc.want, tc.wantLease), clusterapi.Roles(config, "gate", "home", "audit")); diff != "" {
 				t.Errorf("Roles() (-want +got):\n%s", diff)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 // TestWorkspace shows that each question goes to the logical cluster that it is about, and that no Secret names a user there.
@@ -121,7 +121,7 @@ func TestWorkspaceRoles(t *testing.T) {
 			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
 		},
 	}
-	got := clusterapi.WorkspaceRoles([]v1alpha1.MachineKind{cloudSigmaMachines.MachineKind}, "gate")
+	got := clusterapi.WorkspaceRoles([]v1beta1.MachineKind{cloudSigmaMachines.MachineKind}, "gate")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("WorkspaceRoles() (-want +got):\n%s", diff)
 	}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
@@ -41,13 +41,13 @@ type Delegations interface {
 //
 // It judges when an object comes to refer to credentials. What becomes of the Secret and of the roles later is for the audit.
 type Delegation struct {
-	config      v1alpha1.ClusterDelegation
+	config      v1beta1.ClusterDelegation
 	policy      identity.RolePolicy
 	delegations Delegations
 }
 
 // NewDelegation returns the gate. The mode is that of webhooks.Handler, for the words of Events.
-func NewDelegation(config v1alpha1.ClusterDelegation, policy identity.RolePolicy, delegations Delegations) *Delegation {
+func NewDelegation(config v1beta1.ClusterDelegation, policy identity.RolePolicy, delegations Delegations) *Delegation {
 	return &Delegation{config: config, policy: policy, delegations: delegations}
 }
 
@@ -95,7 +95,7 @@ func (g *Delegation) judge(ctx context.Context, credentials ownership.Identity) 
 		return undecided("DelegationUnknown", fmt.Sprintf("it cannot be told now what %s carries: %s", credentials, unknown.Cause.Explain()), err)
 	case err != nil:
 		return undecided("DelegationUnknown", fmt.Sprintf("it cannot be told now what %s carries; try again", credentials), err)
-	case g.config.Through == v1alpha1.Trust && token.ApplicationCredential != nil:
+	case g.config.Through == v1beta1.Trust && token.ApplicationCredential != nil:
 		return finding{
 			decision: webhooks.Warned, reason: "ApplicationCredentialWithoutTrust", message: applicationCredentialWarning,
 			public: applicationCredentialWarning, details: detailsOf(credentials, token),

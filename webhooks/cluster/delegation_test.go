@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/openstack"
@@ -91,7 +91,7 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		resource      string
-		config        v1alpha1.ClusterDelegation
+		config        v1beta1.ClusterDelegation
 		before, after object
 		delegations   fakeDelegations
 		want          webhooks.Answer
@@ -118,7 +118,7 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 			},
 		},
 		"a gate that only warns": {
-			config: v1alpha1.ClusterDelegation{Mode: v1alpha1.Warn}, before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
+			config: v1beta1.ClusterDelegation{Mode: v1beta1.Warn}, before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
 			want: webhooks.Answer{
 				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + refusal.Message, Details: noDetails(),
 				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Admitted with a warning: "+ofOpenStackCluster+refusal.Message),
@@ -157,7 +157,7 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 			want: webhooks.Answer{Decision: webhooks.Denied, Reason: "UnknownKind", Message: `secrets of group "" is no kind of objects that refer to credentials`},
 		},
 		"a trust is made of a password": {
-			config: v1alpha1.ClusterDelegation{Through: v1alpha1.Trust}, after: onOpenStack(keysRef()),
+			config: v1beta1.ClusterDelegation{Through: v1beta1.Trust}, after: onOpenStack(keysRef()),
 			delegations: fakeDelegations{token: openstack.Token{UserID: "u1", ProjectID: "p1", Roles: tenant.Roles, RequestID: "req-1"}}, want: allowed,
 		},
 	} {
@@ -186,8 +186,8 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 func TestATrustCannotBeMadeOfAnApplicationCredential(t *testing.T) {
 	r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
 	recorder := &fakeRecorder{}
-	gate := cluster.NewDelegation(v1alpha1.ClusterDelegation{Mode: v1alpha1.Enforce, Through: v1alpha1.Trust}, tenantRoles, &fakeDelegations{token: tenant})
-	got := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, recorder), &r)
+	gate := cluster.NewDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: v1beta1.Trust}, tenantRoles, &fakeDelegations{token: tenant})
+	got := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder), &r)
 	message := ofOpenStackCluster + "the credentials are an application credential, from which Keystone takes no trust; use the password of " +
 		"a user of the tenant. Whoever runs Keystone can allow it with [security_compliance] " +
 		"allow_insecure_application_credential_trust_escalation, and should not: the credential can delegate roles then that it does not have"
@@ -209,8 +209,8 @@ func TestCredentialsOnADryRunLeaveNoTrace(t *testing.T) {
 	r.DryRun = ptr.To(true)
 	recorder := &fakeRecorder{}
 	delegations := &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing", Message: "missing: load-balancer_member"}}
-	gate := cluster.NewDelegation(v1alpha1.ClusterDelegation{Mode: v1alpha1.Enforce}, tenantRoles, delegations)
-	if got := serve(t, webhooks.Handler(gate, v1alpha1.Enforce, recorder), &r); got.Allowed || got.Result.Code != http.StatusForbidden {
+	gate := cluster.NewDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce}, tenantRoles, delegations)
+	if got := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder), &r); got.Allowed || got.Result.Code != http.StatusForbidden {
 		t.Errorf("response = %+v, want a refusal", got)
 	}
 	if len(*recorder) > 0 {
@@ -222,7 +222,7 @@ func TestWhatCannotBeDecodedIsRefused(t *testing.T) {
 	for _, raw := range []string{"", "{", "[]", "5", `"x"`} {
 		r := request(t, "openstackclusters", nil, object{})
 		r.Object.Raw = []byte(raw)
-		gate := cluster.NewDelegation(v1alpha1.ClusterDelegation{}, tenantRoles, &fakeDelegations{})
+		gate := cluster.NewDelegation(v1beta1.ClusterDelegation{}, tenantRoles, &fakeDelegations{})
 		if got := gate.Review(t.Context(), r); got.Decision != webhooks.Denied || got.Reason != "Undecodable" {
 			t.Errorf("Review() of %q = %+v, want a refusal", raw, got)
 		}
@@ -230,7 +230,7 @@ func TestWhatCannotBeDecodedIsRefused(t *testing.T) {
 }
 
 func TestWhichReferencesAreAskedAbout(t *testing.T) {
-	matches := matcherOf(t, cluster.DelegationHooks(v1alpha1.Enforce), "delegation", "openstackclusters")
+	matches := matcherOf(t, cluster.DelegationHooks(v1beta1.Enforce), "delegation", "openstackclusters")
 	for name, tc := range map[string]struct {
 		old, new any // the references
 		create   bool
@@ -275,7 +275,7 @@ func FuzzDelegation(f *testing.F) {
 	} {
 		f.Add([]byte(seed), []byte(`{}`))
 	}
-	gate := cluster.NewDelegation(v1alpha1.ClusterDelegation{}, tenantRoles, &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing"}})
+	gate := cluster.NewDelegation(v1beta1.ClusterDelegation{}, tenantRoles, &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing"}})
 	f.Fuzz(func(t *testing.T, after, before []byte) {
 		r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Operation: admissionv1.Update, Resource: delegationResources["openstackclusters"],

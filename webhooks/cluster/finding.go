@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 )
@@ -41,7 +41,7 @@ func undecided(reason, message string, err error) finding {
 
 // answer says a finding about a field of an object, which is the subject of the sentence, and tells of it by an Event unless
 // it is favorable.
-func (f finding) answer(o object, field, subject string, mode v1alpha1.Mode) webhooks.Answer {
+func (f finding) answer(o object, field, subject string, mode v1beta1.Mode) webhooks.Answer {
 	answer := webhooks.Answer{
 		Decision: f.decision, Reason: f.reason, Message: subject + ": " + f.message, Field: field,
 		Details: func() []any { return f.details },
@@ -51,7 +51,7 @@ func (f finding) answer(o object, field, subject string, mode v1alpha1.Mode) web
 		return answer
 	}
 	verb := "Refused"
-	if mode == v1alpha1.Warn || f.decision == webhooks.Warned {
+	if mode == v1beta1.Warn || f.decision == webhooks.Warned {
 		verb = "Admitted with a warning"
 	}
 	if reference, found := webhooks.EventObject(&o, o.reference(), o.exists); found {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -38,13 +38,13 @@ type Users interface {
 // A Secret is judged as soon as a cluster refers to it, by what was last seen of the clusters. A Secret that is changed in
 // the very moment in which a cluster begins to refer to it can slip through, as neither request sees the other.
 type Gate struct {
-	mode     v1alpha1.Mode
+	mode     v1beta1.Mode
 	reviewer Reviewer
 	users    Users
 }
 
 // New returns the gate. The mode is that of webhooks.Handler, for the words of Events.
-func New(mode v1alpha1.Mode, reviewer Reviewer, users Users) *Gate {
+func New(mode v1beta1.Mode, reviewer Reviewer, users Users) *Gate {
 	return &Gate{mode: mode, reviewer: reviewer, users: users}
 }
 

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
@@ -419,7 +419,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gate := cluster.New(v1alpha1.Enforce, tc.reviewer, &fakeUsers{emails: emails, err: tc.err})
+			gate := cluster.New(v1beta1.Enforce, tc.reviewer, &fakeUsers{emails: emails, err: tc.err})
 			compareAnswers(t, tc.want, gate.Review(t.Context(), request(t, "cloudsigmaclusters", tc.old, tc.new)))
 			if diff := cmp.Diff(tc.wantAsked, tc.reviewer.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
@@ -474,7 +474,7 @@ func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reviewer := reviewerThatAllows(impersonate("alice@shalb.com"))
-			answer := cluster.New(v1alpha1.Enforce, reviewer, &fakeUsers{}).Review(t.Context(), request(t, "kdcclusters", kdcWith(tc.old), kdcWith(tc.new)))
+			answer := cluster.New(v1beta1.Enforce, reviewer, &fakeUsers{}).Review(t.Context(), request(t, "kdcclusters", kdcWith(tc.old), kdcWith(tc.new)))
 			compareAnswers(t, tc.want, answer)
 			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
@@ -558,7 +558,7 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 			users := &fakeUsers{clusters: map[string][]string{"team-a/user": tc.clusters}, notSynced: tc.notSynced}
 			r := request(t, "secrets", tc.old, tc.new)
 			r.Name = "user"
-			answer := cluster.New(v1alpha1.Enforce, reviewer, users).Review(t.Context(), r)
+			answer := cluster.New(v1beta1.Enforce, reviewer, users).Review(t.Context(), r)
 			compareAnswers(t, tc.want, answer)
 			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
@@ -571,7 +571,7 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 }
 
 func TestRequestsThatCannotBeJudgedAreRefused(t *testing.T) {
-	gate := cluster.New(v1alpha1.Enforce, reviewerThatAllows(), &fakeUsers{})
+	gate := cluster.New(v1beta1.Enforce, reviewerThatAllows(), &fakeUsers{})
 	for name, tc := range map[string]struct {
 		resource, raw string
 		want          webhooks.Answer

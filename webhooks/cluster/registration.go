@@ -8,22 +8,22 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
 // Hooks returns how the gate is registered: one webhook for each kind, as each names users elsewhere. There are none
 // where the gate is off.
-func Hooks(mode v1alpha1.Mode) []webhooks.Hook { return hooksOf(mode, kinds()) }
+func Hooks(mode v1beta1.Mode) []webhooks.Hook { return hooksOf(mode, kinds()) }
 
 // ProviderHooks returns those of them that a provider's APIExport on kcp can have: for what it exports, which Secrets are
 // not among.
-func ProviderHooks(mode v1alpha1.Mode) []webhooks.Hook {
+func ProviderHooks(mode v1beta1.Mode) []webhooks.Hook {
 	return hooksOf(mode, slices.DeleteFunc(kinds(), func(k kind) bool { return k.resource == secrets }))
 }
 
-func hooksOf(mode v1alpha1.Mode, kinds []kind) []webhooks.Hook {
-	if mode == v1alpha1.Off {
+func hooksOf(mode v1beta1.Mode, kinds []kind) []webhooks.Hook {
+	if mode == v1beta1.Off {
 		return nil
 	}
 	hooks := make([]webhooks.Hook, 0, len(kinds))
@@ -34,8 +34,8 @@ func hooksOf(mode v1alpha1.Mode, kinds []kind) []webhooks.Hook {
 }
 
 // DelegationHooks returns how the gate on delegated roles is registered. There are none where the gate is off.
-func DelegationHooks(mode v1alpha1.Mode) []webhooks.Hook {
-	if mode == v1alpha1.Off {
+func DelegationHooks(mode v1beta1.Mode) []webhooks.Hook {
+	if mode == v1beta1.Off {
 		return nil
 	}
 	var hooks []webhooks.Hook
@@ -46,7 +46,7 @@ func DelegationHooks(mode v1alpha1.Mode) []webhooks.Hook {
 }
 
 // hook is how a gate on objects of the kind is registered. The condition's name says what is true of the requests that reach it.
-func (k kind) hook(gate, path string, mode v1alpha1.Mode, condition string) webhooks.Hook {
+func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string) webhooks.Hook {
 	return webhooks.Hook{
 		Name: k.resource.Resource + "." + gate + ".warrantgate.dev", Path: path, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: []admissionregistrationv1.RuleWithOperations{{

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/utils/ptr"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 )
@@ -51,7 +51,7 @@ type pinned struct {
 }
 
 func TestWebhooksArePinned(t *testing.T) {
-	hooks := append(cluster.Hooks(v1alpha1.Enforce), cluster.DelegationHooks(v1alpha1.Enforce)...)
+	hooks := append(cluster.Hooks(v1beta1.Enforce), cluster.DelegationHooks(v1beta1.Enforce)...)
 	want := pinnedOf(resources, ".cluster.warrantgate.dev", "/cluster/impersonation")
 	maps.Copy(want, pinnedOf(delegationResources, ".delegation.warrantgate.dev", "/cluster/delegation"))
 	got := map[string]pinned{}
@@ -83,12 +83,12 @@ func pinnedOf(resources map[string]metav1.GroupVersionResource, suffix, path str
 }
 
 func TestGatesThatOnlyWarnRefuseNothingWhileAway(t *testing.T) {
-	for name, w := range registered(t, append(cluster.Hooks(v1alpha1.Warn), cluster.DelegationHooks(v1alpha1.Warn)...)) {
+	for name, w := range registered(t, append(cluster.Hooks(v1beta1.Warn), cluster.DelegationHooks(v1beta1.Warn)...)) {
 		if *w.FailurePolicy != admissionregistrationv1.Ignore {
 			t.Errorf("%s: %s", name, *w.FailurePolicy)
 		}
 	}
-	if hooks := cluster.Hooks(v1alpha1.Off); len(hooks) > 0 {
+	if hooks := cluster.Hooks(v1beta1.Off); len(hooks) > 0 {
 		t.Errorf("%d webhooks are registered while the gate is off", len(hooks))
 	}
 }
@@ -182,7 +182,7 @@ func TestNothingPassesUnasked(t *testing.T) {
 		}
 	}
 	asked := matcher(t, "cloudsigmaclusters")
-	gate := cluster.New(v1alpha1.Enforce, reviewerThatAllows(), &fakeUsers{})
+	gate := cluster.New(v1beta1.Enforce, reviewerThatAllows(), &fakeUsers{})
 	made := func(spec object) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "prod"}, "spec": plain(spec)}}
 	}
@@ -253,7 +253,7 @@ func plain(value any) any {
 // evaluation error.
 func matcher(t *testing.T, resource string) func(t *testing.T, old, object runtime.Object) bool {
 	t.Helper()
-	return matcherOf(t, cluster.Hooks(v1alpha1.Enforce), "cluster", resource)
+	return matcherOf(t, cluster.Hooks(v1beta1.Enforce), "cluster", resource)
 }
 
 // matcherOf is matcher of one of the webhooks of a gate.

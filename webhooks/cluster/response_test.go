@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
@@ -45,7 +45,7 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 	success := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
 
 	for name, tc := range map[string]struct {
-		mode       v1alpha1.Mode
+		mode       v1beta1.Mode
 		dryRun     bool
 		reviewer   *fakeReviewer
 		want       *admissionv1.AdmissionResponse
@@ -67,7 +67,7 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 			want: refused(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
 		},
 		"denied by a gate that only warns": {
-			mode: v1alpha1.Warn, reviewer: reviewerThatAllows(),
+			mode: v1beta1.Warn, reviewer: reviewerThatAllows(),
 			want: &admissionv1.AdmissionResponse{
 				UID: "d1", Allowed: true, Result: success, AuditAnnotations: annotations("warned", "ImpersonationNotAllowed"),
 				Warnings: []string{"ImpersonationNotAllowed (mode Warn, nothing was changed or refused): " + message},
@@ -81,7 +81,7 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mode := v1alpha1.Enforce
+			mode := v1beta1.Enforce
 			if tc.mode != "" {
 				mode = tc.mode
 			}

@@ -8,7 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -62,9 +62,9 @@ func TestGlobalCredentials(t *testing.T) {
 		"a client secret out of the old Secret":  {object: deployment(withEnv(identity(fromSecret("CLOUDSIGMA_CLIENT_SECRET", global, "password"))...)), want: "CLOUDSIGMA_CLIENT_SECRET"},
 		"impersonation uses a Secret of the old": {object: env(fromSecret("ANY", global, "username")), configured: global},
 	} {
-		c := config(func(c *v1alpha1.ControllerManager) {
+		c := config(func(c *v1beta1.ControllerManager) {
 			if tc.configured != "" {
-				c.Secret = tc.configured
+				c.SecretName = tc.configured
 			}
 		})
 		for gateName, gate := range both(c, metal()) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/controllermanager"
@@ -113,7 +113,7 @@ func TestTheConfiguredContainerIsTheOne(t *testing.T) {
 	object := deployment(sidecar)
 	want := object.DeepCopy()
 	want.Spec.Template.Spec.Containers[1].Env = identity()
-	named := config(func(c *v1alpha1.ControllerManager) { c.Container = "proxy" })
+	named := config(func(c *v1beta1.ControllerManager) { c.Container = "proxy" })
 	answer := controllermanager.NewIdentity(named, true, metal()).Review(t.Context(), request(t, object, true))
 	if diff := cmp.Diff(want, apply(t, object, answer)); diff != "" {
 		t.Errorf("object (-want +got):\n%s", diff)

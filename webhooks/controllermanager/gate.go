@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -39,7 +39,7 @@ type Objects interface {
 
 // gate is what both gates share.
 type gate struct {
-	config        v1alpha1.ControllerManager
+	config        v1beta1.ControllerManager
 	impersonation bool
 	objects       Objects
 }
@@ -90,7 +90,7 @@ func (g *gate) judge(ctx context.Context, d deployment) (verdict, error) {
 		v.findings = []finding{*refused}
 		return v, nil
 	}
-	if found := globalCredentials(d.Spec.Template.Spec, v.container, g.config.Secret); found != nil {
+	if found := globalCredentials(d.Spec.Template.Spec, v.container, g.config.SecretName); found != nil {
 		v.findings = append(v.findings, *found)
 	}
 	if v.clusterName == "" {
@@ -103,7 +103,7 @@ func (g *gate) judge(ctx context.Context, d deployment) (verdict, error) {
 	}
 	var err error
 	v.account, err = g.objects.AccountNow(ctx, clusterapi.Cluster{
-		Provider: v1alpha1.ProviderCloudSigma, Namespace: d.Namespace, Name: v.clusterName,
+		Provider: v1beta1.ProviderCloudSigma, Namespace: d.Namespace, Name: v.clusterName,
 	})
 	if err == nil && v.account.User == "" { // one account stands for all clusters, which is what impersonation replaces
 		err = &clusterapi.AccountError{
@@ -122,7 +122,7 @@ func (g *gate) judge(ctx context.Context, d deployment) (verdict, error) {
 		return v, err
 	}
 	env := d.Spec.Template.Spec.Containers[v.container].Env
-	v.findings = append(v.findings, compare(env, wanted(g.config.Secret, v.clusterName, v.account), envField(v.container))...)
+	v.findings = append(v.findings, compare(env, wanted(g.config.SecretName, v.clusterName, v.account), envField(v.container))...)
 	return v, nil
 }
 
@@ -159,7 +159,7 @@ func (*gate) about(v verdict, message string) webhooks.Answer {
 
 // refused starts the Event about a refusal.
 func (g *gate) refused() string {
-	if g.config.Mode == v1alpha1.Warn {
+	if g.config.Mode == v1beta1.Warn {
 		return "Admitted with a warning: "
 	}
 	return "Refused: "

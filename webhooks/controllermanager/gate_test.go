@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -31,10 +31,10 @@ const (
 )
 
 // config is that of an installation with all defaults.
-func config(modify ...func(*v1alpha1.ControllerManager)) v1alpha1.ControllerManager {
-	c := v1alpha1.ControllerManager{
-		Mode: v1alpha1.Enforce, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cloudsigma-ccm"}},
-		ClusterNameLabel: clusterLabel, Secret: "cloudsigma-impersonation",
+func config(modify ...func(*v1beta1.ControllerManager)) v1beta1.ControllerManager {
+	c := v1beta1.ControllerManager{
+		Mode: v1beta1.Enforce, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cloudsigma-ccm"}},
+		ClusterNameLabel: clusterLabel, SecretName: "cloudsigma-impersonation",
 	}
 	for _, m := range modify {
 		m(&c)
@@ -42,8 +42,8 @@ func config(modify ...func(*v1alpha1.ControllerManager)) v1alpha1.ControllerMana
 	return c
 }
 
-func inMode(mode v1alpha1.Mode) func(*v1alpha1.ControllerManager) {
-	return func(c *v1alpha1.ControllerManager) { c.Mode = mode }
+func inMode(mode v1beta1.Mode) func(*v1beta1.ControllerManager) {
+	return func(c *v1beta1.ControllerManager) { c.Mode = mode }
 }
 
 // accounts are fake objects: the account of each cluster, by namespace and name.
@@ -180,7 +180,7 @@ func apply(tb testing.TB, object *appsv1.Deployment, answer webhooks.Answer) *ap
 }
 
 // both are the two gates over the same objects.
-func both(c v1alpha1.ControllerManager, objects controllermanager.Objects) map[string]webhooks.Gate {
+func both(c v1beta1.ControllerManager, objects controllermanager.Objects) map[string]webhooks.Gate {
 	return map[string]webhooks.Gate{
 		"controller-manager-identity":  controllermanager.NewIdentity(c, true, objects),
 		"controller-manager-integrity": controllermanager.NewIntegrity(c, true, objects),
@@ -232,7 +232,7 @@ func TestWhatNoGateCanMendIsRefusedByBoth(t *testing.T) {
 		inNext   = `"next", where CloudSigmaCluster "metal" is`
 	)
 	for name, tc := range map[string]struct {
-		config  v1alpha1.ControllerManager
+		config  v1beta1.ControllerManager
 		objects *accounts
 		object  *appsv1.Deployment
 		want    said
@@ -291,7 +291,7 @@ func TestWhatNoGateCanMendIsRefusedByBoth(t *testing.T) {
 				`which one is the controller manager; have controllerManager.container of warrantgate's configuration set to its name`),
 		},
 		"no container of the configured name": {
-			config: config(func(c *v1alpha1.ControllerManager) { c.Container = "manager" }), object: deployment(),
+			config: config(func(c *v1beta1.ControllerManager) { c.Container = "manager" }), object: deployment(),
 			want: refusal("ContainerMissing", "spec.template.spec.containers", `it has no container "manager", which is the one that warrantgate is `+
 				`configured to give the identity to; name the container so, or have controllerManager.container changed`),
 		},
@@ -387,7 +387,7 @@ func TestAClusterThatCannotBeReadIsNoVerdict(t *testing.T) {
 func TestEventsInModeWarnSayThatNothingWasRefused(t *testing.T) {
 	other := request(t, deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"))...)), false)
 	var texts []string
-	for name, gate := range both(config(inMode(v1alpha1.Warn)), metal()) {
+	for name, gate := range both(config(inMode(v1beta1.Warn)), metal()) {
 		answer := gate.Review(t.Context(), other)
 		if answer.Decision != webhooks.Denied || len(answer.Events) != 1 { // webhooks.Handler makes a warning of it
 			t.Fatalf("%s: answer %+v, want a refusal with one Event", name, answer)

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -25,7 +25,7 @@ type Identity struct {
 
 // NewIdentity returns the gate. Without impersonation it leaves every Deployment as it is, as the old credentials are what
 // remains then.
-func NewIdentity(config v1alpha1.ControllerManager, impersonation bool, objects Objects) *Identity {
+func NewIdentity(config v1beta1.ControllerManager, impersonation bool, objects Objects) *Identity {
 	return &Identity{gate{config: config, impersonation: impersonation, objects: objects}}
 }
 
@@ -76,7 +76,7 @@ func (g *Identity) mend(v verdict) webhooks.Answer {
 			answer.Reason = reasonClientSecretByValue
 		}
 	}
-	if g.config.Mode == v1alpha1.Warn {
+	if g.config.Mode == v1beta1.Warn {
 		eventType, verb = corev1.EventTypeWarning, "Not changed, because the gate only warns: "
 	}
 	answer.Patches = patches(container.Env, v.findings, v.container)

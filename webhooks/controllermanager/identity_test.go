@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/controllermanager"
@@ -64,7 +64,7 @@ func TestIdentity(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		env     []corev1.EnvVar
-		mode    v1alpha1.Mode
+		mode    v1beta1.Mode
 		wantEnv []corev1.EnvVar // nil where nothing changes
 		want    said
 	}{
@@ -133,7 +133,7 @@ func TestIdentity(t *testing.T) {
 				`checked; it has to be "next", where CloudSigmaCluster "metal" is: remove the variable, and it is set to that`),
 		},
 		"the gate only warns": {
-			env: identity()[:5], mode: v1alpha1.Warn, wantEnv: identity(), // webhooks.Handler takes the change out
+			env: identity()[:5], mode: v1beta1.Warn, wantEnv: identity(), // webhooks.Handler takes the change out
 			want: said{
 				Decision: webhooks.Allowed, Reason: "IdentityGiven", Message: needs("CLOUDSIGMA_REGION"), Patches: 1,
 				Events: told(corev1.EventTypeWarning, "IdentityGiven", "Not changed, because the gate only warns: "+needs("CLOUDSIGMA_REGION")),
@@ -197,12 +197,12 @@ func decoded(t *testing.T, raw []byte) any {
 // TestAWarningComesWithTheChange: to the person who sent a secret by value it is said that replacing it is not enough.
 func TestAWarningComesWithTheChange(t *testing.T) {
 	message := needs("CLOUDSIGMA_CLIENT_SECRET") + "; " + byValue
-	for mode, want := range map[v1alpha1.Mode]struct {
+	for mode, want := range map[v1beta1.Mode]struct {
 		warning string
 		patched bool
 	}{
-		v1alpha1.Enforce: {"ClientSecretByValue: " + message, true},
-		v1alpha1.Warn:    {"ClientSecretByValue (mode Warn, nothing was changed or refused): " + message, false},
+		v1beta1.Enforce: {"ClientSecretByValue: " + message, true},
+		v1beta1.Warn:    {"ClientSecretByValue (mode Warn, nothing was changed or refused): " + message, false},
 	} {
 		r := request(t, deployment(withEnv(identity(value("CLOUDSIGMA_CLIENT_SECRET", "s3cret"))...)), false)
 		body := encode(t, admissionv1.AdmissionReview{
@@ -273,7 +273,7 @@ func TestEqualNamesInTwoNamespaces(t *testing.T) {
 // for the other gate, and all but the identity as it was.
 func TestIdentityIsIdempotent(t *testing.T) {
 	random := rand.New(rand.NewPCG(2026, 2))
-	c := config(func(c *v1alpha1.ControllerManager) { c.Container = "ccm" })
+	c := config(func(c *v1beta1.ControllerManager) { c.Container = "ccm" })
 	identityGate := controllermanager.NewIdentity(c, true, metal())
 	changed := 0
 	for range 500 {

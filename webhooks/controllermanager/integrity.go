@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -17,7 +17,7 @@ type Integrity struct {
 }
 
 // NewIntegrity returns the gate. Without impersonation it leaves every Deployment alone, as Identity does.
-func NewIntegrity(config v1alpha1.ControllerManager, impersonation bool, objects Objects) *Integrity {
+func NewIntegrity(config v1beta1.ControllerManager, impersonation bool, objects Objects) *Integrity {
 	return &Integrity{gate{config: config, impersonation: impersonation, objects: objects}}
 }
 
@@ -30,7 +30,7 @@ func (*Integrity) Name() string { return "controller-manager-integrity" }
 func (g *Integrity) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	return g.review(ctx, request, func(v verdict) webhooks.Answer {
 		findings := slices.Clone(v.findings)
-		if g.config.Mode == v1alpha1.Warn {
+		if g.config.Mode == v1beta1.Warn {
 			// Identity changes nothing in this mode, and has said what it would have. To warn of it here as well would
 			// announce a refusal that there is not going to be.
 			findings = slices.DeleteFunc(findings, func(f finding) bool { return f.mend != nil })

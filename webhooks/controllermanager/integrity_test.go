@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/controllermanager"
 )
@@ -19,7 +19,7 @@ func TestIntegrity(t *testing.T) {
 	const env = "spec.template.spec.containers[0].env"
 	for name, tc := range map[string]struct {
 		env  []corev1.EnvVar
-		mode v1alpha1.Mode
+		mode v1beta1.Mode
 		want said
 	}{
 		"all is there": {env: identity(), want: said{Decision: webhooks.Allowed, Reason: "IdentityInPlace"}},
@@ -54,7 +54,7 @@ func TestIntegrity(t *testing.T) {
 					`CloudSigmaCluster "metal" is: remove the variable, and it is set to that, or have the cluster corrected`}),
 		},
 		"what Identity would have mended, had it not only warned": {
-			env: identity()[:2], mode: v1alpha1.Warn, want: said{Decision: webhooks.Allowed, Reason: "IdentityInPlace"},
+			env: identity()[:2], mode: v1beta1.Warn, want: said{Decision: webhooks.Allowed, Reason: "IdentityInPlace"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

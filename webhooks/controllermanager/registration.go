@@ -5,7 +5,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -33,8 +33,8 @@ const (
 // The selector holds for a Deployment as it was as well as for what becomes of it (the API server asks about either), so
 // taking its labels away is still judged. What was there before the gates and does not change is left alone; a restart
 // brings it before them.
-func Hooks(config v1alpha1.ControllerManager) (mutating, validating []webhooks.Hook) {
-	if config.Mode == v1alpha1.Off {
+func Hooks(config v1beta1.ControllerManager) (mutating, validating []webhooks.Hook) {
+	if config.Mode == v1beta1.Off {
 		return nil, nil
 	}
 	hook := func(name, path string) []webhooks.Hook {

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/utils/ptr"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/controllermanager"
 )
@@ -39,7 +39,7 @@ type pinned struct {
 }
 
 // registered returns the webhooks as an API server gets them.
-func registered(t *testing.T, config v1alpha1.ControllerManager) (
+func registered(t *testing.T, config v1beta1.ControllerManager) (
 	mutating []admissionregistrationv1.MutatingWebhook, validating []admissionregistrationv1.ValidatingWebhook,
 ) {
 	t.Helper()
@@ -55,9 +55,9 @@ func registered(t *testing.T, config v1alpha1.ControllerManager) (
 }
 
 func TestWebhooksArePinned(t *testing.T) {
-	for mode, wantPolicy := range map[v1alpha1.Mode]admissionregistrationv1.FailurePolicyType{
-		v1alpha1.Enforce: admissionregistrationv1.Fail,
-		v1alpha1.Warn:    admissionregistrationv1.Ignore, // what only warns must not refuse anything by being away
+	for mode, wantPolicy := range map[v1beta1.Mode]admissionregistrationv1.FailurePolicyType{
+		v1beta1.Enforce: admissionregistrationv1.Fail,
+		v1beta1.Warn:    admissionregistrationv1.Ignore, // what only warns must not refuse anything by being away
 	} {
 		want := map[string]pinned{}
 		for _, what := range []string{"identity", "integrity"} {
@@ -105,7 +105,7 @@ func TestWebhooksArePinned(t *testing.T) {
 }
 
 func TestGatesThatAreOffAreNotRegistered(t *testing.T) {
-	mutating, validating := controllermanager.Hooks(config(inMode(v1alpha1.Off)))
+	mutating, validating := controllermanager.Hooks(config(inMode(v1beta1.Off)))
 	if len(mutating)+len(validating) > 0 {
 		t.Errorf("%v %v are registered", mutating, validating)
 	}

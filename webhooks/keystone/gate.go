@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/webhooks"
@@ -45,14 +45,14 @@ const (
 // It judges what a request writes. A policy that was there before the gate stays as it is, and so do the keys that a
 // request leaves alone.
 type Gate struct {
-	mode     v1alpha1.Mode
+	mode     v1beta1.Mode
 	keys     []string
 	selector labels.Selector
 	judge    *judge
 }
 
 // New returns the gate. The error is about the selector.
-func New(config v1alpha1.KeystonePolicy) (*Gate, error) {
+func New(config v1beta1.KeystonePolicy) (*Gate, error) {
 	selector, err := metav1.LabelSelectorAsSelector(config.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("keystonePolicy.selector: %w", err)
@@ -124,7 +124,7 @@ func (g *Gate) review(ctx context.Context, o object, policies []policy) webhooks
 // answer is one that a person is told of, also by an Event.
 func (g *Gate) answer(o object, decision webhooks.Decision, reason, message string) webhooks.Answer {
 	answer := webhooks.Answer{Decision: decision, Reason: reason, Message: o.String() + ": " + message}
-	admitted := decision == webhooks.Warned || g.mode == v1alpha1.Warn
+	admitted := decision == webhooks.Warned || g.mode == v1beta1.Warn
 	verb := "Refused: "
 	if admitted {
 		verb = "Admitted with a warning: "

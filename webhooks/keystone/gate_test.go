@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
@@ -59,7 +59,7 @@ func TestPolicies(t *testing.T) {
 	keys := withKeys("policy.yaml", "policy.json")
 
 	for name, tc := range map[string]struct {
-		config       v1alpha1.KeystonePolicy
+		config       v1beta1.KeystonePolicy
 		old, changed client.Object
 		want         webhooks.Answer
 	}{
@@ -107,7 +107,7 @@ func TestPolicies(t *testing.T) {
 		"nothing at all":                 {changed: configMap(), want: empty},
 		"the same, where it was nothing": {old: configMap(), changed: configMap(), want: allowed("KeystonePolicyUnchanged")},
 		"in mode Warn the Event says so": {
-			config: config(func(c *v1alpha1.KeystonePolicy) { c.Mode = v1alpha1.Warn }), old: configMap(), changed: configMap("policy.yaml", broken),
+			config: config(func(c *v1beta1.KeystonePolicy) { c.Mode = v1beta1.Warn }), old: configMap(), changed: configMap("policy.yaml", broken),
 			want: told(brokenUpdate, "ConfigMap", "Admitted with a warning: "),
 		},
 		"created broken, owned by nobody, so that there is nobody to tell": {
@@ -129,13 +129,13 @@ func TestPolicies(t *testing.T) {
 func TestRolesAreThoseOfTheConfiguration(t *testing.T) {
 	grant := configMap("policy.yaml", `identity:create_grant: "rule:admin_required or role:domain-admin and 'reader':%(target.role.name)s `+
 		`and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"`)
-	configured := config(func(c *v1alpha1.KeystonePolicy) {
+	configured := config(func(c *v1beta1.KeystonePolicy) {
 		c.ManagerRoles, c.ManagedRoles = []string{"domain-admin"}, []string{"reader"}
 	})
 	if diff := cmp.Diff(allowed("KeystonePolicySound"), newGate(t, configured).Review(t.Context(), request(t, nil, grant))); diff != "" {
 		t.Errorf("with the roles of the policy (-want +got):\n%s", diff)
 	}
-	other := config(func(c *v1alpha1.KeystonePolicy) { c.ManagerRoles = []string{"domain-admin"} })
+	other := config(func(c *v1beta1.KeystonePolicy) { c.ManagerRoles = []string{"domain-admin"} })
 	answer := newGate(t, other).Review(t.Context(), request(t, nil, grant))
 	if answer.Reason != "KeystonePolicyBroken" || answer.Causes[0].Type != "escalation" {
 		t.Errorf("with other roles: %s: %s", answer.Reason, answer.Message)
@@ -150,18 +150,18 @@ func TestWhomAnEventIsOn(t *testing.T) {
 	}
 	owner := corev1.ObjectReference{APIVersion: "helm.example.com/v1", Kind: "Release", Namespace: "keystone", Name: "keystone", UID: "1"}
 	for name, tc := range map[string]struct {
-		mode         v1alpha1.Mode
+		mode         v1beta1.Mode
 		old, changed client.Object
 		want         []corev1.ObjectReference
 	}{
-		"refused at creation, its owner":       {mode: v1alpha1.Enforce, changed: owned, want: []corev1.ObjectReference{owner}},
-		"admitted at creation, itself":         {mode: v1alpha1.Warn, changed: owned, want: []corev1.ObjectReference{self("ConfigMap")}},
-		"refused at an update, itself":         {mode: v1alpha1.Enforce, old: configMap(), changed: owned, want: []corev1.ObjectReference{self("ConfigMap")}},
-		"admitted at creation with a warning":  {mode: v1alpha1.Enforce, changed: secret("a", doubtful), want: []corev1.ObjectReference{self("Secret")}},
-		"refused at creation, owned by nobody": {mode: v1alpha1.Enforce, changed: configMap("a", broken)},
+		"refused at creation, its owner":       {mode: v1beta1.Enforce, changed: owned, want: []corev1.ObjectReference{owner}},
+		"admitted at creation, itself":         {mode: v1beta1.Warn, changed: owned, want: []corev1.ObjectReference{self("ConfigMap")}},
+		"refused at an update, itself":         {mode: v1beta1.Enforce, old: configMap(), changed: owned, want: []corev1.ObjectReference{self("ConfigMap")}},
+		"admitted at creation with a warning":  {mode: v1beta1.Enforce, changed: secret("a", doubtful), want: []corev1.ObjectReference{self("Secret")}},
+		"refused at creation, owned by nobody": {mode: v1beta1.Enforce, changed: configMap("a", broken)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gate := newGate(t, config(func(c *v1alpha1.KeystonePolicy) { c.Mode = tc.mode }))
+			gate := newGate(t, config(func(c *v1beta1.KeystonePolicy) { c.Mode = tc.mode }))
 			var got []corev1.ObjectReference
 			for _, event := range gate.Review(t.Context(), request(t, tc.old, tc.changed)).Events {
 				got = append(got, event.Object)
@@ -231,7 +231,7 @@ const saidOfSyntax = "a:1: it is no YAML: did not find expected node content " +
 	"(mend it before Keystone reads it: until then the former rules go on, and after a restart every request fails)"
 
 func TestNewTellsOfABadSelector(t *testing.T) {
-	_, err := keystone.New(config(func(c *v1alpha1.KeystonePolicy) {
+	_, err := keystone.New(config(func(c *v1beta1.KeystonePolicy) {
 		c.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
 	}))
 	if want := `keystonePolicy.selector: "Like" is not a valid label selector operator`; err == nil || err.Error() != want {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
@@ -44,9 +44,9 @@ const (
 )
 
 // config is that of a gate on objects with the label holds=keystone-policy, as changed by modify.
-func config(modify ...func(*v1alpha1.KeystonePolicy)) v1alpha1.KeystonePolicy {
-	c := v1alpha1.KeystonePolicy{
-		Mode: v1alpha1.Enforce, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"holds": "keystone-policy"}},
+func config(modify ...func(*v1beta1.KeystonePolicy)) v1beta1.KeystonePolicy {
+	c := v1beta1.KeystonePolicy{
+		Mode: v1beta1.Enforce, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"holds": "keystone-policy"}},
 		ManagerRoles: []string{"manager"}, ManagedRoles: []string{"member", "load-balancer_member"},
 	}
 	for _, m := range modify {
@@ -55,11 +55,11 @@ func config(modify ...func(*v1alpha1.KeystonePolicy)) v1alpha1.KeystonePolicy {
 	return c
 }
 
-func withKeys(keys ...string) func(*v1alpha1.KeystonePolicy) {
-	return func(c *v1alpha1.KeystonePolicy) { c.Keys = keys }
+func withKeys(keys ...string) func(*v1beta1.KeystonePolicy) {
+	return func(c *v1beta1.KeystonePolicy) { c.Keys = keys }
 }
 
-func newGate(tb testing.TB, config v1alpha1.KeystonePolicy) *keystone.Gate {
+func newGate(tb testing.TB, config v1beta1.KeystonePolicy) *keystone.Gate {
 	tb.Helper()
 	gate, err := keystone.New(config)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -23,8 +23,8 @@ const celWritten = "oldObject == null || object.?data != oldObject.?data || obje
 //
 // The selector holds for an object as it was as well as for what becomes of it (the API server asks about either), so that
 // giving it the labels is judged.
-func Hooks(config v1alpha1.KeystonePolicy) []webhooks.Hook {
-	if config.Mode == v1alpha1.Off {
+func Hooks(config v1beta1.KeystonePolicy) []webhooks.Hook {
+	if config.Mode == v1beta1.Off {
 		return nil
 	}
 	return []webhooks.Hook{{

@@ -19,13 +19,13 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
 )
 
 // registered returns the webhook as an API server gets it.
-func registered(t *testing.T, config v1alpha1.KeystonePolicy) *admissionregistrationv1.ValidatingWebhook {
+func registered(t *testing.T, config v1beta1.KeystonePolicy) *admissionregistrationv1.ValidatingWebhook {
 	t.Helper()
 	objects := (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, keystone.Hooks(config))
 	if len(objects) != 1 {
@@ -39,11 +39,11 @@ func registered(t *testing.T, config v1alpha1.KeystonePolicy) *admissionregistra
 }
 
 func TestTheWebhookIsPinned(t *testing.T) {
-	for mode, wantPolicy := range map[v1alpha1.Mode]admissionregistrationv1.FailurePolicyType{
-		v1alpha1.Enforce: admissionregistrationv1.Fail,
-		v1alpha1.Warn:    admissionregistrationv1.Ignore, // what only warns must not refuse anything by being away
+	for mode, wantPolicy := range map[v1beta1.Mode]admissionregistrationv1.FailurePolicyType{
+		v1beta1.Enforce: admissionregistrationv1.Fail,
+		v1beta1.Warn:    admissionregistrationv1.Ignore, // what only warns must not refuse anything by being away
 	} {
-		got := registered(t, config(func(c *v1alpha1.KeystonePolicy) { c.Mode = mode }))
+		got := registered(t, config(func(c *v1beta1.KeystonePolicy) { c.Mode = mode }))
 		if len(got.MatchConditions) != 1 {
 			t.Errorf("%s: %d match conditions", mode, len(got.MatchConditions))
 		}
@@ -66,17 +66,17 @@ func TestTheWebhookIsPinned(t *testing.T) {
 			t.Errorf("%s: webhook (-want +got):\n%s", mode, diff)
 		}
 	}
-	if hooks := keystone.Hooks(v1alpha1.KeystonePolicy{Mode: v1alpha1.Off}); len(hooks) > 0 {
+	if hooks := keystone.Hooks(v1beta1.KeystonePolicy{Mode: v1beta1.Off}); len(hooks) > 0 {
 		t.Errorf("%d webhooks are registered while the gate is off", len(hooks))
 	}
 	// Uninstall registers nothing, and goes by the name of what it takes out.
-	if hooks := keystone.Hooks(v1alpha1.KeystonePolicy{Mode: v1alpha1.Enforce}); len(hooks) != 1 {
+	if hooks := keystone.Hooks(v1beta1.KeystonePolicy{Mode: v1beta1.Enforce}); len(hooks) != 1 {
 		t.Errorf("%d webhooks without a selector", len(hooks))
 	}
 }
 
 // expressions is a selector with an odd label that may be empty.
-func expressions(c *v1alpha1.KeystonePolicy) {
+func expressions(c *v1beta1.KeystonePolicy) {
 	c.Selector = &metav1.LabelSelector{
 		MatchLabels: map[string]string{"holds": "keystone-policy"},
 		MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -102,7 +102,7 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 	large := strings.Repeat("identity:get_user: role:a\n", 1<<20/27)
 
 	for name, tc := range map[string]struct {
-		config       v1alpha1.KeystonePolicy
+		config       v1beta1.KeystonePolicy
 		old, changed client.Object
 		want         bool
 	}{
@@ -148,7 +148,7 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 }
 
 // asked tells whether the API server would call the webhook. No object may cause an evaluation error.
-func asked(t *testing.T, config v1alpha1.KeystonePolicy, old, changed client.Object) bool {
+func asked(t *testing.T, config v1beta1.KeystonePolicy, old, changed client.Object) bool {
 	t.Helper()
 	accessor := webhook.NewValidatingWebhookAccessor("", "", registered(t, config))
 	kind, resource := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 )
@@ -40,27 +40,27 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 	}
 
 	for name, tc := range map[string]struct {
-		mode       v1alpha1.Mode
+		mode       v1beta1.Mode
 		dryRun     bool
 		policy     string
 		want       *admissionv1.AdmissionResponse
 		wantEvents *fakeRecorder
 	}{
-		"sound":    {mode: v1alpha1.Enforce, policy: sound, want: admitted("allowed", "KeystonePolicySound"), wantEvents: &fakeRecorder{}},
-		"broken":   {mode: v1alpha1.Enforce, policy: broken, want: refused, wantEvents: event("KeystonePolicyBroken", "Refused: "+message)},
-		"doubtful": {mode: v1alpha1.Enforce, policy: doubtful, want: admitted("warned", "KeystonePolicyDoubtful", "KeystonePolicyDoubtful: "+warning), wantEvents: event("KeystonePolicyDoubtful", "Admitted with a warning: "+warning)},
+		"sound":    {mode: v1beta1.Enforce, policy: sound, want: admitted("allowed", "KeystonePolicySound"), wantEvents: &fakeRecorder{}},
+		"broken":   {mode: v1beta1.Enforce, policy: broken, want: refused, wantEvents: event("KeystonePolicyBroken", "Refused: "+message)},
+		"doubtful": {mode: v1beta1.Enforce, policy: doubtful, want: admitted("warned", "KeystonePolicyDoubtful", "KeystonePolicyDoubtful: "+warning), wantEvents: event("KeystonePolicyDoubtful", "Admitted with a warning: "+warning)},
 		"broken on a dry run, which leaves no trace": {
-			mode: v1alpha1.Enforce, dryRun: true, policy: broken, want: refused, wantEvents: &fakeRecorder{},
+			mode: v1beta1.Enforce, dryRun: true, policy: broken, want: refused, wantEvents: &fakeRecorder{},
 		},
 		"broken, to a gate that only warns": {
-			mode: v1alpha1.Warn, policy: broken,
+			mode: v1beta1.Warn, policy: broken,
 			want:       admitted("warned", "KeystonePolicyBroken", "KeystonePolicyBroken (mode Warn, nothing was changed or refused): "+message),
 			wantEvents: event("KeystonePolicyBroken", "Admitted with a warning: "+message),
 		},
-		"broken, to a gate that is off": {mode: v1alpha1.Off, policy: broken, want: admitted("allowed", "Off"), wantEvents: &fakeRecorder{}},
+		"broken, to a gate that is off": {mode: v1beta1.Off, policy: broken, want: admitted("allowed", "Off"), wantEvents: &fakeRecorder{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gate := newGate(t, config(func(c *v1alpha1.KeystonePolicy) { c.Mode = tc.mode }))
+			gate := newGate(t, config(func(c *v1beta1.KeystonePolicy) { c.Mode = tc.mode }))
 			r := request(t, configMap(), configMap("policy.yaml", tc.policy))
 			r.DryRun = ptr.To(tc.dryRun)
 			recorder := &fakeRecorder{}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -47,12 +47,12 @@ type Gate struct {
 	kinds   []clusterapi.Kind
 	objects Objects
 	owners  Owners
-	unknown v1alpha1.UnknownPolicy
-	mode    v1alpha1.Mode
+	unknown v1beta1.UnknownPolicy
+	mode    v1beta1.Mode
 }
 
 // New returns the gate on machines of the kinds.
-func New(config v1alpha1.Machine, kinds []clusterapi.Kind, objects Objects, owners Owners) *Gate {
+func New(config v1beta1.Machine, kinds []clusterapi.Kind, objects Objects, owners Owners) *Gate {
 	return &Gate{kinds: kinds, objects: objects, owners: owners, unknown: config.Unknown, mode: config.Mode}
 }
 
@@ -186,10 +186,10 @@ func (g *Gate) conclude(c change, f finding) webhooks.Answer {
 		return answer
 	}
 	verb := "Refused"
-	if f.decision == webhooks.Undecided && g.unknown == v1alpha1.Admit {
+	if f.decision == webhooks.Undecided && g.unknown == v1beta1.Admit {
 		answer.Decision = webhooks.Warned
 	}
-	if g.mode == v1alpha1.Warn || answer.Decision == webhooks.Warned {
+	if g.mode == v1beta1.Warn || answer.Decision == webhooks.Warned {
 		verb = "Admitted with a warning"
 	}
 	if object, found := webhooks.EventObject(&c.machine, c.machine.Reference(), c.exists); found {

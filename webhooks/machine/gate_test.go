@@ -13,7 +13,7 @@ import (
 
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -264,8 +264,8 @@ func TestVerdicts(t *testing.T) {
 			if write.create && s.onlyUpdate {
 				continue
 			}
-			for _, policy := range []v1alpha1.UnknownPolicy{v1alpha1.Refuse, v1alpha1.Admit} {
-				for _, mode := range []v1alpha1.Mode{v1alpha1.Enforce, v1alpha1.Warn, v1alpha1.Off} {
+			for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
+				for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn, v1beta1.Off} {
 					t.Run(fmt.Sprintf("%s/%s/%s/%s", name, way, mode, policy), func(t *testing.T) {
 						old := newMachine(s.old...)
 						if write.create {
@@ -274,7 +274,7 @@ func TestVerdicts(t *testing.T) {
 						w := newWorld(s.world...)
 						got := ask(t, w.handler(mode, policy), review(t, old, newMachine(s.changed...), write.modify...))
 						want, wantClaims := s.want, claimsOf(s, write.create)
-						if mode == v1alpha1.Off {
+						if mode == v1beta1.Off {
 							want, wantClaims = outcome{decision: webhooks.Allowed, reason: "Off"}, nil
 						}
 						if diff := cmp.Diff(want.response(mode, policy), got); diff != "" {
@@ -321,10 +321,10 @@ func claimsOf(s situation, created bool) []ownership.Claim {
 func TestAKindOfTheConfiguration(t *testing.T) {
 	w := newWorld()
 	changed := newMachine(with("spec.instanceID", foreignID), with("status.instanceID", ownID))
-	got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(), changed, ofMetalMachine))
+	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(), changed, ofMetalMachine))
 	want := foreign("spec.instanceID", foreignID)
 	want.message = strings.Replace(want.message, "CloudSigmaMachine", "MetalMachine", 1)
-	if diff := cmp.Diff(want.response(v1alpha1.Enforce, v1alpha1.Refuse), got); diff != "" {
+	if diff := cmp.Diff(want.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
@@ -361,9 +361,9 @@ func TestWhatCannotBeJudgedAtAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Admit), review(t, newMachine(), newMachine(), tc.modify))
+			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Admit), review(t, newMachine(), newMachine(), tc.modify))
 			want := outcome{reason: tc.reason, message: tc.message}
-			if diff := cmp.Diff(want.response(v1alpha1.Enforce, v1alpha1.Admit), got); diff != "" {
+			if diff := cmp.Diff(want.response(v1beta1.Enforce, v1beta1.Admit), got); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
 			if len(w.decided) > 0 || w.looked > 0 {
@@ -378,8 +378,8 @@ func TestADeletionIsNeverRefused(t *testing.T) {
 		r.Operation, r.Object.Raw = admissionv1.Delete, nil
 	}
 	w := newWorld(func(w *world) { w.answers, w.err = nil, errors.New("the cloud is away") })
-	got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(instanceID(foreignID)), nil, deletion))
-	if diff := cmp.Diff(nothing.response(v1alpha1.Enforce, v1alpha1.Refuse), got); diff != "" {
+	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(instanceID(foreignID)), nil, deletion))
+	if diff := cmp.Diff(nothing.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
@@ -388,16 +388,16 @@ func TestADeletionIsNeverRefused(t *testing.T) {
 func TestAnObjectWithoutNamespaceAndName(t *testing.T) {
 	w := newWorld()
 	changed := newMachine(instanceID(foreignID), with("metadata.namespace", nil), with("metadata.name", nil))
-	got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(), changed))
-	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1alpha1.Enforce, v1alpha1.Refuse), got); diff != "" {
+	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(), changed))
+	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
 
 func TestACreatedMachineWithoutOwnerHasNoEvent(t *testing.T) {
 	w := newWorld()
-	got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, nil, newMachine(instanceID(foreignID), with("metadata.ownerReferences", nil))))
-	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1alpha1.Enforce, v1alpha1.Refuse), got); diff != "" {
+	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, nil, newMachine(instanceID(foreignID), with("metadata.ownerReferences", nil))))
+	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 	if recorded := w.events(); len(recorded) > 0 {
@@ -414,8 +414,8 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			got := ask(t, w.handler(v1alpha1.Enforce, v1alpha1.Refuse), review(t, newMachine(), newMachine(instanceID(tc.id)), dryRun))
-			if diff := cmp.Diff(tc.want.response(v1alpha1.Enforce, v1alpha1.Refuse), got); diff != "" {
+			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(), newMachine(instanceID(tc.id)), dryRun))
+			if diff := cmp.Diff(tc.want.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
 			if len(w.events()) > 0 || len(w.decided) > 0 {
@@ -477,7 +477,7 @@ func TestRefusalsOfCredentials(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(onOpenStack(tc.world))
 			asked := review(t, newMachine(), newMachine(instanceID(foreignID)))
-			answer := w.gate(v1alpha1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
+			answer := w.gate(v1beta1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
 			if _, message, _ := strings.Cut(answer.Message, `": `); answer.Reason != tc.reason || !strings.HasSuffix(answer.Message, tc.want) {
 				t.Errorf("Review() = %s: %q, want %s: %q", answer.Reason, message, tc.reason, tc.want)
 			}
@@ -533,7 +533,7 @@ func TestTheOperatorIsToldMore(t *testing.T) {
 				tc.world(w)
 			}
 			asked := review(t, newMachine(), newMachine(instanceID(tc.id)))
-			answer := w.gate(v1alpha1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
+			answer := w.gate(v1beta1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
 			if diff := cmp.Diff(tc.want, answer.Details()); diff != "" {
 				t.Errorf("Details() (-want +got):\n%s", diff)
 			}

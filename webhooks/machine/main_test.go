@@ -20,7 +20,7 @@ import (
 
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -43,15 +43,15 @@ const (
 
 var (
 	account = ownership.Account{Cloud: "cloudsigma", User: "tsap@shalb.com", Region: "next"}
-	kinds   = []clusterapi.Kind{kindOf(v1alpha1.GateConfiguration{}.MachineKinds()[0]), kindOf(metalMachine)}
+	kinds   = []clusterapi.Kind{kindOf(v1beta1.GateConfiguration{}.MachineKinds()[0]), kindOf(metalMachine)}
 	// metalMachine keeps the ID in spec, so that one request may change both fields.
-	metalMachine = v1alpha1.MachineKind{
+	metalMachine = v1beta1.MachineKind{
 		Group: "metal.example.com", Version: "v1", Kind: "MetalMachine", Resource: "metalmachines",
-		InstanceIDPath: "spec.instanceID", ProviderIDPath: "spec.providerID", Provider: v1alpha1.ProviderCloudSigma,
+		InstanceIDPath: "spec.instanceID", ProviderIDPath: "spec.providerID", Provider: v1beta1.ProviderCloudSigma,
 	}
 )
 
-func kindOf(kind v1alpha1.MachineKind) clusterapi.Kind {
+func kindOf(kind v1beta1.MachineKind) clusterapi.Kind {
 	return clusterapi.Kind{MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
 }
 
@@ -246,11 +246,11 @@ func (w *world) events() []events.Event {
 }
 
 // gate is a gate of the world.
-func (w *world) gate(config v1alpha1.Machine) *machine.Gate { return machine.New(config, kinds, w, w) }
+func (w *world) gate(config v1beta1.Machine) *machine.Gate { return machine.New(config, kinds, w, w) }
 
 // handler serves a gate of the world.
-func (w *world) handler(mode v1alpha1.Mode, unknown v1alpha1.UnknownPolicy) http.Handler {
-	return webhooks.Handler(w.gate(v1alpha1.Machine{Mode: mode, Unknown: unknown}), mode, w)
+func (w *world) handler(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) http.Handler {
+	return webhooks.Handler(w.gate(v1beta1.Machine{Mode: mode, Unknown: unknown}), mode, w)
 }
 
 // fakeCloud answers with answer, and counts.
@@ -276,7 +276,7 @@ func (c *fakeCloud) count() int {
 }
 
 // handlerOf serves a gate of the world that asks the cloud through a real ownership.Gate, which lives as long as the test.
-func (w *world) handlerOf(t *testing.T, cloud ownership.Cloud, config v1alpha1.Machine, recorder webhooks.EventRecorder) http.Handler {
+func (w *world) handlerOf(t *testing.T, cloud ownership.Cloud, config v1beta1.Machine, recorder webhooks.EventRecorder) http.Handler {
 	t.Helper()
 	owners, err := ownership.NewGate(map[string]ownership.Cloud{"cloudsigma": cloud}, map[string]int32{"cloudsigma": 4})
 	if err != nil {
@@ -303,17 +303,17 @@ type outcome struct {
 }
 
 // response is the whole answer to the request d1.
-func (o outcome) response(mode v1alpha1.Mode, unknown v1alpha1.UnknownPolicy) *admissionv1.AdmissionResponse {
+func (o outcome) response(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) *admissionv1.AdmissionResponse {
 	passed := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
 	switch {
 	case o.decision == webhooks.Allowed:
 		return &admissionv1.AdmissionResponse{UID: "d1", Allowed: true, Result: passed, AuditAnnotations: audit("allowed", o.reason)}
-	case mode == v1alpha1.Warn:
+	case mode == v1beta1.Warn:
 		return &admissionv1.AdmissionResponse{
 			UID: "d1", Allowed: true, Result: passed, AuditAnnotations: audit("warned", o.reason),
 			Warnings: []string{o.reason + " (mode Warn, nothing was changed or refused): " + o.message},
 		}
-	case o.decision == webhooks.Undecided && unknown == v1alpha1.Admit:
+	case o.decision == webhooks.Undecided && unknown == v1beta1.Admit:
 		return &admissionv1.AdmissionResponse{
 			UID: "d1", Allowed: true, Result: passed, AuditAnnotations: audit("warned", o.reason), Warnings: []string{o.reason + ": " + o.message},
 		}
@@ -334,7 +334,7 @@ func (o outcome) response(mode v1alpha1.Mode, unknown v1alpha1.UnknownPolicy) *a
 }
 
 // events are the Events about it: on the machine, or on its owner where the machine does not come to be.
-func (o outcome) events(mode v1alpha1.Mode, unknown v1alpha1.UnknownPolicy, created bool) []events.Event {
+func (o outcome) events(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, created bool) []events.Event {
 	if o.decision == webhooks.Allowed {
 		return nil
 	}
@@ -346,7 +346,7 @@ func (o outcome) events(mode v1alpha1.Mode, unknown v1alpha1.UnknownPolicy, crea
 		object = corev1.ObjectReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Namespace: "team-a", Name: "hl9tl", UID: "0eb3"}
 	}
 	verb, text := "Refused: ", o.event
-	if mode == v1alpha1.Warn || (o.decision == webhooks.Undecided && unknown == v1alpha1.Admit) {
+	if mode == v1beta1.Warn || (o.decision == webhooks.Undecided && unknown == v1beta1.Admit) {
 		verb = "Admitted with a warning: "
 	}
 	if text == "" {

@@ -6,14 +6,14 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
 // Hooks returns how the gate is registered: one webhook for each kind, as each keeps its fields elsewhere. There are
 // none where the gate is off.
-func Hooks(mode v1alpha1.Mode, kinds []v1alpha1.MachineKind) []webhooks.Hook {
-	if mode == v1alpha1.Off {
+func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
+	if mode == v1beta1.Off {
 		return nil
 	}
 	hooks := make([]webhooks.Hook, 0, len(kinds))

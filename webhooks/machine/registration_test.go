@@ -20,13 +20,13 @@ import (
 	"k8s.io/utils/ptr"
 	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
 )
 
 // registered returns the webhooks for the kinds, as an API server gets them.
-func registered(tb testing.TB, mode v1alpha1.Mode, kinds ...v1alpha1.MachineKind) []admissionregistrationv1.ValidatingWebhook {
+func registered(tb testing.TB, mode v1beta1.Mode, kinds ...v1beta1.MachineKind) []admissionregistrationv1.ValidatingWebhook {
 	tb.Helper()
 	var all []admissionregistrationv1.ValidatingWebhook
 	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, machine.Hooks(mode, kinds)) {
@@ -70,8 +70,8 @@ func TestWebhooksArePinned(t *testing.T) {
 			"metalmachines.machine.warrantgate.dev":      pin("metal.example.com", "v1", "metalmachines", failure),
 		}
 	}
-	for mode, want := range map[v1alpha1.Mode]map[string]pinned{
-		v1alpha1.Enforce: both("Fail"), v1alpha1.Warn: both("Ignore"), v1alpha1.Off: {},
+	for mode, want := range map[v1beta1.Mode]map[string]pinned{
+		v1beta1.Enforce: both("Fail"), v1beta1.Warn: both("Ignore"), v1beta1.Off: {},
 	} {
 		got := map[string]pinned{}
 		for _, w := range registered(t, mode, kinds[0].MachineKind, metalMachine) {
@@ -128,7 +128,7 @@ func TestWhichRequestsTheRulesMatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := false
-			for _, w := range registered(t, v1alpha1.Enforce, kinds[0].MachineKind, metalMachine) {
+			for _, w := range registered(t, v1beta1.Enforce, kinds[0].MachineKind, metalMachine) {
 				for _, rule := range w.Rules {
 					matcher := rules.Matcher{Rule: rule, Attr: attributes(nil, newMachine(), tc.resource, tc.subresource, tc.operation)}
 					got = got || matcher.Matches()
@@ -143,9 +143,9 @@ func TestWhichRequestsTheRulesMatch(t *testing.T) {
 
 // matcher returns a function that evaluates the match conditions of a kind with the API server's own code. An evaluation
 // error would count as a failure of the webhook.
-func matcher(t *testing.T, kind v1alpha1.MachineKind) func(t *testing.T, old, changed object) bool {
+func matcher(t *testing.T, kind v1beta1.MachineKind) func(t *testing.T, old, changed object) bool {
 	t.Helper()
-	hooks := registered(t, v1alpha1.Enforce, kind)
+	hooks := registered(t, v1beta1.Enforce, kind)
 	if len(hooks) != 1 {
 		t.Fatalf("%d webhooks, want 1", len(hooks))
 	}
@@ -208,7 +208,7 @@ func TestConditionsAndGateAgree(t *testing.T) {
 	shapes = append(shapes, above...)
 
 	w := newWorld()
-	gate := w.gate(v1alpha1.Machine{})
+	gate := w.gate(v1beta1.Machine{})
 	asked := 0
 	for i, before := range shapes {
 		for j, after := range shapes {
@@ -275,7 +275,7 @@ func FuzzReview(f *testing.F) {
 		asked.Operation = operations[int(operation)%len(operations)]
 		asked.OldObject.Raw, asked.Object.Raw = old, changed
 		w := newWorld()
-		answer := w.gate(v1alpha1.Machine{}).Review(t.Context(), crwebhook.Request{AdmissionRequest: *asked})
+		answer := w.gate(v1beta1.Machine{}).Review(t.Context(), crwebhook.Request{AdmissionRequest: *asked})
 		switch {
 		case answer.Reason == "":
 			t.Errorf("an answer without a reason: %v", answer)

@@ -18,12 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/ownership"
 )
 
-var enforce = v1alpha1.Machine{Mode: v1alpha1.Enforce, Unknown: v1alpha1.Refuse}
+var enforce = v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Refuse}
 
 // foreignCloud says that every instance is somebody else's, with another request ID each time.
 func foreignCloud() *fakeCloud {
@@ -174,8 +174,8 @@ func TestHeartbeatsAskNothing(t *testing.T) {
 // A cloud that hangs is answered for before the API server gives up, by the configured policy, and without losing what
 // the reason is.
 func TestACloudThatHangs(t *testing.T) {
-	for _, mode := range []v1alpha1.Mode{v1alpha1.Enforce, v1alpha1.Warn} {
-		for _, policy := range []v1alpha1.UnknownPolicy{v1alpha1.Refuse, v1alpha1.Admit} {
+	for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
+		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
 			t.Run(fmt.Sprintf("%s/%s", mode, policy), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					cloud := &fakeCloud{answer: func(ctx context.Context, _ int) (ownership.Answer, error) {
@@ -183,7 +183,7 @@ func TestACloudThatHangs(t *testing.T) {
 						return ownership.Answer{}, ctx.Err()
 					}}
 					w := newWorld()
-					handler := w.handlerOf(t, cloud, v1alpha1.Machine{Mode: mode, Unknown: policy}, w)
+					handler := w.handlerOf(t, cloud, v1beta1.Machine{Mode: mode, Unknown: policy}, w)
 					begin := time.Now()
 					got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
 					if took := time.Since(begin); took != 2400*time.Millisecond {
@@ -223,9 +223,9 @@ func TestNobodyIsToldOfOthers(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, mode := range []v1alpha1.Mode{v1alpha1.Enforce, v1alpha1.Warn} {
+			for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
 				w := newWorld(modify)
-				got := ask(t, w.handler(mode, v1alpha1.Admit), review(t, newMachine(), newMachine(instanceID(ownID))))
+				got := ask(t, w.handler(mode, v1beta1.Admit), review(t, newMachine(), newMachine(instanceID(ownID))))
 				if got.AuditAnnotations["decision"] == "allowed" {
 					t.Errorf("there is nothing to tell: %v", got)
 				}

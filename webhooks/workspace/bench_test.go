@@ -3,7 +3,7 @@ package workspace_test
 import (
 	"testing"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/webhooks/workspace"
 )
@@ -13,7 +13,7 @@ func BenchmarkOwnerRewrite(b *testing.B) {
 	old := object(annotations(ownerKey, rawServiceAccount))
 	placed := object(annotations(ownerKey, rawServiceAccount, clusterKey, newCluster))
 	asked := request(b, old, placed, apiServer)
-	gate := workspace.NewOwnerRewrite(identity.Policy{}, v1alpha1.Enforce)
+	gate := workspace.NewOwnerRewrite(identity.Policy{}, v1beta1.Enforce)
 	b.ReportAllocs()
 	for b.Loop() {
 		gate.Review(b.Context(), asked)

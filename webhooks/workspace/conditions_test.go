@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
@@ -340,7 +340,7 @@ func webhookConfigurations(t *testing.T) (
 // registered returns the one object of a type that is registered by default.
 func registered[T any](t *testing.T) T {
 	t.Helper()
-	for _, object := range workspace.Registration(webhooks.Server{URL: "https://warrantgate.example.com:9443", CABundle: []byte("CA")}, v1alpha1.Default().Workspace) {
+	for _, object := range workspace.Registration(webhooks.Server{URL: "https://warrantgate.example.com:9443", CABundle: []byte("CA")}, v1beta1.Default().Workspace) {
 		if found, ok := object.(T); ok {
 			return found
 		}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/webhooks"
@@ -76,7 +76,7 @@ func TestOwnerRewrite(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		annotations map[string]any
-		mode        v1alpha1.Mode
+		mode        v1beta1.Mode
 		wantReason  string
 		wantOwner   string // empty: no patch
 		wantTold    []told
@@ -100,7 +100,7 @@ func TestOwnerRewrite(t *testing.T) {
 		},
 		"a service account, when the gate only warns": {
 			annotations: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
-			mode:        v1alpha1.Warn,
+			mode:        v1beta1.Warn,
 			wantReason:  "ServiceAccountRewritten",
 			wantOwner:   rewritten, // webhooks.Handler takes it out
 			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten",
@@ -129,7 +129,7 @@ func TestOwnerRewrite(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mode := v1alpha1.Enforce
+			mode := v1beta1.Enforce
 			if tc.mode != "" {
 				mode = tc.mode
 			}
@@ -180,7 +180,7 @@ func apply(t *testing.T, object *unstructured.Unstructured, answer webhooks.Answ
 func TestOwnRewritePassesOwnGuard(t *testing.T) {
 	before := object(annotations(ownerKey, rawServiceAccount))
 	placed := object(annotations(ownerKey, rawServiceAccount, clusterKey, newCluster))
-	rewrite := workspace.NewOwnerRewrite(identity.Policy{}, v1alpha1.Enforce)
+	rewrite := workspace.NewOwnerRewrite(identity.Policy{}, v1beta1.Enforce)
 	after := apply(t, placed, rewrite.Review(t.Context(), request(t, before, placed, apiServer)))
 
 	if answer := workspace.NewOwnerIntegrity().Review(t.Context(), request(t, before, after, apiServer)); answer.Decision != webhooks.Allowed {
@@ -297,7 +297,7 @@ func TestOwnerIntegrity(t *testing.T) {
 
 func TestObjectsThatCannotBeDecodedAreRefused(t *testing.T) {
 	for name, gate := range map[string]webhooks.Gate{
-		"owner-rewrite":   workspace.NewOwnerRewrite(identity.Policy{}, v1alpha1.Enforce),
+		"owner-rewrite":   workspace.NewOwnerRewrite(identity.Policy{}, v1beta1.Enforce),
 		"owner-notice":    workspace.NewOwnerNotice(),
 		"owner-integrity": workspace.NewOwnerIntegrity(),
 	} {
@@ -325,7 +325,7 @@ func FuzzReview(f *testing.F) {
 		f.Add(seed, seed)
 	}
 	gates := []webhooks.Gate{
-		workspace.NewOwnerRewrite(identity.Policy{Users: []string{"*"}}, v1alpha1.Enforce), workspace.NewOwnerNotice(), workspace.NewOwnerIntegrity(),
+		workspace.NewOwnerRewrite(identity.Policy{Users: []string{"*"}}, v1beta1.Enforce), workspace.NewOwnerNotice(), workspace.NewOwnerIntegrity(),
 	}
 	f.Fuzz(func(t *testing.T, old, object []byte) {
 		for _, gate := range gates {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 )
@@ -27,21 +27,21 @@ const policyName = "warrantgate-owner-integrity"
 
 // Registration returns what has to be in root for kcp to ask the gates: both webhook configurations, and the admission
 // policy that holds owner integrity by itself. Gates that are off are left out.
-func Registration(server webhooks.Server, config v1alpha1.Workspace) []client.Object {
+func Registration(server webhooks.Server, config v1beta1.Workspace) []client.Object {
 	var mutating, validating []webhooks.Hook
 	var policies []client.Object
-	if mode := config.OwnerRewrite.Mode; mode != v1alpha1.Off {
+	if mode := config.OwnerRewrite.Mode; mode != v1beta1.Off {
 		mutating = append(mutating, ownerRewriteHook(mode))
 		validating = append(validating, ownerNoticeHook())
 	}
-	if mode := config.OwnerIntegrity.Mode; mode != v1alpha1.Off {
+	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
 		validating = append(validating, ownerIntegrityHook(mode))
 		policies = append(policies, integrityPolicy(mode), integrityBinding(mode))
 	}
 	return slices.Concat(server.Registration(mutating, nil), policies, server.Registration(nil, validating))
 }
 
-func ownerRewriteHook(mode v1alpha1.Mode) webhooks.Hook {
+func ownerRewriteHook(mode v1beta1.Mode) webhooks.Hook {
 	return webhooks.Hook{
 		Name: "owner-rewrite.warrantgate.dev", Path: OwnerRewritePath, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: workspaceRules(admissionregistrationv1.Update),
@@ -66,7 +66,7 @@ func ownerNoticeHook() webhooks.Hook {
 	}
 }
 
-func ownerIntegrityHook(mode v1alpha1.Mode) webhooks.Hook {
+func ownerIntegrityHook(mode v1beta1.Mode) webhooks.Hook {
 	return webhooks.Hook{
 		Name: "owner-integrity.warrantgate.dev", Path: OwnerIntegrityPath, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update),
@@ -89,7 +89,7 @@ func workspaceRules(operations ...admissionregistrationv1.OperationType) []admis
 }
 
 // integrityPolicy is the gate OwnerIntegrity as a policy that the API server evaluates itself (KEP-3488).
-func integrityPolicy(mode v1alpha1.Mode) client.Object {
+func integrityPolicy(mode v1beta1.Mode) client.Object {
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: policyName},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
@@ -122,9 +122,9 @@ func integrityPolicy(mode v1alpha1.Mode) client.Object {
 	return policy
 }
 
-func integrityBinding(mode v1alpha1.Mode) client.Object {
+func integrityBinding(mode v1beta1.Mode) client.Object {
 	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny, admissionregistrationv1.Audit}
-	if mode == v1alpha1.Warn {
+	if mode == v1beta1.Warn {
 		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn, admissionregistrationv1.Audit}
 	}
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{

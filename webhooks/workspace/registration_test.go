@@ -7,7 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
@@ -64,12 +64,12 @@ func TestWebhooksArePinned(t *testing.T) {
 }
 
 func TestPolicyActsAsItsModeSays(t *testing.T) {
-	for mode, want := range map[v1alpha1.Mode][]admissionregistrationv1.ValidationAction{
-		v1alpha1.Enforce: {"Deny", "Audit"},
-		v1alpha1.Warn:    {"Warn", "Audit"},
-		v1alpha1.Off:     nil,
+	for mode, want := range map[v1beta1.Mode][]admissionregistrationv1.ValidationAction{
+		v1beta1.Enforce: {"Deny", "Audit"},
+		v1beta1.Warn:    {"Warn", "Audit"},
+		v1beta1.Off:     nil,
 	} {
-		config := v1alpha1.Default().Workspace
+		config := v1beta1.Default().Workspace
 		config.OwnerIntegrity.Mode = mode
 		var got []admissionregistrationv1.ValidationAction
 		for _, object := range workspace.Registration(webhooks.Server{URL: "https://h"}, config) {
@@ -84,14 +84,14 @@ func TestPolicyActsAsItsModeSays(t *testing.T) {
 }
 
 func TestGatesThatAreOffAreNotRegistered(t *testing.T) {
-	off := v1alpha1.Workspace{OwnerRewrite: v1alpha1.Gate{Mode: v1alpha1.Off}, OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Off}}
+	off := v1beta1.Workspace{OwnerRewrite: v1beta1.Gate{Mode: v1beta1.Off}, OwnerIntegrity: v1beta1.Gate{Mode: v1beta1.Off}}
 	if objects := workspace.Registration(webhooks.Server{URL: "https://h"}, off); len(objects) > 0 {
 		t.Errorf("%d objects are registered", len(objects))
 	}
 }
 
 func TestGatesThatOnlyWarnRefuseNothingWhileAway(t *testing.T) {
-	warn := v1alpha1.Workspace{OwnerRewrite: v1alpha1.Gate{Mode: v1alpha1.Warn}, OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Warn}}
+	warn := v1beta1.Workspace{OwnerRewrite: v1beta1.Gate{Mode: v1beta1.Warn}, OwnerIntegrity: v1beta1.Gate{Mode: v1beta1.Warn}}
 	for _, object := range workspace.Registration(webhooks.Server{URL: "https://h"}, warn) {
 		policies := map[string]*admissionregistrationv1.FailurePolicyType{}
 		switch o := object.(type) {

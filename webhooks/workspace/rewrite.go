@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
@@ -26,11 +26,11 @@ import (
 // workspace with a foreign owner stays in Scheduling, kcp tries again, and no workspace with a broken owner is made.
 type OwnerRewrite struct {
 	policy identity.Policy
-	mode   v1alpha1.Mode
+	mode   v1beta1.Mode
 }
 
 // NewOwnerRewrite returns the gate under a delegation policy.
-func NewOwnerRewrite(policy identity.Policy, mode v1alpha1.Mode) *OwnerRewrite {
+func NewOwnerRewrite(policy identity.Policy, mode v1beta1.Mode) *OwnerRewrite {
 	return &OwnerRewrite{policy: policy, mode: mode}
 }
 
@@ -90,7 +90,7 @@ func details(workspace reviewed, report identity.Report) []any {
 
 func (g *OwnerRewrite) events(workspace reviewed, report identity.Report) []events.Event {
 	switch {
-	case report.Reason.Rewritten() && g.mode == v1alpha1.Warn:
+	case report.Reason.Rewritten() && g.mode == v1beta1.Warn:
 		return []events.Event{workspace.event(corev1.EventTypeWarning, events.OwnerNotRewritten,
 			"The owner was left as it is, because the gate only warns. %s", sentence(report.Message))}
 	case report.Reason.Rewritten():

@@ -69,7 +69,7 @@ capabilities: {drop: [ALL]}
 
 {{/* The configuration file. */}}
 {{- define "warrantgate.config" -}}
-{{ toYaml (merge (dict "apiVersion" "config.warrantgate.dev/v1alpha1" "kind" "GateConfiguration") .Values.config) }}
+{{ toYaml (merge (dict "apiVersion" "config.warrantgate.dev/v1beta1" "kind" "GateConfiguration") .Values.config) }}
 {{- end -}}
 
 {{/* The mode in a part of the configuration. YAML reads Off as false. A gate that has a selector is off without one. */}}

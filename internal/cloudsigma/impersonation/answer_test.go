@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 func TestExpiry(t *testing.T) {
@@ -40,8 +40,8 @@ func TestExpiry(t *testing.T) {
 		"a text that is empty": {expiresIn: `""`},
 	}
 	for name, tc := range cases {
-		for flow, want := range map[v1alpha1.ImpersonationFlow]time.Duration{
-			v1alpha1.ServiceProvider: tc.wantServiceProvider, v1alpha1.TokenExchange: tc.wantExchange,
+		for flow, want := range map[v1beta1.ImpersonationFlow]time.Duration{
+			v1beta1.ServiceProvider: tc.wantServiceProvider, v1beta1.TokenExchange: tc.wantExchange,
 		} {
 			t.Run(fmt.Sprintf("%s, %s", flow, name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestLifeIsCountedFromTheRequest(t *testing.T) {
 		cloud := newCloud(t)
 		cloud.life = 10
 		cloud.delay = 4 * time.Second
-		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		ask(t, s, alice)
 		k := s.userKey(*s.proven.Load(), alice, "zrh")
 		if token, found := s.users.entries.GetEntry(k); !found || time.Until(token.Value.expires) != 6*time.Second {
@@ -188,7 +188,7 @@ func TestTicketOfAnotherAudience(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := source(t, cloud, options(v1alpha1.ServiceProvider)).Token(t.Context(), alice, "zrh")
+	_, err := source(t, cloud, options(v1beta1.ServiceProvider)).Token(t.Context(), alice, "zrh")
 	if want := `IdentityProviderUnavailable: token step "ticket": refused, status 200: the token is for another audience`; err == nil || err.Error() != want {
 		t.Errorf("Token() error = %v, want %q", err, want)
 	}
@@ -219,7 +219,7 @@ func FuzzTokenAnswer(f *testing.F) {
 		if status < 200 || status > 599 {
 			status = http.StatusOK
 		}
-		for _, flow := range []v1alpha1.ImpersonationFlow{v1alpha1.ServiceProvider, v1alpha1.TokenExchange} {
+		for _, flow := range []v1beta1.ImpersonationFlow{v1beta1.ServiceProvider, v1beta1.TokenExchange} {
 			synctest.Test(t, func(t *testing.T) {
 				defer settle()
 				cloud := newCloud(t)

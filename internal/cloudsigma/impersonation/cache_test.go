@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -23,7 +23,7 @@ func TestRefresh(t *testing.T) {
 				defer settle()
 				cloud := newCloud(t)
 				cloud.life = int(life.Seconds())
-				s := source(t, cloud, options(v1alpha1.TokenExchange))
+				s := source(t, cloud, options(v1beta1.TokenExchange))
 				first := ask(t, s, alice)
 				pass(life * 74 / 100)
 				for range 10 {
@@ -72,7 +72,7 @@ func TestRefreshFails(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
 		cloud.life = 100
-		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		first, began := ask(t, s, alice), time.Now()
 		cloud.answer = func(step, url.Values, int) *reply { return says(http.StatusInternalServerError, "canary") }
 		for time.Since(began) < 99*time.Second {
@@ -104,7 +104,7 @@ func TestRefreshFails(t *testing.T) {
 }
 
 func TestOneExchangeForAll(t *testing.T) {
-	for _, flow := range []v1alpha1.ImpersonationFlow{v1alpha1.ServiceProvider, v1alpha1.TokenExchange} {
+	for _, flow := range []v1beta1.ImpersonationFlow{v1beta1.ServiceProvider, v1beta1.TokenExchange} {
 		t.Run(string(flow), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				defer settle()
@@ -151,7 +151,7 @@ func TestOneExchangeForAll(t *testing.T) {
 func TestOneExchangeForAllInAHurry(t *testing.T) {
 	for range 50 {
 		cloud := newCloud(t)
-		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		var callers sync.WaitGroup
 		for range 100 {
 			callers.Go(func() {
@@ -193,7 +193,7 @@ func TestHangingProvider(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
 		cloud.delay = time.Hour
-		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		ctx, cancel := context.WithTimeout(t.Context(), 2400*time.Millisecond)
 		defer cancel()
 		began := time.Now()
@@ -216,7 +216,7 @@ func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
-		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		got := map[string]string{}
 		for range 2 {
 			for _, account := range []struct{ user, region string }{{alice, "zrh"}, {alice, "next"}, {bob, "zrh"}, {bob + "/zrh", "zrh"}} {
@@ -276,7 +276,7 @@ func TestMetrics(t *testing.T) {
 		defer settle()
 		beforeCache, beforeRequests := metric(t, "warrantgate_token_cache_total"), metric(t, "warrantgate_token_requests_total")
 		cloud := newCloud(t)
-		s := source(t, cloud, options(v1alpha1.TokenExchange))
+		s := source(t, cloud, options(v1beta1.TokenExchange))
 		ask(t, s, alice)
 		ask(t, s, alice)
 		pass(260 * time.Second)

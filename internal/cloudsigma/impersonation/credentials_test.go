@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 func TestCredentialsAreNotShown(t *testing.T) {
@@ -83,7 +83,7 @@ func TestSecretOfAFileIsReloaded(t *testing.T) {
 	}
 	write(secret)
 	cloud := newCloud(t)
-	opts := options(v1alpha1.TokenExchange)
+	opts := options(v1beta1.TokenExchange)
 	opts.Credentials = FromFile("https://idp.example.com", "kube-dc-partner", file)
 	s := source(t, cloud, opts)
 	ask(t, s, alice)

@@ -18,14 +18,14 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
 func TestTokenErrors(t *testing.T) {
 	limited := &reply{status: http.StatusTooManyRequests, header: map[string]string{"Retry-After": "30"}}
 	cases := map[string]struct {
-		flow  v1alpha1.ImpersonationFlow
+		flow  v1beta1.ImpersonationFlow
 		at    step
 		reply *reply
 
@@ -70,11 +70,11 @@ func TestTokenErrors(t *testing.T) {
 			wantError: `UserNotImpersonable: token step "impersonate": refused, status 400, error code "access_denied"`,
 		},
 		"the exchange is denied": {
-			flow: v1alpha1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"access_denied"}`), wantRequests: 1,
+			flow: v1beta1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"access_denied"}`), wantRequests: 1,
 			wantError: `UserNotImpersonable: token step "exchange": refused, status 400, error code "access_denied"`,
 		},
 		"another question is needed": {
-			flow: v1alpha1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"invalid_target"}`), wantRequests: 1,
+			flow: v1beta1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"invalid_target"}`), wantRequests: 1,
 			wantError: `IdentityProviderUnavailable: token step "exchange": refused, status 400, error code "invalid_target"`,
 		},
 		"the server fails": {
@@ -126,7 +126,7 @@ func TestTokenErrors(t *testing.T) {
 					return nil
 				}
 				if tc.flow == "" {
-					tc.flow = v1alpha1.ServiceProvider
+					tc.flow = v1beta1.ServiceProvider
 				}
 				s := source(t, cloud, options(tc.flow))
 				ctx, cancel := context.WithTimeout(t.Context(), 2400*time.Millisecond)
@@ -258,7 +258,7 @@ func TestCanaries(t *testing.T) {
 		"no answer":     noAnswer(),
 		"as it should":  nil,
 	}
-	for _, flow := range []v1alpha1.ImpersonationFlow{v1alpha1.ServiceProvider, v1alpha1.TokenExchange} {
+	for _, flow := range []v1beta1.ImpersonationFlow{v1beta1.ServiceProvider, v1beta1.TokenExchange} {
 		for _, at := range []step{stepAccount, stepTicket, stepImpersonate, stepExchange} {
 			for name, answer := range replies {
 				t.Run(fmt.Sprintf("%s, %s, %s", flow, at, name), func(t *testing.T) {

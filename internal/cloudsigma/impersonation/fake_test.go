@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -178,9 +178,9 @@ func noAnswer() *reply {
 	return &reply{status: http.StatusOK, header: map[string]string{"X-No-Answer": "1"}}
 }
 
-func options(flow v1alpha1.ImpersonationFlow) Options {
+func options(flow v1beta1.ImpersonationFlow) Options {
 	audience := "service_provider_api"
-	if flow == v1alpha1.TokenExchange {
+	if flow == v1beta1.TokenExchange {
 		audience = "cloudsigma-api"
 	}
 	return Options{

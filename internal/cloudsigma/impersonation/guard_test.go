@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -41,7 +41,7 @@ func TestRetries(t *testing.T) {
 					}
 					return nil
 				}
-				s := source(t, cloud, options(v1alpha1.TokenExchange))
+				s := source(t, cloud, options(v1beta1.TokenExchange))
 				ctx := t.Context()
 				if tc.patience > 0 {
 					var cancel context.CancelFunc
@@ -79,7 +79,7 @@ func TestPatienceOfAllSteps(t *testing.T) {
 					}
 					return nil
 				}
-				s := source(t, cloud, options(v1alpha1.ServiceProvider))
+				s := source(t, cloud, options(v1beta1.ServiceProvider))
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
 				began := time.Now()
@@ -103,7 +103,7 @@ func TestHold(t *testing.T) {
 			}
 			return nil
 		}
-		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		for second := range 20 {
 			for _, user := range []string{alice, bob} {
 				_, err := s.Token(t.Context(), user, "zrh")
@@ -145,7 +145,7 @@ func TestBreaker(t *testing.T) {
 					}
 					return nil
 				}
-				s := source(t, cloud, options(v1alpha1.ServiceProvider))
+				s := source(t, cloud, options(v1beta1.ServiceProvider))
 				const lasts = 60
 				for began := time.Now(); time.Since(began) < lasts*time.Second; {
 					_, err := s.Token(t.Context(), fmt.Sprintf("user-%d@example.com", time.Since(began)), "zrh")
@@ -173,7 +173,7 @@ func TestBreakerIsOfOneServer(t *testing.T) {
 				return nil, fmt.Errorf("no such host")
 			}
 			return cloud.RoundTrip(r)
-		}), options(v1alpha1.ServiceProvider))
+		}), options(v1beta1.ServiceProvider))
 		for range 10 {
 			_, err := s.Token(t.Context(), alice, "next")
 			wantCause(t, err, ownership.CauseIdentityProvider)

@@ -25,14 +25,14 @@ import (
 	"golang.org/x/sync/singleflight"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
 // Options say how tokens are had. All are needed but RootCAs, and ServiceProviderAPI for the flow TokenExchange.
 type Options struct {
 	// Flow is the way to a user's token.
-	Flow v1alpha1.ImpersonationFlow
+	Flow v1beta1.ImpersonationFlow
 	// TokenPath is the path of the token endpoint below the identity provider's URL.
 	TokenPath string
 	// ServiceProviderAPI is the https URL of a region's service provider API. {region} stands for the region.
@@ -50,13 +50,13 @@ type Options struct {
 func (o Options) validate() error {
 	var faults []error
 	switch o.Flow {
-	case v1alpha1.TokenExchange:
-	case v1alpha1.ServiceProvider:
+	case v1beta1.TokenExchange:
+	case v1beta1.ServiceProvider:
 		if _, err := serviceProviderURL(o.ServiceProviderAPI, "zrh"); err != nil {
 			faults = append(faults, fmt.Errorf("the URL of the service provider API %w", err))
 		}
 	default:
-		faults = append(faults, fmt.Errorf("the flow %q is not supported: must be %q or %q", o.Flow, v1alpha1.ServiceProvider, v1alpha1.TokenExchange))
+		faults = append(faults, fmt.Errorf("the flow %q is not supported: must be %q or %q", o.Flow, v1beta1.ServiceProvider, v1beta1.TokenExchange))
 	}
 	if !strings.HasPrefix(o.TokenPath, "/") || path.Clean(o.TokenPath) != o.TokenPath || strings.ContainsAny(o.TokenPath, "?#%") {
 		faults = append(faults, fmt.Errorf("the token path %q must be a plain path that begins with /", o.TokenPath))
@@ -204,7 +204,7 @@ func (s *Source) request(ctx context.Context, k key, began time.Time) (token iss
 		return issued{}, credentials, false, errSuperseded
 	}
 	cached = !account.obtained.After(began)
-	if s.options.Flow == v1alpha1.TokenExchange {
+	if s.options.Flow == v1beta1.TokenExchange {
 		token, err = s.exchange(ctx, credentials, account, k.subject)
 		return token, credentials, cached, err
 	}

@@ -18,12 +18,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
 // serve starts a cloud behind TLS, of the given settings if any, and returns the options for it.
-func serve(t *testing.T, handler http.Handler, settings *tls.Config, flow v1alpha1.ImpersonationFlow) Options {
+func serve(t *testing.T, handler http.Handler, settings *tls.Config, flow v1beta1.ImpersonationFlow) Options {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.TLS = settings
@@ -40,12 +40,12 @@ func serve(t *testing.T, handler http.Handler, settings *tls.Config, flow v1alph
 
 func TestTokenOverTLS(t *testing.T) {
 	cases := map[string]struct {
-		flow         v1alpha1.ImpersonationFlow
+		flow         v1beta1.ImpersonationFlow
 		wantToken    string
 		wantRequests []string
 	}{
 		"the service provider's flow takes three steps, and one for a further user": {
-			flow:      v1alpha1.ServiceProvider,
+			flow:      v1beta1.ServiceProvider,
 			wantToken: "canary-impersonate-1",
 			wantRequests: []string{
 				"POST " + tokenPath + " client_id=kube-dc-partner&client_secret=canary-secret-1&grant_type=client_credentials",
@@ -55,7 +55,7 @@ func TestTokenOverTLS(t *testing.T) {
 			},
 		},
 		"the exchange of RFC 8693 takes two, and one for a further user": {
-			flow:      v1alpha1.TokenExchange,
+			flow:      v1beta1.TokenExchange,
 			wantToken: "canary-exchange-1",
 			wantRequests: []string{
 				"POST " + tokenPath + " client_id=kube-dc-partner&client_secret=canary-secret-1&grant_type=client_credentials",
@@ -135,11 +135,11 @@ func TestTokenTransport(t *testing.T) {
 		},
 	}
 	for name, tc := range cases {
-		for _, flow := range []v1alpha1.ImpersonationFlow{v1alpha1.ServiceProvider, v1alpha1.TokenExchange} {
+		for _, flow := range []v1beta1.ImpersonationFlow{v1beta1.ServiceProvider, v1beta1.TokenExchange} {
 			t.Run(fmt.Sprintf("%s, %s", name, flow), func(t *testing.T) {
 				cloud := newCloud(t)
 				opts := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					last := strings.HasPrefix(r.URL.Path, "/service_provider/") || flow == v1alpha1.TokenExchange
+					last := strings.HasPrefix(r.URL.Path, "/service_provider/") || flow == v1beta1.TokenExchange
 					if last && tc.answer != nil {
 						tc.answer(w, r)
 						return
@@ -171,7 +171,7 @@ func TestTokenTransport(t *testing.T) {
 
 func TestTokenRegion(t *testing.T) {
 	cloud := newCloud(t)
-	s := source(t, cloud, options(v1alpha1.ServiceProvider))
+	s := source(t, cloud, options(v1beta1.ServiceProvider))
 	regions := []string{
 		"", "Zrh", "1a", "zrh.evil.example", "zrh/..", "zrh#", "zrh?x=", "zrh:443", "zrh@evil", "zrh\n", "%7a", "ß", "{region}", strings.Repeat("a", 33),
 	}
@@ -200,7 +200,7 @@ func TestNew(t *testing.T) {
 	}{
 		"all is there":                {change: func(*Options) {}},
 		"no region in the URL":        {change: func(o *Options) { o.ServiceProviderAPI = "https://private.example.com/api/" }},
-		"the exchange needs no URL":   {change: func(o *Options) { o.Flow, o.ServiceProviderAPI = v1alpha1.TokenExchange, "" }},
+		"the exchange needs no URL":   {change: func(o *Options) { o.Flow, o.ServiceProviderAPI = v1beta1.TokenExchange, "" }},
 		"no https":                    {change: func(o *Options) { o.ServiceProviderAPI = "http://{region}.example.com" }, wantErr: "must begin with https://"},
 		"a region for a port":         {change: func(o *Options) { o.ServiceProviderAPI = "https://example.com:{region}/" }, wantErr: "cannot be parsed"},
 		"no host":                     {change: func(o *Options) { o.ServiceProviderAPI = "https:///api" }, wantErr: "must name a host"},
@@ -216,7 +216,7 @@ func TestNew(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			opts := options(v1alpha1.ServiceProvider)
+			opts := options(v1beta1.ServiceProvider)
 			tc.change(&opts)
 			_, err := New(opts)
 			switch {
@@ -231,20 +231,20 @@ func TestNew(t *testing.T) {
 
 func TestTokenRevoked(t *testing.T) {
 	cases := map[string]struct {
-		flow   v1alpha1.ImpersonationFlow
+		flow   v1beta1.ImpersonationFlow
 		revoke string
 		want   map[step]int
 	}{
 		"the account's token, noticed with the next user": {
-			flow: v1alpha1.ServiceProvider, revoke: "canary-account-1",
+			flow: v1beta1.ServiceProvider, revoke: "canary-account-1",
 			want: map[step]int{stepAccount: 2, stepTicket: 2, stepImpersonate: 3},
 		},
 		"the ticket": {
-			flow: v1alpha1.ServiceProvider, revoke: "canary-ticket-1",
+			flow: v1beta1.ServiceProvider, revoke: "canary-ticket-1",
 			want: map[step]int{stepAccount: 2, stepTicket: 2, stepImpersonate: 3},
 		},
 		"the account's token, before an exchange": {
-			flow: v1alpha1.TokenExchange, revoke: "canary-account-1",
+			flow: v1beta1.TokenExchange, revoke: "canary-account-1",
 			want: map[step]int{stepAccount: 2, stepExchange: 3},
 		},
 	}
@@ -269,7 +269,7 @@ func TestTokenRefusedForGood(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
 		cloud.delay = time.Millisecond
-		s := source(t, cloud, options(v1alpha1.TokenExchange))
+		s := source(t, cloud, options(v1beta1.TokenExchange))
 		ask(t, s, alice)
 		cloud.answer = func(at step, _ url.Values, _ int) *reply {
 			if at == stepExchange {
@@ -294,7 +294,7 @@ func TestDrop(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
 		cloud.delay = time.Millisecond
-		s := source(t, cloud, options(v1alpha1.ServiceProvider))
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		s.Drop(alice, "zrh", time.Now()) // nothing is there
 		early := time.Now()
 		first := ask(t, s, alice)
@@ -372,7 +372,7 @@ func TestRotation(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				defer settle()
 				cloud := newCloud(t)
-				opts := options(v1alpha1.TokenExchange)
+				opts := options(v1beta1.TokenExchange)
 				now := change{credentials: old}
 				opts.Credentials = func(context.Context) (Credentials, error) { return now.credentials, now.err }
 				s := source(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -399,7 +399,7 @@ func TestRotationIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
-		opts := options(v1alpha1.ServiceProvider)
+		opts := options(v1beta1.ServiceProvider)
 		credentials := Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}
 		opts.Credentials = func(context.Context) (Credentials, error) { return credentials, nil }
 		s := source(t, cloud, opts)
@@ -428,7 +428,7 @@ func TestRefreshWithAnotherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
-		opts := options(v1alpha1.ServiceProvider)
+		opts := options(v1beta1.ServiceProvider)
 		credentials := Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}
 		opts.Credentials = func(context.Context) (Credentials, error) { return credentials, nil }
 		s := source(t, cloud, opts)
@@ -452,7 +452,7 @@ func TestNoCredentials(t *testing.T) {
 	for name, credentials := range cases {
 		t.Run(name, func(t *testing.T) {
 			cloud := newCloud(t)
-			opts := options(v1alpha1.ServiceProvider)
+			opts := options(v1beta1.ServiceProvider)
 			opts.Credentials = Fixed(credentials)
 			_, err := source(t, cloud, opts).Token(t.Context(), alice, "zrh")
 			wantCause(t, err, ownership.CauseCredentials)

@@ -1,108 +1,57 @@
-// Package v1alpha1 is the configuration file of warrantgate: config.warrantgate.dev/v1alpha1, GateConfiguration.
+// Package v1alpha1 is an older version of the configuration file: config.warrantgate.dev/v1alpha1, GateConfiguration. It is read, and
+// converted into the current one, v1beta1, whose package says what is better there.
 //
-// The file says what the gates decide. Where things are (addresses, certificates, kubeconfigs) is said by flags, and
-// nothing is said by both.
+// What did not change is of v1beta1's types. What did is kept here as it was, so that a file with a field of the other version is
+// refused in both.
 package v1alpha1
 
 import (
-	"encoding/json"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
-const (
-	// APIVersion is the apiVersion of the file.
-	APIVersion = "config.warrantgate.dev/v1alpha1"
-	// Kind is the kind of the file.
-	Kind = "GateConfiguration"
-)
-
-// Mode says what becomes of a gate's verdicts.
-type Mode string
-
-const (
-	// Enforce carries verdicts out: changes are made and refusals refuse. The default.
-	Enforce Mode = "Enforce"
-	// Warn changes and refuses nothing. What would have happened is an admission warning, an Event and a metric.
-	Warn Mode = "Warn"
-	// Off judges nothing.
-	Off Mode = "Off"
-)
-
-// UnmarshalJSON reads Off also without quotes, which YAML 1.1 takes for false.
-func (m *Mode) UnmarshalJSON(raw []byte) error {
-	if string(raw) == "false" {
-		*m = Off
-	} else if json.Unmarshal(raw, (*string)(m)) != nil {
-		*m = Mode(raw) // not a text, which validation reports with the path of the field
-	}
-	return nil
-}
+// APIVersion is the apiVersion of the file.
+const APIVersion = "config.warrantgate.dev/v1alpha1"
 
 // GateConfiguration is the whole file.
 type GateConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Delegation says which delegations may be passed on. It is one policy for all gates.
-	Delegation Delegation `json:"delegation,omitempty"`
-	// Workspace configures the gates on kcp Workspaces.
-	Workspace Workspace `json:"workspace,omitempty"`
-	// Repair configures the healing of kcp workspaces that were made while no gate was there.
-	Repair Repair `json:"repair,omitempty"`
-	// Machine configures the gate on machine objects of Cluster API providers.
-	Machine Machine `json:"machine,omitempty"`
-	// Cluster configures the gates on cluster objects of Cluster API providers.
-	Cluster Cluster `json:"cluster,omitempty"`
-	// ControllerManager configures the gate on the Deployments of cloud controller managers.
-	ControllerManager ControllerManager `json:"controllerManager,omitempty"`
-	// Audit configures the pass over existing machines.
-	Audit Audit `json:"audit,omitempty"`
-	// CloudSigma says how CloudSigma is asked.
-	CloudSigma CloudSigma `json:"cloudSigma,omitempty"`
-	// OpenStack says how OpenStack is asked.
-	OpenStack OpenStack `json:"openStack,omitempty"`
-	// KeystonePolicy configures the gate on policies for Keystone.
-	KeystonePolicy KeystonePolicy `json:"keystonePolicy,omitempty"`
+	Delegation        v1beta1.Delegation     `json:"delegation,omitzero"`
+	Workspace         v1beta1.Workspace      `json:"workspace,omitzero"`
+	Repair            Repair                 `json:"repair,omitzero"`
+	Machine           v1beta1.Machine        `json:"machine,omitzero"`
+	Cluster           v1beta1.Cluster        `json:"cluster,omitzero"`
+	ControllerManager ControllerManager      `json:"controllerManager,omitzero"`
+	Audit             Audit                  `json:"audit,omitzero"`
+	CloudSigma        v1beta1.CloudSigma     `json:"cloudSigma,omitzero"`
+	OpenStack         v1beta1.OpenStack      `json:"openStack,omitzero"`
+	KeystonePolicy    v1beta1.KeystonePolicy `json:"keystonePolicy,omitzero"`
 }
 
-// Delegation is the delegation policy.
-type Delegation struct {
-	// KeepWarrants names warrants that a creator arrived with and that its recorded owner may keep. Default: none,
-	// because such warrants were lent for one request. A warrant with an administrator's power is never kept.
-	KeepWarrants KeepWarrants `json:"keepWarrants,omitempty"`
-	// OpenStackRoles says which roles in OpenStack may be delegated to a cluster.
-	OpenStackRoles Roles `json:"openStackRoles,omitempty"`
-}
-
-// KeepWarrants holds patterns of names: "*" stands for any run of characters but "/", "?" for one, "[a-z]" for a range.
-type KeepWarrants struct {
-	// Users are the users whose warrants are kept.
-	Users []string `json:"users,omitempty"`
-	// Groups keep a warrant all of whose groups match. system:authenticated need not be named.
-	Groups []string `json:"groups,omitempty"`
-}
-
-// Workspace configures the gates on kcp Workspaces.
-type Workspace struct {
-	// OwnerRewrite is the gate that gives a workspace an owner that kcp can act as.
-	OwnerRewrite Gate `json:"ownerRewrite,omitempty"`
-	// OwnerIntegrity is the gate that keeps the recorded owner from being forged. `warrantgate install kcp` reads
-	// the mode as well, because an admission policy holds the same rule while no warrantgate is running.
-	OwnerIntegrity Gate `json:"ownerIntegrity,omitempty"`
-}
-
-// Gate is what every gate has.
-type Gate struct {
-	// Mode is Enforce, Warn or Off. Default: Enforce.
-	Mode Mode `json:"mode,omitempty"`
-}
-
-// Repair is the healing of workspaces whose recorded owner is foreign in them.
+// Repair is that of v1beta1, but for the name of a field.
 type Repair struct {
-	// Mode is Enforce, Warn or Off. Default: Enforce. Warn writes nothing and reports what would be healed, as Events.
-	Mode Mode `json:"mode,omitempty"`
-	// After is how long a workspace may be in Initializing before it counts as stuck, such as 90s. Default: 1m.
-	After metav1.Duration `json:"after,omitempty"`
-	// Rate is how many workspaces are looked into, and healed where it has to be, per second at most. Default: 50.
-	Rate int32 `json:"rate,omitempty"`
+	Mode  v1beta1.Mode    `json:"mode,omitzero"`
+	After metav1.Duration `json:"after,omitzero"`
+	// Rate is WorkspacesPerSecond of v1beta1.
+	Rate int32 `json:"rate,omitzero"`
+}
+
+// ControllerManager is that of v1beta1, but for the name of a field.
+type ControllerManager struct {
+	Mode             v1beta1.Mode          `json:"mode,omitzero"`
+	Selector         *metav1.LabelSelector `json:"selector,omitzero"`
+	Container        string                `json:"container,omitzero"`
+	ClusterNameLabel string                `json:"clusterNameLabel,omitzero"`
+	// Secret is SecretName of v1beta1.
+	Secret string `json:"secret,omitzero"`
+}
+
+// Audit is that of v1beta1, but for the name of a field.
+type Audit struct {
+	Mode     v1beta1.Mode    `json:"mode,omitzero"`
+	Interval metav1.Duration `json:"interval,omitzero"`
+	// Rate is RequestsPerSecond of v1beta1.
+	Rate int32 `json:"rate,omitzero"`
 }

@@ -1,17 +1,17 @@
-package v1alpha1
+package v1beta1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Machine configures the gate on machine objects: the instance that one names has to belong to the user that it acts as.
 type Machine struct {
 	// Mode is Enforce, Warn or Off. Default: Enforce.
-	Mode Mode `json:"mode,omitempty"`
+	Mode Mode `json:"mode,omitzero"`
 	// Unknown says what becomes of an instance whose owner cannot be found out, because the cloud or the identity
 	// provider does not answer. Default: Refuse.
-	Unknown UnknownPolicy `json:"unknown,omitempty"`
+	Unknown UnknownPolicy `json:"unknown,omitzero"`
 	// Kinds are further kinds of machines. CloudSigmaMachine is built in, and so is OpenStackMachine where openStack is
 	// configured.
-	Kinds []MachineKind `json:"kinds,omitempty"`
+	Kinds []MachineKind `json:"kinds,omitzero"`
 }
 
 // UnknownPolicy says what becomes of a request for which no verdict could be found.
@@ -45,12 +45,12 @@ type MachineKind struct {
 	// Resource is the plural resource, such as cloudsigmamachines.
 	Resource string `json:"resource"`
 	// InstanceIDPath is the field with the instance's UUID, such as status.instanceID. Default: status.instanceID.
-	InstanceIDPath string `json:"instanceIDPath,omitempty"`
+	InstanceIDPath string `json:"instanceIDPath,omitzero"`
 	// ProviderIDPath is the field with the provider ID, such as spec.providerID. Default: spec.providerID.
-	ProviderIDPath string `json:"providerIDPath,omitempty"`
+	ProviderIDPath string `json:"providerIDPath,omitzero"`
 	// IdentityRefPath is the field that refers to the credentials of this machine alone, where the kind has one, such as
 	// spec.identityRef.
-	IdentityRefPath string `json:"identityRefPath,omitempty"`
+	IdentityRefPath string `json:"identityRefPath,omitzero"`
 	// Provider is the cloud: cloudsigma or openstack.
 	Provider Provider `json:"provider"`
 }
@@ -58,59 +58,59 @@ type MachineKind struct {
 // Cluster configures the gates on cluster objects.
 type Cluster struct {
 	// Impersonation is the gate that lets nobody name a user whom they may not impersonate.
-	Impersonation Gate `json:"impersonation,omitempty"`
+	Impersonation Gate `json:"impersonation,omitzero"`
 	// Delegation is the gate on the credentials that a cluster on OpenStack acts with.
-	Delegation ClusterDelegation `json:"delegation,omitempty"`
+	Delegation ClusterDelegation `json:"delegation,omitzero"`
 }
 
 // ControllerManager configures the gate on the Deployments of cloud controller managers.
 type ControllerManager struct {
 	// Mode is Enforce, Warn or Off. Default: Off, as long as no selector says which Deployments they are, else Enforce.
-	Mode Mode `json:"mode,omitempty"`
+	Mode Mode `json:"mode,omitzero"`
 	// Selector picks the Deployments by their labels.
-	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	Selector *metav1.LabelSelector `json:"selector,omitzero"`
 	// Container is the container that gets the identity. Default: the only one of the Deployment.
-	Container string `json:"container,omitempty"`
+	Container string `json:"container,omitzero"`
 	// ClusterNameLabel is the label whose value is the name of the CloudSigmaCluster in the Deployment's namespace.
 	// Default: cluster.x-k8s.io/cluster-name.
-	ClusterNameLabel string `json:"clusterNameLabel,omitempty"`
-	// Secret is the Secret of the Deployment's namespace with the keys oauth-url, client-id and client-secret.
+	ClusterNameLabel string `json:"clusterNameLabel,omitzero"`
+	// SecretName is the name of the Secret in the Deployment's namespace with the keys oauth-url, client-id and client-secret.
 	// Default: cloudsigma-impersonation.
-	Secret string `json:"secret,omitempty"`
+	SecretName string `json:"secretName,omitzero"`
 }
 
 // Audit configures the pass over existing machines, which reports and changes nothing.
 type Audit struct {
 	// Mode is Enforce, Warn or Off. Default: Enforce. As the audit changes nothing, Warn is the same as Enforce.
-	Mode Mode `json:"mode,omitempty"`
+	Mode Mode `json:"mode,omitzero"`
 	// Interval is the time from one pass to the next, such as 10m, give or take a tenth. Default: 10m.
-	Interval metav1.Duration `json:"interval,omitempty"`
-	// Rate is how many requests are sent to each cloud per second at most. Default: 5.
-	Rate int32 `json:"rate,omitempty"`
+	Interval metav1.Duration `json:"interval,omitzero"`
+	// RequestsPerSecond is how many requests are sent to each cloud at most. Default: 5.
+	RequestsPerSecond int32 `json:"requestsPerSecond,omitzero"`
 }
 
 // CloudSigma says how CloudSigma is asked. Who asks it (identity provider, client, secret) is said by flags, the
 // environment or a Secret.
 type CloudSigma struct {
 	// Regions are the regions that objects may name. Default: any that looks like one, such as "zrh" or "next".
-	Regions []string `json:"regions,omitempty"`
+	Regions []string `json:"regions,omitzero"`
 	// API is the URL of a region's API; {region} stands for the region. Default: https://{region}.cloudsigma.com/api/2.0/.
-	API string `json:"api,omitempty"`
+	API string `json:"api,omitzero"`
 	// ServiceProviderAPI is the URL of a region's service provider API; {region} stands for the region. Default:
 	// https://direct.{region}.cloudsigma.com/service_provider/api/v1/.
-	ServiceProviderAPI string `json:"serviceProviderAPI,omitempty"`
+	ServiceProviderAPI string `json:"serviceProviderAPI,omitzero"`
 	// TokenPath is the path of the token endpoint below the identity provider's URL. Default:
 	// /realms/cloudsigma/protocol/openid-connect/token.
-	TokenPath string `json:"tokenPath,omitempty"`
+	TokenPath string `json:"tokenPath,omitzero"`
 	// CAFile holds the certificate authorities to trust, in PEM. Default: those of the system.
-	CAFile string `json:"caFile,omitempty"`
+	CAFile string `json:"caFile,omitzero"`
 	// Flow is how a user's token is had: ServiceProvider or TokenExchange. Default: ServiceProvider.
-	Flow ImpersonationFlow `json:"flow,omitempty"`
+	Flow ImpersonationFlow `json:"flow,omitzero"`
 	// Audience is the audience of what is asked for. Default: service_provider_api for the flow ServiceProvider,
 	// cloudsigma-api for TokenExchange.
-	Audience string `json:"audience,omitempty"`
+	Audience string `json:"audience,omitzero"`
 	// Concurrency is how many questions are put to the cloud at the same time at most. Default: 16.
-	Concurrency int32 `json:"concurrency,omitempty"`
+	Concurrency int32 `json:"concurrency,omitzero"`
 }
 
 // ImpersonationFlow is a way from a service account's credentials to a user's token.

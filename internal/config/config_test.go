@@ -1,4 +1,4 @@
-package v1alpha1_test
+package config_test
 
 import (
 	"encoding/json"
@@ -14,44 +14,51 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/identity"
 )
 
-const header = "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"
+const (
+	header = "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"
+	// olderHeader is that of the version before.
+	olderHeader = "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"
+	// versions are those that are understood.
+	versions = `"config.warrantgate.dev/v1beta1", "config.warrantgate.dev/v1alpha1"`
+)
 
 // configuration returns the default configuration with what is changed by modify.
-func configuration(modify ...func(*v1alpha1.GateConfiguration)) v1alpha1.GateConfiguration {
-	config := v1alpha1.GateConfiguration{
-		TypeMeta: metav1.TypeMeta{APIVersion: "config.warrantgate.dev/v1alpha1", Kind: "GateConfiguration"},
-		Workspace: v1alpha1.Workspace{
-			OwnerRewrite:   v1alpha1.Gate{Mode: v1alpha1.Enforce},
-			OwnerIntegrity: v1alpha1.Gate{Mode: v1alpha1.Enforce},
+func configuration(modify ...func(*v1beta1.GateConfiguration)) v1beta1.GateConfiguration {
+	config := v1beta1.GateConfiguration{
+		TypeMeta: metav1.TypeMeta{APIVersion: "config.warrantgate.dev/v1beta1", Kind: "GateConfiguration"},
+		Workspace: v1beta1.Workspace{
+			OwnerRewrite:   v1beta1.Gate{Mode: v1beta1.Enforce},
+			OwnerIntegrity: v1beta1.Gate{Mode: v1beta1.Enforce},
 		},
-		Repair:  v1alpha1.Repair{Mode: v1alpha1.Enforce, After: metav1.Duration{Duration: time.Minute}, Rate: 50},
-		Machine: v1alpha1.Machine{Mode: v1alpha1.Enforce, Unknown: v1alpha1.Refuse},
-		Cluster: v1alpha1.Cluster{
-			Impersonation: v1alpha1.Gate{Mode: v1alpha1.Enforce},
-			Delegation:    v1alpha1.ClusterDelegation{Mode: v1alpha1.Enforce, Through: v1alpha1.ApplicationCredential},
+		Repair:  v1beta1.Repair{Mode: v1beta1.Enforce, After: metav1.Duration{Duration: time.Minute}, WorkspacesPerSecond: 50},
+		Machine: v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Refuse},
+		Cluster: v1beta1.Cluster{
+			Impersonation: v1beta1.Gate{Mode: v1beta1.Enforce},
+			Delegation:    v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: v1beta1.ApplicationCredential},
 		},
-		Delegation: v1alpha1.Delegation{OpenStackRoles: v1alpha1.Roles{
+		Delegation: v1beta1.Delegation{OpenStackRoles: v1beta1.Roles{
 			Required: []string{"load-balancer_member"}, Allowed: []string{"member", "load-balancer_member", "reader"},
 		}},
-		ControllerManager: v1alpha1.ControllerManager{
-			Mode: v1alpha1.Off, ClusterNameLabel: "cluster.x-k8s.io/cluster-name", Secret: "cloudsigma-impersonation",
+		ControllerManager: v1beta1.ControllerManager{
+			Mode: v1beta1.Off, ClusterNameLabel: "cluster.x-k8s.io/cluster-name", SecretName: "cloudsigma-impersonation",
 		},
-		Audit: v1alpha1.Audit{Mode: v1alpha1.Enforce, Interval: metav1.Duration{Duration: 10 * time.Minute}, Rate: 5},
-		CloudSigma: v1alpha1.CloudSigma{
+		Audit: v1beta1.Audit{Mode: v1beta1.Enforce, Interval: metav1.Duration{Duration: 10 * time.Minute}, RequestsPerSecond: 5},
+		CloudSigma: v1beta1.CloudSigma{
 			API:                "https://{region}.cloudsigma.com/api/2.0/",
 			ServiceProviderAPI: "https://direct.{region}.cloudsigma.com/service_provider/api/v1/",
 			TokenPath:          "/realms/cloudsigma/protocol/openid-connect/token",
-			Flow:               v1alpha1.ServiceProvider,
+			Flow:               v1beta1.ServiceProvider,
 			Audience:           "service_provider_api",
 			Concurrency:        16,
 		},
-		OpenStack: v1alpha1.OpenStack{Concurrency: 16},
-		KeystonePolicy: v1alpha1.KeystonePolicy{
-			Mode: v1alpha1.Off, ManagerRoles: []string{"manager"}, ManagedRoles: []string{"member", "load-balancer_member"},
+		OpenStack: v1beta1.OpenStack{Concurrency: 16},
+		KeystonePolicy: v1beta1.KeystonePolicy{
+			Mode: v1beta1.Off, ManagerRoles: []string{"manager"}, ManagedRoles: []string{"member", "load-balancer_member"},
 		},
 	}
 	for _, m := range modify {
@@ -60,35 +67,35 @@ func configuration(modify ...func(*v1alpha1.GateConfiguration)) v1alpha1.GateCon
 	return config
 }
 
-func withModes(rewrite, integrity v1alpha1.Mode) func(*v1alpha1.GateConfiguration) {
-	return func(c *v1alpha1.GateConfiguration) {
+func withModes(rewrite, integrity v1beta1.Mode) func(*v1beta1.GateConfiguration) {
+	return func(c *v1beta1.GateConfiguration) {
 		c.Workspace.OwnerRewrite.Mode, c.Workspace.OwnerIntegrity.Mode = rewrite, integrity
 	}
 }
 
-func withRepair(mode v1alpha1.Mode, after time.Duration, rate int32) func(*v1alpha1.GateConfiguration) {
-	return func(c *v1alpha1.GateConfiguration) {
-		c.Repair = v1alpha1.Repair{Mode: mode, After: metav1.Duration{Duration: after}, Rate: rate}
+func withRepair(mode v1beta1.Mode, after time.Duration, rate int32) func(*v1beta1.GateConfiguration) {
+	return func(c *v1beta1.GateConfiguration) {
+		c.Repair = v1beta1.Repair{Mode: mode, After: metav1.Duration{Duration: after}, WorkspacesPerSecond: rate}
 	}
 }
 
-func exampleMachine(kind, instanceIDPath, providerIDPath string) v1alpha1.MachineKind {
-	return v1alpha1.MachineKind{
+func exampleMachine(kind, instanceIDPath, providerIDPath string) v1beta1.MachineKind {
+	return v1beta1.MachineKind{
 		Group: "infrastructure.example.com", Version: "v1", Kind: kind, Resource: strings.ToLower(kind) + "s",
-		InstanceIDPath: instanceIDPath, ProviderIDPath: providerIDPath, Provider: v1alpha1.ProviderCloudSigma,
+		InstanceIDPath: instanceIDPath, ProviderIDPath: providerIDPath, Provider: v1beta1.ProviderCloudSigma,
 	}
 }
 
-func withKeptWarrants(users, groups []string) func(*v1alpha1.GateConfiguration) {
-	return func(c *v1alpha1.GateConfiguration) {
-		c.Delegation.KeepWarrants = v1alpha1.KeepWarrants{Users: users, Groups: groups}
+func withKeptWarrants(users, groups []string) func(*v1beta1.GateConfiguration) {
+	return func(c *v1beta1.GateConfiguration) {
+		c.Delegation.KeepWarrants = v1beta1.KeepWarrants{Users: users, Groups: groups}
 	}
 }
 
 func TestParseReadsWhatIsWritten(t *testing.T) {
 	for name, tc := range map[string]struct {
 		raw  string
-		want v1alpha1.GateConfiguration
+		want v1beta1.GateConfiguration
 	}{
 		"a file that says nothing is the default": {
 			raw:  header,
@@ -107,19 +114,19 @@ workspace:
 repair:
   mode: Warn
   after: 90s
-  rate: 5
+  workspacesPerSecond: 5
 `,
-			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withRepair(v1alpha1.Warn, 90*time.Second, 5), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
+			want: configuration(withModes(v1beta1.Warn, v1beta1.Off), withRepair(v1beta1.Warn, 90*time.Second, 5), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
 		},
 		"every field in JSON": {
-			raw: `{"kind":"GateConfiguration","apiVersion":"config.warrantgate.dev/v1alpha1",` +
+			raw: `{"kind":"GateConfiguration","apiVersion":"config.warrantgate.dev/v1beta1",` +
 				`"delegation":{"keepWarrants":{"users":["bob","team-*"],"groups":["ops"]}},` +
-				`"workspace":{"ownerRewrite":{"mode":"Warn"},"ownerIntegrity":{"mode":"Off"}},"repair":{"mode":"Off","after":"2m","rate":100}}`,
-			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Off), withRepair(v1alpha1.Off, 2*time.Minute, 100), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
+				`"workspace":{"ownerRewrite":{"mode":"Warn"},"ownerIntegrity":{"mode":"Off"}},"repair":{"mode":"Off","after":"2m","workspacesPerSecond":100}}`,
+			want: configuration(withModes(v1beta1.Warn, v1beta1.Off), withRepair(v1beta1.Off, 2*time.Minute, 100), withKeptWarrants([]string{"bob", "team-*"}, []string{"ops"})),
 		},
 		"Off needs no quotes, although YAML 1.1 reads it as false": {
 			raw:  header + "workspace:\n  ownerRewrite:\n    mode: Off\n",
-			want: configuration(withModes(v1alpha1.Off, v1alpha1.Enforce)),
+			want: configuration(withModes(v1beta1.Off, v1beta1.Enforce)),
 		},
 		"everything about machines": {
 			raw: header + `machine:
@@ -138,29 +145,29 @@ cluster: {impersonation: {mode: Off}}
 controllerManager:
   selector: {matchLabels: {app: cloudsigma-ccm}}
   container: ccm
-audit: {mode: Off, interval: 1h, rate: 1}
+audit: {mode: Off, interval: 1h, requestsPerSecond: 1}
 cloudSigma:
   regions: [zrh, next]
   api: https://cloud.example.com/{region}/
   flow: TokenExchange
 `,
-			want: configuration(func(c *v1alpha1.GateConfiguration) {
-				c.Machine = v1alpha1.Machine{Mode: v1alpha1.Warn, Unknown: v1alpha1.Admit, Kinds: []v1alpha1.MachineKind{
+			want: configuration(func(c *v1beta1.GateConfiguration) {
+				c.Machine = v1beta1.Machine{Mode: v1beta1.Warn, Unknown: v1beta1.Admit, Kinds: []v1beta1.MachineKind{
 					exampleMachine("ExampleMachine", "status.instanceID", "spec.providerID"),
 					exampleMachine("OtherMachine", "status.vm.id", "spec.vm.providerID"),
 				}}
-				c.Cluster.Impersonation.Mode = v1alpha1.Off
-				c.ControllerManager.Mode, c.ControllerManager.Container = v1alpha1.Enforce, "ccm"
+				c.Cluster.Impersonation.Mode = v1beta1.Off
+				c.ControllerManager.Mode, c.ControllerManager.Container = v1beta1.Enforce, "ccm"
 				c.ControllerManager.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cloudsigma-ccm"}}
-				c.Audit = v1alpha1.Audit{Mode: v1alpha1.Off, Interval: metav1.Duration{Duration: time.Hour}, Rate: 1}
+				c.Audit = v1beta1.Audit{Mode: v1beta1.Off, Interval: metav1.Duration{Duration: time.Hour}, RequestsPerSecond: 1}
 				c.CloudSigma.Regions, c.CloudSigma.API = []string{"zrh", "next"}, "https://cloud.example.com/{region}/"
-				c.CloudSigma.Flow, c.CloudSigma.Audience = v1alpha1.TokenExchange, "cloudsigma-api"
+				c.CloudSigma.Flow, c.CloudSigma.Audience = v1beta1.TokenExchange, "cloudsigma-api"
 			}),
 		},
 		"policies for Keystone, judged once it is said where they are": {
 			raw: header + "keystonePolicy:\n  selector: {matchLabels: {holds: keystone-policy}}\n",
-			want: configuration(func(c *v1alpha1.GateConfiguration) {
-				c.KeystonePolicy.Mode = v1alpha1.Enforce
+			want: configuration(func(c *v1beta1.GateConfiguration) {
+				c.KeystonePolicy.Mode = v1beta1.Enforce
 				c.KeystonePolicy.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"holds": "keystone-policy"}}
 			}),
 		},
@@ -174,9 +181,9 @@ cloudSigma:
   managerRoles: [manager, domain-admin]
   managedRoles: [member]
 `,
-			want: configuration(func(c *v1alpha1.GateConfiguration) {
-				c.KeystonePolicy = v1alpha1.KeystonePolicy{
-					Mode: v1alpha1.Warn,
+			want: configuration(func(c *v1beta1.GateConfiguration) {
+				c.KeystonePolicy = v1beta1.KeystonePolicy{
+					Mode: v1beta1.Warn,
 					Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 						{Key: "app.kubernetes.io/name", Operator: metav1.LabelSelectorOpIn, Values: []string{"keystone"}},
 					}},
@@ -196,15 +203,15 @@ openStack:
   caFile: /etc/ca.pem
   concurrency: 4
 `,
-			want: configuration(func(c *v1alpha1.GateConfiguration) {
-				c.Delegation.OpenStackRoles = v1alpha1.Roles{
+			want: configuration(func(c *v1beta1.GateConfiguration) {
+				c.Delegation.OpenStackRoles = v1beta1.Roles{
 					Required: []string{}, Allowed: []string{"member", "heat_stack_owner"}, Denied: []string{"cloud-support"},
 				}
-				c.Cluster.Delegation = v1alpha1.ClusterDelegation{Mode: v1alpha1.Warn, Through: v1alpha1.Trust}
+				c.Cluster.Delegation = v1beta1.ClusterDelegation{Mode: v1beta1.Warn, Through: v1beta1.Trust}
 				kind := exampleMachine("ExampleMachine", "status.instanceID", "spec.providerID")
-				kind.IdentityRefPath, kind.Provider = "spec.identity", v1alpha1.ProviderOpenStack
-				c.Machine.Kinds = []v1alpha1.MachineKind{kind}
-				c.OpenStack = v1alpha1.OpenStack{
+				kind.IdentityRefPath, kind.Provider = "spec.identity", v1beta1.ProviderOpenStack
+				c.Machine.Kinds = []v1beta1.MachineKind{kind}
+				c.OpenStack = v1beta1.OpenStack{
 					AuthURLs: []string{"https://keystone.example.com:5000/v3", "http://127.0.0.1:5000"}, CAFile: "/etc/ca.pem", Concurrency: 4,
 				}
 			}),
@@ -215,7 +222,7 @@ openStack:
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := v1alpha1.Parse([]byte(tc.raw))
+			got, err := config.Parse([]byte(tc.raw))
 			if err != nil {
 				t.Fatalf("Parse() error = %v", err)
 			}
@@ -246,32 +253,41 @@ func TestParseRefusesMistakes(t *testing.T) {
 		"a file without a kind": {
 			raw: "{}",
 			want: []string{
-				`apiVersion: Unsupported value: "": supported values: "config.warrantgate.dev/v1alpha1"`,
+				`apiVersion: Unsupported value: "": supported values: ` + versions,
 				`kind: Unsupported value: "": supported values: "GateConfiguration"`,
 			},
 		},
 		"more than one document, of which only the first would be read": {
-			raw:  "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n---\nworkspace: {ownerRewrite: {mode: Warn}}\n",
+			raw:  "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n---\nworkspace: {ownerRewrite: {mode: Warn}}\n",
 			want: []string{"there is more than one document"},
 		},
 		"an empty file": {
 			raw: "",
 			want: []string{
-				`apiVersion: Unsupported value: "": supported values: "config.warrantgate.dev/v1alpha1"`,
+				`apiVersion: Unsupported value: "": supported values: ` + versions,
 				`kind: Unsupported value: "": supported values: "GateConfiguration"`,
 			},
 		},
 		"another kind and version": {
 			raw: "apiVersion: config.warrantgate.dev/v1\nkind: Gate\n",
 			want: []string{
-				`apiVersion: Unsupported value: "config.warrantgate.dev/v1": supported values: "config.warrantgate.dev/v1alpha1"`,
+				`apiVersion: Unsupported value: "config.warrantgate.dev/v1": supported values: ` + versions,
 				`kind: Unsupported value: "Gate": supported values: "GateConfiguration"`,
 			},
 		},
+		"a version that there is not, with fields of its own, which cannot be judged": {
+			raw:  "apiVersion: config.warrantgate.dev/v1\nkind: GateConfiguration\ngates: []\nrepair: {mode: Sometimes}\n",
+			want: []string{`apiVersion: Unsupported value: "config.warrantgate.dev/v1": supported values: ` + versions},
+		},
+		"the object of somebody else": {
+			raw: "apiVersion: v1\nkind: ConfigMap\ndata: {}\n",
+			want: []string{
+				`apiVersion: Unsupported value: "v1": supported values: ` + versions,
+				`kind: Unsupported value: "ConfigMap": supported values: "GateConfiguration"`,
+			},
+		},
 		"every mistake at once, each with its path": {
-			raw: `apiVersion: v1
-kind: GateConfiguration
-color: blue
+			raw: header + `color: blue
 delegation:
   keepWarrants:
     users: ["bob", "["]
@@ -286,7 +302,6 @@ workspace:
 			want: []string{
 				`unknown field "color"`,
 				`unknown field "workspace.ownerRewrites"`,
-				`apiVersion: Unsupported value: "v1": supported values: "config.warrantgate.dev/v1alpha1"`,
 				`workspace.ownerRewrite.mode: Unsupported value: "enforce": supported values: "Enforce", "Warn", "Off"`,
 				`workspace.ownerIntegrity.mode: Unsupported value: "1": supported values: "Enforce", "Warn", "Off"`,
 				`delegation.keepWarrants.users[1]: Invalid value: "[": must be a pattern of path.Match, such as "team-*"`,
@@ -295,11 +310,11 @@ workspace:
 			},
 		},
 		"a repair that cannot be": {
-			raw: header + "repair: {mode: always, after: -1s, rate: -1}",
+			raw: header + "repair: {mode: always, after: -1s, workspacesPerSecond: -1}",
 			want: []string{
 				`repair.mode: Unsupported value: "always": supported values: "Enforce", "Warn", "Off"`,
 				`repair.after: Invalid value: "-1s": must not be negative`,
-				`repair.rate: Invalid value: -1: must be at least 1`,
+				`repair.workspacesPerSecond: Invalid value: -1: must be at least 1`,
 			},
 		},
 		"machines that cannot be": {
@@ -310,8 +325,8 @@ workspace:
   - {group: A_B, version: "1", kind: "", resource: Things, instanceIDPath: "status['id']", providerIDPath: id, identityRefPath: "spec[0]", provider: elsewhere}
   - {group: infrastructure.cluster.x-k8s.io, version: v1beta1, kind: OpenStackMachine, resource: openstackmachines, provider: openstack}
 cluster: {impersonation: {mode: maybe}}
-controllerManager: {mode: Enforce, secret: "No Secret", clusterNameLabel: "/"}
-audit: {interval: -1m, rate: -1}
+controllerManager: {mode: Enforce, secretName: "No Secret", clusterNameLabel: "/"}
+audit: {interval: -1m, requestsPerSecond: -1}
 `,
 			want: []string{
 				`machine.unknown: Unsupported value: "Perhaps": supported values: "Refuse", "Admit"`,
@@ -331,9 +346,9 @@ audit: {interval: -1m, rate: -1}
 				`controllerManager.clusterNameLabel: Invalid value: "/": prefix part must be non-empty`,
 				`controllerManager.clusterNameLabel: Invalid value: "/": name part must be non-empty`,
 				`controllerManager.clusterNameLabel: Invalid value: "/": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
-				`controllerManager.secret: Invalid value: "No Secret": ` + subdomain,
+				`controllerManager.secretName: Invalid value: "No Secret": ` + subdomain,
 				`audit.interval: Invalid value: "-1m0s": must not be negative`,
-				`audit.rate: Invalid value: -1: must be at least 1`,
+				`audit.requestsPerSecond: Invalid value: -1: must be at least 1`,
 			},
 		},
 		"a cloud to which tokens must not be sent": {
@@ -399,7 +414,7 @@ openStack:
 			want: []string{"yaml: unmarshal errors:\n  line 4: key \"workspace\" already set in map"},
 		},
 		"a field that stands there twice in JSON": {
-			raw: `{"apiVersion":"config.warrantgate.dev/v1alpha1","kind":"GateConfiguration","kind":"GateConfiguration"}`,
+			raw: `{"apiVersion":"config.warrantgate.dev/v1beta1","kind":"GateConfiguration","kind":"GateConfiguration"}`,
 			want: []string{
 				"yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map",
 			},
@@ -410,7 +425,7 @@ openStack:
 		},
 		"a list where the configuration belongs": {
 			raw:  "[]",
-			want: []string{"json: cannot unmarshal array into Go value of type v1alpha1.GateConfiguration"},
+			want: []string{"read apiVersion and kind: json: cannot unmarshal array into Go value of type v1.TypeMeta"},
 		},
 		"neither YAML nor JSON": {
 			raw:  "{",
@@ -426,14 +441,14 @@ openStack:
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := v1alpha1.Parse([]byte(tc.raw))
+			got, err := config.Parse([]byte(tc.raw))
 			if err == nil {
 				t.Fatalf("Parse() = %+v, want an error", got)
 			}
 			if diff := cmp.Diff(tc.want, mistakes(err), cmpopts.SortSlices(strings.Compare)); diff != "" {
 				t.Errorf("Parse() error (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(v1alpha1.GateConfiguration{}, got); diff != "" {
+			if diff := cmp.Diff(v1beta1.GateConfiguration{}, got); diff != "" {
 				t.Errorf("Parse() returns a configuration next to the error:\n%s", diff)
 			}
 		})
@@ -464,19 +479,33 @@ func TestLoad(t *testing.T) {
 	}
 	good := write("good.yaml", header+"workspace: {ownerRewrite: {mode: Warn}}")
 	bad := write("bad.yaml", header+"workspace: {ownerRewrite: {mode: Sometimes}}")
+	older := write("older.yaml", olderHeader+"workspace: {ownerRewrite: {mode: Warn}}")
+	newer := write("newer.yaml", "apiVersion: config.warrantgate.dev/v1\nkind: GateConfiguration\n")
 
 	for name, tc := range map[string]struct {
-		path    string
-		want    v1alpha1.GateConfiguration
-		wantErr string
+		path        string
+		want        v1beta1.GateConfiguration
+		wantVersion string
+		wantErr     string
 	}{
 		"no path means the defaults": {
-			path: "",
-			want: configuration(),
+			path:        "",
+			want:        configuration(),
+			wantVersion: "config.warrantgate.dev/v1beta1",
 		},
 		"a file is read": {
-			path: good,
-			want: configuration(withModes(v1alpha1.Warn, v1alpha1.Enforce)),
+			path:        good,
+			want:        configuration(withModes(v1beta1.Warn, v1beta1.Enforce)),
+			wantVersion: "config.warrantgate.dev/v1beta1",
+		},
+		"a file of an older version is the same in the current one": {
+			path:        older,
+			want:        configuration(withModes(v1beta1.Warn, v1beta1.Enforce)),
+			wantVersion: "config.warrantgate.dev/v1alpha1",
+		},
+		"a file of a version that there is not is named": {
+			path:    newer,
+			wantErr: "configuration " + newer + `: apiVersion: Unsupported value: "config.warrantgate.dev/v1": supported values: ` + versions,
 		},
 		"a missing file is named": {
 			path:    filepath.Join(dir, "missing.yaml"),
@@ -489,7 +518,7 @@ func TestLoad(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := v1alpha1.Load(tc.path)
+			got, version, err := config.Load(tc.path)
 			gotErr := ""
 			if err != nil {
 				gotErr = err.Error()
@@ -500,15 +529,18 @@ func TestLoad(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Load() (-want +got):\n%s", diff)
 			}
+			if version != tc.wantVersion {
+				t.Errorf("Load() apiVersion = %q, want %q", version, tc.wantVersion)
+			}
 		})
 	}
 }
 
 func TestDefaultEnforcesAndPassesOnNoDelegation(t *testing.T) {
-	if diff := cmp.Diff(configuration(), v1alpha1.Default()); diff != "" {
+	if diff := cmp.Diff(configuration(), v1beta1.Default()); diff != "" {
 		t.Errorf("Default() (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(identity.Policy{}, v1alpha1.Default().Policy()); diff != "" {
+	if diff := cmp.Diff(identity.Policy{}, v1beta1.Default().Policy()); diff != "" {
 		t.Errorf("Default().Policy() (-want +got):\n%s", diff)
 	}
 }
@@ -522,43 +554,58 @@ func TestPolicyIsThatOfTheFile(t *testing.T) {
 }
 
 // FuzzParse holds that no file makes Parse panic, and that what it accepts is complete, valid, and read the same
-// again, from YAML and from JSON.
+// again, from YAML, from JSON and converted.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"",
 		header,
 		header + "workspace:\n  ownerRewrite:\n    mode: Off\n  ownerIntegrity:\n    mode: Warn\n",
 		header + "delegation: {keepWarrants: {users: [bob, 'team-*', '['], groups: ['', \"\\u00e9?\"]}}\n",
-		`{"apiVersion":"config.warrantgate.dev/v1alpha1","kind":"GateConfiguration","workspace":{"ownerRewrite":{"mode":false}}}`,
+		`{"apiVersion":"config.warrantgate.dev/v1beta1","kind":"GateConfiguration","workspace":{"ownerRewrite":{"mode":false}}}`,
+		olderHeader + "repair: {rate: 1}\ncontrollerManager: {secret: a}\naudit: {rate: 2}\nmachine: {kinds: []}\n",
 		"a: &a [*a]",
 		"\xff\xfe",
 	} {
 		f.Add([]byte(seed))
 	}
-	modes := []v1alpha1.Mode{v1alpha1.Enforce, v1alpha1.Warn, v1alpha1.Off}
+	for _, file := range everyField {
+		f.Add(read(f, file))
+	}
+	modes := []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn, v1beta1.Off}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		config, err := v1alpha1.Parse(raw)
+		accepted, err := config.Parse(raw)
+		converted, convertErr := config.Convert(raw)
 		if err != nil {
-			if diff := cmp.Diff(v1alpha1.GateConfiguration{}, config); diff != "" {
+			if diff := cmp.Diff(v1beta1.GateConfiguration{}, accepted); diff != "" {
 				t.Fatalf("a configuration comes with the error %v:\n%s", err, diff)
+			}
+			if convertErr == nil {
+				t.Errorf("a file is converted although %v", err)
 			}
 			return
 		}
-		for _, gate := range []v1alpha1.Gate{config.Workspace.OwnerRewrite, config.Workspace.OwnerIntegrity} {
+		if convertErr != nil {
+			t.Fatalf("an accepted file is not converted: %v", convertErr)
+		}
+		for _, gate := range []v1beta1.Gate{accepted.Workspace.OwnerRewrite, accepted.Workspace.OwnerIntegrity} {
 			if !slices.Contains(modes, gate.Mode) {
 				t.Errorf("mode %q was accepted", gate.Mode)
 			}
 		}
-		for _, marshal := range []func(any) ([]byte, error){json.Marshal, yaml.Marshal} {
-			written, err := marshal(config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := v1alpha1.Parse(written)
+		inYAML, err := yaml.Marshal(accepted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inJSON, err := json.Marshal(accepted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, written := range [][]byte{inYAML, inJSON, converted} {
+			again, err := config.Parse(written)
 			if err != nil {
 				t.Fatalf("read again: %v\n%s", err, written)
 			}
-			if diff := cmp.Diff(config, again, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(accepted, again, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("read again (-want +got):\n%s", diff)
 			}
 		}
@@ -566,20 +613,20 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestTheReadmeShowsTheDefaults(t *testing.T) {
-	readme, err := os.ReadFile("../../../README.md")
+	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(string(readme), "```yaml\napiVersion: "+v1alpha1.APIVersion)
+	_, after, found := strings.Cut(string(readme), "```yaml\napiVersion: "+v1beta1.APIVersion)
 	shown, _, closed := strings.Cut(after, "```")
 	if !found || !closed {
 		t.Fatal("README.md shows no configuration file")
 	}
-	got, err := v1alpha1.Parse([]byte("apiVersion: " + v1alpha1.APIVersion + shown))
+	got, err := config.Parse([]byte("apiVersion: " + v1beta1.APIVersion + shown))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(v1alpha1.Default(), got, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(v1beta1.Default(), got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("README.md shows other defaults (-want +got):\n%s", diff)
 	}
 }

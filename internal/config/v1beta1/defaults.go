@@ -1,22 +1,23 @@
-package v1alpha1
+package v1beta1
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
-	defaultRepairAfter    = time.Minute
-	defaultRepairRate     = 50
-	defaultInstanceIDPath = "status.instanceID"
-	defaultProviderIDPath = "spec.providerID"
-	defaultClusterLabel   = "cluster.x-k8s.io/cluster-name"
-	defaultSecret         = "cloudsigma-impersonation"
-	defaultAuditInterval  = 10 * time.Minute
-	defaultAuditRate      = 5
-	defaultConcurrency    = 16
+	defaultRepairAfter         = time.Minute
+	defaultWorkspacesPerSecond = 50
+	defaultInstanceIDPath      = "status.instanceID"
+	defaultProviderIDPath      = "spec.providerID"
+	defaultClusterLabel        = "cluster.x-k8s.io/cluster-name"
+	defaultSecretName          = "cloudsigma-impersonation"
+	defaultAuditInterval       = 10 * time.Minute
+	defaultRequestsPerSecond   = 5
+	defaultConcurrency         = 16
 
 	// Roles that OpenStack's projects and domains are used by.
 	roleMember       = "member"
@@ -45,7 +46,15 @@ var openStackMachine = MachineKind{
 	Provider: ProviderOpenStack,
 }
 
-func setDefaults(config *GateConfiguration) {
+// Default returns the configuration that holds where no file is given.
+func Default() GateConfiguration {
+	config := GateConfiguration{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}}
+	SetDefaults(&config)
+	return config
+}
+
+// SetDefaults fills in what is left out. What config shares with a copy of it stays as it is.
+func SetDefaults(config *GateConfiguration) {
 	for _, mode := range []*Mode{
 		&config.Workspace.OwnerRewrite.Mode, &config.Workspace.OwnerIntegrity.Mode, &config.Repair.Mode,
 		&config.Machine.Mode, &config.Cluster.Impersonation.Mode, &config.Cluster.Delegation.Mode, &config.Audit.Mode,
@@ -53,9 +62,9 @@ func setDefaults(config *GateConfiguration) {
 		*mode = cmp.Or(*mode, Enforce)
 	}
 	config.Repair.After.Duration = cmp.Or(config.Repair.After.Duration, defaultRepairAfter)
-	config.Repair.Rate = cmp.Or(config.Repair.Rate, defaultRepairRate)
+	config.Repair.WorkspacesPerSecond = cmp.Or(config.Repair.WorkspacesPerSecond, defaultWorkspacesPerSecond)
 	config.Audit.Interval.Duration = cmp.Or(config.Audit.Interval.Duration, defaultAuditInterval)
-	config.Audit.Rate = cmp.Or(config.Audit.Rate, defaultAuditRate)
+	config.Audit.RequestsPerSecond = cmp.Or(config.Audit.RequestsPerSecond, defaultRequestsPerSecond)
 	setMachineDefaults(&config.Machine)
 	setControllerManagerDefaults(&config.ControllerManager)
 	setCloudSigmaDefaults(&config.CloudSigma)
@@ -95,6 +104,7 @@ func modeOf(mode Mode, selector *metav1.LabelSelector) Mode {
 
 func setMachineDefaults(machine *Machine) {
 	machine.Unknown = cmp.Or(machine.Unknown, Refuse)
+	machine.Kinds = slices.Clone(machine.Kinds)
 	for i := range machine.Kinds {
 		kind := &machine.Kinds[i]
 		kind.InstanceIDPath = cmp.Or(kind.InstanceIDPath, defaultInstanceIDPath)
@@ -105,7 +115,7 @@ func setMachineDefaults(machine *Machine) {
 func setControllerManagerDefaults(manager *ControllerManager) {
 	manager.Mode = modeOf(manager.Mode, manager.Selector)
 	manager.ClusterNameLabel = cmp.Or(manager.ClusterNameLabel, defaultClusterLabel)
-	manager.Secret = cmp.Or(manager.Secret, defaultSecret)
+	manager.SecretName = cmp.Or(manager.SecretName, defaultSecretName)
 }
 
 func setCloudSigmaDefaults(cloud *CloudSigma) {

@@ -1,4 +1,4 @@
-package v1alpha1
+package v1beta1
 
 import (
 	"net/url"
@@ -21,14 +21,9 @@ var (
 	fieldPathPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*){1,7}$`)
 )
 
-func validate(config GateConfiguration) field.ErrorList {
+// Validate returns every mistake in config, each with the path of its field. The defaults are filled in before.
+func Validate(config GateConfiguration) field.ErrorList {
 	var errs field.ErrorList
-	if config.APIVersion != APIVersion {
-		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), config.APIVersion, []string{APIVersion}))
-	}
-	if config.Kind != Kind {
-		errs = append(errs, field.NotSupported(field.NewPath("kind"), config.Kind, []string{Kind}))
-	}
 	workspace := field.NewPath("workspace")
 	errs = append(errs, validateMode(config.Workspace.OwnerRewrite.Mode, workspace.Child("ownerRewrite"))...)
 	errs = append(errs, validateMode(config.Workspace.OwnerIntegrity.Mode, workspace.Child("ownerIntegrity"))...)
@@ -59,7 +54,7 @@ func validateRepair(repair Repair, at *field.Path) field.ErrorList {
 	if repair.After.Duration < 0 {
 		errs = append(errs, field.Invalid(at.Child("after"), repair.After.Duration.String(), "must not be negative"))
 	}
-	return append(errs, validateAtLeastOne(repair.Rate, at.Child("rate"))...)
+	return append(errs, validateAtLeastOne(repair.WorkspacesPerSecond, at.Child("workspacesPerSecond"))...)
 }
 
 func validateAtLeastOne(value int32, at *field.Path) field.ErrorList {
@@ -128,8 +123,8 @@ func validateControllerManager(manager ControllerManager, at *field.Path) field.
 	errs = append(errs, validateSelector(manager.Selector, at.Child("selector"),
 		"without labels to pick them by, every Deployment would be taken for a cloud controller manager")...)
 	errs = append(errs, metav1validation.ValidateLabelName(manager.ClusterNameLabel, at.Child("clusterNameLabel"))...)
-	for _, problem := range validation.IsDNS1123Subdomain(manager.Secret) {
-		errs = append(errs, field.Invalid(at.Child("secret"), manager.Secret, problem))
+	for _, problem := range validation.IsDNS1123Subdomain(manager.SecretName) {
+		errs = append(errs, field.Invalid(at.Child("secretName"), manager.SecretName, problem))
 	}
 	return errs
 }
@@ -184,7 +179,7 @@ func validateAudit(audit Audit, at *field.Path) field.ErrorList {
 	if audit.Interval.Duration < 0 {
 		errs = append(errs, field.Invalid(at.Child("interval"), audit.Interval.Duration.String(), "must not be negative"))
 	}
-	return append(errs, validateAtLeastOne(audit.Rate, at.Child("rate"))...)
+	return append(errs, validateAtLeastOne(audit.RequestsPerSecond, at.Child("requestsPerSecond"))...)
 }
 
 func validateCloudSigma(cloud CloudSigma, at *field.Path) field.ErrorList {
