@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,10 +19,10 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"warrantgate.dev/charts/charttest"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config"
 )
 
-const header = "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"
+const header = "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"
 
 // configurations are files of serve, without their header, for each way in which a gate can be registered or not.
 var configurations = map[string]string{
@@ -81,6 +82,25 @@ func TestTheChartMakesWhatInstallDoes(t *testing.T) {
 			compareWebhooks(t, printed, rendered)
 			compareRights(t, printed, rendered)
 			compareConfiguration(t, configuration, rendered)
+		})
+	}
+}
+
+// TestTheFailurePolicyIsThatOfInstall compares the chart with --failure-policy, and holds that its Job gives kcp the same.
+func TestTheFailurePolicyIsThatOfInstall(t *testing.T) {
+	for name, tc := range map[string]struct{ values, want string }{
+		"none":   {"", "Fail"},
+		"Fail":   {"failurePolicy: Fail\n", "Fail"},
+		"Ignore": {"failurePolicy: Ignore\n", "Ignore"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			configuration := configurations["every gate"]
+			rendered := template(t, certificate+tc.values+"cloudSigma: {enabled: true, secret: {name: cloud}}\n"+
+				"kcp: {enabled: true, install: {enabled: true, kubeconfigSecret: admin}}\nconfig:\n"+indent(configuration))
+			compareWebhooks(t, installed(t, configuration, "--failure-policy="+tc.want), rendered.Objects)
+			if args := jobs(t, rendered)["warrantgate-kcp-install"]; !slices.Contains(args, "--failure-policy="+tc.want) {
+				t.Errorf("the Job registers in kcp by %q, want --failure-policy=%s", args, tc.want)
+			}
 		})
 	}
 }
@@ -150,12 +170,12 @@ func compareRights(t *testing.T, printed, rendered []*unstructured.Unstructured)
 // compareConfiguration holds that a configuration means the same in values as in a file.
 func compareConfiguration(t *testing.T, configuration string, rendered []*unstructured.Unstructured) {
 	t.Helper()
-	want, err := v1alpha1.Parse([]byte(header + configuration))
+	want, err := config.Parse([]byte(header + configuration))
 	if err != nil {
 		t.Fatal(err)
 	}
 	file, _ := find[corev1.ConfigMap](t, rendered, "ConfigMap")
-	got, err := v1alpha1.Parse([]byte(file.Data["config.yaml"]))
+	got, err := config.Parse([]byte(file.Data["config.yaml"]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,15 +237,17 @@ func TestTheWebhooksGoFirst(t *testing.T) {
 }
 
 // installed is what "warrantgate install kubernetes --dry-run" prints for the chart's service account.
-func installed(t *testing.T, configuration string) []*unstructured.Unstructured {
+func installed(t *testing.T, configuration string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
 	if err := os.WriteFile(file, []byte(header+configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), warrantgate, "install", "kubernetes", "--dry-run", "--config="+file, "--ca-file="+authority(t),
-		"--url=https://"+charttest.Release+"."+charttest.Namespace+".svc:443", "--lease-namespace="+charttest.Namespace).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), warrantgate, append([]string{
+		"install", "kubernetes", "--dry-run", "--config=" + file, "--ca-file=" + authority(t),
+		"--url=https://" + charttest.Release + "." + charttest.Namespace + ".svc:443", "--lease-namespace=" + charttest.Namespace,
+	}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

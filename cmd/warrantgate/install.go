@@ -13,6 +13,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,7 +21,8 @@ import (
 
 	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/certificates"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/kcp"
@@ -55,6 +57,8 @@ type serverOptions struct {
 	caFile string
 	user   string
 	dryRun bool
+	// failurePolicy is what becomes of a request while no serve answers: Fail or Ignore.
+	failurePolicy string
 	// selfManaged is whether serve itself will say whom to trust.
 	selfManaged bool
 }
@@ -73,25 +77,28 @@ func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which the API server reaches serve (required)")
 	flags.StringVar(&o.caFile, "ca-file", "", "certificate authority of serve's certificate, in PEM")
 	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
+	flags.StringVar(&o.failurePolicy, "failure-policy", string(admissionregistrationv1.Fail),
+		"what becomes of a request for a gate while no serve answers: Fail refuses it; Ignore lets it pass, as a gate in mode Warn does anyhow")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
 	if err := cmd.MarkFlagRequired("url"); err != nil {
 		panic(err) // a flag that is not defined above
 	}
 }
 
-func (o serverOptions) load() (v1alpha1.GateConfiguration, webhooks.Server, error) {
-	config, err := v1alpha1.Load(o.config)
+func (o serverOptions) load() (v1beta1.GateConfiguration, webhooks.Server, error) {
+	config, _, err := config.Load(o.config)
 	if err != nil {
 		return config, webhooks.Server{}, err
 	}
 	if err := validateURL(o.url); err != nil {
 		return config, webhooks.Server{}, err
 	}
-	if o.selfManaged {
-		return config, webhooks.Server{URL: o.url}, nil
+	server := webhooks.Server{URL: o.url}
+	if server.FailsOpen, err = failsOpen(o.failurePolicy); err != nil || o.selfManaged {
+		return config, server, err
 	}
-	caBundle, err := readCABundle(o.caFile)
-	return config, webhooks.Server{URL: o.url, CABundle: caBundle}, err
+	server.CABundle, err = readCABundle(o.caFile)
+	return config, server, err
 }
 
 type installOptions struct {
@@ -152,7 +159,7 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if o.selfManaged {
 		registration = append(registration, certificates.KCPRoles(o.user, registration)...)
 	}
-	if config.Repair.Mode != v1alpha1.Off {
+	if config.Repair.Mode != v1beta1.Off {
 		registration = append(registration, owner.RootObjects(o.user)...)
 		roles = append(roles, owner.ShardRoles(o.user)...)
 	}
@@ -251,7 +258,7 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 
 // registrable is all that may be registered in root, whatever the configuration is or was.
 func (kcpTarget) registrable() []client.Object {
-	registration := workspace.Registration(webhooks.Server{}, v1alpha1.Default().Workspace)
+	registration := workspace.Registration(webhooks.Server{}, v1beta1.Default().Workspace)
 	return slices.Concat(registration, certificates.KCPRoles("", registration), owner.RootObjects(""))
 }
 
@@ -311,6 +318,16 @@ func validateURL(raw string) error {
 		return fmt.Errorf("--url: %q must hold a host and a port only", raw)
 	}
 	return nil
+}
+
+func failsOpen(failurePolicy string) (bool, error) {
+	switch admissionregistrationv1.FailurePolicyType(failurePolicy) {
+	case admissionregistrationv1.Fail:
+		return false, nil
+	case admissionregistrationv1.Ignore:
+		return true, nil
+	}
+	return false, fmt.Errorf("--failure-policy: %q is neither Fail nor Ignore", failurePolicy)
 }
 
 func readCABundle(path string) ([]byte, error) {

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 )
 
 // fakeKCP holds the objects of logical clusters, by their paths in the API. It knows the resources that are installed.
@@ -230,7 +231,7 @@ func writeFile(t *testing.T, name, content string) string {
 	return path
 }
 
-const offConfiguration = `apiVersion: config.warrantgate.dev/v1alpha1
+const offConfiguration = `apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 workspace: {ownerIntegrity: {mode: "Off"}}
 repair: {mode: "Off"}
@@ -452,7 +453,7 @@ func TestInstallMistakes(t *testing.T) {
 	certificate := newCertificate(t).write(t, t.TempDir())
 	noPEM := writeFile(t, "ca.crt", "no PEM")
 	missing := filepath.Join(t.TempDir(), "missing")
-	badConfig := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1alpha1\nkind: Gate\n")
+	badConfig := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: Gate\n")
 	kubeconfig := writeKubeconfig(t, map[string]string{"home": "https://kcp.example.com"})
 	badAddress := writeKubeconfig(t, map[string]string{"home": "https://kcp example"})
 
@@ -489,6 +490,9 @@ func TestInstallMistakes(t *testing.T) {
 		"a CA file with a key":     {args: kcp("--ca-file=" + certificate.keyFile), want: "--ca-file: " + certificate.keyFile + " holds no certificate in PEM"},
 		"no configuration":         {args: kcp("--config=" + missing), want: "read the configuration: open " + missing + ": no such file or directory"},
 		"a mistaken configuration": {args: kcp("--config=" + badConfig), want: "configuration " + badConfig + `: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
+		"a failure policy in another case": {
+			args: kcp("--failure-policy=ignore"), want: `--failure-policy: "ignore" is neither Fail nor Ignore`,
+		},
 		"no kubeconfig": {
 			args: kcp("--kubeconfig=" + missing),
 			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
@@ -585,6 +589,60 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)
 	}
+}
+
+// TestTheFailurePolicyIsThatOfTheWebhooksAlone holds, too, that the admission policy, which needs no serve, goes on to refuse.
+func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
+	certificate := newCertificate(t).write(t, t.TempDir())
+	for server, want := range map[string]map[string][]string{
+		"kcp": {
+			"Mutating":         {"owner-rewrite.warrantgate.dev Ignore"},
+			"Validating":       {"owner-notice.warrantgate.dev Ignore", "owner-integrity.warrantgate.dev Ignore"},
+			"admission policy": {"warrantgate-owner-integrity Fail"},
+		},
+		"kubernetes": {"Validating": {
+			"cloudsigmamachines.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
+			"kdcclusters.cluster.warrantgate.dev Ignore", "secrets.cluster.warrantgate.dev Ignore",
+		}},
+		"provider": {"Validating": {
+			"cloudsigmamachines.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
+			"kdcclusters.cluster.warrantgate.dev Ignore",
+		}},
+	} {
+		out, _, err := run(t, "install", server, "--dry-run", "--failure-policy=Ignore", "--url=https://warrantgate.example.com",
+			"--ca-file="+certificate.certFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, failurePolicies(t, out)); diff != "" {
+			t.Errorf("install %s (-want +got):\n%s", server, diff)
+		}
+	}
+}
+
+// failurePolicies are those of what a dry run prints, with the names of what has them.
+func failurePolicies(t *testing.T, printed string) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	for document := range strings.SplitSeq(strings.TrimPrefix(printed, "---\n"), "---\n") {
+		var object struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Spec     struct{ FailurePolicy string }
+			Webhooks []struct{ Name, FailurePolicy string }
+		}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		kind, _ := strings.CutSuffix(object.Kind, "WebhookConfiguration")
+		for _, hook := range object.Webhooks {
+			found[kind] = append(found[kind], hook.Name+" "+hook.FailurePolicy)
+		}
+		if object.Kind == "ValidatingAdmissionPolicy" {
+			found["admission policy"] = append(found["admission policy"], object.Metadata.Name+" "+object.Spec.FailurePolicy)
+		}
+	}
+	return found
 }
 
 // checkDryRun checks what comes from the flags.

@@ -94,14 +94,7 @@ var _ = Describe("With the gate on policies only", func() {
 var _ = Describe("A certificate of the operator's", func() {
 	It("is served, and neither it nor its authority is ever written", func(ctx SpecContext) {
 		w := startWorld(ctx)
-		serving, key, err := cert.GenerateSelfSignedCertKey(release+"."+namespace+".svc", nil, nil)
-		Expect(err).NotTo(HaveOccurred())
-		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "serving"}, Type: corev1.SecretTypeTLS,
-			Data: map[string][]byte{corev1.TLSCertKey: serving, corev1.TLSPrivateKeyKey: key},
-		}
-		Expect(w.admin.Create(ctx, secret)).To(Succeed())
-		w.values["certificates"] = map[string]any{"secret": map[string]any{"name": "serving", "caBundle": string(serving)}}
+		secret := w.bringCertificate(ctx)
 		w.install(ctx)
 		w.pod.startReady(ctx, w.admin)
 		Eventually(w.asked).WithContext(ctx).Should(Succeed())
@@ -109,14 +102,60 @@ var _ = Describe("A certificate of the operator's", func() {
 			now := &corev1.Secret{}
 			g.Expect(w.admin.Get(ctx, client.ObjectKeyFromObject(secret), now)).To(Succeed())
 			g.Expect(now.ResourceVersion).To(Equal(secret.ResourceVersion))
-			g.Expect(w.bundles(ctx)).To(HaveEach(BeEquivalentTo(serving)))
+			g.Expect(w.bundles(ctx)).To(HaveEach(Equal(secret.Data[corev1.TLSCertKey])))
 		}).WithTimeout(15 * time.Second).WithPolling(time.Second).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
+
+	It("gives way to one of warrantgate's own, and with failurePolicy Ignore nothing is refused by that", func(ctx SpecContext) {
+		w := startWorld(ctx)
+		w.values["failurePolicy"] = "Ignore"
+		w.bringCertificate(ctx)
+		w.install(ctx)
+		former := w.pod.startReady(ctx, w.admin)
+		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+
+		failures := repeat(ctx, func(ctx context.Context, i int) error {
+			return w.admin.Create(ctx, policy(metav1.NamespaceDefault, "written-"+strconv.Itoa(i), sound), client.DryRunAll)
+		})
+		delete(w.values, "certificates")
+		w.upgrade(ctx)
+		Expect(former.Stop()).To(Succeed())
+		w.pod = w.newPod(ctx, "next", w.port)
+		w.pod.startReady(ctx, w.admin)
+		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+		Expect(failures()).To(BeEmpty())
+	}, SpecTimeout(3*time.Minute))
 })
+
+// bringCertificate has the release serve with a certificate that somebody else has made: that of the Secret.
+func (w *world) bringCertificate(ctx context.Context) *corev1.Secret {
+	GinkgoHelper()
+	serving, key, err := cert.GenerateSelfSignedCertKey(release+"."+namespace+".svc", nil, nil)
+	Expect(err).NotTo(HaveOccurred())
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "serving"}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: serving, corev1.TLSPrivateKeyKey: key},
+	}
+	Expect(w.admin.Create(ctx, secret)).To(Succeed())
+	w.values["certificates"] = map[string]any{"secret": map[string]any{"name": secret.Name, "caBundle": string(serving)}}
+	return secret
+}
 
 // admit tries, until what it returns is called, what the gates have to refuse, and whether the API server would trust a new
 // connection to any of the addresses. Then it is what failed.
 func (w *world) admit(ctx context.Context, addresses []string) (failures func() []string) {
+	return repeat(ctx, func(ctx context.Context, i int) error {
+		err := refusedByGate(w.admin.Create(ctx, policy(metav1.NamespaceDefault, "tried-"+strconv.Itoa(i), broken), client.DryRunAll))
+		for _, address := range addresses {
+			_, dialErr := w.dial(ctx, address)
+			err = errors.Join(err, dialErr)
+		}
+		return err
+	})
+}
+
+// repeat makes attempts, until what it returns is called. Then it is what failed.
+func repeat(ctx context.Context, attempt func(ctx context.Context, i int) error) (failures func() []string) {
 	ctx, stop := context.WithCancel(ctx)
 	var trying sync.WaitGroup
 	var failed []string
@@ -129,14 +168,8 @@ func (w *world) admit(ctx context.Context, addresses []string) (failures func() 
 			case <-ctx.Done():
 			case <-ticker.C:
 			}
-			err := refusedByGate(w.admin.Create(ctx, policy(metav1.NamespaceDefault, "tried-"+strconv.Itoa(i), broken), client.DryRunAll))
-			if err != nil && ctx.Err() == nil {
+			if err := attempt(ctx, i); err != nil && ctx.Err() == nil {
 				failed = append(failed, err.Error())
-			}
-			for _, address := range addresses {
-				if _, err := w.dial(ctx, address); err != nil && ctx.Err() == nil {
-					failed = append(failed, err.Error())
-				}
 			}
 		}
 	})

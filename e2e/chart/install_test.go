@@ -66,6 +66,16 @@ var _ = Describe("The chart", Ordered, func() {
 		}), metav1.CauseType("IdentitySecretMissing"), SpecTimeout(timeout)),
 	)
 
+	It("has a machine refused that names no server of its cluster's user", func(ctx SpecContext) {
+		w.cloud.AddUser(tenant)
+		Expect(w.cloud.AllowImpersonation(accountName, tenant)).To(Succeed())
+		machine := ofProvider("CloudSigmaMachine", map[string]any{"providerID": "cloudsigma://7d0e1e6a-3c1f-4f3e-9d55-0c5c37ad6a01"})
+		machine.SetNamespace(w.newTenancy(ctx))
+		machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "metal"})
+		err := w.admin.Create(ctx, machine)
+		Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
+	}, SpecTimeout(timeout))
+
 	It("has its replicas agree in its own namespace on which one makes the audit", func(ctx SpecContext) {
 		Eventually(func() error { return w.admin.Get(ctx, lease, &coordinationv1.Lease{}) }).Should(Succeed())
 	}, SpecTimeout(timeout))
@@ -94,10 +104,7 @@ var _ = Describe("The chart", Ordered, func() {
 		secret, trusted := w.certificate(ctx), w.bundles(ctx)
 		Expect(secret.Data).To(And(HaveKey("tls.crt"), HaveKey("ca.crt")))
 		Expect(trusted).To(HaveEach(Not(BeEmpty())))
-		// What route has changed is no matter of the chart's.
-		Expect(w.admin.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: release}})).To(Succeed())
-		w.helm(ctx, "upgrade", "--set=logs.level=debug")
-		w.route(ctx)
+		w.upgrade(ctx, "--set=logs.level=debug")
 		Expect(w.certificate(ctx).Data).To(Equal(secret.Data))
 		Expect(w.bundles(ctx)).To(Equal(trusted))
 		Eventually(w.asked).WithContext(ctx).Should(Succeed())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,8 +23,9 @@ const (
 
 var (
 	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
-	// selected are the labels of policies that are judged.
-	selected = map[string]string{"holds": "keystone-policy"}
+	// selected are the labels of policies that are judged, ofManagers those of controller managers.
+	selected   = map[string]string{"holds": "keystone-policy"}
+	ofManagers = map[string]string{"app": "ccm"}
 )
 
 func policy(namespace, name, content string) *corev1.ConfigMap {
@@ -38,6 +40,20 @@ func cluster(namespace, name string, spec map[string]any) *unstructured.Unstruct
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	return object
+}
+
+// manager is the Deployment of a controller manager, which has an environment. It is in no namespace yet.
+func manager(clusterName string, env ...corev1.EnvVar) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "ccm", Labels: map[string]string{"app": "ccm", "cluster.x-k8s.io/cluster-name": clusterName}},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: ofManagers},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: ofManagers},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "ccm", Env: env}}},
+			},
+		},
+	}
 }
 
 // ofProvider is an object of a provider of Cluster API. It is in no namespace yet.

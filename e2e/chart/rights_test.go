@@ -4,13 +4,17 @@ package chart_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,32 +41,38 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		Entry("machines of OpenStack", "openstackmachines", SpecTimeout(timeout)),
 	)
 
-	DescribeTable("are needed to judge", func(ctx SpecContext, resource, verb string, spec map[string]any) {
-		namespace := w.newNamespace(ctx)
-		judged := func() bool {
-			return apierrors.IsServiceUnavailable(w.author.Create(ctx, cluster(namespace, "metal", spec)))
-		}
-		w.pod.startReady(ctx, w.admin)
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
-		Expect(judged()).To(BeFalse())
+	DescribeTable("are needed to judge", func(ctx SpecContext, resource, verb string, object client.Object) {
+		try := func() error { return w.author.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll) } //nolint:errcheck,forcetypeassert // a copy is of the same kind
+		w.startAsked(ctx)
+		object.SetNamespace(w.newTenancy(ctx))
+		Expect(apierrors.IsServiceUnavailable(try())).To(BeFalse())
 		w.without(ctx, release, resource, verb)
-		Eventually(judged).Should(BeTrue())
+		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
 	},
-		Entry("a user by name", "subjectaccessreviews", "create", map[string]any{"userEmail": "tenant@example.com"}, SpecTimeout(timeout)),
-		Entry("a user by a Secret", "secrets", "get", map[string]any{"userRef": map[string]any{"name": "user"}}, SpecTimeout(timeout)),
+		Entry("a user by name", "subjectaccessreviews", "create", cluster("", "another", map[string]any{"userEmail": tenant}), SpecTimeout(timeout)),
+		Entry("a user by a Secret", "secrets", "get", cluster("", "another", map[string]any{"userRef": map[string]any{"name": "user"}}), SpecTimeout(timeout)),
+		Entry("a controller manager by its cluster", "cloudsigmaclusters", "get", manager("metal"), SpecTimeout(timeout)),
+		Entry("a controller manager by the Secret of its cluster", "secrets", "get", manager("by-secret"), SpecTimeout(timeout)),
 	)
 
-	It("are needed to write Events", func(ctx SpecContext) {
-		namespace := w.newNamespace(ctx)
+	DescribeTable("are needed to write Events", func(ctx SpecContext, object client.Object, spoil func(client.Object)) {
 		w.without(ctx, release, "events", "create")
-		w.pod.startReady(ctx, w.admin)
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
-		Expect(w.author.Create(ctx, policy(namespace, "policy", sound))).To(Succeed())
-		Expect(refusedByGate(w.admin.Update(ctx, policy(namespace, "policy", broken)))).To(Succeed())
+		w.startAsked(ctx)
+		object.SetNamespace(w.newTenancy(ctx))
+		Expect(w.author.Create(ctx, object)).To(Succeed())
+		spoil(object)
+		Expect(apierrors.IsForbidden(w.admin.Update(ctx, object))).To(BeTrue())
 		Eventually(func() (float64, error) {
 			return w.pod.metric(ctx, "warrantgate_events_total", map[string]string{"outcome": "off"})
 		}).Should(BeNumerically(">", 0))
-	}, SpecTimeout(timeout))
+	},
+		Entry("on a policy", policy("", "policy", sound), func(object client.Object) {
+			object.(*corev1.ConfigMap).Data = policy("", "", broken).Data //nolint:errcheck,forcetypeassert // see above
+		}, SpecTimeout(timeout)),
+		Entry("on a controller manager", manager("metal"), func(object client.Object) {
+			object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Env = somebodyElse() //nolint:errcheck,forcetypeassert // see above
+		}, SpecTimeout(timeout)),
+	)
 
 	DescribeTable("are needed to agree on a leader", func(ctx SpecContext, role, verb string) {
 		for _, name := range []string{lease.Name, certificateName} {
@@ -96,6 +106,10 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		Entry("by mutating webhooks", "mutatingwebhookconfigurations", SpecTimeout(timeout)),
 		Entry("by validating webhooks", "validatingwebhookconfigurations", SpecTimeout(timeout)),
 	)
+
+	It("are all among these", func(ctx SpecContext) {
+		Expect(w.untried(ctx)).To(BeEmpty())
+	}, SpecTimeout(timeout))
 })
 
 // without takes the rule with a resource and a verb out of the release's roles of a name until the spec ends. There has to be
@@ -108,8 +122,40 @@ func (w *world) without(ctx context.Context, name, resource, verb string) {
 	everywhere, local := w.roles(ctx, name)
 	left := [][]rbacv1.PolicyRule{slices.DeleteFunc(slices.Clone(everywhere.Rules), has), slices.DeleteFunc(slices.Clone(local.Rules), has)}
 	Expect(len(left[0])+len(left[1])).To(Equal(len(everywhere.Rules)+len(local.Rules)-1), "rules to %s %s", verb, resource)
+	for _, rule := range described(name, slices.Concat(everywhere.Rules, local.Rules)) {
+		if !slices.Contains(described(name, slices.Concat(left...)), rule) {
+			w.tried = append(w.tried, rule)
+		}
+	}
 	DeferCleanup(w.setRules, name, everywhere.Rules, local.Rules)
 	w.setRules(ctx, name, left[0], left[1])
+}
+
+// untried are the rules of the release's roles that no spec has taken out so far.
+func (w *world) untried(ctx context.Context) []string {
+	GinkgoHelper()
+	ofRelease := client.MatchingLabels{"app.kubernetes.io/instance": release}
+	everywhere, local := &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}
+	Expect(w.admin.List(ctx, everywhere, ofRelease)).To(Succeed())
+	Expect(w.admin.List(ctx, local, ofRelease)).To(Succeed())
+	var all []string
+	for i := range everywhere.Items {
+		all = append(all, described(everywhere.Items[i].Name, everywhere.Items[i].Rules)...)
+	}
+	for i := range local.Items {
+		all = append(all, described(local.Items[i].Name, local.Items[i].Rules)...)
+	}
+	Expect(all).NotTo(BeEmpty())
+	return slices.DeleteFunc(all, func(rule string) bool { return slices.Contains(w.tried, rule) })
+}
+
+// described are the rules of a role of a name, each by all that it allows.
+func described(name string, rules []rbacv1.PolicyRule) []string {
+	var all []string
+	for _, rule := range rules {
+		all = append(all, fmt.Sprintf("%s: %s %s", name, strings.Join(rule.Verbs, ","), strings.Join(slices.Concat(rule.NonResourceURLs, rule.Resources, rule.ResourceNames), " ")))
+	}
+	return all
 }
 
 // setRules gives the service account rules in the cluster and in its own namespace, in place of those of the roles of a name.

@@ -57,10 +57,7 @@ var _ = Describe("Without its gates", func() {
 			return w.admin.Create(ctx, policy(metav1.NamespaceDefault, "policy", broken), client.DryRunAll)
 		}).Should(Succeed())
 
-		// What route has changed is no matter of the chart's.
-		Expect(w.admin.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: release}})).To(Succeed())
-		w.helm(ctx, "upgrade")
-		w.route(ctx)
+		w.upgrade(ctx)
 		w.pod.startReady(ctx, w.admin)
 		Eventually(w.asked).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))

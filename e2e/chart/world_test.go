@@ -20,6 +20,7 @@ import (
 
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/e2e/asset"
+	"warrantgate.dev/e2e/cloudsigmatest"
 	"warrantgate.dev/e2e/kubetest"
 	"warrantgate.dev/e2e/podtest"
 	"warrantgate.dev/e2e/process"
@@ -28,10 +29,12 @@ import (
 const (
 	// release and namespace are of the chart. All objects have the release's name.
 	release, namespace = charttest.Release, charttest.Namespace
-	// authorName is whoever writes policies and clusters, and may do nothing else.
+	// authorName is whoever writes policies, clusters and controller managers, and may do nothing else.
 	authorName = "author"
 	// certificateName is that of the Secret with warrantgate's own certificate, of the Lease, and of the rights to them.
 	certificateName = release + "-certificate"
+	// accountName is that of warrantgate at CloudSigma, region is where its clusters are.
+	accountName, region = "kube-dc-partner", "next"
 	// rootCA is the ConfigMap that Kubernetes puts into each namespace.
 	rootCA = "kube-root-ca.crt"
 )
@@ -40,25 +43,30 @@ const (
 type world struct {
 	api           *kubetest.Server
 	admin, author client.Client
+	// cloud is nil unless there is one; see addCloud.
+	cloud *cloudsigmatest.Cloud
 	// kubeconfig is the administrator's.
 	kubeconfig string
 	// values are the chart's.
 	values map[string]any
+	// tried are the rules of the release's roles that a spec has taken out.
+	tried []string
 	// port is that of the webhooks.
 	port int
 	pod  pod
 }
 
-// newWorld starts an API server, which ends with the spec or container that it is called from, and installs the chart, with a
-// certificate of warrantgate's own.
+// newWorld starts an API server, which ends with the spec or container that it is called from, and installs the chart, with
+// every gate on and a certificate of warrantgate's own.
 func newWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := startWorld(ctx)
+	w.addCloud(ctx)
 	w.install(ctx)
 	return w
 }
 
-// startWorld is newWorld without the chart.
+// startWorld is newWorld without the chart and without a CloudSigma.
 func startWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := &world{}
@@ -75,7 +83,8 @@ func startWorld(ctx context.Context) *world {
 	w.author, err = w.api.NewClient(author)
 	Expect(err).NotTo(HaveOccurred())
 	w.let(ctx, authorName, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
-		rbacv1.PolicyRule{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}})
+		rbacv1.PolicyRule{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}},
+		rbacv1.PolicyRule{APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"}, Verbs: []string{"create", "patch"}})
 	ports, err := process.FreePorts(ctx, 1)
 	Expect(err).NotTo(HaveOccurred())
 	w.port = ports[0]
@@ -85,12 +94,37 @@ func startWorld(ctx context.Context) *world {
 		"drainSeconds": 1, // nobody else would serve meanwhile
 		"config": map[string]any{
 			"openStack":         map[string]any{"authURLs": []string{"https://keystone.invalid/v3"}},
-			"controllerManager": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": "ccm"}}},
+			"controllerManager": map[string]any{"selector": map[string]any{"matchLabels": ofManagers}},
 			"keystonePolicy":    map[string]any{"selector": map[string]any{"matchLabels": selected}},
 		},
 	}
 	w.prepare(ctx)
 	return w
+}
+
+// addCloud starts a CloudSigma, and writes the Secret with the account by which warrantgate acts for its users. The chart is
+// installed to ask that cloud from then on, with the Secret where the provider has it.
+func (w *world) addCloud(ctx context.Context) {
+	GinkgoHelper()
+	var err error
+	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() {
+		Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know")
+		Expect(w.cloud.Stop()).To(Succeed())
+	})
+	account := w.cloud.AddClient(accountName)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "capcs-system", Name: "cloudsigma-impersonation"},
+		StringData: map[string]string{"oauth-url": w.cloud.OAuthURL(), "client-id": account.ID, "client-secret": account.Secret},
+	}
+	Expect(w.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secret.Namespace}})).To(Succeed())
+	Expect(w.admin.Create(ctx, secret)).To(Succeed())
+	caFile, err := w.cloud.CAFile(w.api.Dir())
+	Expect(err).NotTo(HaveOccurred())
+	w.values["cloudSigma"] = map[string]any{"enabled": true, "secret": map[string]any{"namespace": secret.Namespace, "name": secret.Name}}
+	config := w.values["config"].(map[string]any) //nolint:errcheck,forcetypeassert // startWorld has put it there
+	config["cloudSigma"] = map[string]any{"api": w.cloud.APITemplate(), "serviceProviderAPI": w.cloud.ServiceProviderTemplate(), "caFile": caFile}
 }
 
 // prepare makes what is there before a chart is installed, and what a controller of Kubernetes would make for its pods.
@@ -128,6 +162,15 @@ func (w *world) install(ctx context.Context) {
 	w.helm(ctx, "install")
 	w.route(ctx)
 	w.pod = w.newPod(ctx, "pod", w.port)
+}
+
+// upgrade upgrades the release with the values of the world and further arguments.
+func (w *world) upgrade(ctx context.Context, args ...string) {
+	GinkgoHelper()
+	// What route has changed is no matter of the chart's.
+	Expect(w.admin.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: release}})).To(Succeed())
+	w.helm(ctx, "upgrade", args...)
+	w.route(ctx)
 }
 
 // helm installs or upgrades the release with the values of the world.

@@ -30,7 +30,6 @@ func TestKCPRoles(t *testing.T) {
 		}
 	}
 	want := install.Role("warrantgate-certificates", install.User("gate"),
-		rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
 		named("mutatingwebhookconfigurations"), named("validatingwebhookconfigurations"))
 	if diff := cmp.Diff(want, certificates.KCPRoles("gate", objects)); diff != "" {
 		t.Errorf("KCPRoles() (-want +got):\n%s", diff)

@@ -104,7 +104,7 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
   objectSelector: {{ toJson . }}
   {{- end }}
   # A gate that only warns refuses nothing by being away, either.
-  failurePolicy: {{ ternary "Ignore" "Fail" (eq .mode "Warn") }}
+  failurePolicy: {{ ternary "Ignore" $root.Values.failurePolicy (eq .mode "Warn") }}
   sideEffects: NoneOnDryRun
   timeoutSeconds: 3
   {{- if .mutating }}

@@ -1,0 +1,129 @@
+//go:build e2e
+
+package chart_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// tenant is the user of CloudSigma whom clusters act as.
+	tenant = "tenant@example.com"
+	// identityWebhook gives a controller manager its identity, integrityWebhook refuses one without it.
+	identityWebhook, integrityWebhook = "controller-manager-identity.warrantgate.dev", "controller-manager-integrity.warrantgate.dev"
+)
+
+// As whom a cloud controller manager acts is the matter of two webhooks, one of which writes. What the chart registers, and the
+// rights that it gives, are enough for both.
+var _ = Describe("The Deployment of a controller manager, where the chart is installed,", Ordered, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx)
+		w.startAsked(ctx)
+	}, NodeTimeout(3*time.Minute))
+
+	DescribeTable("gets the identity of its cluster", func(ctx SpecContext, clusterName string) {
+		made := manager(clusterName)
+		made.Namespace = w.newTenancy(ctx)
+		Expect(w.author.Create(ctx, made)).To(Succeed())
+		Expect(made.Spec.Template.Spec.Containers[0].Env).To(Equal(identity()))
+	},
+		Entry("that names its user", "metal", SpecTimeout(timeout)),
+		Entry("whose user a Secret names", "by-secret", SpecTimeout(timeout)),
+	)
+
+	It("is refused if it acts as somebody else, and an Event says so", func(ctx SpecContext) {
+		const text = `CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "tenant@example.com", as whom CloudSigmaCluster "metal" acts: ` +
+			"remove the variable, and it is set to that, or have the cluster corrected"
+		namespace := w.newTenancy(ctx)
+		refusal := fmt.Sprintf(`admission webhook %q denied the request: Deployment "ccm" of namespace %q: %s`, identityWebhook, namespace, text)
+		wrong := manager("metal", somebodyElse()...)
+		wrong.Namespace = namespace
+		err := w.author.Create(ctx, wrong)
+		Expect(apierrors.HasStatusCause(err, "UserEmailMismatch")).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring(refusal)))
+
+		held := manager("metal")
+		held.Namespace = namespace
+		Expect(w.author.Create(ctx, held)).To(Succeed())
+		changed := held.DeepCopy()
+		changed.Spec.Template.Spec.Containers[0].Env = somebodyElse()
+		Expect(w.author.Patch(ctx, changed, client.MergeFrom(held))).To(MatchError(ContainSubstring(refusal)))
+		Eventually(func() ([]corev1.Event, error) {
+			events := &corev1.EventList{}
+			err := w.admin.List(ctx, events, client.InNamespace(namespace))
+			return events.Items, err
+		}).Should(ContainElement(And(HaveField("Reason", "UserEmailMismatch"), HaveField("InvolvedObject.UID", held.UID),
+			HaveField("Message", HaveSuffix(text)))))
+	}, SpecTimeout(timeout))
+
+	It("is refused without an identity where none was given", func(ctx SpecContext) {
+		namespace := w.newTenancy(ctx)
+		Expect(w.tryManager(ctx, namespace, "metal")).To(Succeed())
+		Expect(w.admin.Delete(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: release}})).To(Succeed())
+		Eventually(w.tryManager).WithArguments(ctx, namespace, "metal").Should(MatchError(And(
+			ContainSubstring(`admission webhook %q denied the request`, integrityWebhook), ContainSubstring("CLOUDSIGMA_USER_EMAIL"))))
+	}, SpecTimeout(timeout))
+})
+
+// startAsked starts the pod, and waits until the API server asks both kinds of webhooks.
+func (w *world) startAsked(ctx context.Context) {
+	GinkgoHelper()
+	w.pod.startReady(ctx, w.admin)
+	Eventually(w.asked).WithContext(ctx).Should(Succeed())
+	Eventually(w.tryManager).WithArguments(ctx, metav1.NamespaceDefault, "missing").
+		Should(MatchError(ContainSubstring(`admission webhook %q denied the request`, identityWebhook)))
+}
+
+// tryManager has the author create, by a dry run, the Deployment of a controller manager of a cluster.
+func (w *world) tryManager(ctx context.Context, namespace, clusterName string) error {
+	tried := manager(clusterName)
+	tried.Namespace = namespace
+	return w.author.Create(ctx, tried, client.DryRunAll)
+}
+
+// newTenancy makes a namespace with clusters that act as the tenant: "metal", which says so, and "by-secret", for which the Secret
+// "user" does.
+func (w *world) newTenancy(ctx context.Context) string {
+	GinkgoHelper()
+	namespace := w.newNamespace(ctx)
+	for _, object := range []client.Object{
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user"}, StringData: map[string]string{"userEmail": tenant}},
+		cluster(namespace, "metal", map[string]any{"region": region, "userEmail": tenant}),
+		cluster(namespace, "by-secret", map[string]any{"region": region, "userRef": map[string]any{"name": "user"}}),
+	} {
+		Expect(w.admin.Create(ctx, object)).To(Succeed())
+	}
+	return namespace
+}
+
+// somebodyElse is the environment of a controller manager that acts as another user.
+func somebodyElse() []corev1.EnvVar {
+	return []corev1.EnvVar{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"}}
+}
+
+// identity is the environment by which a controller manager acts as the tenant.
+func identity() []corev1.EnvVar {
+	fromKey := func(name, key string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "cloudsigma-impersonation"}, Key: key,
+		}}}
+	}
+	return []corev1.EnvVar{
+		{Name: "CLOUDSIGMA_IMPERSONATION_ENABLED", Value: "true"},
+		fromKey("CLOUDSIGMA_OAUTH_URL", "oauth-url"), fromKey("CLOUDSIGMA_CLIENT_ID", "client-id"),
+		fromKey("CLOUDSIGMA_CLIENT_SECRET", "client-secret"),
+		{Name: "CLOUDSIGMA_USER_EMAIL", Value: tenant},
+		{Name: "CLOUDSIGMA_REGION", Value: region},
+	}
+}
