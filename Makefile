@@ -7,6 +7,11 @@ IMAGE            ?= warrantgate:$(VERSION)
 E2E_TIMEOUT      ?= 40m
 FUZZTIME         ?= 60s
 SOAK             ?= 1h
+# How many admissions a second there are in the suites that put replicas under a load.
+RATE             ?= 20
+# The release that an upgrade is tried from, as a tag or another name of a commit: the last before this commit. Where there is
+# none, or no git to ask, it is tried from these sources under another version.
+BEFORE           ?= $(shell git describe --tags --match 'v[0-9]*' --abbrev=0 HEAD^ 2>/dev/null)
 # More arguments for "go test" of the end-to-end suites, such as E2E_ARGS=-v.
 E2E_ARGS         ?=
 # The measurements that "make bench" makes, such as BENCH=start,serve; all if empty.
@@ -52,6 +57,14 @@ BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X m
 build: ## Build bin/warrantgate
 	$(BUILD) -o bin/warrantgate ./cmd/warrantgate
 
+# The sources of that release with what they build, because its chart belongs to it.
+.PHONY: before
+before: ## Build bin/before/bin/warrantgate, the release that an upgrade is tried from
+	@rm -rf bin/before && mkdir -p bin/before
+	@if [ -n "$(BEFORE)" ]; then git archive "$(BEFORE)" | tar -x -C bin/before; \
+	else cp -r Makefile go.mod go.sum charts cmd initializers internal webhooks bin/before; fi
+	@$(MAKE) --no-print-directory -C bin/before build VERSION=$(or $(BEFORE),$(VERSION)-before) REVISION=
+
 .PHONY: demo
 demo: build servers keystone ## Show what warrantgate does, on servers of its own
 	$(GO) run ./e2e/demo
@@ -67,9 +80,9 @@ unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server,
 # load has the machine to itself: an API server waits for three seconds at most.
 E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS)
 .PHONY: e2e
-e2e: build servers keystone bin/helm ## Run the end-to-end suites on real servers
+e2e: build before servers keystone bin/helm ## Run the end-to-end suites on real servers
 	$(GO) test $(E2E_FLAGS) $$($(GO) list -tags e2e ./e2e/... | grep -v '/e2e/replicas$$')
-	$(GO) test $(E2E_FLAGS) ./e2e/replicas
+	RATE=$(RATE) $(GO) test $(E2E_FLAGS) ./e2e/replicas
 
 .PHONY: lint
 lint: bin/golangci-lint bin/govulncheck reproducible sbom ## Check style, imports, that the modules are tidy, and what is linked
@@ -100,14 +113,14 @@ bench: build servers keystone ## Measure what warrantgate costs, on servers of i
 
 .PHONY: soak
 soak: build $(KUBERNETES_BUILT) bin/helm ## Watch memory, goroutines and descriptors for SOAK while admissions run
-	SOAK=$(SOAK) $(GO) test -tags e2e -count=1 -timeout 0 ./e2e/replicas -ginkgo.focus='A soak' -ginkgo.timeout=48h -ginkgo.v
+	SOAK=$(SOAK) RATE=$(RATE) $(GO) test -tags e2e -count=1 -timeout 0 ./e2e/replicas -ginkgo.focus='A soak' -ginkgo.timeout=48h -ginkgo.v
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME
 	@grep -rso --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal initializers webhooks | \
 	sed 's|/[^/]*:func | |' | sort | while read -r dir target; do \
 		echo "$$dir $$target"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$dir" || exit 1; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzzminimizetime 10x -fuzztime $(FUZZTIME) "./$$dir" || exit 1; \
 	done
 
 # The real Keystone, with its oslo.policy, comes from the distribution. Where it cannot be had, its suites say so by failing.
@@ -131,7 +144,7 @@ image: ## Build the container image IMAGE
 
 .PHONY: clean
 clean: ## Remove what was built, but keep the programs of others, which take minutes to build
-	rm -rf dist bin/warrantgate bin/kcp-effective-users
+	rm -rf dist bin/warrantgate bin/before bin/kcp-effective-users
 
 demo e2e bench soak: export TEST_ASSET_KCP := $(KCP)
 demo e2e bench soak: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
@@ -139,6 +152,7 @@ demo e2e bench soak: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
 demo e2e bench soak: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
 demo e2e bench soak: export TEST_ASSET_ETCD := $(ETCD)
 demo e2e bench soak: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
+e2e: export TEST_ASSET_WARRANTGATE_BEFORE := $(BIN)/before/bin/warrantgate
 demo e2e bench soak: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
 
 # kcp and what is compiled from its packages. Built again only if the pinned versions or the sources change.

@@ -98,6 +98,11 @@ func Template(ctx context.Context, values string, args ...string) (Rendered, err
 	if err != nil {
 		return Rendered{}, err
 	}
+	return TemplateOf(ctx, chart, values, args...)
+}
+
+// TemplateOf is Template for the chart in a directory, such as that of an earlier release.
+func TemplateOf(ctx context.Context, chart, values string, args ...string) (Rendered, error) {
 	printed, err := Helm(ctx, values, append([]string{
 		"template", Release, chart, "--namespace=" + Namespace, "--kube-version=" + KubeVersion, "--values=-",
 	}, args...)...)

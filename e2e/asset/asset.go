@@ -22,36 +22,41 @@ const (
 	Etcd = "TEST_ASSET_ETCD"
 	// Warrantgate names the warrantgate to run.
 	Warrantgate = "TEST_ASSET_WARRANTGATE"
+	// WarrantgateBefore names the warrantgate that an upgrade starts from. It lies in the folder bin of its own sources, whose
+	// chart belongs to it.
+	WarrantgateBefore = "TEST_ASSET_WARRANTGATE_BEFORE"
 	// EffectiveUsers names the program that answers with kcp's own scope rules (e2e/servers/kcp/effectiveusers).
 	EffectiveUsers = "TEST_ASSET_EFFECTIVE_USERS"
 )
 
-// built tells under which name "make servers" and "make build" put the binary into the repository's bin.
-func built(env string) (string, error) {
+// built tells which target of make puts the binary into the repository's bin, and under which name.
+func built(env string) (target, name string, err error) {
 	switch env {
 	case KCP:
-		return "kcp", nil
+		return "servers", "kcp", nil
 	case FrontProxy:
-		return "kcp-front-proxy", nil
+		return "servers", "kcp-front-proxy", nil
 	case CacheServer:
-		return "cache-server", nil
+		return "servers", "cache-server", nil
 	case KubeAPIServer:
-		return "kube-apiserver", nil
+		return "servers", "kube-apiserver", nil
 	case Etcd:
-		return "etcd", nil
+		return "servers", "etcd", nil
 	case Warrantgate:
-		return "warrantgate", nil
+		return "build", "warrantgate", nil
+	case WarrantgateBefore:
+		return "before", "before/bin/warrantgate", nil
 	case EffectiveUsers:
-		return "kcp-effective-users", nil
+		return "servers", "kcp-effective-users", nil
 	default:
-		return "", fmt.Errorf("no binary belongs to %q: use a constant of package asset", env)
+		return "", "", fmt.Errorf("no binary belongs to %q: use a constant of package asset", env)
 	}
 }
 
 // Path returns the path of a binary: what the environment variable says, else the one in the repository's bin. It is an
 // error if there is no file.
 func Path(env string) (string, error) {
-	name, err := built(env)
+	target, name, err := built(env)
 	if err != nil {
 		return "", err
 	}
@@ -67,7 +72,7 @@ func Path(env string) (string, error) {
 		return "", err
 	}
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
-		return "", fmt.Errorf("no binary at %s: run `make build servers`, or name another one in %s", path, env)
+		return "", fmt.Errorf("no binary at %s: run `make %s`, or name another one in %s", path, target, env)
 	}
 	return path, nil
 }

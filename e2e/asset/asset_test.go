@@ -26,22 +26,27 @@ func TestPath(t *testing.T) {
 	write(t, elsewhere)
 	repository := filepath.Join(dir, "repository")
 	write(t, filepath.Join(repository, "go.mod"))
-	all := map[string]string{
-		asset.KCP: "kcp", asset.FrontProxy: "kcp-front-proxy", asset.CacheServer: "cache-server",
-		asset.KubeAPIServer: "kube-apiserver", asset.Etcd: "etcd",
-		asset.Warrantgate: "warrantgate", asset.EffectiveUsers: "kcp-effective-users",
+	all := map[string]struct{ name, target string }{
+		asset.KCP:               {name: "kcp", target: "servers"},
+		asset.FrontProxy:        {name: "kcp-front-proxy", target: "servers"},
+		asset.CacheServer:       {name: "cache-server", target: "servers"},
+		asset.KubeAPIServer:     {name: "kube-apiserver", target: "servers"},
+		asset.Etcd:              {name: "etcd", target: "servers"},
+		asset.Warrantgate:       {name: "warrantgate", target: "build"},
+		asset.WarrantgateBefore: {name: "before/bin/warrantgate", target: "before"},
+		asset.EffectiveUsers:    {name: "kcp-effective-users", target: "servers"},
 	}
 	folder := filepath.Join(repository, "e2e", "suite")
 	write(t, filepath.Join(folder, "suite_test.go"))
 	t.Chdir(folder)
 
-	for env, name := range all {
-		t.Run(name, func(t *testing.T) {
+	for env, tc := range all {
+		t.Run(env, func(t *testing.T) {
 			t.Setenv(env, "")
-			if _, err := asset.Path(env); err == nil || !strings.Contains(err.Error(), "run `make build servers`, or name another one in "+env) {
+			if _, err := asset.Path(env); err == nil || !strings.Contains(err.Error(), "run `make "+tc.target+"`, or name another one in "+env) {
 				t.Errorf("Path() of what is not built: error = %v", err)
 			}
-			built := filepath.Join(repository, "bin", name)
+			built := filepath.Join(repository, "bin", tc.name)
 			write(t, built)
 			if got, err := asset.Path(env); err != nil || got != built {
 				t.Errorf("Path() = %q, %v, want %q", got, err, built)

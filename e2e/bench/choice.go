@@ -34,6 +34,7 @@ func measurements() []measurement {
 		{"serve", func(ctx context.Context, out *figures, dir string) error {
 			return measureServe(ctx, out, handlersLog(dir))
 		}},
+		{"writes", anywhere(measureWrites)},
 		{"machines", anywhere(measureMachines)},
 		{"workspaces", anywhere(measureWorkspaces)},
 		{"healing", anywhere(measureHealing)},

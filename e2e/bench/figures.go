@@ -64,4 +64,11 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[int(q*float64(len(sorted)-1)+0.5)]
 }
 
+// showQuantiles prints how many milliseconds half, 95 and 99 of a hundred took at most.
+func showQuantiles(out *figures, name string, millis []float64) {
+	out.show(name+"_p50_ms", median(millis), "ms")
+	out.show(name+"_p95_ms", quantile(millis, 0.95), "ms")
+	out.show(name+"_p99_ms", quantile(millis, 0.99), "ms")
+}
+
 func median(values []float64) float64 { return quantile(values, 0.5) }

@@ -5,6 +5,8 @@ package replicas_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,10 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// rateEnv is the variable that says how many admissions a second there are: see "make e2e".
+const rateEnv = "RATE"
+
 const (
-	// admissions is how many there are at least, perSecond how fast they come.
-	admissions = 2000
-	perSecond  = 20
+	// admissions is how many there are at least, defaultRate how many come a second where rateEnv does not say.
+	admissions  = 2000
+	defaultRate = 20
 	// concurrency bounds how many admissions are under way at the same time, for the case that the machine is too slow.
 	concurrency = 100
 )
@@ -28,6 +33,8 @@ type load struct {
 	world *world
 	// kinds are the admissions that take turns.
 	kinds []kind
+	// perSecond is how fast they come.
+	perSecond int
 	// tidy has each write taken back, so that nothing grows by what was written.
 	tidy bool
 	// underWay is held for reading by each admission.
@@ -53,7 +60,7 @@ func (w *world) newLoad(ctx context.Context) *load {
 	create := func(ctx context.Context, as client.Client, object client.Object) (func() error, error) {
 		return func() error { return w.admin.Delete(ctx, object) }, as.Create(ctx, object)
 	}
-	return &load{world: w, kinds: []kind{
+	return &load{world: w, perSecond: perSecond(), kinds: []kind{
 		{name: "a machine that names its user's own server", write: func(ctx context.Context, number int64) (func() error, error) {
 			object := machine(s.namespace, fmt.Sprintf("machine-%d", number), "pool")
 			undo, err := create(ctx, w.admin, object)
@@ -86,7 +93,7 @@ func (w *world) newLoad(ctx context.Context) *load {
 
 // run makes admissions until there are enough of them and done is closed.
 func (l *load) run(ctx context.Context, done <-chan struct{}) {
-	limiter := rate.NewLimiter(perSecond, 1)
+	limiter := rate.NewLimiter(rate.Limit(l.perSecond), 1)
 	slots := make(chan struct{}, concurrency)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -132,8 +139,20 @@ func (l *load) between(do func()) {
 // awaitMore returns after so many more admissions that all replicas have had some.
 func (l *load) awaitMore(ctx context.Context) {
 	GinkgoHelper()
-	const more = 2 * perSecond
+	more := 2 * int64(l.perSecond)
 	Eventually(l.made.Load).WithContext(ctx).Should(BeNumerically(">=", l.made.Load()+more))
+}
+
+func perSecond() int {
+	GinkgoHelper()
+	said := os.Getenv(rateEnv)
+	if said == "" {
+		return defaultRate
+	}
+	number, err := strconv.Atoi(said)
+	Expect(err).NotTo(HaveOccurred(), rateEnv)
+	Expect(number).To(BeNumerically(">", 0), rateEnv)
+	return number
 }
 
 func isClosed(c <-chan struct{}) bool {

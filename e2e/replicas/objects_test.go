@@ -32,6 +32,7 @@ var (
 
 func policy(namespace, name, content string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: selected}, Data: map[string]string{"policy.yaml": content},
 	}
 }

@@ -27,6 +27,7 @@ const tlsFolder = "tls"
 // and its ports are others, as all share this machine.
 type replica struct {
 	world                    *world
+	edition                  edition
 	dir                      string
 	webhook, metrics, health string
 	process                  *process.Process
@@ -40,8 +41,11 @@ func (w *world) newReplica(ctx context.Context) *replica {
 	Expect(err).NotTo(HaveOccurred())
 	dir, err := os.MkdirTemp(w.api.Dir(), "pod-")
 	Expect(err).NotTo(HaveOccurred())
-	r := &replica{world: w, dir: dir, webhook: process.Loopback(ports[0]), metrics: process.Loopback(ports[1]), health: process.Loopback(ports[2])}
-	Expect(podtest.Mount(ctx, w.admin, namespace, w.pod, dir)).To(Succeed())
+	r := &replica{
+		world: w, edition: w.installed, dir: dir,
+		webhook: process.Loopback(ports[0]), metrics: process.Loopback(ports[1]), health: process.Loopback(ports[2]),
+	}
+	Expect(podtest.Mount(ctx, w.admin, namespace, r.edition.pod, dir)).To(Succeed())
 	Expect(os.RemoveAll(filepath.Join(dir, tlsFolder))).To(Succeed())
 	Expect(os.Mkdir(filepath.Join(dir, tlsFolder), 0o700)).To(Succeed())
 	r.mountCertificate(w.serving)
@@ -73,9 +77,9 @@ func (r *replica) mountCertificate(pair access.KeyPair) {
 // start runs serve with the arguments that the Deployment has, and does not wait for anything.
 func (r *replica) start() {
 	GinkgoHelper()
-	args := podtest.Args(r.world.pod.Containers[0], r.dir, map[string]string{":9443": r.webhook, ":8080": r.metrics, ":8081": r.health})
+	args := podtest.Args(r.edition.pod.Containers[0], r.dir, map[string]string{":9443": r.webhook, ":8080": r.metrics, ":8081": r.health})
 	var err error
-	r.process, err = process.Start(process.Options{Name: "warrantgate", LogFile: r.logFile(), Binary: r.world.binary, Args: args})
+	r.process, err = process.Start(process.Options{Name: "warrantgate", LogFile: r.logFile(), Binary: r.edition.binary, Args: args})
 	Expect(err).NotTo(HaveOccurred())
 }
 
@@ -125,10 +129,16 @@ func (r *replica) kill(ctx context.Context) {
 // only calls do while all admissions come to one of the replicas. None may be under way at its begin.
 func (w *world) only(ctx context.Context, chosen *replica, do func()) {
 	GinkgoHelper()
-	w.balancer.choose(chosen.backend)
+	w.choose(ctx, chosen)
 	defer w.balancer.choose(nil)
-	Eventually(func() int { return w.balancer.openBeside(chosen.backend) }).WithContext(ctx).Should(BeZero())
 	do()
+}
+
+// choose has all further admissions come to one of the replicas. None may be under way.
+func (w *world) choose(ctx context.Context, chosen *replica) {
+	GinkgoHelper()
+	w.balancer.choose(chosen.backend)
+	Eventually(func() int { return w.balancer.openBeside(chosen.backend) }).WithContext(ctx).Should(BeZero())
 }
 
 func (r *replica) openConnections() int {

@@ -5,16 +5,13 @@ package replicas_test
 import (
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/charts/charttest"
@@ -51,18 +48,29 @@ type world struct {
 	// authority is whom the API server trusts; serving is of it.
 	authority *access.Authority
 	serving   access.KeyPair
-	binary    string
-	// drainSeconds is the value of the chart.
-	drainSeconds int
-	// pod is the Deployment's.
-	pod corev1.PodSpec
+	// values are the chart's.
+	values map[string]any
+	// installed is what new replicas are of.
+	installed edition
 }
 
 // newWorld starts a world with so many replicas, which ends with the container or spec that it is called from. They drain for
 // drainSeconds, by default if that is 0.
 func newWorld(ctx context.Context, replicas, drainSeconds int) *world {
 	GinkgoHelper()
-	w := &world{binary: binary(asset.Warrantgate), drainSeconds: drainSeconds}
+	w := startWorld(ctx)
+	if drainSeconds > 0 {
+		w.values["drainSeconds"] = drainSeconds
+	}
+	w.install(ctx, w.edition(ctx, asset.Warrantgate))
+	w.serve(ctx, replicas)
+	return w
+}
+
+// startWorld starts a world in which nothing is installed.
+func startWorld(ctx context.Context) *world {
+	GinkgoHelper()
+	w := &world{}
 	var err error
 	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
 	Expect(err).NotTo(HaveOccurred())
@@ -78,7 +86,16 @@ func newWorld(ctx context.Context, replicas, drainSeconds int) *world {
 	ports, err := process.FreePorts(ctx, 1)
 	Expect(err).NotTo(HaveOccurred())
 	w.balancer = newBalancer(ctx, process.Loopback(ports[0]))
-	w.install(ctx, ports[0])
+	w.values = w.newValues(ports[0])
+	Expect(access.EnsureNamespace(ctx, w.admin, namespace)).To(Succeed())
+	w.mountable(ctx)
+	DeferCleanup(func() { Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know") })
+	return w
+}
+
+// serve starts so many replicas, and returns once the API server asks them.
+func (w *world) serve(ctx context.Context, replicas int) {
+	GinkgoHelper()
 	for range replicas {
 		r := w.newReplica(ctx)
 		r.start()
@@ -87,9 +104,7 @@ func newWorld(ctx context.Context, replicas, drainSeconds int) *world {
 	for _, r := range w.replicas {
 		r.awaitServing(ctx)
 	}
-	DeferCleanup(func() { Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know") })
 	Eventually(w.asked).WithContext(ctx).Should(Succeed())
-	return w
 }
 
 // letAuthor gives the author rights.
@@ -113,46 +128,24 @@ func (w *world) letAuthor(ctx context.Context) {
 	}
 }
 
-// install makes the objects of the chart, with a Service that leads to the balancer.
-func (w *world) install(ctx context.Context, port int) {
+// newValues are the chart's, with a Service on the port of the balancer.
+func (w *world) newValues(port int) map[string]any {
 	GinkgoHelper()
 	caFile, err := w.cloud.CAFile(w.api.Dir())
 	Expect(err).NotTo(HaveOccurred())
-	values := map[string]any{
+	return map[string]any{
 		"certificates": map[string]any{"secret": map[string]any{"name": servingName, "caBundle": string(w.authority.PEM())}},
 		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
 		"service":      map[string]any{"port": port},
 		"cloudSigma":   map[string]any{"enabled": true, "secret": map[string]any{"name": secretName}},
 		"config": map[string]any{
-			"audit": map[string]any{"interval": "1s", "rate": 1000},
+			"audit": map[string]any{"interval": "1s", "requestsPerSecond": 1000},
 			"cloudSigma": map[string]any{
 				"api": w.cloud.APITemplate(), "serviceProviderAPI": w.cloud.ServiceProviderTemplate(), "caFile": caFile,
 			},
 			"keystonePolicy": map[string]any{"selector": map[string]any{"matchLabels": selected}},
 		},
 	}
-	if w.drainSeconds > 0 {
-		values["drainSeconds"] = w.drainSeconds
-	}
-	written, err := json.Marshal(values)
-	Expect(err).NotTo(HaveOccurred())
-	rendered, err := charttest.Template(ctx, string(written))
-	Expect(err).NotTo(HaveOccurred())
-	Expect(access.EnsureNamespace(ctx, w.admin, namespace)).To(Succeed())
-	w.mountable(ctx)
-	for _, object := range rendered.Objects {
-		if object.GetKind() == "Service" {
-			// Nothing here routes to the address of a Service. The API server resolves one of this type by itself.
-			Expect(unstructured.SetNestedMap(object.Object, map[string]any{
-				"type": "ExternalName", "externalName": "localhost", "ports": []any{map[string]any{"port": int64(port)}},
-			}, "spec")).To(Succeed())
-		}
-		Expect(w.admin.Create(ctx, object)).To(Succeed(), "%s %s", object.GetKind(), object.GetName())
-	}
-	deployment := &appsv1.Deployment{}
-	Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, deployment)).To(Succeed())
-	w.pod = deployment.Spec.Template.Spec
-	Expect(w.pod.Containers).To(HaveLen(1))
 }
 
 // mountable makes what pods mount and the chart does not make.
