@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/canary"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/kcp"
 )
 
@@ -76,7 +76,7 @@ admission policy that guards the others leaves this one to the webhook, so that 
 }
 
 func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, out io.Writer) error {
-	config, err := v1alpha1.Load(o.config)
+	config, _, err := config.Load(o.config)
 	if err != nil {
 		return unknownIfError(err)
 	}
@@ -90,7 +90,7 @@ func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, out io.Writer)
 }
 
 func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error {
-	config, err := v1alpha1.Load(o.config)
+	config, _, err := config.Load(o.config)
 	if err != nil {
 		return unknownIfError(err)
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"warrantgate.dev/initializers/owner"
-	"warrantgate.dev/internal/config/v1alpha1"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 type repairOptions struct {
@@ -58,7 +59,7 @@ The exit status is 1 if something could not be looked at or healed.`,
 		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write LogicalClusters as (default --kubeconfig)")
 	flags.StringVar(&o.under, "under", "", "look only at this workspace and those below it, such as root:orgs")
 	flags.DurationVar(&o.after, "after", time.Minute, "how long a workspace may be Initializing before it counts as stuck")
-	flags.Int32Var(&o.rate, "rate", v1alpha1.Default().Repair.Rate, "how many workspaces are looked into per second at most")
+	flags.Int32Var(&o.rate, "rate", v1beta1.Default().Repair.WorkspacesPerSecond, "how many workspaces are looked into per second at most")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "write nothing, and say what would be done")
 	flags.StringVarP(&o.output, "output", "o", "table", "table, or json: one object a line")
 	return cmd
@@ -99,7 +100,7 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 }
 
 func (o repairOptions) repair() (*owner.Repair, error) {
-	config, err := v1alpha1.Load(o.config)
+	config, _, err := config.Load(o.config)
 	if err != nil {
 		return nil, err
 	}
