@@ -251,6 +251,9 @@ func (s *Server) Dir() string { return s.options.Dir }
 // LogFile is the log of kcp, and of the root shard where there are several.
 func (s *Server) LogFile() string { return s.shards[0].logFile }
 
+// PID is the process of kcp, and of the root shard where there are several. It is another after a restart.
+func (s *Server) PID() int { return s.shards[0].process.PID() }
+
 // AdminKubeconfig is a kubeconfig with a context "root" of an administrator, as Admin.
 func (s *Server) AdminKubeconfig() string { return s.adminKubeconfig }
 

@@ -24,8 +24,8 @@ const (
 	manyDuringOutage = 30
 	// outageTimeout is how long each step may take: kcp tries again after a time that doubles with each refusal.
 	outageTimeout = 3 * time.Minute
-	// longestReady is how long a workspace may take that was healed. On a machine that is too busy to set it up within half a
-	// minute, kcp before v0.32 looks at it again only after a fifth of its age, up to ten minutes.
+	// longestReady is how long a workspace may take that was healed. On a machine that is too busy to set it up while the repair
+	// waits for it, kcp before v0.32 looks at it again only after a fifth of its age, up to ten minutes.
 	longestReady = 12 * time.Minute
 	// outageSpecTimeout is for all of it. Most of the time it takes a minute.
 	outageSpecTimeout = 20 * time.Minute

@@ -23,7 +23,7 @@ const healedAtAnnotation = "healed.warrantgate.dev/at"
 const (
 	// readyTime is how long a logical cluster may take to be Ready once it has been healed, where somebody waits for the pass,
 	// and servingReadyTime where nobody does. After an outage kcp has a lot to do at once, and more than a minute has been seen.
-	readyTime, servingReadyTime = 30 * time.Second, 5 * time.Minute
+	readyTime, servingReadyTime = time.Minute, 5 * time.Minute
 	// awakenAtOnce bounds for how many is waited at the same time. What takes long is kcp's part, so they are more than are
 	// healed at the same time.
 	awakenAtOnce = 64
@@ -31,8 +31,9 @@ const (
 
 var awakenSlots = semaphore.NewWeighted(awakenAtOnce)
 
-// readyPoll asks ever more seldom: where many are healed, kcp takes seconds for each, and is busy as it is.
-var readyPoll = wait.Backoff{Duration: stepPoll, Factor: 1.5, Jitter: 0.1, Steps: 11} // to five seconds, and on so
+// readyPoll asks ever more seldom: where many are healed, kcp takes seconds for each, and is busy as it is. It takes a third
+// of a second where it is not.
+var readyPoll = wait.Backoff{Duration: 350 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 7} // to four seconds, and on so
 
 // awaken waits until a logical cluster that was healed is Ready, and then has kcp look at its Workspace, by an annotation. kcp
 // before v0.32 asks from the Workspace's side only, and ever more seldom: after a fifth of its age, up to ten minutes. A
@@ -81,7 +82,7 @@ func (h *Healer) awaitReady(ctx context.Context, cluster logicalcluster.Name) (*
 	ready := false
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(h.readyTime, readyTime))
 	defer cancel()
-	err = readyPoll.DelayFunc().Until(ctx, true, false, func(ctx context.Context) (bool, error) {
+	err = readyPoll.DelayFunc().Until(ctx, false, false, func(ctx context.Context) (bool, error) {
 		if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &lc); err != nil {
 			return true, client.IgnoreNotFound(err)
 		}

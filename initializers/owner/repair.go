@@ -20,10 +20,12 @@ import (
 
 // atOnce bounds how many logical clusters are healed at the same time, so that a restart after a long outage starts no
 // storm. healTime bounds how long one may take, so that logical clusters on a shard that does not answer leave room for
-// the others.
+// the others. turnTime bounds how long the next waits until kcp has made one Ready that was healed: healing faster than kcp
+// follows makes each take longer, and us ask more often. Beyond that the others go on, as it may lack something else.
 const (
 	atOnce   = 8
 	healTime = 45 * time.Second
+	turnTime = 5 * time.Second
 )
 
 // Repair finds workspaces whose owner is foreign, and heals them.
@@ -42,7 +44,7 @@ type Repair struct {
 	// Skip tells which workspaces are not looked into. May be nil.
 	Skip func(*tenancyv1alpha1.Workspace) bool
 
-	// awakening are those who have healed and wait for kcp. Nothing else waits for them: what is healed may lack something else.
+	// awakening are those who have healed and wait for kcp.
 	awakening sync.WaitGroup
 }
 
@@ -88,13 +90,23 @@ func (r *Repair) heal(ctx context.Context, found iter.Seq2[*tenancyv1alpha1.Work
 				each(Repaired{Workspace: ws, Result: result, Err: err})
 			}
 			if result.Outcome == Healed && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing {
-				r.awakening.Go(func() { r.Healer.awaken(ctx, result.Cluster) })
+				r.awaken(ctx, result.Cluster)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // the errors have been told
 	return errors.Join(errs...)
+}
+
+// awaken returns once a logical cluster that was healed is Ready, or its turn is over. Then Pass still waits for it.
+func (r *Repair) awaken(ctx context.Context, cluster logicalcluster.Name) {
+	turn, end := context.WithTimeout(ctx, turnTime)
+	r.awakening.Go(func() {
+		defer end()
+		r.Healer.awaken(ctx, cluster)
+	})
+	<-turn.Done()
 }
 
 // healOne looks before it writes where only a part of the workspaces is meant: a Workspace does not tell its path.
