@@ -12,6 +12,7 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -295,6 +296,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(asAlice.out).To(SatisfyAll(
 			ContainSubstring("Whether something is wrong with it could not be told:"),
 			ContainSubstring(`you lack "get" on workspacetypes.tenancy.kcp.io in %s`, home.path),
+			ContainSubstring(`kcp knows you as "alice"`),
 		))
 
 		By("asking as somebody who may see nothing at all")
@@ -306,6 +308,34 @@ var _ = Describe("explain workspace", func() {
 		Expect(asStranger.errText).To(SatisfyAll(
 			HavePrefix("warrantgate: "), ContainSubstring(`you lack "get" on workspaces.tenancy.kcp.io in `+home.path),
 		))
+	}, SpecTimeout(specTimeout))
+
+	It("says to a service account what no right lets it see outside its home, and who would", func(ctx SpecContext) {
+		home, elsewhere := newPlace(ctx), newPlace(ctx)
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true})
+		create(ctx, home.alice(ctx), "child", ofType)
+		ws := home.waitChild(ctx, func(ws *tenancyv1alpha1.Workspace) bool {
+			return ws.Status.Phase == corev1alpha1.LogicalClusterPhaseInitializing
+		})
+		// It may do everything in both, by the name under which kcp knows it everywhere.
+		config := elsewhere.bot(ctx)
+		everything := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+		enter := rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}
+		global := kcptest.User("system:kcp:serviceaccount:" + elsewhere.cluster + ":default:bot")
+		Expect(kcptest.Grant(ctx, home.admin(), global, everything, enter)).To(Succeed())
+		Expect(kcptest.Grant(ctx, kcp.ShardAdmin(ws.Spec.Cluster), global, everything, enter)).To(Succeed())
+		bot, err := kcp.KubeconfigFile("bot-"+elsewhere.cluster, config)
+		Expect(err).NotTo(HaveOccurred())
+
+		for _, path := range []string{home.path + ":child", ws.Spec.Cluster} {
+			Eventually(ctx, func() string { // kcp takes up rights with a delay
+				return explain(ctx, bot, path).out
+			}).Should(ContainSubstring(
+				`you lack "get" on workspacetypes.tenancy.kcp.io in %s, or access to that workspace, or the shard that has it is down; `+
+					`kcp knows you as "system:serviceaccount:default:bot", and outside its home lets no service account use `+
+					`workspacetypes.tenancy.kcp.io, whatever its rights: there ask with the kubeconfig of a user with a client certificate`,
+				home.path), path)
+		}
 	}, SpecTimeout(specTimeout))
 
 	It("tells a workspace that does not exist from what cannot be read", func(ctx SpecContext) {

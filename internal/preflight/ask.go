@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/tenancy"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -110,11 +112,12 @@ func (c Checker) allowed(
 	return review.Status.Allowed, nil
 }
 
-// missingRight says why something could not be read or asked, and what right it takes.
+// missingRight says why something could not be read or asked, as whom it was, and what right it takes.
 func missingRight(err error, verb, resource string, at logicalcluster.Path) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("you lack %q on %s in %s, or access to that workspace, or the shard that has it is down", verb, resource, at)
+		return fmt.Sprintf("you lack %q on %s in %s, or access to that workspace, or the shard that has it is down%s",
+			verb, resource, at, asWhom(kcp.RefusedUser(err), resource))
 	case apierrors.IsUnauthorized(err):
 		return "kcp does not accept your credentials"
 	case apierrors.IsNotFound(err):
@@ -122,4 +125,18 @@ func missingRight(err error, verb, resource string, at logicalcluster.Path) stri
 	default:
 		return err.Error()
 	}
+}
+
+// asWhom says as whom kcp knows the user whom it has refused, and what to do where no right would help: APIs with a maximal
+// permission policy, as those of tenancy.kcp.io are, a service account can use in its home only.
+func asWhom(user, resource string) string {
+	if user == "" {
+		return ""
+	}
+	text := fmt.Sprintf("; kcp knows you as %q", user)
+	if !(identity.Owner{Username: user}).IsServiceAccount() || !strings.HasSuffix(resource, "."+tenancy.GroupName) {
+		return text
+	}
+	return text + fmt.Sprintf(", and outside its home lets no service account use %s, whatever its rights: there ask with the "+
+		"kubeconfig of a user with a client certificate", resource)
 }

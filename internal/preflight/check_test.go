@@ -229,6 +229,29 @@ func TestFindings(t *testing.T) {
 			}},
 			wantVerdict: preflight.Unknown,
 		},
+		"a type that may not be read, where kcp tells who asks": {
+			given: func(k *fakeKCP) { k.closed, k.asker = []string{"root:apis"}, "bob" },
+			want: []preflight.Finding{{
+				Reason: preflight.CouldNotTell,
+				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be told: " +
+					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
+					`kcp knows you as "bob"`,
+			}},
+			wantVerdict: preflight.Unknown,
+		},
+		"a type that no right lets a service account read": {
+			given: func(k *fakeKCP) {
+				k.closed, k.asker = []string{"root:apis"}, "system:serviceaccount:warrantgate:warrantgate"
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.CouldNotTell,
+				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be told: " +
+					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
+					`kcp knows you as "system:serviceaccount:warrantgate:warrantgate", and outside its home lets no service account use ` +
+					"workspacetypes.tenancy.kcp.io, whatever its rights: there ask with the kubeconfig of a user with a client certificate",
+			}},
+			wantVerdict: preflight.Unknown,
+		},
 		"no right to use the type": {
 			given: func(k *fakeKCP) { k.rights = without(k.rights, "alice use base root:apis") },
 			want: []preflight.Finding{{
@@ -367,6 +390,7 @@ func TestWorkspacesThatCannotBeRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		path   string
 		closed []string
+		asker  string
 		want   string
 	}{
 		"none of this name":         {path: "root:org:other", want: `there is no workspace "other" in root:org`},
@@ -377,10 +401,18 @@ func TestWorkspacesThatCannotBeRead(t *testing.T) {
 			want: `root:org:child could not be read: you lack "get" on workspaces.tenancy.kcp.io in root:org, or access to that workspace, or the shard that has it is down; ` +
 				`you lack "get" on logicalclusters.core.kcp.io in root:org:child, or access to that workspace, or the shard that has it is down`,
 		},
+		"neither it nor its parent, as a service account": {
+			path: "root:org:child", closed: []string{"root:org", "root:org:child"}, asker: "system:serviceaccount:default:bot",
+			want: `root:org:child could not be read: you lack "get" on workspaces.tenancy.kcp.io in root:org, or access to that workspace, or the shard that has it is down; ` +
+				`kcp knows you as "system:serviceaccount:default:bot", and outside its home lets no service account use workspaces.tenancy.kcp.io, ` +
+				`whatever its rights: there ask with the kubeconfig of a user with a client certificate; ` +
+				`you lack "get" on logicalclusters.core.kcp.io in root:org:child, or access to that workspace, or the shard that has it is down; ` +
+				`kcp knows you as "system:serviceaccount:default:bot"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKCP()
-			k.closed = tc.closed
+			k.closed, k.asker = tc.closed, tc.asker
 			ws, err := k.checker(t).Load(t.Context(), logicalcluster.NewPath(tc.path))
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("Load() = %+v, %v, want %s", ws, err, tc.want)

@@ -2,6 +2,8 @@ package preflight_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -31,6 +33,8 @@ type fakeKCP struct {
 	rights []string
 	// closed are the paths of workspaces that may not be entered.
 	closed []string
+	// asker is as whom one is refused there. Empty for nobody whom the refusal names.
+	asker string
 	// unreachable are the paths on a shard that cannot be reached, although they exist.
 	unreachable []string
 }
@@ -51,7 +55,11 @@ func (f *fakeKCP) checker(t *testing.T) preflight.Checker {
 		answer := func() error {
 			switch {
 			case slices.Contains(f.closed, path):
-				return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+				refusal := errors.New("access denied")
+				if f.asker != "" {
+					refusal = fmt.Errorf(`User %q cannot get resource "workspacetypes" in API group "tenancy.kcp.io" at the cluster scope: %w`, f.asker, refusal)
+				}
+				return apierrors.NewForbidden(schema.GroupResource{}, "", refusal)
 			case !exists || slices.Contains(f.unreachable, path):
 				return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "x", "404 page not found", 0, true)
 			default:
