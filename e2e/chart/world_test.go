@@ -109,7 +109,7 @@ func (w *world) addCloud(ctx context.Context) {
 	var err error
 	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() {
+	DeferCleanup(func() { //nolint:contextcheck // the cloud is stopped also when ctx has ended
 		Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know")
 		Expect(w.cloud.Stop()).To(Succeed())
 	})
