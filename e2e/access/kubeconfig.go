@@ -1,5 +1,5 @@
-// Package access gives users what they come in to the servers of end-to-end tests with: certificates, tokens and
-// kubeconfigs.
+// Package access gives users what they come in to the servers of end-to-end tests with, certificates, tokens and
+// kubeconfigs, and names the rights that they have there.
 package access
 
 import (

@@ -4,10 +4,8 @@ package chart_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -19,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/access"
 )
 
 // None of the rights is spare: without any one of its rules, something that works with all of them does not.
@@ -122,8 +122,8 @@ func (w *world) without(ctx context.Context, name, resource, verb string) {
 	everywhere, local := w.roles(ctx, name)
 	left := [][]rbacv1.PolicyRule{slices.DeleteFunc(slices.Clone(everywhere.Rules), has), slices.DeleteFunc(slices.Clone(local.Rules), has)}
 	Expect(len(left[0])+len(left[1])).To(Equal(len(everywhere.Rules)+len(local.Rules)-1), "rules to %s %s", verb, resource)
-	for _, rule := range described(name, slices.Concat(everywhere.Rules, local.Rules)) {
-		if !slices.Contains(described(name, slices.Concat(left...)), rule) {
+	for _, rule := range access.RuleNames(name, slices.Concat(everywhere.Rules, local.Rules)) {
+		if !slices.Contains(access.RuleNames(name, slices.Concat(left...)), rule) {
 			w.tried = append(w.tried, rule)
 		}
 	}
@@ -140,22 +140,13 @@ func (w *world) untried(ctx context.Context) []string {
 	Expect(w.admin.List(ctx, local, ofRelease)).To(Succeed())
 	var all []string
 	for i := range everywhere.Items {
-		all = append(all, described(everywhere.Items[i].Name, everywhere.Items[i].Rules)...)
+		all = append(all, access.RuleNames(everywhere.Items[i].Name, everywhere.Items[i].Rules)...)
 	}
 	for i := range local.Items {
-		all = append(all, described(local.Items[i].Name, local.Items[i].Rules)...)
+		all = append(all, access.RuleNames(local.Items[i].Name, local.Items[i].Rules)...)
 	}
 	Expect(all).NotTo(BeEmpty())
 	return slices.DeleteFunc(all, func(rule string) bool { return slices.Contains(w.tried, rule) })
-}
-
-// described are the rules of a role of a name, each by all that it allows.
-func described(name string, rules []rbacv1.PolicyRule) []string {
-	var all []string
-	for _, rule := range rules {
-		all = append(all, fmt.Sprintf("%s: %s %s", name, strings.Join(rule.Verbs, ","), strings.Join(slices.Concat(rule.NonResourceURLs, rule.Resources, rule.ResourceNames), " ")))
-	}
-	return all
 }
 
 // setRules gives the service account rules in the cluster and in its own namespace, in place of those of the roles of a name.

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/access"
 )
 
 // inShards begins what "warrantgate install kcp --dry-run" prints for the shards. What it prints for root comes before.
@@ -45,21 +47,13 @@ func rulesOf(printed string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read what install prints: %w", err)
 		}
-		for _, rule := range role.Rules {
-			rules = append(rules, nameRule(role.Name, rule))
-		}
+		rules = append(rules, access.RuleNames(role.Name, role.Rules)...)
 	}
-}
-
-// nameRule names a rule by its role and all that it allows.
-func nameRule(role string, rule rbacv1.PolicyRule) string {
-	return fmt.Sprintf("%s: %s %s", role, strings.Join(rule.Verbs, ","),
-		strings.Join(slices.Concat(rule.NonResourceURLs, rule.Resources, rule.ResourceNames), " "))
 }
 
 // TakenRule is a rule that was taken out of a ClusterRole.
 type TakenRule struct {
-	// Name tells rules apart.
+	// Name is that of access.RuleNames.
 	Name string
 
 	holder client.Client
@@ -88,12 +82,11 @@ func TakeRule(ctx context.Context, holder, where *rest.Config, role, resource, v
 		if at < 0 {
 			return nil, fmt.Errorf("ClusterRole %s has no rule to %s %s", role, verb, resource)
 		}
-		taken.rules, rule = slices.Clone(rules), rules[at]
+		taken.rules, taken.Name, rule = slices.Clone(rules), access.RuleNames(role, rules)[at], rules[at]
 		return slices.Delete(rules, at, at+1), nil
 	}); err != nil {
 		return nil, err
 	}
-	taken.Name = nameRule(role, rule)
 	if err := waitDenied(ctx, asked, rule, verb); err != nil {
 		return nil, errors.Join(fmt.Errorf("wait until kcp acts without the rule %q: %w", taken.Name, err), taken.GiveBack(ctx))
 	}

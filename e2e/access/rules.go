@@ -1,0 +1,19 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// RuleNames names each rule of a role by the role and all that the rule allows, so that no two rules of a role have one name.
+func RuleNames(role string, rules []rbacv1.PolicyRule) []string {
+	var names []string
+	for _, rule := range rules {
+		names = append(names, fmt.Sprintf("%s: %s %s %q", role, strings.Join(rule.Verbs, ","),
+			strings.Join(slices.Concat(rule.NonResourceURLs, rule.Resources, rule.ResourceNames), " "), rule.APIGroups))
+	}
+	return names
+}
