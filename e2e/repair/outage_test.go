@@ -22,6 +22,8 @@ import (
 const (
 	// manyDuringOutage is how many workspaces service accounts create while no warrantgate runs.
 	manyDuringOutage = 30
+	// outage is how long nobody is there, at least.
+	outage = time.Minute
 	// outageTimeout is how long each step may take: kcp tries again after a time that doubles with each refusal.
 	outageTimeout = 3 * time.Minute
 	// longestReady is how long a workspace may take that was healed. On a machine that is too busy to set it up while the repair
@@ -59,8 +61,11 @@ var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 		_, err := w.Install(ctx, "--user="+account)
 		Expect(err).NotTo(HaveOccurred())
 		lost(ctx)
+		began := time.Now()
 		createMany(ctx, p, manyDuringOutage)
 		during(ctx, p)
+		Consistently(ctx, phaseOf(p, childName(0))).WithTimeout(max(time.Second, outage-time.Since(began))).
+			ShouldNot(Equal(corev1alpha1.LogicalClusterPhaseReady), "nobody was there to rewrite or heal it")
 
 		Expect(w.Start(ctx)).To(Succeed())
 		DeferCleanup(w.Stop)
@@ -129,13 +134,18 @@ func waitInitializing(ctx context.Context, p place, name string) {
 
 func waitPhase(ctx context.Context, p place, name string, phase corev1alpha1.LogicalClusterPhaseType, timeout time.Duration) {
 	GinkgoHelper()
-	Eventually(ctx, func() (corev1alpha1.LogicalClusterPhaseType, error) {
+	Eventually(ctx, phaseOf(p, name)).WithTimeout(timeout).Should(Equal(phase), name)
+}
+
+// phaseOf asks for the phase of a workspace.
+func phaseOf(p place, name string) func(context.Context) (corev1alpha1.LogicalClusterPhaseType, error) {
+	return func(ctx context.Context) (corev1alpha1.LogicalClusterPhaseType, error) {
 		ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
 		if err != nil {
 			return "", err
 		}
 		return ws.Status.Phase, nil
-	}).WithTimeout(timeout).Should(Equal(phase), name)
+	}
 }
 
 // waitUnscheduled waits until kcp has tried each workspace, and was not let.
