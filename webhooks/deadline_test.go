@@ -220,7 +220,7 @@ func TestAClientThatDoesNotFinishItsBodyIsCutOff(t *testing.T) {
 				if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
 					t.Fatalf("decode the answer: %v", err)
 				}
-				if diff := cmp.Diff(unreadable(http.StatusBadRequest, tc.want), got); diff != "" {
+				if diff := cmp.Diff(badRequest("the body cannot be read: "+tc.want), got); diff != "" {
 					t.Errorf("answer (-want +got):\n%s", diff)
 				}
 				_ = response.Body.Close()

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -84,13 +84,11 @@ type EventRecorder interface {
 
 // Handler serves a gate in the given mode.
 func Handler(gate Gate, mode v1beta1.Mode, recorder EventRecorder) http.Handler {
-	h := &handler{gate: gate, mode: mode, recorder: recorder}
-	return withDeadline(withTrace(onlyJSON(&admission.Webhook{
-		Handler: h,
-		// The line of the verdict says what the request was. Saying it on every line costs more than most verdicts.
-		LogConstructor: func(base logr.Logger, _ *admission.Request) logr.Logger { return base },
-	})))
+	return withDeadline(withTrace(&handler{gate: gate, mode: mode, recorder: recorder}))
 }
+
+// logger is that of all gates.
+var logger = logf.Log.WithName("admission")
 
 type handler struct {
 	gate     Gate
@@ -98,8 +96,8 @@ type handler struct {
 	recorder EventRecorder
 }
 
-// Handle implements admission.Handler.
-func (h *handler) Handle(ctx context.Context, request admission.Request) admission.Response {
+// judge has the gate review a request and leaves the traces of its verdict.
+func (h *handler) judge(ctx context.Context, request admission.Request) *admissionv1.AdmissionResponse {
 	start := time.Now()
 	answer := h.review(ctx, request)
 
@@ -120,13 +118,13 @@ func (h *handler) Handle(ctx context.Context, request admission.Request) admissi
 	}
 	observe(ctx, h.gate.Name(), decision, answer.Reason, time.Since(start))
 	h.log(ctx, request, decision, answer)
-	return h.response(request, decision, warning, answer)
+	return newResponse(request, decision, warning, answer)
 }
 
 // log writes one line a verdict. What passes is told by its metric, audit annotations and Events, so its line is only for
 // those who ask for it: it would cost more than most verdicts.
 func (h *handler) log(ctx context.Context, request admission.Request, decision Decision, answer Answer) {
-	log := logf.FromContext(ctx)
+	log := logger
 	if decision == Allowed {
 		log = log.V(1)
 	}
@@ -149,11 +147,8 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 
 // review turns a panic into a refusal of the one request that caused it.
 func (h *handler) review(ctx context.Context, request admission.Request) (answer Answer) {
-	switch {
-	case h.mode == v1beta1.Off:
+	if h.mode == v1beta1.Off {
 		return Answer{Decision: Allowed, Reason: "Off"}
-	case request.UID == "": // whatever was sent, no API server asks like that
-		return Answer{Decision: Denied, Reason: "NoRequest", Message: "the body holds no admission request"}
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -173,19 +168,13 @@ func (h *handler) review(ctx context.Context, request admission.Request) (answer
 	return answer
 }
 
-func (h *handler) response(request admission.Request, decision Decision, warning string, answer Answer) admission.Response {
-	response := admission.Response{
-		AdmissionResponse: admissionv1.AdmissionResponse{
-			Allowed: decision == Allowed || decision == Warned,
-			AuditAnnotations: map[string]string{
-				"decision": decision.String(), "reason": answer.Reason, "decision-id": string(request.UID),
-			},
+func newResponse(request admission.Request, decision Decision, warning string, answer Answer) *admissionv1.AdmissionResponse {
+	response := &admissionv1.AdmissionResponse{
+		UID:     request.UID,
+		Allowed: decision == Allowed || decision == Warned,
+		AuditAnnotations: map[string]string{
+			"decision": decision.String(), "reason": answer.Reason, "decision-id": string(request.UID),
 		},
-	}
-	if len(answer.Patches) > 0 {
-		if err := setPatch(&response, answer.Patches); err != nil {
-			return admission.Errored(http.StatusInternalServerError, fmt.Errorf("encode the change of the object: %w", err))
-		}
 	}
 	if warning != "" {
 		response.Warnings = []string{shortLine(warning, maxWarningBytes)}
@@ -198,20 +187,27 @@ func (h *handler) response(request admission.Request, decision Decision, warning
 	default:
 		response.Result = status(http.StatusForbidden, metav1.StatusReasonForbidden, answer)
 	}
+	if len(answer.Patches) > 0 {
+		patch, err := encodePatch(answer.Patches)
+		if err != nil {
+			return &admissionv1.AdmissionResponse{
+				UID: request.UID, Result: &apierrors.NewInternalError(fmt.Errorf("encode the change of the object: %w", err)).ErrStatus,
+			}
+		}
+		response.Patch, response.PatchType = patch, ptr.To(admissionv1.PatchTypeJSONPatch)
+	}
 	return response
 }
 
-// setPatch encodes a patch as controller-runtime would, but once: the MarshalJSON of an operation has each encoded
-// again, which takes four times as long and more than judging the request does.
-func setPatch(response *admission.Response, operations []jsonpatch.JsonPatchOperation) error {
+// encodePatch encodes each operation once: the MarshalJSON of an operation has it encoded again, which takes four times as long
+// and more than judging the request does.
+func encodePatch(operations []jsonpatch.JsonPatchOperation) ([]byte, error) {
 	type operation jsonpatch.JsonPatchOperation // without the method
 	plain := make([]operation, len(operations))
 	for i := range operations {
 		plain[i] = operation(operations[i])
 	}
-	patch, err := json.Marshal(plain)
-	response.Patch, response.PatchType = patch, ptr.To(admissionv1.PatchTypeJSONPatch)
-	return err
+	return json.Marshal(plain)
 }
 
 func status(code int32, reason metav1.StatusReason, answer Answer) *metav1.Status {

@@ -13,17 +13,18 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	certutil "k8s.io/client-go/util/cert"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/webhookserver"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
 	"warrantgate.dev/webhooks/workspace"
@@ -40,8 +41,8 @@ const (
 )
 
 // handlers are what is compared: the owner rewrite and the gate on machines as "warrantgate serve" serves them, with
-// deadline, metrics and Events, and the least that a webhook can cost, which is to have controller-runtime decode a
-// request and answer it. Stop has to be called in the end.
+// deadline, metrics and Events, and one that does nothing but be a webhook, as controller-runtime makes them. Stop has to be
+// called in the end.
 func handlers(recorder webhooks.EventRecorder) (all map[string]http.Handler, stop func(), err error) {
 	config := v1beta1.Default()
 	mode := config.Workspace.OwnerRewrite.Mode
@@ -110,10 +111,8 @@ func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server := webhook.NewServer(webhook.Options{Host: loopback, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion = tls.VersionTLS13
-		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
-	}}})
+	certificateOf := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
+	server := webhookserver.New(net.JoinHostPort(loopback, strconv.Itoa(port)), certificateOf, &webhookserver.Clients{})
 	recorder := events.NewRecorder(nowhere{})
 	all, stop, err := handlers(recorder)
 	if err != nil {
