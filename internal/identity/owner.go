@@ -121,7 +121,7 @@ func (o Owner) IsServiceAccount() bool {
 // homes returns the logical clusters that the identity claims as its home. A home that stands under the older key as
 // well is one home; one that stands twice under the same key is not, as kcp goes by the number of values.
 func (o Owner) homes() []string {
-	homes := slices.Clone(o.Extra[ClusterNameKey])
+	homes := slices.Clip(o.Extra[ClusterNameKey]) // so that to append copies
 	for _, older := range o.Extra[olderClusterNameKey] {
 		if !slices.Contains(homes, older) {
 			homes = append(homes, older)

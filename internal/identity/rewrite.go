@@ -167,7 +167,10 @@ func (r *rewriting) person() Owner {
 
 // delegate returns the owner as it may be stored, without warrants, and the warrants that the policy keeps.
 func (r *rewriting) delegate() (self Owner, kept []string) {
-	self = Owner{Username: r.owner.Username, UID: r.owner.UID, Extra: map[string][]string{}}
+	self = Owner{
+		Username: r.owner.Username, UID: r.owner.UID,
+		Groups: make([]string, 0, len(r.owner.Groups)), Extra: make(map[string][]string, len(r.owner.Extra)),
+	}
 	for _, group := range r.owner.Groups {
 		if isPrivileged(group) {
 			r.drop(DroppedGroup, Privileged, group)
@@ -175,7 +178,9 @@ func (r *rewriting) delegate() (self Owner, kept []string) {
 		}
 		self.Groups = append(self.Groups, group)
 	}
-	for _, key := range slices.Sorted(maps.Keys(r.owner.Extra)) {
+	keys := slices.AppendSeq(make([]string, 0, len(r.owner.Extra)), maps.Keys(r.owner.Extra))
+	slices.Sort(keys)
+	for _, key := range keys {
 		switch {
 		case key == WarrantKey:
 		case slices.Contains(perRequestKeys, key):
