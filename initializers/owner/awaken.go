@@ -31,9 +31,9 @@ const (
 
 var awakenSlots = semaphore.NewWeighted(awakenAtOnce)
 
-// readyPoll asks ever more seldom: where many are healed, kcp takes seconds for each, and is busy as it is. It takes a third
-// of a second where it is not.
-var readyPoll = wait.Backoff{Duration: 350 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 7} // to four seconds, and on so
+// readyPoll asks somewhat more seldom each time. To be asked costs kcp next to nothing beside what it takes to set a workspace up,
+// which is a third of a second where it has nothing else to do, and seconds where many are healed.
+var readyPoll = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.15, Jitter: 0.1, Steps: 20} // to four seconds, and on so
 
 // awaken waits until a logical cluster that was healed is Ready, and then has kcp look at its Workspace, by an annotation. kcp
 // before v0.32 asks from the Workspace's side only, and ever more seldom: after a fifth of its age, up to ten minutes. A

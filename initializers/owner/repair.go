@@ -19,11 +19,11 @@ import (
 )
 
 // atOnce bounds how many logical clusters are healed at the same time, so that a restart after a long outage starts no
-// storm. healTime bounds how long one may take, so that logical clusters on a shard that does not answer leave room for
-// the others. turnTime bounds how long the next waits until kcp has made one Ready that was healed: healing faster than kcp
-// follows makes each take longer, and us ask more often. Beyond that the others go on, as it may lack something else.
+// storm; as many keep a kcp on two processors busy. healTime bounds how long one may take, so that logical clusters on a shard
+// that does not answer leave room for the others. turnTime bounds how long the next waits until kcp has made one Ready that was
+// healed: healing faster than kcp follows makes each take longer. Beyond that the others go on, as it may lack something else.
 const (
-	atOnce   = 8
+	atOnce   = 16
 	healTime = 45 * time.Second
 	turnTime = 5 * time.Second
 )
