@@ -28,6 +28,8 @@ const (
 
 	// longestInterval is the longest time between two looks at what hangs. They ask kcp only where the shards are.
 	longestInterval = 5 * time.Second
+	// countInterval is the time between two counts of what hangs, during a look.
+	countInterval = time.Second
 	// readyInterval is the time between two looks at workspaces that are Ready, whose owner nothing changes any more.
 	readyInterval = time.Hour
 	// firstBackOff and longestBackOff bound the time until a workspace that could not be healed is looked at again.
@@ -104,7 +106,11 @@ func (c *Controller) repairAll(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		each := func(r Repaired) { c.tell(ctx, r) }
 		err := watcher.Follow(ctx)
-		err = errors.Join(err, c.repair.heal(ctx, counted(watcher.Workspaces(time.Now().Add(-c.repair.After))), each))
+		hanging := func() iter.Seq2[*tenancyv1alpha1.Workspace, error] {
+			return watcher.Workspaces(time.Now().Add(-c.repair.After))
+		}
+		defer count(ctx, hanging)()
+		err = errors.Join(err, c.repair.heal(ctx, hanging(), each))
 		if time.Since(readyAt) >= readyInterval {
 			readyAt = time.Now()
 			err = errors.Join(err, c.repair.passReady(ctx, each))
@@ -117,19 +123,24 @@ func (c *Controller) repairAll(ctx context.Context) {
 	}, min(max(c.repair.After/4, time.Second), longestInterval))
 }
 
-// counted yields what it is given, and at the end sets the metric of what hangs.
-func counted(found iter.Seq2[*tenancyv1alpha1.Workspace, error]) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
-	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
+// count sets the metric of what hangs, and goes on until end is called: a pass over many takes long.
+func count(ctx context.Context, hanging func() iter.Seq2[*tenancyv1alpha1.Workspace, error]) (end func()) {
+	set := func(context.Context) {
 		count := 0
-		for ws, err := range found {
+		for _, err := range hanging() {
 			if err == nil {
 				count++
 			}
-			if !yield(ws, err) {
-				return
-			}
 		}
 		stuck.Set(float64(count))
+	}
+	set(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	var counting sync.WaitGroup
+	counting.Go(func() { wait.UntilWithContext(ctx, set, countInterval) })
+	return func() {
+		cancel()
+		counting.Wait()
 	}
 }
 

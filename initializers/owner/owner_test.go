@@ -1,14 +1,21 @@
 package owner
 
 import (
+	"errors"
+	"iter"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"warrantgate.dev/internal/kcp"
 )
@@ -166,4 +173,55 @@ func TestWithin(t *testing.T) {
 			t.Errorf("within(%q, %q) = %t, want %t", tc.path, tc.subtree, got, tc.want)
 		}
 	}
+}
+
+// A pass over many takes long, and healing each of them a while: the metric is right from the beginning, and meanwhile.
+func TestWhatHangsIsCountedWhileItIsHealed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hanging atomic.Int64
+		hanging.Store(3)
+		end := count(t.Context(), func() iter.Seq2[*tenancyv1alpha1.Workspace, error] {
+			return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
+				if !yield(nil, errors.New("a shard does not answer")) {
+					return
+				}
+				for range hanging.Load() {
+					if !yield(&tenancyv1alpha1.Workspace{}, nil) {
+						return
+					}
+				}
+			}
+		})
+		if got := counted(t); got != 3 {
+			t.Errorf("at first %v hang, want 3", got)
+		}
+		hanging.Store(1)
+		<-time.After(countInterval)
+		synctest.Wait()
+		if got := counted(t); got != 1 {
+			t.Errorf("then %v hang, want 1", got)
+		}
+		end()
+		hanging.Store(2)
+		<-time.After(2 * countInterval)
+		if got := counted(t); got != 1 {
+			t.Errorf("after the end %v hang, want 1 still", got)
+		}
+	})
+}
+
+// counted is how many hang by the metric.
+func counted(t *testing.T) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatalf("gather metrics: %v", err)
+	}
+	for _, family := range families {
+		if family.GetName() == "warrantgate_stuck_workspaces" {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("there is no metric of what hangs")
+	return 0
 }

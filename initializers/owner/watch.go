@@ -22,7 +22,7 @@ import (
 // Watcher watches the Workspaces that are Initializing, on all shards, each by itself: a shard that does not answer keeps
 // nobody from seeing the others. What is Ready is not held, so that memory grows with what hangs only.
 //
-// It is not for use by several goroutines at once.
+// Several goroutines may go over the Workspaces at once, but not while another follows the shards.
 type Watcher struct {
 	finder *Finder
 	shards map[string]*shardWatch // by the URL of the virtual workspace
