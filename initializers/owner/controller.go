@@ -84,43 +84,47 @@ func (c *Controller) Start(ctx context.Context) error {
 	return c.election.Run(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("owner")), c.lead)
 }
 
-// lead repairs and initializes until ctx ends. A failure of the one does not stop the other.
+// lead repairs and initializes until ctx ends. A failure of the one does not stop the other, and what hangs does not wait for a
+// look at all that is Ready.
 func (c *Controller) lead(ctx context.Context) {
-	var both sync.WaitGroup
-	both.Go(func() { c.repairAll(ctx) })
-	both.Go(func() {
+	var all sync.WaitGroup
+	all.Go(func() { c.repairHanging(ctx) })
+	all.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			c.passed(ctx, c.repair.passReady(ctx, func(r Repaired) { c.tell(ctx, r) }))
+		}, readyInterval)
+	})
+	all.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if err := c.initializer.Start(ctx); err != nil {
 				logf.FromContext(ctx).Error(err, "the initializer failed; starting it again")
 			}
 		}, leader.RetryPeriod)
 	})
-	both.Wait()
+	all.Wait()
 }
 
-// repairAll makes one pass after the other over what hangs, as the watcher knows it.
-func (c *Controller) repairAll(ctx context.Context) {
+// repairHanging makes one pass after the other over what hangs, as the watcher knows it.
+func (c *Controller) repairHanging(ctx context.Context) {
 	defer stuck.Set(0) // this replica's count ends with its lead
 	watcher := NewWatcher(c.repair.Finder)
-	var readyAt time.Time
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		each := func(r Repaired) { c.tell(ctx, r) }
 		err := watcher.Follow(ctx)
 		hanging := func() iter.Seq2[*tenancyv1alpha1.Workspace, error] {
 			return watcher.Workspaces(time.Now().Add(-c.repair.After))
 		}
 		defer count(ctx, hanging)()
-		err = errors.Join(err, c.repair.heal(ctx, hanging(), each))
-		if time.Since(readyAt) >= readyInterval {
-			readyAt = time.Now()
-			err = errors.Join(err, c.repair.passReady(ctx, each))
-		}
-		if err != nil && ctx.Err() == nil {
-			passesFailed.Inc()
-			logf.FromContext(ctx).Error(err, "not all workspaces could be looked at; trying again")
-		}
+		c.passed(ctx, errors.Join(err, c.repair.heal(ctx, hanging(), func(r Repaired) { c.tell(ctx, r) })))
 		c.backOff.GC()
 	}, min(max(c.repair.After/4, time.Second), longestInterval))
+}
+
+// passed tells of a pass in which not all could be looked at.
+func (c *Controller) passed(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		passesFailed.Inc()
+		logf.FromContext(ctx).Error(err, "not all workspaces could be looked at; trying again")
+	}
 }
 
 // count sets the metric of what hangs, and goes on until end is called: a pass over many takes long.
