@@ -23,8 +23,8 @@ const maxReviewBytes = 7 << 20
 // reviewType is what API servers ask with, and are answered in. Registrations name no other version.
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
-// leniently reads what API servers may send: fields of versions to come, and text of a tenant's that is not UTF-8. Names are not
-// looked at for being repeated, because gates do so with what they read of an object, and it costs most with all the rest.
+// leniently reads what API servers may send: fields of versions to come, and text of a tenant's that is not UTF-8. Of names that
+// are repeated the last holds, as in API servers; to look for them costs most with the objects, which gates read by themselves.
 var leniently = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 // ServeHTTP answers a review. What is none is refused in a review, too, without asking the gate.
