@@ -5,6 +5,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -55,6 +56,12 @@ type Answer struct {
 	Reason string
 	// Message is for the person who sent the request: what was refused, why, which identity, what to do.
 	Message string
+	// Status is the kind of refusal: BadRequest (400) for what cannot be decoded, Invalid (422) for a malformed value,
+	// TooManyRequests (429) for a tenant that sends too much. Default: Forbidden (403) where the answer is Denied,
+	// ServiceUnavailable (503) where it is Undecided.
+	Status metav1.StatusReason
+	// RetryAfter tells clients when to try again, in whole seconds. Default: they decide by themselves.
+	RetryAfter time.Duration
 	// Field is the path of the field that a refusal is about, "" if it is about the object. For status causes.
 	Field string
 	// Causes are further status causes, for controllers that act on a refusal.
@@ -67,6 +74,11 @@ type Answer struct {
 	Committed func()
 	// Details returns key-value pairs for the operator's log, which may say what the person must not see. May be nil.
 	Details func() []any
+}
+
+// Undecodable refuses a request whose object cannot be decoded, as 400. The error is for the person who sent it.
+func Undecodable(err error) Answer {
+	return Answer{Decision: Denied, Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: err.Error()}
 }
 
 // Gate judges admission requests.
@@ -183,9 +195,9 @@ func newResponse(request admission.Request, decision Decision, warning string, a
 	case Allowed, Warned:
 		response.Result = &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
 	case Undecided:
-		response.Result = status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, answer)
+		response.Result = status(cmp.Or(answer.Status, metav1.StatusReasonServiceUnavailable), answer)
 	default:
-		response.Result = status(http.StatusForbidden, metav1.StatusReasonForbidden, answer)
+		response.Result = status(cmp.Or(answer.Status, metav1.StatusReasonForbidden), answer)
 	}
 	if len(answer.Patches) > 0 {
 		patch, err := encodePatch(answer.Patches)
@@ -210,12 +222,24 @@ func encodePatch(operations []jsonpatch.JsonPatchOperation) ([]byte, error) {
 	return json.Marshal(plain)
 }
 
-func status(code int32, reason metav1.StatusReason, answer Answer) *metav1.Status {
+// codes are the HTTP status codes of the kinds of refusal.
+var codes = map[metav1.StatusReason]int32{
+	metav1.StatusReasonBadRequest:         http.StatusBadRequest,
+	metav1.StatusReasonForbidden:          http.StatusForbidden,
+	metav1.StatusReasonInvalid:            http.StatusUnprocessableEntity,
+	metav1.StatusReasonTooManyRequests:    http.StatusTooManyRequests,
+	metav1.StatusReasonServiceUnavailable: http.StatusServiceUnavailable,
+}
+
+func status(reason metav1.StatusReason, answer Answer) *metav1.Status {
 	message := shortLine(answer.Message, maxMessageBytes)
 	cause := metav1.StatusCause{Type: metav1.CauseType(answer.Reason), Message: message, Field: answer.Field}
 	return &metav1.Status{
-		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
-		Details: &metav1.StatusDetails{Causes: append([]metav1.StatusCause{cause}, answer.Causes...)},
+		Status: metav1.StatusFailure, Code: codes[reason], Reason: reason, Message: message,
+		Details: &metav1.StatusDetails{
+			Causes:            append([]metav1.StatusCause{cause}, answer.Causes...),
+			RetryAfterSeconds: int32(answer.RetryAfter / time.Second), //nolint:gosec // seconds to minutes
+		},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -60,7 +61,7 @@ func (*Delegation) Name() string { return "cluster-delegation" }
 func (g *Delegation) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	kind, known := kindOf(delegationKinds(), request)
 	if !known {
-		return webhooks.Answer{Decision: webhooks.Denied, Reason: "UnknownKind", Message: fmt.Sprintf(
+		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
 			"%s of group %q is no kind of objects that refer to credentials", request.Resource.Resource, request.Resource.Group)}
 	}
 	o, err := readObject(kind, request)

@@ -7,6 +7,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -65,10 +66,10 @@ func (f finding) answer(o object, field, subject string, mode v1beta1.Mode) webh
 
 // unreadable refuses an object of which it cannot be told whom it names.
 func unreadable(err error) webhooks.Answer {
-	answer := webhooks.Answer{Decision: webhooks.Denied, Reason: "Undecodable", Message: err.Error()}
+	answer := webhooks.Undecodable(err)
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {
-		answer.Reason = string(refused.Reason)
+		answer.Status, answer.Reason = metav1.StatusReasonInvalid, string(refused.Reason)
 	}
 	return answer
 }

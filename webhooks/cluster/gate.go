@@ -12,6 +12,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -57,7 +58,7 @@ func (*Gate) Name() string { return "cluster-impersonation" }
 func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	kind, known := kindOf(kinds(), request)
 	if !known {
-		return webhooks.Answer{Decision: webhooks.Denied, Reason: "UnknownKind", Message: fmt.Sprintf(
+		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
 			"%s of group %q is no kind of objects that name users", request.Resource.Resource, request.Resource.Group)}
 	}
 	o, err := readObject(kind, request)

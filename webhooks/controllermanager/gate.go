@@ -71,7 +71,7 @@ func (g *gate) review(ctx context.Context, request admission.Request, conclude f
 	d, err := decode(request)
 	switch {
 	case err != nil:
-		return webhooks.Answer{Decision: webhooks.Denied, Reason: "Undecodable", Message: err.Error()}
+		return webhooks.Undecodable(err)
 	case d.DeletionTimestamp != nil: // nothing may keep an object from going away
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "BeingDeleted"}
 	}

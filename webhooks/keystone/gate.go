@@ -73,7 +73,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	}
 	after, err := decode(request, request.Object)
 	if err != nil {
-		return webhooks.Answer{Decision: webhooks.Denied, Reason: "Undecodable", Message: err.Error()}
+		return webhooks.Undecodable(err)
 	}
 	if !g.selects(after) {
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NotSelected"}

@@ -35,15 +35,15 @@ func (c change) id() (string, *finding) {
 	fromProvider, providerErr := parse(kind.ParseProviderID, c.machine.ProviderID)
 	switch {
 	case c.instanceID && instanceErr != nil:
-		f := deniedf(ownership.ReasonInvalid, "%v", instanceErr)
+		f := invalidf(ownership.ReasonInvalid, "%v", instanceErr)
 		return "", &f
 	case c.providerID && providerErr != nil:
-		f := deniedf("ProviderIDInvalid", "%v", providerErr)
+		f := invalidf("ProviderIDInvalid", "%v", providerErr)
 		f.aboutProviderID = true
 		return "", &f
 	// A field that is not changed may hold anything, but not something else than the one that is.
 	case c.machine.InstanceID != "" && c.machine.ProviderID != "" && fromInstance != fromProvider:
-		f := deniedf(ownership.ReasonMismatch, "%s %q and %s %q do not name the same instance; clear the wrong one first",
+		f := invalidf(ownership.ReasonMismatch, "%s %q and %s %q do not name the same instance; clear the wrong one first",
 			kind.ProviderIDPath, clip(c.machine.ProviderID), kind.InstanceIDPath, clip(c.machine.InstanceID))
 		return "", &f
 	case fromInstance != "":

@@ -22,6 +22,7 @@ const (
 // finding is what the gate found out about a change.
 type finding struct {
 	decision webhooks.Decision
+	status   metav1.StatusReason // as in webhooks.Answer
 	reason   string
 	// message is for the person who sent the request. lasting is the same without what is different each time, such as
 	// the id of a request, so that Events about it fold into one.
@@ -36,6 +37,13 @@ type finding struct {
 func deniedf(reason, format string, args ...any) finding {
 	message := fmt.Sprintf(format, args...)
 	return finding{decision: webhooks.Denied, reason: reason, message: message, lasting: message}
+}
+
+// invalidf denies for a malformed value.
+func invalidf(reason, format string, args ...any) finding {
+	f := deniedf(reason, format, args...)
+	f.status = metav1.StatusReasonInvalid
+	return f
 }
 
 func undecided(reason, message string, err error) finding {

@@ -11,6 +11,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -65,7 +66,7 @@ func (*Gate) Name() string { return "machine-ownership" }
 func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	kind, known := g.kindOf(request)
 	if !known {
-		return webhooks.Answer{Decision: webhooks.Denied, Reason: "UnknownKind", Message: fmt.Sprintf(
+		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
 			"%s of group %q is no kind of machines that is configured", request.Resource.Resource, request.Resource.Group)}
 	}
 	if request.Operation == admissionv1.Delete { // no rule asks about it; whoever wrote another is not to be held up
@@ -73,7 +74,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	}
 	machine, old, err := read(kind, request)
 	if err != nil {
-		return webhooks.Answer{Decision: webhooks.Denied, Reason: "Undecodable", Message: err.Error()}
+		return webhooks.Undecodable(err)
 	}
 	c := newChange(machine, old, request.Operation != admissionv1.Create)
 	if !c.claims() {
@@ -179,7 +180,7 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 func (g *Gate) conclude(c change, f finding) webhooks.Answer {
 	subject, path := c.subject(f)
 	answer := webhooks.Answer{
-		Decision: f.decision, Reason: f.reason, Message: subject + ": " + f.message, Field: path, Causes: f.causes,
+		Decision: f.decision, Status: f.status, Reason: f.reason, Message: subject + ": " + f.message, Field: path, Causes: f.causes,
 		Details: func() []any { return append([]any{"cluster", c.machine.ClusterName()}, f.details...) },
 	}
 	if f.decision == webhooks.Allowed {

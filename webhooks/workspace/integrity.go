@@ -55,12 +55,12 @@ func (*OwnerIntegrity) Name() string { return "owner-integrity" }
 func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webhooks.Answer {
 	workspace, err := decode(request)
 	if err != nil {
-		return undecodable(err)
+		return webhooks.Undecodable(err)
 	}
 	var old metadata
 	if workspace.exists {
 		if old, err = decodeMetadata(request.OldObject.Raw); err != nil {
-			return undecodable(fmt.Errorf("decode the workspace as it was: %w", err))
+			return webhooks.Undecodable(fmt.Errorf("decode the workspace as it was: %w", err))
 		}
 	}
 	if workspace.cluster.Empty() { // an update need not repeat the annotation by which kcp says where an object lives

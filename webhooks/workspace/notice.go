@@ -33,7 +33,7 @@ func (*OwnerNotice) Name() string { return "owner-notice" }
 func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhooks.Answer {
 	workspace, err := decode(request)
 	if err != nil {
-		return undecodable(err)
+		return webhooks.Undecodable(err)
 	}
 	annotations := workspace.object.Annotations
 	// Nothing is rewritten here; the question is only what the domain has to say of the owner.

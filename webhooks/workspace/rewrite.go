@@ -44,7 +44,7 @@ func (*OwnerRewrite) Name() string { return "owner-rewrite" }
 func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webhooks.Answer {
 	workspace, err := decode(request)
 	if err != nil {
-		return undecodable(err)
+		return webhooks.Undecodable(err)
 	}
 	annotations := workspace.object.Annotations
 	owner, report := identity.Rewrite(annotations[kcp.OwnerAnnotation],

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/webhooks"
 )
 
 // annotationPrefix starts the names of warrantgate's own annotations on Workspaces.
@@ -58,10 +57,6 @@ func decodeMetadata(raw []byte) (metadata, error) {
 	}
 	err := json.Unmarshal(raw, &object)
 	return object.Metadata, err
-}
-
-func undecodable(err error) webhooks.Answer {
-	return webhooks.Answer{Decision: webhooks.Denied, Reason: "Undecodable", Message: err.Error()}
 }
 
 // event is about the Workspace, or about the logical cluster around it where no Workspace has come to be.
