@@ -72,7 +72,7 @@ func (g *Delegation) Review(ctx context.Context, request admission.Request) webh
 	var refused *clusterapi.AccountError
 	switch {
 	case errors.As(err, &refused):
-		return g.conclude(o, denied(string(refused.Reason), refused.Message))
+		return g.conclude(o, unusable(refused))
 	case err != nil:
 		return unreadable(err)
 	}

@@ -148,13 +148,13 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 		"a field of the wrong type": {
 			after: onOpenStack(keysRef(with("name", 5))), unasked: true,
 			want: webhooks.Answer{
-				Decision: webhooks.Denied, Reason: "ClusterUnreadable", Field: "spec.identityRef",
+				Decision: webhooks.Denied, Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Field: "spec.identityRef",
 				Message: ofOpenStackCluster + `OpenStackCluster "prod": spec.identityRef.name is float64 where a string belongs`,
 			},
 		},
 		"another kind": {
 			resource: "secrets", after: secretWith(nil), unasked: true,
-			want: webhooks.Answer{Decision: webhooks.Denied, Reason: "UnknownKind", Message: `secrets of group "" is no kind of objects that refer to credentials`},
+			want: webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `secrets of group "" is no kind of objects that refer to credentials`},
 		},
 		"a trust is made of a password": {
 			config: v1beta1.ClusterDelegation{Through: v1beta1.Trust}, after: onOpenStack(keysRef()),

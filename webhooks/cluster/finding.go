@@ -22,6 +22,7 @@ const maxMessage = 1024 - 80
 // finding is what the gate found out about a user who is named.
 type finding struct {
 	decision webhooks.Decision
+	status   metav1.StatusReason // as in webhooks.Answer
 	reason   string
 	// message is for the person who sent the request. public is the same for all who may read the object's Events: they
 	// need not be allowed to read Secrets.
@@ -34,6 +35,15 @@ func denied(reason, message string, details ...any) finding {
 	return finding{decision: webhooks.Denied, reason: reason, message: message, public: message, details: details}
 }
 
+// unusable says why an object does not tell whom it names, or which credentials it refers to.
+func unusable(refused *clusterapi.AccountError) finding {
+	f := denied(string(refused.Reason), refused.Message)
+	if refused.Reason == clusterapi.ClusterUnreadable {
+		f.status = metav1.StatusReasonInvalid
+	}
+	return f
+}
+
 func undecided(reason, message string, err error) finding {
 	return finding{
 		decision: webhooks.Undecided, reason: reason, message: message, public: message, details: []any{"error", err.Error()},
@@ -44,7 +54,7 @@ func undecided(reason, message string, err error) finding {
 // it is favorable.
 func (f finding) answer(o object, field, subject string, mode v1beta1.Mode) webhooks.Answer {
 	answer := webhooks.Answer{
-		Decision: f.decision, Reason: f.reason, Message: subject + ": " + f.message, Field: field,
+		Decision: f.decision, Status: f.status, Reason: f.reason, Message: subject + ": " + f.message, Field: field,
 		Details: func() []any { return f.details },
 	}
 	if f.decision == webhooks.Allowed {

@@ -410,7 +410,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		// Odd objects.
 		"an email that is no text": {
 			new: clusterWith(object{"userEmail": 5}), reviewer: reviewerThatAllows(),
-			want: webhooks.Answer{Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "prod": spec.userEmail is float64 where a string belongs`},
+			want: webhooks.Answer{Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "prod": spec.userEmail is float64 where a string belongs`},
 		},
 		"an email that was no text before": {
 			old: clusterWith(object{"userEmail": 5}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
@@ -469,7 +469,7 @@ func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		"annotations that cannot be read": {
-			old: nil, new: object{newer: 5}, want: webhooks.Answer{Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
+			old: nil, new: object{newer: 5}, want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -550,7 +550,7 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 		},
 		"a Secret that cannot be read, of which nothing is told": {
 			old: secretWith(nil), new: object{"data": object{"userEmail": canary}}, clusters: []string{"team-a/prod"},
-			want: webhooks.Answer{Reason: "Undecodable", Message: "the Secret cannot be decoded"},
+			want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the Secret cannot be decoded"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -577,17 +577,17 @@ func TestRequestsThatCannotBeJudgedAreRefused(t *testing.T) {
 		want          webhooks.Answer
 	}{
 		"a kind that names nobody": {
-			resource: "pods", raw: "{}", want: webhooks.Answer{Reason: "UnknownKind", Message: `pods of group "" is no kind of objects that name users`},
+			resource: "pods", raw: "{}", want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `pods of group "" is no kind of objects that name users`},
 		},
 		"nothing": {
-			resource: "secrets", want: webhooks.Answer{Reason: "Undecodable", Message: "the Secret cannot be decoded"},
+			resource: "secrets", want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the Secret cannot be decoded"},
 		},
 		"a list": {
-			resource: "kdcclusters", raw: "[]", want: webhooks.Answer{Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
+			resource: "kdcclusters", raw: "[]", want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
 		},
 		"a number that is too large": {
 			resource: "cloudsigmaclusters", raw: `{"spec":{"x":1e999}}`,
-			want: webhooks.Answer{Reason: "Undecodable", Message: "the CloudSigmaCluster cannot be decoded"},
+			want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the CloudSigmaCluster cannot be decoded"},
 		},
 		"null": {
 			resource: "cloudsigmaclusters", raw: "null", want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
