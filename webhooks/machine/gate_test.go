@@ -50,6 +50,13 @@ func refusedBy(field, value, reason, text string) outcome {
 	return outcome{reason: reason, field: field, message: of(field, value) + text}
 }
 
+// invalidBy is refusedBy for a value that is malformed.
+func invalidBy(field, value, reason, text string) outcome {
+	o := refusedBy(field, value, reason, text)
+	o.status = metav1.StatusReasonInvalid
+	return o
+}
+
 // unknownOwner is what is said where there is no verdict about the instance ID ownID.
 func unknownOwner(cause ownership.Cause, requestID string) outcome {
 	const field = "status.instanceID"
@@ -133,33 +140,33 @@ func situations() map[string]situation {
 			})),
 		},
 		// What is no ID, and what disagrees.
-		"no ID":   {changed: fields(instanceID("soon")), want: refusedBy(instance, "soon", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "soon"))},
-		"a blank": {changed: fields(instanceID(" ")), want: refusedBy(instance, " ", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, " "))},
+		"no ID":   {changed: fields(instanceID("soon")), want: invalidBy(instance, "soon", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "soon"))},
+		"a blank": {changed: fields(instanceID(" ")), want: invalidBy(instance, " ", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, " "))},
 		"no provider ID": {
 			changed: fields(providerID("openstack:///" + ownID)),
-			want:    refusedBy(provider, "openstack:///"+ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, "openstack:///"+ownID)),
+			want:    invalidBy(provider, "openstack:///"+ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, "openstack:///"+ownID)),
 		},
 		"one's own, but no provider ID": {
 			changed: fields(instanceID(ownID), providerID(ownID)),
-			want:    refusedBy(provider, ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, ownID)),
+			want:    invalidBy(provider, ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, ownID)),
 		},
 		"no ID, and no provider ID": {
 			changed: fields(instanceID("x"), providerID("y")),
-			want:    refusedBy(instance, "x", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "x")),
+			want:    invalidBy(instance, "x", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "x")),
 		},
 		"one's own, where the provider ID names another": {
 			old: fields(providerID("cloudsigma://" + foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)),
-			want: refusedBy(instance, ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+foreignID+`" and status.instanceID "`+ownID+
+			want: invalidBy(instance, ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+foreignID+`" and status.instanceID "`+ownID+
 				`" do not name the same instance; clear the wrong one first`),
 		},
 		"the provider ID of one's own, where the instance ID names another": {
 			old: fields(instanceID(foreignID)), changed: fields(instanceID(foreignID), providerID("cloudsigma://"+ownID)), onlyUpdate: true,
-			want: refusedBy(provider, "cloudsigma://"+ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+ownID+`" and status.instanceID "`+foreignID+
+			want: invalidBy(provider, "cloudsigma://"+ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+ownID+`" and status.instanceID "`+foreignID+
 				`" do not name the same instance; clear the wrong one first`),
 		},
 		"a value without end": {
 			changed: fields(instanceID(strings.Repeat("é", 1000))),
-			want: outcome{reason: "InstanceIDInvalid", field: instance, message: of(instance, strings.Repeat("é", 50)+"…") +
+			want: outcome{status: metav1.StatusReasonInvalid, reason: "InstanceIDInvalid", field: instance, message: of(instance, strings.Repeat("é", 50)+"…") +
 				errorOf(ownership.ParseInstanceID, strings.Repeat("é", 1000))},
 		},
 		// Whose cluster it is.
@@ -362,7 +369,7 @@ func TestWhatCannotBeJudgedAtAll(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Admit), review(t, newMachine(), newMachine(), tc.modify))
-			want := outcome{reason: tc.reason, message: tc.message}
+			want := outcome{status: metav1.StatusReasonBadRequest, reason: tc.reason, message: tc.message}
 			if diff := cmp.Diff(want.response(v1beta1.Enforce, v1beta1.Admit), got); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}

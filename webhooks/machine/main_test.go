@@ -294,10 +294,12 @@ func audit(decision, reason string) map[string]string {
 // outcome is what is found out about a change. The modes make different answers of it.
 type outcome struct {
 	decision webhooks.Decision
-	reason   string
-	field    string
-	message  string
-	causes   []metav1.StatusCause
+	// status is the kind of a refusal: Forbidden, unless it is said to be another.
+	status  metav1.StatusReason
+	reason  string
+	field   string
+	message string
+	causes  []metav1.StatusCause
 	// event is the text of the Event, "" where it is the message.
 	event string
 }
@@ -319,8 +321,13 @@ func (o outcome) response(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) *adm
 		}
 	}
 	code, reason := int32(http.StatusForbidden), metav1.StatusReasonForbidden
-	if o.decision == webhooks.Undecided {
+	switch {
+	case o.decision == webhooks.Undecided:
 		code, reason = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	case o.status == metav1.StatusReasonInvalid:
+		code, reason = http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
+	case o.status == metav1.StatusReasonBadRequest:
+		code, reason = http.StatusBadRequest, metav1.StatusReasonBadRequest
 	}
 	return &admissionv1.AdmissionResponse{
 		UID: "d1", AuditAnnotations: audit(o.decision.String(), o.reason),
