@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -17,8 +18,8 @@ import (
 //go:embed crds/*.yaml
 var crdFiles embed.FS
 
-// CRDs returns the kinds that every server has.
-func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// CRDs returns the kinds that every server has, or those of them that are named.
+func CRDs(kinds ...string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	names, err := fs.Glob(crdFiles, "crds/*.yaml")
 	if err != nil {
 		return nil, err
@@ -33,7 +34,9 @@ func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		if err := yaml.UnmarshalStrict(content, crd); err != nil {
 			return nil, fmt.Errorf("decode %s: %w", name, err)
 		}
-		crds = append(crds, crd)
+		if len(kinds) == 0 || slices.Contains(kinds, crd.Spec.Names.Kind) {
+			crds = append(crds, crd)
+		}
 	}
 	return crds, nil
 }

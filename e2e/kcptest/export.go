@@ -1,0 +1,77 @@
+package kcptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Export exports kinds from the workspace of config, as an APIExport with that name.
+func Export(ctx context.Context, config *rest.Config, name string, crds ...*apiextensionsv1.CustomResourceDefinition) error {
+	c, err := NewClient(config)
+	if err != nil {
+		return err
+	}
+	export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, crd := range crds {
+		made, err := apisv1alpha1.CRDToAPIResourceSchema(crd, "v1")
+		if err != nil {
+			return fmt.Errorf("schema of %s: %w", crd.Name, err)
+		}
+		if err := c.Create(ctx, made); err != nil {
+			return fmt.Errorf("schema of %s: %w", crd.Name, err)
+		}
+		export.Spec.Resources = append(export.Spec.Resources, apisv1alpha2.ResourceSchema{
+			Name: crd.Spec.Names.Plural, Group: crd.Spec.Group, Schema: made.Name,
+			Storage: apisv1alpha2.ResourceSchemaStorage{CRD: &apisv1alpha2.ResourceSchemaStorageCRD{}},
+		})
+	}
+	if err := c.Create(ctx, export); err != nil {
+		return fmt.Errorf("create APIExport %s: %w", name, err)
+	}
+	return nil
+}
+
+// Bind binds an APIExport of the workspace at path in the workspace, and as the user, of config. It waits until a kind of the
+// APIExport is served there.
+func Bind(ctx context.Context, config *rest.Config, path, name string, kind schema.GroupVersionKind) error {
+	c, err := NewClient(config)
+	if err != nil {
+		return err
+	}
+	binding := &apisv1alpha2.APIBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: apisv1alpha2.APIBindingSpec{Reference: apisv1alpha2.BindingReference{
+			Export: &apisv1alpha2.ExportBindingReference{Path: path, Name: name},
+		}},
+	}
+	if err := c.Create(ctx, binding); err != nil {
+		return fmt.Errorf("bind APIExport %s: %w", name, err)
+	}
+	kind.Kind += "List"
+	var last error
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		var served client.Client // which knows what is served at this time
+		if served, last = client.New(config, client.Options{}); last != nil {
+			return false, last
+		}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		last = served.List(ctx, list)
+		return last == nil, nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("wait until %s is served at %s: %w", kind.Kind, config.Host, err), last)
+	}
+	return nil
+}
