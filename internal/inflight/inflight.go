@@ -1,0 +1,209 @@
+// Package inflight remembers writes that were admitted and may not be stored yet.
+//
+// A webhook judges a write before it is stored. Two writes that are judged at the same time do not see each other: a machine
+// claims an instance of user A while the cluster's user changes to B. Each is fine alone, and together they have a machine of
+// B hold an instance of A. A Registry lets the first of them pass and makes the second wait: Begin returns a *PendingError
+// until the first is stored, or cannot be stored any more.
+//
+// Whether it is stored is read from the API server. A write replaces one resource version of its object, so it can only be
+// stored while the object has this version.
+//
+// A Registry is the memory of one process. Two replicas that judge two such writes within the same milliseconds do not know of
+// each other, and no webhook can prevent that. The audit finds what came of it.
+package inflight
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	// Lifetime is how long an admitted write is remembered. An API server stores it within milliseconds, unless another
+	// webhook is slow: the default timeout of a webhook is 10 seconds.
+	Lifetime = 12 * time.Second
+	// maxPerNamespace bounds the writes that are remembered of one namespace, so that a tenant cannot fill the memory.
+	maxPerNamespace = 2_000
+	// maxPending bounds how many writes are looked up for one.
+	maxPending = 16
+)
+
+// Key is something that writes depend on, such as the identity of a cluster. It is comparable.
+type Key struct {
+	// LogicalCluster is the logical cluster of kcp, "" on Kubernetes.
+	LogicalCluster string
+	// Subject is what it is about, such as "Secret".
+	Subject string
+	// Namespace and Name are those of the subject.
+	Namespace, Name string
+}
+
+// Object is an object of an API server. It is comparable.
+type Object struct {
+	LogicalCluster  string
+	Resource        schema.GroupVersionResource
+	Namespace, Name string
+}
+
+// Write is one write of an object.
+type Write struct {
+	Object
+	// ResourceVersion is the version that the write replaces, "" where it creates the object.
+	ResourceVersion string
+	// Uses are what the write relies on, Changes what it changes. Two writes exclude each other if one changes what the other
+	// uses or changes.
+	Uses, Changes []Key
+}
+
+// excludes tells whether only one of two writes of different objects may be on its way.
+func (w Write) excludes(other Write) bool {
+	if w.Object == other.Object { // only one of them can be stored, because both replace one version
+		return false
+	}
+	among := func(keys []Key) func(Key) bool { return func(key Key) bool { return slices.Contains(keys, key) } }
+	return slices.ContainsFunc(w.Changes, among(other.Changes)) || slices.ContainsFunc(w.Changes, among(other.Uses)) ||
+		slices.ContainsFunc(w.Uses, among(other.Changes))
+}
+
+// PendingError says that another write has to be stored first.
+type PendingError struct {
+	// Other is the write that may be on its way. It can be another tenant's.
+	Other Object
+}
+
+// Error implements error.
+func (e *PendingError) Error() string {
+	return fmt.Sprintf("a write of %s %s/%s may be on its way", e.Other.Resource.Resource, e.Other.Namespace, e.Other.Name)
+}
+
+// Registry remembers writes. Its methods may be called at the same time. The zero value is ready to be used.
+type Registry struct {
+	mu sync.Mutex
+	// entries are all that are remembered, by namespace of the object.
+	entries map[string]map[*Entry]struct{}
+	// byKey are the same, by what they use or change.
+	byKey map[Key]map[*Entry]struct{}
+}
+
+// Entry is a write that is remembered. Either Admitted or End has to be called.
+type Entry struct {
+	registry *Registry
+	write    Write
+	overlaps []Object
+}
+
+// Begin remembers a write that is being judged. It has to be called before anything is read that the verdict rests on.
+// version returns the resource version that an object has now, "" where there is none; it is called only where another write
+// may be on its way. The error is a *PendingError where one is, and any other where that cannot be told.
+func (r *Registry) Begin(
+	ctx context.Context, write Write, version func(ctx context.Context, object Object) (string, error),
+) (*Entry, error) {
+	entry, others, err := r.add(write)
+	if err != nil {
+		return nil, err
+	}
+	for i, other := range others {
+		if i == maxPending {
+			entry.End()
+			return nil, &PendingError{Other: other.Object}
+		}
+		now, err := version(ctx, other.Object)
+		if err == nil && now == other.ResourceVersion {
+			err = &PendingError{Other: other.Object}
+		}
+		if err != nil {
+			entry.End()
+			return nil, err
+		}
+		entry.overlaps = append(entry.overlaps, other.Object)
+	}
+	return entry, nil
+}
+
+// add remembers a write and returns those that it excludes.
+func (r *Registry) add(write Write) (*Entry, []Write, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.entries[write.Namespace]) >= maxPerNamespace {
+		return nil, nil, fmt.Errorf("%d writes of namespace %q are on their way already", maxPerNamespace, write.Namespace)
+	}
+	entry := &Entry{registry: r, write: write}
+	var others []Write
+	seen := map[*Entry]bool{}
+	for _, key := range slices.Concat(write.Uses, write.Changes) {
+		for other := range r.byKey[key] {
+			if !seen[other] && write.excludes(other.write) {
+				others = append(others, other.write)
+			}
+			seen[other] = true
+		}
+	}
+	r.put(entry)
+	return entry, others, nil
+}
+
+func (r *Registry) put(entry *Entry) {
+	if r.entries == nil {
+		r.entries, r.byKey = map[string]map[*Entry]struct{}{}, map[Key]map[*Entry]struct{}{}
+	}
+	insert(r.entries, entry.write.Namespace, entry)
+	for _, key := range slices.Concat(entry.write.Uses, entry.write.Changes) {
+		insert(r.byKey, key, entry)
+	}
+}
+
+func insert[K comparable](sets map[K]map[*Entry]struct{}, key K, entry *Entry) {
+	if sets[key] == nil {
+		sets[key] = map[*Entry]struct{}{}
+	}
+	sets[key][entry] = struct{}{}
+}
+
+func remove[K comparable](sets map[K]map[*Entry]struct{}, key K, entry *Entry) {
+	delete(sets[key], entry)
+	if len(sets[key]) == 0 {
+		delete(sets, key)
+	}
+}
+
+// Overlaps returns the objects whose writes came shortly before this one and are stored, or never will be. What a watch
+// has shown of them may be older.
+func (e *Entry) Overlaps() []Object { return e.overlaps }
+
+// Extend has the write change more keys than Begin knew. The error is that of Begin.
+func (e *Entry) Extend(ctx context.Context, changes []Key, version func(context.Context, Object) (string, error)) error {
+	write := e.write
+	write.Changes = slices.Concat(write.Changes, changes)
+	extended, err := e.registry.Begin(ctx, write, version)
+	if err != nil {
+		return err
+	}
+	e.End()
+	e.write, e.overlaps = extended.write, append(e.overlaps, extended.overlaps...)
+	e.registry.mu.Lock()
+	defer e.registry.mu.Unlock()
+	e.registry.put(e)
+	extended.forget()
+	return nil
+}
+
+// Admitted says that the write is admitted. It is remembered for Lifetime.
+func (e *Entry) Admitted() { time.AfterFunc(Lifetime, e.End) }
+
+// End forgets the write, which is not admitted.
+func (e *Entry) End() {
+	e.registry.mu.Lock()
+	defer e.registry.mu.Unlock()
+	e.forget()
+}
+
+func (e *Entry) forget() {
+	remove(e.registry.entries, e.write.Namespace, e)
+	for _, key := range slices.Concat(e.write.Uses, e.write.Changes) {
+		remove(e.registry.byKey, key, e)
+	}
+}

@@ -1,0 +1,208 @@
+package inflight_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"warrantgate.dev/internal/inflight"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func object(resource, name string) inflight.Object {
+	return inflight.Object{Resource: schema.GroupVersionResource{Resource: resource}, Namespace: "team-a", Name: name}
+}
+
+func key(subject, name string) inflight.Key {
+	return inflight.Key{Subject: subject, Namespace: "team-a", Name: name}
+}
+
+var (
+	pool   = key("Cluster", "pool")
+	secret = key("Secret", "user")
+	// claim is a machine's, change one of its cluster's identity.
+	claim  = inflight.Write{Object: object("machines", "m1"), ResourceVersion: "5", Uses: []inflight.Key{pool}}
+	change = inflight.Write{Object: object("clusters", "pool"), ResourceVersion: "7", Changes: []inflight.Key{pool}, Uses: []inflight.Key{secret}}
+)
+
+// at answers with the same version for every object.
+func at(version string) func(context.Context, inflight.Object) (string, error) {
+	return func(context.Context, inflight.Object) (string, error) { return version, nil }
+}
+
+func unasked(t *testing.T) func(context.Context, inflight.Object) (string, error) {
+	return func(_ context.Context, o inflight.Object) (string, error) {
+		t.Errorf("%v is looked up", o)
+		return "", nil
+	}
+}
+
+func TestWhichWritesExcludeEachOther(t *testing.T) {
+	otherClaim, create := claim, inflight.Write{Object: object("machines", "m3"), Uses: []inflight.Key{pool}}
+	otherClaim.Object = object("machines", "m2")
+	sameObject := change
+	sameObject.ResourceVersion = "8"
+	elsewhere := change
+	elsewhere.Changes = []inflight.Key{{LogicalCluster: "abc", Subject: "Cluster", Namespace: "team-a", Name: "pool"}}
+	elsewhere.Uses = nil
+	secretChange := inflight.Write{Object: object("secrets", "user"), ResourceVersion: "9", Changes: []inflight.Key{secret}}
+	relabeled := inflight.Write{Object: object("clusters", "other"), ResourceVersion: "1", Changes: []inflight.Key{pool}}
+	away := errors.New("the API server is away")
+
+	for name, tc := range map[string]struct {
+		first, second inflight.Write
+		version       func(context.Context, inflight.Object) (string, error)
+		wantErr       error
+	}{
+		"a change while a claim may be on its way": {first: claim, second: change, version: at("5"), wantErr: &inflight.PendingError{Other: claim.Object}},
+		"a claim while a change may be on its way": {first: change, second: claim, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
+		"a claim once the change is stored":        {first: change, second: claim, version: at("8")},
+		"a claim once the cluster is gone":         {first: change, second: claim, version: at("")},
+		"a change while a machine is being made":   {first: create, second: change, version: at(""), wantErr: &inflight.PendingError{Other: create.Object}},
+		"a change once the machine is made":        {first: create, second: change, version: at("1")},
+		"a change while that cannot be told": {
+			first: claim, second: change, version: func(context.Context, inflight.Object) (string, error) { return "", away }, wantErr: away,
+		},
+		"a Secret changes while a cluster comes to use it": {first: change, second: secretChange, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
+		"two objects come to be the same cluster":          {first: change, second: relabeled, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
+		"two claims":                           {first: claim, second: otherClaim},
+		"two writes of one object":             {first: change, second: sameObject},
+		"a cluster of another logical cluster": {first: elsewhere, second: claim},
+		"a Secret that only the cluster uses":  {first: secretChange, second: claim},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.version == nil {
+				tc.version = unasked(t)
+			}
+			var registry inflight.Registry
+			first, err := registry.Begin(t.Context(), tc.first, unasked(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := registry.Begin(t.Context(), tc.second, tc.version)
+			if fmt.Sprint(err) != fmt.Sprint(tc.wantErr) {
+				t.Errorf("Begin() error = %v, want %v", err, tc.wantErr)
+			}
+			if err == nil {
+				second.End()
+			}
+			first.End()
+			if _, err := registry.Begin(t.Context(), tc.second, unasked(t)); err != nil {
+				t.Errorf("after the end of the first: %v", err)
+			}
+		})
+	}
+}
+
+func TestAnAdmittedWriteIsRememberedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var registry inflight.Registry
+		first, err := registry.Begin(t.Context(), claim, unasked(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Admitted()
+		time.Sleep(inflight.Lifetime - time.Millisecond)
+		if _, err := registry.Begin(t.Context(), change, at("5")); err == nil {
+			t.Error("a change is not held up")
+		}
+		second, err := registry.Begin(t.Context(), change, at("6"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]inflight.Object{claim.Object}, second.Overlaps()); diff != "" {
+			t.Errorf("overlaps (-want +got):\n%s", diff)
+		}
+		second.End()
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if _, err := registry.Begin(t.Context(), change, unasked(t)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAWriteMayTurnOutToChangeMore(t *testing.T) {
+	var registry inflight.Registry
+	pending, err := registry.Begin(t.Context(), claim, unasked(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := registry.Begin(t.Context(), inflight.Write{Object: object("secrets", "user"), ResourceVersion: "9", Changes: []inflight.Key{secret}}, unasked(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := entry.Extend(t.Context(), []inflight.Key{pool}, at("5")); err == nil {
+		t.Error("a cluster with a claim on its way is changed")
+	}
+	if err := entry.Extend(t.Context(), []inflight.Key{pool}, at("6")); err != nil {
+		t.Error(err)
+	}
+	pending.End()
+	if _, err := registry.Begin(t.Context(), claim, at("9")); err == nil {
+		t.Error("a claim is not held up by what the write came to change")
+	}
+	entry.End()
+	if _, err := registry.Begin(t.Context(), claim, unasked(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATenantCannotFillTheMemory(t *testing.T) {
+	var registry inflight.Registry
+	var err error
+	for i := 0; err == nil && i < 5_000; i++ {
+		_, err = registry.Begin(t.Context(), inflight.Write{Object: object("machines", fmt.Sprint(i)), Uses: []inflight.Key{pool}}, unasked(t))
+	}
+	if want := `2000 writes of namespace "team-a" are on their way already`; err == nil || err.Error() != want {
+		t.Errorf("error = %v, want %s", err, want)
+	}
+	other := claim
+	other.Namespace = "team-b"
+	if _, err := registry.Begin(t.Context(), other, unasked(t)); err != nil {
+		t.Errorf("another namespace: %v", err)
+	}
+	// Of many claims on their way only some are looked up.
+	var lookups int
+	_, err = registry.Begin(t.Context(), inflight.Write{Object: inflight.Object{Namespace: "team-c"}, Changes: []inflight.Key{pool}},
+		func(context.Context, inflight.Object) (string, error) { lookups++; return "stored", nil })
+	if pending := (*inflight.PendingError)(nil); !errors.As(err, &pending) || lookups != 16 {
+		t.Errorf("error = %v after %d lookups, want a *PendingError after 16", err, lookups)
+	}
+}
+
+// TestOneOfTwoWinsWhateverTheOrder holds that of a claim and a change that are judged at once, exactly one is admitted.
+func TestOneOfTwoWinsWhateverTheOrder(t *testing.T) {
+	var registry inflight.Registry
+	unchanged := func(_ context.Context, o inflight.Object) (string, error) {
+		if o == claim.Object {
+			return claim.ResourceVersion, nil
+		}
+		return change.ResourceVersion, nil
+	}
+	for range 2_000 {
+		entries := make(chan *inflight.Entry, 2)
+		var group sync.WaitGroup
+		for _, write := range []inflight.Write{claim, change} {
+			group.Go(func() {
+				if entry, err := registry.Begin(t.Context(), write, unchanged); err == nil {
+					entries <- entry
+				}
+			})
+		}
+		group.Wait()
+		if len(entries) != 1 {
+			t.Fatalf("%d of two writes are admitted, want 1", len(entries))
+		}
+		(<-entries).End()
+	}
+}
