@@ -36,9 +36,9 @@ func NewWorkspaces(config *rest.Config, options Options) (*Workspaces, error) {
 	return &Workspaces{config: config, client: client, options: options}, nil
 }
 
-// In returns the objects of one logical cluster.
+// In returns the objects of one logical cluster. Its name may come with a request: an invalid one is an error.
 func (w *Workspaces) In(cluster logicalcluster.Name) (*Workspace, error) {
-	config, err := kcp.ConfigFor(w.config, cluster.Path())
+	config, err := kcp.ConfigForName(w.config, cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,6 +99,19 @@ func TestWorkspacesOfAConfigurationThatCannotWork(t *testing.T) {
 	}
 	if _, err := workspaces.In("1dz6n4ubraua7pul"); err == nil {
 		t.Error("In() has no error")
+	}
+}
+
+// The name comes with a request. What is not a name leads nowhere.
+func TestWorkspaceOfAnInvalidName(t *testing.T) {
+	workspaces, err := clusterapi.NewWorkspaces(&rest.Config{Host: "https://kcp.example.com"}, clusterapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []logicalcluster.Name{"", "*", "..", "../services/x", "root:org", "system:admin", "a/b"} {
+		if workspace, err := workspaces.In(name); err == nil {
+			t.Errorf("In(%q) = %v, nil", name, workspace)
+		}
 	}
 }
 

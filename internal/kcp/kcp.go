@@ -34,8 +34,12 @@ func BaseConfig(config *rest.Config) (*rest.Config, error) {
 	return base, nil
 }
 
-// ConfigFor returns config for one logical cluster, by its name or path.
+// ConfigFor returns config for one logical cluster, by its name or path. A path that is invalid is an error, because many come
+// from objects that tenants write, such as WorkspaceTypes. For names that come with requests see ConfigForName.
 func ConfigFor(config *rest.Config, cluster logicalcluster.Path) (*rest.Config, error) {
+	if err := validatePath(cluster); err != nil {
+		return nil, err
+	}
 	base, err := BaseConfig(config)
 	if err != nil {
 		return nil, err
