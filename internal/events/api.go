@@ -9,6 +9,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	segments "k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/types"
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -20,7 +21,7 @@ type apiWriter struct {
 	core          rest.Interface
 	authorization rest.Interface
 	// pathOf is the path below which a logical cluster has its API.
-	pathOf func(logicalcluster.Name) string
+	pathOf func(logicalcluster.Name) (string, error)
 	// askedIn is the path below which it is asked whether Events may be written.
 	askedIn string
 	// noAccess says what it means if that is not to be asked, and remedy how to give the right.
@@ -30,7 +31,7 @@ type apiWriter struct {
 // NewKubernetesWriter returns a Writer for the API server that config reaches. Its Events have no logical cluster.
 func NewKubernetesWriter(config *rest.Config) (Writer, error) {
 	return newAPIWriter(rest.CopyConfig(config), &apiWriter{
-		pathOf:   func(logicalcluster.Name) string { return "" },
+		pathOf:   func(logicalcluster.Name) (string, error) { return "", nil },
 		noAccess: "no access to the API server",
 		remedy:   "give it with `warrantgate install kubernetes`",
 	})
@@ -51,14 +52,22 @@ func newAPIWriter(config *rest.Config, w *apiWriter) (Writer, error) {
 }
 
 func (w *apiWriter) Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+	at, err := w.eventsPath(cluster, event)
+	if err != nil {
+		return nil, err
+	}
 	written := &corev1.Event{}
-	err := w.core.Post().AbsPath(w.eventsPath(cluster, event)).Body(event).Do(ctx).Into(written)
+	err = w.core.Post().AbsPath(at).Body(event).Do(ctx).Into(written)
 	return written, err
 }
 
 func (w *apiWriter) Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error) {
+	at, err := w.eventsPath(cluster, event)
+	if err != nil {
+		return nil, err
+	}
 	written := &corev1.Event{}
-	err := w.core.Patch(types.StrategicMergePatchType).AbsPath(w.eventsPath(cluster, event), event.Name).Body(patch).Do(ctx).Into(written)
+	err = w.core.Patch(types.StrategicMergePatchType).AbsPath(at, event.Name).Body(patch).Do(ctx).Into(written)
 	return written, err
 }
 
@@ -80,6 +89,17 @@ func (w *apiWriter) Permitted(ctx context.Context) (bool, string, error) {
 	return true, "", nil
 }
 
-func (w *apiWriter) eventsPath(cluster logicalcluster.Name, event *corev1.Event) string {
-	return path.Join(w.pathOf(cluster), "/api/v1/namespaces", event.Namespace, "events")
+// eventsPath is the path of the Events of a namespace. Cluster, namespace and name come with a request, so none of them may
+// lead elsewhere.
+func (w *apiWriter) eventsPath(cluster logicalcluster.Name, event *corev1.Event) (string, error) {
+	at, err := w.pathOf(cluster)
+	if err != nil {
+		return "", err
+	}
+	for _, segment := range []string{event.Namespace, event.Name} {
+		if why := segments.IsValidPathSegmentName(segment); len(why) > 0 || segment == "" {
+			return "", fmt.Errorf("%.64q cannot be part of the address of an Event", segment)
+		}
+	}
+	return path.Join(at, "/api/v1/namespaces", event.Namespace, "events"), nil
 }

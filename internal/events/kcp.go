@@ -1,7 +1,6 @@
 package events
 
 import (
-	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/internal/kcp"
@@ -15,7 +14,7 @@ func NewKCPWriter(config *rest.Config) (Writer, error) {
 		return nil, err
 	}
 	return newAPIWriter(config, &apiWriter{
-		pathOf: func(cluster logicalcluster.Name) string { return cluster.Path().RequestPath() },
+		pathOf: kcp.RequestPath,
 		// The right is given in each shard's system:admin, where it holds for every workspace of the shard, and cannot
 		// be seen there by whom it is given to.
 		askedIn:  kcp.Root.RequestPath(),

@@ -171,6 +171,34 @@ func TestKCPWriterWritesInTheLogicalClusterOfTheObject(t *testing.T) {
 	}
 }
 
+// Where an Event goes comes with a request. No request is sent for one that would lead out of the logical cluster.
+func TestKCPWriterStaysInTheLogicalCluster(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cluster                logicalcluster.Name
+		namespace, event, want string
+	}{
+		"a cluster that is a path upwards":      {"../services/x", "default", "team-a.1", `"../services/x" is not the name of a logical cluster`},
+		"every cluster":                         {"*", "default", "team-a.1", `"*" is not the name of a logical cluster`},
+		"no cluster":                            {"", "default", "team-a.1", `"" is not the name of a logical cluster`},
+		"a cluster of the shard":                {"system:admin", "default", "team-a.1", `"system:admin" is not the name of a logical cluster`},
+		"a namespace that is a path upwards":    {cluster, "..", "team-a.1", `".." cannot be part of the address of an Event`},
+		"a namespace with a slash":              {cluster, "a/b", "team-a.1", `"a/b" cannot be part of the address of an Event`},
+		"no namespace":                          {cluster, "", "team-a.1", `"" cannot be part of the address of an Event`},
+		"an Event whose name is a path upwards": {cluster, "default", "../../x.1", `"../../x.1" cannot be part of the address of an Event`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: tc.event, Namespace: tc.namespace}}
+			writer := newKCPWriter(t, "/clusters/root")
+			if _, err := writer.Create(t.Context(), tc.cluster, event); err == nil || err.Error() != tc.want {
+				t.Errorf("Create() error = %v, want %s", err, tc.want)
+			}
+			if _, err := writer.Patch(t.Context(), tc.cluster, event, []byte(sentPatch)); err == nil || err.Error() != tc.want {
+				t.Errorf("Patch() error = %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
 func TestKCPWriterAsksRootForThePermission(t *testing.T) {
 	const asked = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":` +
 		`{"resourceAttributes":{"verb":"create","version":"v1","resource":"events"}},"status":{"allowed":false}}` + "\n"
