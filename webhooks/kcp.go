@@ -1,14 +1,22 @@
 package webhooks
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/kcp-dev/logicalcluster/v3"
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/kcp"
 )
+
+// clusterField is the path of the annotation by which kcp says in which logical cluster an object is.
+const clusterField = "metadata.annotations[" + logicalcluster.AnnotationKey + "]"
 
 // perCluster is a gate on objects that a provider exports to the workspaces of a kcp.
 type perCluster struct {
@@ -16,8 +24,12 @@ type perCluster struct {
 	in   func(cluster logicalcluster.Name) (Gate, error)
 }
 
-// PerCluster returns a gate that judges each request as the gate of its logical cluster does. kcp says which that is in an
-// annotation of the object, which nobody else can set.
+// PerCluster returns a gate that evaluates each request as the gate of its logical cluster does.
+//
+// The logical cluster is in the annotation kcp.io/cluster of the object. kcp writes it into the new object on CREATE, whatever
+// the client has sent. On every other operation the new object has what the client sends, and only the stored object has what
+// kcp wrote. A request that sets another value is denied; one that leaves the annotation out is not, because a client need not
+// repeat it.
 func PerCluster(name string, in func(cluster logicalcluster.Name) (Gate, error)) Gate {
 	return &perCluster{name: name, in: in}
 }
@@ -27,10 +39,9 @@ func (p *perCluster) Name() string { return p.name }
 
 // Review implements Gate.
 func (p *perCluster) Review(ctx context.Context, request admission.Request) Answer {
-	// An update need not repeat the annotation.
-	cluster := cmp.Or(clusterOf(request.Object.Raw), clusterOf(request.OldObject.Raw))
-	if cluster.Empty() {
-		return Answer{Decision: Denied, Reason: "NoLogicalCluster", Message: "the request does not say in which logical cluster the object is"}
+	cluster, refused := ClusterOf(request)
+	if refused != nil {
+		return *refused
 	}
 	gate, err := p.in(cluster)
 	if err != nil {
@@ -46,10 +57,53 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 	return answer
 }
 
-func clusterOf(raw []byte) logicalcluster.Name {
-	var object metav1.PartialObjectMetadata
-	if json.Unmarshal(raw, &object) != nil {
-		return "" // refused as that, or by the gate
+// ClusterOf returns the logical cluster that holds the object of a request, by what kcp wrote. The answer is not nil where the
+// request has none, or the client has sent another one.
+func ClusterOf(request admission.Request) (logicalcluster.Name, *Answer) {
+	sent, err := clusterIn(request.Object.Raw)
+	if err != nil {
+		return "", refuse(Undecodable(fmt.Errorf("the object cannot be decoded: %w", err)))
 	}
-	return logicalcluster.From(&object)
+	cluster := sent
+	if request.Operation != admissionv1.Create {
+		if cluster, err = clusterIn(request.OldObject.Raw); err != nil {
+			return "", refuse(Undecodable(fmt.Errorf("the stored object cannot be decoded: %w", err)))
+		}
+	}
+	switch {
+	case cluster == "":
+		return "", &Answer{Decision: Denied, Reason: "NoLogicalCluster", Message: "the request does not say in which logical cluster the object is"}
+	case sent != "" && sent != cluster:
+		return "", &Answer{
+			Decision: Denied, Status: metav1.StatusReasonInvalid, Reason: "LogicalClusterChanged", Field: clusterField,
+			Message: clusterField + ": field is immutable: kcp writes it when the object is created; leave it as it is, or out of the request",
+			Details: func() []any { return []any{"cluster", cluster, "sent", fmt.Sprintf("%.64q", sent)} },
+		}
+	}
+	if err := kcp.ValidateName(cluster); err != nil {
+		return "", &Answer{
+			Decision: Denied, Status: metav1.StatusReasonInvalid, Reason: "LogicalClusterMalformed", Field: clusterField,
+			Message: clusterField + ": " + err.Error(),
+		}
+	}
+	return cluster, nil
+}
+
+func refuse(answer Answer) *Answer { return &answer }
+
+// clusterIn reads the annotation of an object, "" where there is no object. It is case-sensitive and rejects repeated fields, so
+// that it reads nothing that the API server does not.
+func clusterIn(raw []byte) (logicalcluster.Name, error) {
+	if len(raw) == 0 {
+		return "", nil
+	}
+	var object struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &object, jsontext.AllowInvalidUTF8(true)); err != nil {
+		return "", errors.New(why(err))
+	}
+	return logicalcluster.Name(object.Metadata.Annotations[logicalcluster.AnnotationKey]), nil
 }

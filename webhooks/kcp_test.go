@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -27,24 +28,67 @@ func (g clusterGate) Review(context.Context, admission.Request) webhooks.Answer 
 	}
 }
 
+// in is an object with the annotation by which kcp says where it is.
+func in(cluster string) string {
+	return `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"` + cluster + `"}}}`
+}
+
 func TestEachRequestIsJudgedInItsLogicalCluster(t *testing.T) {
-	const in, otherwise = `{"metadata":{"annotations":{"kcp.io/cluster":"1dz6n4ubraua7pul"}}}`, `{"metadata":{"name":"a"}}`
+	const own, others, unsaid = "1dz6n4ubraua7pul", "m82w61j76ws21znq", `{"metadata":{"name":"a"}}`
+	const field = "metadata.annotations[kcp.io/cluster]"
 	judged := webhooks.Answer{
-		Decision: webhooks.Allowed, Reason: "Judged", Message: "1dz6n4ubraua7pul",
-		Events: []events.Event{{Cluster: "1dz6n4ubraua7pul", Reason: "Judged"}},
+		Decision: webhooks.Allowed, Reason: "Judged", Message: own, Events: []events.Event{{Cluster: own, Reason: "Judged"}},
 	}
 	nowhere := webhooks.Answer{Reason: "NoLogicalCluster", Message: "the request does not say in which logical cluster the object is"}
+	changed := webhooks.Answer{
+		Status: metav1.StatusReasonInvalid, Reason: "LogicalClusterChanged", Field: field,
+		Message: field + ": field is immutable: kcp writes it when the object is created; leave it as it is, or out of the request",
+	}
+	malformed := func(quoted string) webhooks.Answer {
+		return webhooks.Answer{
+			Status: metav1.StatusReasonInvalid, Reason: "LogicalClusterMalformed", Field: field,
+			Message: field + ": " + quoted + " is not the name of a logical cluster",
+		}
+	}
+	undecodable := func(what, why string) webhooks.Answer {
+		return webhooks.Answer{
+			Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the " + what + " cannot be decoded: " + why,
+		}
+	}
 	for name, tc := range map[string]struct {
+		operation   admissionv1.Operation
 		object, old string
 		err         error
 		want        webhooks.Answer
 	}{
-		"as the object says":                         {object: in, want: judged},
-		"as it was, if an update does not repeat it": {object: otherwise, old: in, want: judged},
-		"nowhere, if nothing says so":                {object: otherwise, old: otherwise, want: nowhere},
-		"nowhere, if the object cannot be read":      {object: `[]`, want: nowhere},
-		"not at all, if the cluster cannot be reached": {
-			object: in, err: errors.New("no address"),
+		"a new object: as kcp wrote into it":                {operation: admissionv1.Create, object: in(own), want: judged},
+		"a new object that does not say":                    {operation: admissionv1.Create, object: unsaid, want: nowhere},
+		"a new object next to a stored one that says":       {operation: admissionv1.Create, object: unsaid, old: in(own), want: nowhere},
+		"an update that repeats it":                         {operation: admissionv1.Update, object: in(own), old: in(own), want: judged},
+		"an update that leaves it out":                      {operation: admissionv1.Update, object: unsaid, old: in(own), want: judged},
+		"an update that empties it":                         {operation: admissionv1.Update, object: in(""), old: in(own), want: judged},
+		"an update that sets another":                       {operation: admissionv1.Update, object: in(others), old: in(own), want: changed},
+		"an update that sets a path":                        {operation: admissionv1.Update, object: in("../services/x"), old: in(own), want: changed},
+		"an update that sets all":                           {operation: admissionv1.Update, object: in("*"), old: in(own), want: changed},
+		"an update of what does not say":                    {operation: admissionv1.Update, object: in(others), old: unsaid, want: nowhere},
+		"an update without a stored object":                 {operation: admissionv1.Update, object: in(others), want: nowhere},
+		"a deletion":                                        {operation: admissionv1.Delete, old: in(own), want: judged},
+		"a deletion of what does not say":                   {operation: admissionv1.Delete, old: unsaid, want: nowhere},
+		"a deletion with an object of another":              {operation: admissionv1.Delete, object: in(others), old: in(own), want: changed},
+		"an operation that is not known":                    {object: in(others), want: nowhere},
+		"a stored object that says a path":                  {operation: admissionv1.Update, object: unsaid, old: in("../services/x"), want: malformed(`"../services/x"`)},
+		"a stored object that says all":                     {operation: admissionv1.Update, object: unsaid, old: in("*"), want: malformed(`"*"`)},
+		"a new object that says the shard":                  {operation: admissionv1.Create, object: in("system:admin"), want: malformed(`"system:admin"`)},
+		"a new object that says the path of a workspace":    {operation: admissionv1.Create, object: in("root:org"), want: malformed(`"root:org"`)},
+		"a new object that is none":                         {operation: admissionv1.Create, object: `[]`, want: undecodable("object", `wrong type of value at ""`)},
+		"a stored object that is none":                      {operation: admissionv1.Update, object: unsaid, old: `[]`, want: undecodable("stored object", `wrong type of value at ""`)},
+		"a field of another spelling, which kcp would drop": {operation: admissionv1.Create, object: `{"metadata":{"Annotations":{"kcp.io/cluster":"` + own + `"}}}`, want: nowhere},
+		"a field that is repeated": {
+			operation: admissionv1.Create, object: `{"metadata":{"annotations":{"kcp.io/cluster":"` + own + `","kcp.io/cluster":"` + others + `"}}}`,
+			want: undecodable("object", `duplicate object member name at byte 64`),
+		},
+		"a cluster that cannot be reached": {
+			operation: admissionv1.Create, object: in(own), err: errors.New("no address"),
 			want: webhooks.Answer{
 				Decision: webhooks.Undecided, Reason: "NoLogicalCluster", Message: "the logical cluster of the object cannot be addressed",
 			},
@@ -55,7 +99,7 @@ func TestEachRequestIsJudgedInItsLogicalCluster(t *testing.T) {
 				return clusterGate{cluster}, tc.err
 			})
 			got := gate.Review(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-				Object: runtime.RawExtension{Raw: []byte(tc.object)}, OldObject: runtime.RawExtension{Raw: []byte(tc.old)},
+				Operation: tc.operation, Object: runtime.RawExtension{Raw: []byte(tc.object)}, OldObject: runtime.RawExtension{Raw: []byte(tc.old)},
 			}})
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(webhooks.Answer{}, "Details")); diff != "" {
 				t.Errorf("Review() (-want +got):\n%s", diff)
