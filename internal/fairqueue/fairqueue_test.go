@@ -1,0 +1,311 @@
+package fairqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"warrantgate.dev/internal/fairqueue"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a queue and those who are served, in the order of their turns.
+type world struct {
+	*fairqueue.Queue
+	t       *testing.T
+	callers sync.WaitGroup
+
+	mu     sync.Mutex
+	served []string
+	failed map[string]error
+	// holding are the releases of those who hold a slot, in the same order.
+	holding []func()
+}
+
+func newWorld(t *testing.T, limits fairqueue.Limits) *world {
+	return &world{Queue: fairqueue.New(limits), t: t, failed: map[string]error{}}
+}
+
+// send has a tenant ask for n slots, one after the other, so that their order is known.
+func (w *world) send(tenant fairqueue.Tenant, name string, n int) {
+	w.t.Helper()
+	for i := range n {
+		w.callers.Go(func() {
+			release, err := w.Acquire(w.t.Context(), tenant)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if err != nil {
+				w.failed[fmt.Sprint(name, i)] = err
+				return
+			}
+			w.served = append(w.served, name)
+			w.holding = append(w.holding, release)
+		})
+		synctest.Wait()
+	}
+}
+
+// finish has the n who hold a slot for longest give it back.
+func (w *world) finish(n int) {
+	w.t.Helper()
+	for range n {
+		w.mu.Lock()
+		if len(w.holding) == 0 {
+			w.mu.Unlock()
+			w.t.Fatal("nobody holds a slot")
+		}
+		release := w.holding[0]
+		w.holding = w.holding[1:]
+		w.mu.Unlock()
+		release()
+		synctest.Wait()
+	}
+}
+
+// end has everybody served.
+func (w *world) end() {
+	w.t.Helper()
+	for {
+		w.mu.Lock()
+		left := len(w.holding)
+		w.mu.Unlock()
+		if left == 0 {
+			break
+		}
+		w.finish(1)
+	}
+	w.callers.Wait()
+	if waiting := w.Waiting(); waiting != 0 {
+		w.t.Errorf("%d wait at the end", waiting)
+	}
+}
+
+// order is who was served, in turn.
+func (w *world) order() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.served, "")
+}
+
+var (
+	a = fairqueue.Tenant{Namespace: "a", User: "alice"}
+	b = fairqueue.Tenant{Namespace: "b", User: "bob"}
+	c = fairqueue.Tenant{Namespace: "c", User: "carol"}
+	// roomy limits keep nobody out.
+	roomy = fairqueue.Limits{Slots: 2, WaitingPerShare: 100, Waiting: 1000}
+)
+
+func TestWhoIsServedNext(t *testing.T) {
+	for name, tc := range map[string]struct {
+		send func(w *world)
+		want string
+	}{
+		"a tenant alone uses all slots": {
+			send: func(w *world) { w.send(a, "a", 4) },
+			want: "aaaa",
+		},
+		"whoever comes later takes turns with those who wait": {
+			send: func(w *world) { w.send(a, "a", 6); w.send(b, "b", 3) },
+			want: "aabababaa",
+		},
+		"three take turns": {
+			send: func(w *world) { w.send(a, "a", 5); w.send(b, "b", 2); w.send(c, "c", 2) },
+			want: "aabacbaca",
+		},
+		"one user in two namespaces is two tenants": {
+			send: func(w *world) {
+				w.send(fairqueue.Tenant{Namespace: "a", User: "provider"}, "a", 4)
+				w.send(fairqueue.Tenant{Namespace: "b", User: "provider"}, "b", 1)
+			},
+			want: "aabaa",
+		},
+		"users do not add to the share of their namespace": {
+			send: func(w *world) {
+				for i := range 6 {
+					w.send(fairqueue.Tenant{Namespace: "a", User: fmt.Sprint("user", i)}, "a", 1)
+				}
+				w.send(b, "b", 2)
+			},
+			want: "aababaaa",
+		},
+		"namespaces do not add to the share of their logical cluster": {
+			send: func(w *world) {
+				for i := range 6 {
+					w.send(fairqueue.Tenant{LogicalCluster: "one", Namespace: fmt.Sprint("n", i), User: "alice"}, "a", 1)
+				}
+				w.send(fairqueue.Tenant{LogicalCluster: "two", Namespace: "n0", User: "alice"}, "b", 2)
+			},
+			want: "aababaaa",
+		},
+		"a namespace and a logical cluster of one name are two": {
+			send: func(w *world) {
+				w.send(fairqueue.Tenant{Namespace: "x"}, "a", 4)
+				w.send(fairqueue.Tenant{LogicalCluster: "x"}, "b", 1)
+			},
+			want: "aabaa",
+		},
+		"users of one namespace take turns": {
+			send: func(w *world) {
+				w.send(fairqueue.Tenant{Namespace: "a", User: "editor"}, "e", 6)
+				w.send(fairqueue.Tenant{Namespace: "a", User: "provider"}, "p", 2)
+			},
+			want: "eepepeee",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, roomy)
+				tc.send(w)
+				w.end()
+				if got := w.order(); got != tc.want {
+					t.Errorf("served %s, want %s", got, tc.want)
+				}
+				if len(w.failed) > 0 {
+					t.Errorf("not served: %v", w.failed)
+				}
+			})
+		})
+	}
+}
+
+func TestASlotGoesToWhoHasFewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fairqueue.Limits{Slots: 4, WaitingPerShare: 100, Waiting: 1000})
+		w.send(a, "a", 8)
+		w.send(b, "b", 8)
+		w.finish(2) // what a does takes long: b gets all that is given back until both have two
+		if got := w.order(); got != "aaaabb" {
+			t.Errorf("served %s, want aaaabb", got)
+		}
+		w.end()
+	})
+}
+
+func TestTheQueueOfATenantIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fairqueue.Limits{Slots: 2, WaitingPerShare: 3, Waiting: 6})
+		w.send(a, "a", 7) // 2 work, 3 wait
+		want := map[string]error{"a5": fairqueue.ErrTenant, "a6": fairqueue.ErrTenant}
+		if diff := cmp.Diff(want, w.failed, cmp.Comparer(errors.Is)); diff != "" {
+			t.Errorf("a, after too many (-want +got):\n%s", diff)
+		}
+		// Another user of the namespace takes the place of the newest of the longest queue.
+		w.send(fairqueue.Tenant{Namespace: "a", User: "provider"}, "p", 2)
+		want["a4"], want["p1"] = fairqueue.ErrTenant, fairqueue.ErrTenant
+		if diff := cmp.Diff(want, w.failed, cmp.Comparer(errors.Is)); diff != "" {
+			t.Errorf("another user (-want +got):\n%s", diff)
+		}
+		w.send(b, "b", 3)
+		if w.Waiting() != 6 {
+			t.Fatalf("%d wait, want 6", w.Waiting())
+		}
+		// All places are taken: those who come get one of the longest queues, until all are as long.
+		w.send(c, "c", 3)
+		if w.Waiting() != 6 {
+			t.Errorf("%d wait, want 6", w.Waiting())
+		}
+		got := map[byte]int{}
+		for name, err := range w.failed {
+			if !errors.Is(err, fairqueue.ErrTenant) {
+				t.Errorf("%s: %v", name, err)
+			}
+			got[name[0]]++
+		}
+		if diff := cmp.Diff(map[byte]int{'a': 4, 'p': 1, 'b': 1, 'c': 1}, got); diff != "" {
+			t.Errorf("rejected (-want +got):\n%s", diff)
+		}
+		w.end()
+		w.failed = map[string]error{}
+		w.send(a, "a", 5)
+		if len(w.failed) > 0 {
+			t.Errorf("a, when the queue is empty: %v", w.failed)
+		}
+		w.end()
+	})
+}
+
+func TestNobodyIsBlamedWhereEverybodyWaitsForOneThing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fairqueue.Limits{Slots: 1, WaitingPerShare: 2, Waiting: 2})
+		w.send(a, "a", 1)
+		w.send(b, "b", 1)
+		w.send(c, "c", 1)
+		w.send(fairqueue.Tenant{Namespace: "d"}, "d", 1)
+		if diff := cmp.Diff(map[string]error{"d0": fairqueue.ErrAll}, w.failed, cmp.Comparer(errors.Is)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		w.end()
+	})
+}
+
+func TestWhoeverLeavesIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fairqueue.Limits{Slots: 1, WaitingPerShare: 1, Waiting: 1})
+		w.send(a, "a", 1)
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := w.Acquire(ctx, b)
+			left <- err
+		}()
+		synctest.Wait()
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("error = %v, want %v", err, context.Canceled)
+		}
+		w.send(c, "c", 1) // there is room again
+		w.end()
+		if got := w.order(); got != "ac" {
+			t.Errorf("served %s, want ac", got)
+		}
+	})
+}
+
+// TestMany has many come, leave and give up at once, for the race detector, and looks for a slot or a place that is lost.
+func TestMany(t *testing.T) {
+	const slots = 3
+	q := fairqueue.New(fairqueue.Limits{Slots: slots, WaitingPerShare: 4, Waiting: 8})
+	var callers sync.WaitGroup
+	var mu sync.Mutex
+	running, most, served := 0, 0, 0
+	for i := range 500 {
+		callers.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			if i%3 == 0 {
+				go cancel()
+			} else {
+				defer cancel()
+			}
+			release, err := q.Acquire(ctx, fairqueue.Tenant{Namespace: fmt.Sprint(i % 7), User: fmt.Sprint(i % 2)})
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			running, served = running+1, served+1
+			most = max(most, running)
+			mu.Unlock()
+			mu.Lock()
+			running--
+			mu.Unlock()
+			release()
+			release() // the second time does nothing
+		})
+	}
+	callers.Wait()
+	if q.Waiting() != 0 || most > slots || served == 0 {
+		t.Errorf("%d wait at the end, %d held a slot at once, %d were served", q.Waiting(), most, served)
+	}
+	for range slots { // all slots are there
+		if _, err := q.Acquire(t.Context(), a); err != nil {
+			t.Error(err)
+		}
+	}
+}
