@@ -171,7 +171,7 @@ func (h *handler) review(ctx context.Context, request admission.Request) (answer
 			}
 		}
 	}()
-	answer = h.gate.Review(ctx, request)
+	answer = h.gate.Review(withTenant(ctx, request, ""), request)
 	// A refusal still is one, and a gate that could not judge says more about it than that time is up. But an approval may
 	// rest on half a look.
 	if ctx.Err() != nil && answer.Decision == Allowed {

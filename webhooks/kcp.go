@@ -50,7 +50,7 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 			Details: func() []any { return []any{"cluster", cluster, "error", err.Error()} },
 		}
 	}
-	answer := gate.Review(ctx, request)
+	answer := gate.Review(withTenant(ctx, request, cluster), request)
 	for i := range answer.Events {
 		answer.Events[i].Cluster = cluster
 	}

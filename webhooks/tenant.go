@@ -1,0 +1,25 @@
+package webhooks
+
+import (
+	"context"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/fairqueue"
+)
+
+type tenantKey struct{}
+
+// TenantOf returns on whose behalf the request is judged that ctx belongs to, for what tenants share.
+func TenantOf(ctx context.Context) fairqueue.Tenant {
+	tenant, _ := ctx.Value(tenantKey{}).(fairqueue.Tenant)
+	return tenant
+}
+
+// withTenant notes whose request it is. cluster is "" on Kubernetes.
+func withTenant(ctx context.Context, request admission.Request, cluster logicalcluster.Name) context.Context {
+	return context.WithValue(ctx, tenantKey{}, fairqueue.Tenant{
+		LogicalCluster: cluster.String(), Namespace: request.Namespace, User: request.UserInfo.Username,
+	})
+}

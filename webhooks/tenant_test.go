@@ -1,0 +1,62 @@
+package webhooks_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/webhooks"
+)
+
+// tenantGate notes on whose behalf it was asked.
+type tenantGate struct{ asked fairqueue.Tenant }
+
+func (*tenantGate) Name() string { return "tenant" }
+
+func (g *tenantGate) Review(ctx context.Context, _ admission.Request) webhooks.Answer {
+	g.asked = webhooks.TenantOf(ctx)
+	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Judged"}
+}
+
+func TestAGateKnowsItsTenant(t *testing.T) {
+	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"d1","operation":"UPDATE",
+		"namespace":"team-a","userInfo":{"username":"alice"},
+		"object":{"metadata":{"annotations":{"kcp.io/cluster":"1dz6n4ubraua7pul"}}},
+		"oldObject":{"metadata":{"annotations":{"kcp.io/cluster":"1dz6n4ubraua7pul"}}}}}`
+	for name, tc := range map[string]struct {
+		wrap func(webhooks.Gate) webhooks.Gate
+		want fairqueue.Tenant
+	}{
+		"on Kubernetes": {
+			wrap: func(gate webhooks.Gate) webhooks.Gate { return gate },
+			want: fairqueue.Tenant{Namespace: "team-a", User: "alice"},
+		},
+		"on kcp": {
+			wrap: func(gate webhooks.Gate) webhooks.Gate {
+				return webhooks.PerCluster("tenant", func(logicalcluster.Name) (webhooks.Gate, error) { return gate, nil })
+			},
+			want: fairqueue.Tenant{LogicalCluster: "1dz6n4ubraua7pul", Namespace: "team-a", User: "alice"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := &tenantGate{}
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(review))
+			request.Header.Set("Content-Type", "application/json")
+			webhooks.Handler(tc.wrap(gate), v1beta1.Enforce, nil).ServeHTTP(httptest.NewRecorder(), request)
+			if diff := cmp.Diff(tc.want, gate.asked); diff != "" {
+				t.Errorf("TenantOf() (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if diff := cmp.Diff(fairqueue.Tenant{}, webhooks.TenantOf(t.Context())); diff != "" {
+		t.Errorf("TenantOf() without a request (-want +got):\n%s", diff)
+	}
+}
