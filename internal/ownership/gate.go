@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/maypok86/otter/v2"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
+
+	"warrantgate.dev/internal/fairqueue"
 )
 
 const (
@@ -17,137 +19,206 @@ const (
 	// refusedFor is how long a refusal is said again without asking. It is shorter than the 10 seconds that providers wait
 	// before they try again, so that only a hot loop ever sees it.
 	refusedFor = 9 * time.Second
-	// maxRemembered bounds the memory of all answers: one takes some 500 bytes.
+	// maxRemembered bounds the memory of each kind of answer: one takes some 500 bytes.
 	maxRemembered = 20_000
 	// lookupTimeout bounds a question to the cloud. It is longer than an API server waits, because an answer that comes
 	// too late for one request is there for the next.
 	lookupTimeout = 10 * time.Second
-	// maxWaitingPerSlot bounds how many questions wait for each that is being asked.
-	maxWaitingPerSlot = 32
+	// waitingPerSlot and tenantWaitingPerSlot bound how many questions wait, for each that is being asked: of all tenants, and
+	// of one. With 16 slots and a cloud that takes 200 ms, the last of a tenant's own questions waits for 1.6 seconds.
+	waitingPerSlot, tenantWaitingPerSlot = 64, 8
+	// tenantRetryAfter is when a tenant that asks too much is told to try again.
+	tenantRetryAfter = 2 * time.Second
 )
 
-// Gate decides claims. It remembers answers, asks each question once for any number of callers, and asks each cloud
-// only so many at a time.
+// Gate decides claims. It remembers answers, asks each question of a tenant once for any number of callers, asks each cloud
+// only so many at a time, and shares these between tenants.
 type Gate struct {
-	clouds   map[string]*limitedCloud
-	answers  *otter.Cache[Claim, Answer]
+	clouds map[string]*limitedCloud
+	owned  *otter.Cache[Claim, Answer]
+	// refused are refusals by the instance alone, so that new names for it are no new questions.
+	refused  *otter.Cache[instance, refusal]
 	inFlight singleflight.Group
+}
+
+// instance is what a refusal is about.
+type instance struct {
+	Account
+	id string
+}
+
+func (c Claim) instance() instance { return instance{Account: c.Account, id: c.ID} }
+
+// refusal is an answer that refuses a claim.
+type refusal struct {
+	claim  Claim
+	answer Answer
 }
 
 // limitedCloud is a cloud that is asked only so many questions at a time.
 type limitedCloud struct {
 	Cloud
-	slots *semaphore.Weighted
-	// places has room for all who are being answered or wait for it.
-	places *semaphore.Weighted
+	name  string
+	queue *fairqueue.Queue
 }
 
 // NewGate returns a gate for the clouds, by the word for each in Account. concurrency is how many questions are put to each
 // at the same time at most, by the same words. Close frees what it holds.
 func NewGate(clouds map[string]Cloud, concurrency map[string]int32) (*Gate, error) {
-	answers, err := otter.New(&otter.Options[Claim, Answer]{
-		MaximumSize:      maxRemembered,
-		ExpiryCalculator: otter.ExpiryWritingFunc(lifeOf),
+	owned, err := otter.New(&otter.Options[Claim, Answer]{
+		MaximumSize: maxRemembered, ExpiryCalculator: otter.ExpiryWriting[Claim, Answer](ownedFor),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cache of verdicts: %w", err)
 	}
-	g := &Gate{clouds: make(map[string]*limitedCloud, len(clouds)), answers: answers}
+	refused, err := otter.New(&otter.Options[instance, refusal]{
+		MaximumSize: maxRemembered, ExpiryCalculator: otter.ExpiryWriting[instance, refusal](refusedFor),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cache of refusals: %w", err)
+	}
+	g := &Gate{clouds: make(map[string]*limitedCloud, len(clouds)), owned: owned, refused: refused}
 	for name, cloud := range clouds {
-		slots := max(int64(concurrency[name]), 1)
-		g.clouds[name] = &limitedCloud{
-			Cloud: cloud, slots: semaphore.NewWeighted(slots), places: semaphore.NewWeighted(slots * (maxWaitingPerSlot + 1)),
-		}
+		slots := max(int(concurrency[name]), 1)
+		g.clouds[name] = &limitedCloud{Cloud: cloud, name: name, queue: fairqueue.New(fairqueue.Limits{
+			Slots: slots, WaitingPerShare: slots * tenantWaitingPerSlot, Waiting: slots * waitingPerSlot,
+		})}
 	}
 	return g, nil
 }
 
-func lifeOf(entry otter.Entry[Claim, Answer]) time.Duration {
-	if entry.Value.Verdict == Owned {
-		return ownedFor
-	}
-	return refusedFor
-}
-
 // Close frees what the gate holds.
-func (g *Gate) Close() { g.answers.StopAllGoroutines() }
-
-// Decide answers the claim before ctx ends. The error is an *UnknownError: no answer could be found, and the caller
-// has to refuse. Errors are not remembered.
-func (g *Gate) Decide(ctx context.Context, claim Claim) (Answer, error) {
-	return g.decide(ctx, claim, true)
+func (g *Gate) Close() {
+	g.owned.StopAllGoroutines()
+	g.refused.StopAllGoroutines()
 }
 
-// Preview is Decide without remembering the answer, for requests that are not to have any effect (dry run).
-func (g *Gate) Preview(ctx context.Context, claim Claim) (Answer, error) {
-	return g.decide(ctx, claim, false)
+// Decide answers the claim of a tenant before ctx ends. The error is an *UnknownError: no answer could be found, and the
+// caller has to refuse. Its cause is CauseTenantBusy where the tenant itself asks too much. Errors are not remembered.
+func (g *Gate) Decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
+	return g.decide(ctx, tenant, claim, true)
 }
 
-func (g *Gate) decide(ctx context.Context, claim Claim, remember bool) (Answer, error) {
-	if answer, found := g.answers.GetIfPresent(claim); found {
+// Preview is Decide for requests that are not to have any effect (dry run). It remembers refusals only: they are what
+// somebody who tries IDs gets, and nobody is admitted because of them.
+func (g *Gate) Preview(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
+	return g.decide(ctx, tenant, claim, false)
+}
+
+// Instances lists all instances of an account for a tenant, before ctx ends. It is limited like Decide, and its errors are
+// the same. Lists are not remembered.
+func (g *Gate) Instances(ctx context.Context, tenant fairqueue.Tenant, account Account) ([]Instance, error) {
+	instances, err := fly(ctx, g, fmt.Sprintf("list %q %q", tenant, account), tenant, account.Cloud,
+		func(ctx context.Context, cloud *limitedCloud) ([]Instance, error) {
+			instances, _, err := cloud.Instances(ctx, account)
+			return instances, err
+		})
+	if err != nil {
+		return nil, asUnknown(err)
+	}
+	return slices.Clone(instances), nil
+}
+
+func (g *Gate) decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim, remember bool) (Answer, error) {
+	if answer, found := g.remembered(claim); found {
 		observe(claim.Cloud, string(answer.Verdict), sourceCache)
 		return answer, nil
 	}
-	answer, err := g.ask(ctx, claim, remember)
+	answer, err := fly(ctx, g, fmt.Sprintf("ask %q %q", tenant, claim), tenant, claim.Cloud,
+		func(ctx context.Context, cloud *limitedCloud) (Answer, error) {
+			if answer, found := g.remembered(claim); found { // an earlier flight has landed since decide looked
+				return answer, nil
+			}
+			answer, err := cloud.decide(ctx, claim)
+			if err == nil {
+				g.remember(claim, answer, remember)
+			}
+			return answer, err
+		})
 	if err != nil {
 		unknown := asUnknown(err)
 		observe(claim.Cloud, string(unknown.Cause), sourceCloud)
 		return Answer{}, unknown
 	}
 	observe(claim.Cloud, string(answer.Verdict), sourceCloud)
-	if remember { // also where somebody who previews had begun to ask
-		g.answers.Set(claim, answer)
-	}
+	g.remember(claim, answer, remember) // also where somebody who previews had begun to ask
 	return answer, nil
 }
 
-// ask puts the question to the cloud, together with all others who ask the same at this time. The end of ctx ends the
-// waiting of this caller only: the answer is remembered even if nobody waits for it any more.
-func (g *Gate) ask(ctx context.Context, claim Claim, remember bool) (Answer, error) {
-	cloud, known := g.clouds[claim.Cloud]
-	if !known {
-		return Answer{}, &UnknownError{Cause: CauseCloud, Err: fmt.Errorf("no access to the cloud %q is configured", claim.Cloud)}
+// remembered returns an answer that is there already.
+func (g *Gate) remembered(claim Claim) (Answer, bool) {
+	if answer, found := g.owned.GetIfPresent(claim); found {
+		return answer, true
 	}
-	flight := g.inFlight.DoChan(fmt.Sprintf("%q", claim), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(withPatience(ctx)), lookupTimeout)
-		defer cancel()
-		if answer, found := g.answers.GetIfPresent(claim); found { // an earlier flight has landed since decide looked
-			return answer, nil
-		}
-		answer, err := cloud.ask(ctx, claim)
-		if err == nil && remember {
-			g.answers.Set(claim, answer)
-		}
-		return answer, err
-	})
-	select {
-	case landed := <-flight:
-		answer, _ := landed.Val.(Answer)
-		return answer, landed.Err
-	case <-ctx.Done():
-		return Answer{}, &UnknownError{Cause: CauseTimeout, Err: ctx.Err()}
+	refused, found := g.refused.GetIfPresent(claim.instance())
+	if refused.claim != claim { // the candidates were those of another machine
+		refused.answer.Candidates = nil
+	}
+	return refused.answer, found
+}
+
+func (g *Gate) remember(claim Claim, answer Answer, alsoOwned bool) {
+	switch {
+	case answer.Verdict != Owned:
+		g.refused.SetIfAbsent(claim.instance(), refusal{claim: claim, answer: answer}) // the first says how old it is
+	case alsoOwned:
+		g.owned.Set(claim, answer)
 	}
 }
 
-func (c *limitedCloud) ask(ctx context.Context, claim Claim) (_ Answer, err error) {
-	// singleflight would pass a panic on to nobody and end the process.
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = &UnknownError{Cause: CauseCloud, Err: fmt.Errorf("panic: %v", cause)}
+// fly puts a question of a tenant to a cloud, together with all of the tenant who ask the same at this time. The end of ctx
+// ends the waiting of this caller only: the answer is remembered even if nobody waits for it any more. Tenants do not share
+// a question, because the one who asked first may have to wait for its own others.
+func fly[T any](
+	ctx context.Context, g *Gate, question string, tenant fairqueue.Tenant, cloudName string, ask func(context.Context, *limitedCloud) (T, error),
+) (landed T, err error) {
+	cloud, known := g.clouds[cloudName]
+	if !known {
+		return landed, &UnknownError{Cause: CauseCloud, Err: fmt.Errorf("no access to the cloud %q is configured", cloudName)}
+	}
+	flight := g.inFlight.DoChan(question, func() (_ any, err error) {
+		// singleflight would pass a panic on to nobody and end the process.
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = &UnknownError{Cause: CauseCloud, Err: fmt.Errorf("panic: %v", cause)}
+			}
+		}()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(withPatience(ctx)), lookupTimeout)
+		defer cancel()
+		release, err := cloud.acquire(ctx, tenant)
+		if err != nil {
+			return nil, err
 		}
-	}()
-	if !c.places.TryAcquire(1) {
-		return Answer{}, &UnknownError{Cause: CauseBusy, Err: errors.New("too many questions to the cloud are waiting")}
+		defer release()
+		return ask(ctx, cloud)
+	})
+	select {
+	case result := <-flight:
+		landed, _ = result.Val.(T)
+		return landed, result.Err
+	case <-ctx.Done():
+		return landed, &UnknownError{Cause: CauseTimeout, Err: ctx.Err()}
 	}
-	defer c.places.Release(1)
-	waiting.WithLabelValues(claim.Cloud).Inc()
-	err = c.slots.Acquire(ctx, 1)
-	waiting.WithLabelValues(claim.Cloud).Dec()
-	if err != nil {
-		return Answer{}, &UnknownError{Cause: CauseBusy, Err: fmt.Errorf("wait to ask the cloud: %w", err)}
-	}
-	defer c.slots.Release(1)
+}
 
+// acquire waits until the tenant may ask.
+func (c *limitedCloud) acquire(ctx context.Context, tenant fairqueue.Tenant) (release func(), err error) {
+	waiting.WithLabelValues(c.name).Inc()
+	release, err = c.queue.Acquire(ctx, tenant)
+	waiting.WithLabelValues(c.name).Dec()
+	switch {
+	case errors.Is(err, fairqueue.ErrTenant):
+		rejected.WithLabelValues(c.name).Inc()
+		return nil, &UnknownError{Cause: CauseTenantBusy, RetryAfter: tenantRetryAfter, Err: err}
+	case errors.Is(err, fairqueue.ErrAll):
+		return nil, &UnknownError{Cause: CauseBusy, Err: err}
+	case err != nil:
+		return nil, &UnknownError{Cause: CauseBusy, Err: fmt.Errorf("wait to ask the cloud: %w", err)}
+	}
+	return release, nil
+}
+
+func (c *limitedCloud) decide(ctx context.Context, claim Claim) (Answer, error) {
 	answer, err := c.Ask(ctx, claim)
 	if err == nil && answer.Verdict != Owned && answer.Verdict != Foreign && answer.Verdict != Absent {
 		err = &UnknownError{Cause: CauseCloud, Err: fmt.Errorf("%q is no verdict", answer.Verdict)}

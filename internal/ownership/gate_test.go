@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -26,10 +27,10 @@ func TestWhatACloudAnswersIsTheAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := newGate(t, 1, cloudSaying(want, nil))
-			for from, decide := range map[string]func(context.Context, ownership.Claim) (ownership.Answer, error){
+			for from, decide := range map[string]func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error){
 				"the cloud": gate.Preview, "the cloud or memory": gate.Decide,
 			} {
-				got, err := decide(t.Context(), claim())
+				got, err := decide(t.Context(), tenant, claim())
 				if err != nil {
 					t.Fatalf("from %s: %v", from, err)
 				}
@@ -94,7 +95,7 @@ func TestWhatIsNoVerdictIsAnError(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := newGate(t, 1, tc.cloud).Decide(t.Context(), tc.claim)
+			got, err := newGate(t, 1, tc.cloud).Decide(t.Context(), tenant, tc.claim)
 			if diff := cmp.Diff(ownership.Answer{}, got); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
@@ -116,7 +117,7 @@ func TestWhatIsNoVerdictIsAnError(t *testing.T) {
 
 func TestARegionThatMayNotBeAskedCanBeToldFromTheError(t *testing.T) {
 	want := &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}}
-	_, err := newGate(t, 1, cloudSaying(ownership.Answer{}, want)).Decide(t.Context(), claim())
+	_, err := newGate(t, 1, cloudSaying(ownership.Answer{}, want)).Decide(t.Context(), tenant, claim())
 	var got *ownership.RegionError
 	if !errors.As(err, &got) {
 		t.Fatalf("error = %v, want a RegionError in it", err)
@@ -142,7 +143,7 @@ func TestHowLongAnAnswerIsRemembered(t *testing.T) {
 				cloud := cloudSaying(tc.answer, tc.err)
 				gate := newGate(t, 1, cloud)
 				decide := func() int32 {
-					_, _ = gate.Decide(t.Context(), claim()) // what it says is tested elsewhere
+					_, _ = gate.Decide(t.Context(), tenant, claim()) // what it says is tested elsewhere
 					return cloud.asked.Load()
 				}
 				decide()
@@ -172,7 +173,7 @@ func TestOneQuestionForAnyNumberOfRepeats(t *testing.T) {
 			var callers sync.WaitGroup
 			for range 1000 {
 				callers.Go(func() {
-					got, err := gate.Decide(t.Context(), claim())
+					got, err := gate.Decide(t.Context(), tenant, claim())
 					if err != nil || got.RequestID != "r1" || got.Verdict != verdict {
 						t.Errorf("Decide() = %v, %v", got, err)
 					}
@@ -180,7 +181,7 @@ func TestOneQuestionForAnyNumberOfRepeats(t *testing.T) {
 			}
 			callers.Wait()
 			for range 1000 {
-				if _, err := gate.Decide(t.Context(), claim()); err != nil {
+				if _, err := gate.Decide(t.Context(), tenant, claim()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -211,7 +212,7 @@ func TestClaimsThatDifferAreAskedApart(t *testing.T) {
 	}
 	for range 2 {
 		for _, claim := range claims {
-			got, err := gate.Decide(t.Context(), claim)
+			got, err := gate.Decide(t.Context(), tenant, claim)
 			if want := fmt.Sprintf("%q", claim); err != nil || got.RequestID != want {
 				t.Errorf("Decide(%v) = %v, %v, want that of %s", claim, got, err, want)
 			}
@@ -222,12 +223,12 @@ func TestClaimsThatDifferAreAskedApart(t *testing.T) {
 	}
 }
 
-func TestAPreviewIsNotRemembered(t *testing.T) {
+func TestAPreviewThatAdmitsIsNotRemembered(t *testing.T) {
 	cloud := cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil)
 	gate := newGate(t, 1, cloud)
-	ask := func(decide func(context.Context, ownership.Claim) (ownership.Answer, error), wantAsked int32) {
+	ask := func(decide func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error), wantAsked int32) {
 		t.Helper()
-		if answer, err := decide(t.Context(), claim()); err != nil || answer.Verdict != ownership.Owned {
+		if answer, err := decide(t.Context(), tenant, claim()); err != nil || answer.Verdict != ownership.Owned {
 			t.Errorf("= %v, %v", answer, err)
 		}
 		if asked := cloud.asked.Load(); asked != wantAsked {
@@ -249,11 +250,11 @@ func TestWhoJoinsAPreviewRemembersItsAnswer(t *testing.T) {
 		}}
 		gate := newGate(t, 1, cloud)
 		var callers sync.WaitGroup
-		callers.Go(func() { _, _ = gate.Preview(t.Context(), claim()) })
+		callers.Go(func() { _, _ = gate.Preview(t.Context(), tenant, claim()) })
 		synctest.Wait()
-		callers.Go(func() { _, _ = gate.Decide(t.Context(), claim()) })
+		callers.Go(func() { _, _ = gate.Decide(t.Context(), tenant, claim()) })
 		callers.Wait()
-		if _, err := gate.Decide(t.Context(), claim()); err != nil || cloud.asked.Load() != 1 {
+		if _, err := gate.Decide(t.Context(), tenant, claim()); err != nil || cloud.asked.Load() != 1 {
 			t.Errorf("error %v, and the cloud was asked %d times, want once", err, cloud.asked.Load())
 		}
 	})
@@ -277,7 +278,7 @@ func TestACallerWhoLeavesTakesNobodyAlong(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			t.Cleanup(leave)
 			callers.Go(func() {
-				answer, err := gate.Decide(ctx, claim())
+				answer, err := gate.Decide(ctx, tenant, claim())
 				var unknown *ownership.UnknownError
 				switch {
 				case err == nil && answer.Verdict == ownership.Owned:
@@ -309,23 +310,23 @@ func TestAnAnswerThatNobodyWaitsForIsThereForTheNext(t *testing.T) {
 			return ownership.Answer{Verdict: ownership.Owned}, nil
 		}}
 		gate := newGate(t, 1, cloud)
-		for name, decide := range map[string]func(context.Context, ownership.Claim) (ownership.Answer, error){
+		for name, decide := range map[string]func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error){
 			"a request": gate.Decide, "a dry run": gate.Preview,
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			t.Cleanup(cancel)
 			of := claim(func(c *ownership.Claim) { c.Name = name })
 			var unknown *ownership.UnknownError
-			if _, err := decide(ctx, of); !errors.As(err, &unknown) || unknown.Cause != ownership.CauseTimeout {
+			if _, err := decide(ctx, tenant, of); !errors.As(err, &unknown) || unknown.Cause != ownership.CauseTimeout {
 				t.Errorf("%s: error = %v, want %s", name, err, ownership.CauseTimeout)
 			}
 		}
 		<-time.After(10 * time.Second)
 		asked := cloud.asked.Load()
-		if _, err := gate.Decide(t.Context(), claim(func(c *ownership.Claim) { c.Name = "a request" })); err != nil || cloud.asked.Load() != asked {
+		if _, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Name = "a request" })); err != nil || cloud.asked.Load() != asked {
 			t.Errorf("error %v, and the cloud was asked again", err)
 		}
-		if _, err := gate.Decide(t.Context(), claim(func(c *ownership.Claim) { c.Name = "a dry run" })); err != nil || cloud.asked.Load() != asked+1 {
+		if _, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Name = "a dry run" })); err != nil || cloud.asked.Load() != asked+1 {
 			t.Errorf("error %v, and a dry run was remembered", err)
 		}
 	})
@@ -333,7 +334,7 @@ func TestAnAnswerThatNobodyWaitsForIsThereForTheNext(t *testing.T) {
 
 func TestTheQuestionsAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const most, callers = 3, 60
+		const most, callers = 3, 3 * 9 // as many as there is room for
 		var asking, tooMany atomic.Int32
 		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) {
 			if asking.Add(1) > most {
@@ -347,7 +348,7 @@ func TestTheQuestionsAtOnceAreBounded(t *testing.T) {
 		var waiting sync.WaitGroup
 		for i := range callers {
 			waiting.Go(func() {
-				if _, err := gate.Decide(t.Context(), numbered(i)); err != nil {
+				if _, err := gate.Decide(t.Context(), tenant, numbered(i)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -371,7 +372,7 @@ func TestTheQuestionsAtOnceAreBounded(t *testing.T) {
 
 func TestACloudThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const places = 33 // one question that is asked, and 32 that wait for it
+		const places = 9 // of one tenant: one question that is asked, and 8 that wait for it
 		// It is a second late to give up, so that those who wait for it give up before.
 		hanging := &fakeCloud{ask: func(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
 			<-ctx.Done()
@@ -385,13 +386,13 @@ func TestACloudThatHangs(t *testing.T) {
 		}
 		defer gate.Close()
 
-		begin := time.Now()
+		begin, rejected := time.Now(), series(t, "warrantgate_ownership_rejected_total")[cloudName]
 		var mu sync.Mutex
 		got := map[string]int{}
 		var callers sync.WaitGroup
 		for i := range places + 5 {
 			callers.Go(func() {
-				_, err := gate.Decide(t.Context(), numbered(i))
+				_, err := gate.Decide(t.Context(), tenant, numbered(i))
 				mu.Lock()
 				defer mu.Unlock()
 				got[fmt.Sprintf("%s: %v", time.Since(begin), err)]++
@@ -399,13 +400,14 @@ func TestACloudThatHangs(t *testing.T) {
 			synctest.Wait()
 		}
 		callers.Go(func() {
-			if _, err := gate.Decide(t.Context(), claim(func(c *ownership.Claim) { c.Cloud = "openstack" })); err != nil || time.Since(begin) > 0 {
+			_, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Cloud = "openstack" }))
+			if err != nil || time.Since(begin) > 0 {
 				t.Errorf("the other cloud: %v after %s", err, time.Since(begin))
 			}
 		})
 		callers.Wait()
 		want := map[string]int{
-			"0s: TooManyQuestions: too many questions to the cloud are waiting":       5,
+			"0s: TooManyRequests: too many of this tenant are waiting":                5,
 			"11s: Timeout: context deadline exceeded":                                 1,
 			"10s: TooManyQuestions: wait to ask the cloud: context deadline exceeded": places - 1,
 		}
@@ -415,13 +417,16 @@ func TestACloudThatHangs(t *testing.T) {
 		if asked := hanging.asked.Load(); asked != 1 {
 			t.Errorf("the cloud was asked %d times, want once", asked)
 		}
+		if got := series(t, "warrantgate_ownership_rejected_total")[cloudName] - rejected; got != 5 {
+			t.Errorf("warrantgate_ownership_rejected_total grew by %v, want 5", got)
+		}
 	})
 }
 
 func TestAnswersAreCounted(t *testing.T) {
 	verdicts := map[string]ownership.Answer{"m": {Verdict: ownership.Owned}, "n": {Verdict: ownership.Foreign}, "o": {Verdict: ownership.Absent}}
 	cloud := &fakeCloud{ask: func(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
-		if answer, found := verdicts[claim.Name]; found {
+		if answer, found := verdicts[claim.User]; found {
 			return answer, nil
 		}
 		return ownership.Answer{}, &ownership.UnknownError{Cause: ownership.CauseRateLimited, Err: errors.New("429")}
@@ -429,7 +434,7 @@ func TestAnswersAreCounted(t *testing.T) {
 	gate, counted := newGate(t, 1, cloud), newAnswers(t)
 	for range 3 {
 		for _, name := range []string{"m", "n", "o", "p"} {
-			_, _ = gate.Decide(t.Context(), claim(func(c *ownership.Claim) { c.Name = name })) // only counted here
+			_, _ = gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.User = name })) // only counted here
 		}
 	}
 	want := map[string]float64{
@@ -449,7 +454,7 @@ func TestTheNumberOfSeriesDoesNotGrowWithClaims(t *testing.T) {
 		c := numbered(i)
 		c.User, c.Region, c.Name, c.MachineUID = fmt.Sprint("user", i), fmt.Sprint("region", i), fmt.Sprint("name", i), fmt.Sprint("uid", i)
 		for range 2 {
-			if _, err := gate.Decide(t.Context(), c); err != nil {
+			if _, err := gate.Decide(t.Context(), tenant, c); err != nil {
 				t.Error(err)
 			}
 		}

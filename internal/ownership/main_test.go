@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -19,6 +20,9 @@ const (
 	cloudName  = "cloudsigma"
 	instanceID = "63dd227a-9502-4311-919e-cd49f3416753"
 )
+
+// tenant is who asks where it does not matter.
+var tenant = fairqueue.Tenant{Namespace: "team-a", User: "provider"}
 
 // claim is one machine's claim, with what is changed by modify.
 func claim(modify ...func(*ownership.Claim)) ownership.Claim {

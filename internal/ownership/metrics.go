@@ -20,10 +20,14 @@ var (
 		Name: "warrantgate_ownership_waiting",
 		Help: "Questions that wait because enough are being asked of the cloud already.",
 	}, []string{"cloud"})
+	rejected = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "warrantgate_ownership_rejected_total",
+		Help: "Questions that were rejected because too many of the same tenant waited.",
+	}, []string{"cloud"})
 )
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
-	metrics.Registry.MustRegister(answersTotal, waiting)
+	metrics.Registry.MustRegister(answersTotal, waiting, rejected)
 }
 
 func observe(cloud, verdict, source string) {

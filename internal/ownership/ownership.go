@@ -128,8 +128,10 @@ const (
 	CauseNotImpersonable Cause = "UserNotImpersonable"
 	// CauseCredentials: the identity provider or the cloud refuses warrantgate's own credentials.
 	CauseCredentials Cause = "CredentialsRefused"
-	// CauseBusy: too many questions are waiting already.
+	// CauseBusy: too many questions of all tenants are waiting already.
 	CauseBusy Cause = "TooManyQuestions"
+	// CauseTenantBusy: too many questions of the tenant itself are waiting already.
+	CauseTenantBusy Cause = "TooManyRequests"
 	// CauseRegion: the region may not be asked; see RegionError.
 	CauseRegion Cause = "RegionNotAllowed"
 	// CauseIdentity: the credentials that the cluster brings are of no use; see IdentityError.
@@ -155,6 +157,9 @@ func (c Cause) Explain() string {
 		return "the credentials that the cluster refers to cannot be used; correct them, or what refers to them"
 	case CauseBusy:
 		return "too many questions to the cloud are waiting; try again"
+	case CauseTenantBusy:
+		return "too many machines of this namespace (on kcp: of this workspace) are being checked already; " +
+			"send fewer at the same time, and try again in a few seconds"
 	case CauseCloud:
 	}
 	return "the cloud does not answer as it should; try again"

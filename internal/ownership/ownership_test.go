@@ -20,7 +20,9 @@ func TestEachCauseSaysWhatToDo(t *testing.T) {
 			"or correct the user of the cluster",
 		ownership.CauseCredentials: "warrantgate's own credentials are refused; whoever runs it has to renew them",
 		ownership.CauseBusy:        "too many questions to the cloud are waiting; try again",
-		"a cause of later":         "the cloud does not answer as it should; try again",
+		ownership.CauseTenantBusy: "too many machines of this namespace (on kcp: of this workspace) are being checked already; " +
+			"send fewer at the same time, and try again in a few seconds",
+		"a cause of later": "the cloud does not answer as it should; try again",
 	} {
 		if diff := cmp.Diff(want, cause.Explain()); diff != "" {
 			t.Errorf("%q.Explain() (-want +got):\n%s", cause, diff)

@@ -32,7 +32,7 @@ func TestTheCloudIsToldHowLongTheCallerWaits(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	ctx, cancel := context.WithDeadline(t.Context(), deadline)
 	defer cancel()
-	if _, err := gate.Decide(ctx, claim); err != nil {
+	if _, err := gate.Decide(ctx, tenant, claim); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-cloud.until; !got.Equal(deadline) {
@@ -40,7 +40,7 @@ func TestTheCloudIsToldHowLongTheCallerWaits(t *testing.T) {
 	}
 
 	claim.ID = "another"
-	if _, err := gate.Decide(t.Context(), claim); err != nil {
+	if _, err := gate.Decide(t.Context(), tenant, claim); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-cloud.until; !got.IsZero() {

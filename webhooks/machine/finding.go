@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,7 +24,9 @@ const (
 type finding struct {
 	decision webhooks.Decision
 	status   metav1.StatusReason // as in webhooks.Answer
-	reason   string
+	// retryAfter is as in webhooks.Answer.
+	retryAfter time.Duration
+	reason     string
 	// message is for the person who sent the request. lasting is the same without what is different each time, such as
 	// the id of a request, so that Events about it fold into one.
 	message, lasting string
@@ -139,8 +142,12 @@ func unknownOwner(c change, account ownership.Account, err error) finding {
 	if unknown.RequestID != "" {
 		message += "; request id " + unknown.RequestID
 	}
+	decision, status := webhooks.Undecided, metav1.StatusReason("")
+	if unknown.Cause == ownership.CauseTenantBusy { // refused in any case: who sends too much must not be admitted because of it
+		decision, status = webhooks.Denied, metav1.StatusReasonTooManyRequests
+	}
 	return finding{
-		decision: webhooks.Undecided, reason: ownership.ReasonUnknown, message: message, lasting: lasting,
+		decision: decision, status: status, retryAfter: unknown.RetryAfter, reason: ownership.ReasonUnknown, message: message, lasting: lasting,
 		causes: []metav1.StatusCause{{Type: metav1.CauseType(unknown.Cause), Message: unknown.Cause.Explain()}},
 		details: slices.Concat([]any{"cause", unknown.Cause}, detailsOf(account),
 			[]any{"cloudRequestID", unknown.RequestID, "error", unknown.Error()}),

@@ -17,6 +17,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -26,10 +27,10 @@ const Path = "/machine/ownership"
 
 // Owners decides whose an instance is.
 type Owners interface {
-	// Decide answers a claim before ctx ends. The error is an *ownership.UnknownError.
-	Decide(ctx context.Context, claim ownership.Claim) (ownership.Answer, error)
-	// Preview is Decide without remembering the answer.
-	Preview(ctx context.Context, claim ownership.Claim) (ownership.Answer, error)
+	// Decide answers a claim of a tenant before ctx ends. The error is an *ownership.UnknownError.
+	Decide(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
+	// Preview is Decide for dry runs.
+	Preview(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
 }
 
 // Objects tells what else the API server holds.
@@ -132,7 +133,7 @@ func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.A
 	if c.exists { // nothing can have been made for a machine before it exists, and each attempt to create it has another UID
 		claim.MachineUID = string(c.machine.UID)
 	}
-	answer, err := decide(ctx, claim)
+	answer, err := decide(ctx, webhooks.TenantOf(ctx), claim)
 	var region *ownership.RegionError
 	var identity *ownership.IdentityError
 	switch {
@@ -180,7 +181,7 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 func (g *Gate) conclude(c change, f finding) webhooks.Answer {
 	subject, path := c.subject(f)
 	answer := webhooks.Answer{
-		Decision: f.decision, Status: f.status, Reason: f.reason, Message: subject + ": " + f.message, Field: path, Causes: f.causes,
+		Decision: f.decision, Status: f.status, RetryAfter: f.retryAfter, Reason: f.reason, Message: subject + ": " + f.message, Field: path, Causes: f.causes,
 		Details: func() []any { return append([]any{"cluster", c.machine.ClusterName()}, f.details...) },
 	}
 	if f.decision == webhooks.Allowed {

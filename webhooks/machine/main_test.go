@@ -22,6 +22,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
@@ -211,14 +212,14 @@ func (w *world) count() {
 	w.looked++
 }
 
-func (w *world) Decide(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
+func (w *world) Decide(_ context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.decided = append(w.decided, claim)
 	return w.answer(claim)
 }
 
-func (w *world) Preview(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
+func (w *world) Preview(_ context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.preview = append(w.preview, claim)

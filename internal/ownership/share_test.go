@@ -1,0 +1,270 @@
+package ownership_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/ownership"
+)
+
+var (
+	attacker = fairqueue.Tenant{Namespace: "team-a", User: "mallory"}
+	victim   = fairqueue.Tenant{Namespace: "team-b", User: "provider"}
+)
+
+// blockingCloud answers that there is no such instance, one question for each permission.
+type blockingCloud struct {
+	permissions chan struct{}
+	mu          sync.Mutex
+	order       []string // the users that were asked about
+}
+
+func newBlockingCloud() *blockingCloud { return &blockingCloud{permissions: make(chan struct{})} }
+
+func (c *blockingCloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
+	if err := c.wait(ctx, claim.User); err != nil {
+		return ownership.Answer{}, err
+	}
+	return ownership.Answer{Verdict: ownership.Absent}, nil
+}
+
+func (c *blockingCloud) Instances(ctx context.Context, account ownership.Account) ([]ownership.Instance, int, error) {
+	if err := c.wait(ctx, account.User); err != nil {
+		return nil, 0, err
+	}
+	return []ownership.Instance{{ID: instanceID}}, 1, nil
+}
+
+func (c *blockingCloud) wait(ctx context.Context, user string) error {
+	c.mu.Lock()
+	c.order = append(c.order, user)
+	c.mu.Unlock()
+	select {
+	case <-c.permissions:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *blockingCloud) asked() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.order...)
+}
+
+// flood has the attacker ask about n random instances, half of them in dry runs. It returns when none of them moves any more.
+func flood(t *testing.T, gate *ownership.Gate, n int) (answers func() map[string]int) {
+	t.Helper()
+	var mu sync.Mutex
+	var callers sync.WaitGroup
+	got := map[string]int{}
+	for i := range n {
+		decide := gate.Decide
+		if i%2 == 0 {
+			decide = gate.Preview
+		}
+		callers.Go(func() {
+			answer, err := decide(t.Context(), attacker, numbered(i))
+			mu.Lock()
+			defer mu.Unlock()
+			var unknown *ownership.UnknownError
+			switch {
+			case errors.As(err, &unknown):
+				got[fmt.Sprintf("%s, again after %s", unknown.Cause, unknown.RetryAfter)]++
+			case err != nil:
+				t.Error(err)
+			default:
+				got[string(answer.Verdict)]++
+			}
+		})
+	}
+	synctest.Wait()
+	return func() map[string]int {
+		callers.Wait()
+		return got
+	}
+}
+
+func TestOneTenantDoesNotDelayAnother(t *testing.T) {
+	const slots = 4
+	for name, ask := range map[string]func(ctx context.Context, gate *ownership.Gate) error{
+		"a claim": func(ctx context.Context, gate *ownership.Gate) error {
+			_, err := gate.Decide(ctx, victim, claim(func(c *ownership.Claim) { c.User = "victim" }))
+			return err
+		},
+		"a claim in a dry run": func(ctx context.Context, gate *ownership.Gate) error {
+			_, err := gate.Preview(ctx, victim, claim(func(c *ownership.Claim) { c.User = "victim" }))
+			return err
+		},
+		"a list": func(ctx context.Context, gate *ownership.Gate) error {
+			_, err := gate.Instances(ctx, victim, ownership.Account{Cloud: cloudName, User: "victim"})
+			return err
+		},
+		"the very claim that the other asks": func(ctx context.Context, gate *ownership.Gate) error {
+			_, err := gate.Decide(ctx, victim, numbered(999))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud := newBlockingCloud()
+				gate := newGate(t, slots, cloud)
+				answers := flood(t, gate, 1000)
+				if asked := len(cloud.asked()); asked != slots { // alone, a tenant may use all
+					t.Fatalf("%d questions are asked at once, want %d", asked, slots)
+				}
+				answered := make(chan error, 1)
+				go func() { answered <- ask(t.Context(), gate) }()
+				synctest.Wait()
+				// The first slot that the attacker gives back is the victim's.
+				cloud.permissions <- struct{}{}
+				synctest.Wait()
+				if asked := len(cloud.asked()); asked != slots+1 {
+					t.Fatalf("%d questions were asked, want %d", asked, slots+1)
+				}
+				for range slots { // whoever is asked about by then, with the victim among them
+					cloud.permissions <- struct{}{}
+					synctest.Wait()
+				}
+				select {
+				case err := <-answered:
+					if err != nil {
+						t.Error(err)
+					}
+				default:
+					t.Errorf("the victim waits for more than %d questions of another tenant", slots)
+				}
+				close(cloud.permissions)
+				want := map[string]int{"Absent": slots * 9, "TooManyRequests, again after 2s": 1000 - slots*9}
+				if diff := cmp.Diff(want, answers()); diff != "" {
+					t.Errorf("answers for the attacker (-want +got):\n%s", diff)
+				}
+				if _, err := gate.Decide(t.Context(), attacker, numbered(5000)); err != nil {
+					t.Errorf("the attacker, after all are answered: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestASlowTenantLeavesAnotherItsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slots = 4
+		cloud := newBlockingCloud()
+		gate := newGate(t, slots, cloud)
+		answers := flood(t, gate, 100)
+		var callers sync.WaitGroup
+		for i := range 8 {
+			callers.Go(func() {
+				of := numbered(2000 + i)
+				of.User = "victim"
+				if _, err := gate.Decide(t.Context(), victim, of); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		for range 12 {
+			cloud.permissions <- struct{}{}
+			synctest.Wait()
+		}
+		victims := 0
+		for _, user := range cloud.asked()[slots:] {
+			if user == "victim" {
+				victims++
+			}
+		}
+		if victims < 6 { // of 12 slots that were given back
+			t.Errorf("the victim got %d of 12 slots, want at least half: %v", victims, cloud.asked())
+		}
+		close(cloud.permissions)
+		callers.Wait()
+		answers()
+	})
+}
+
+func TestARefusalIsRememberedForDryRunsAndOtherNames(t *testing.T) {
+	candidate := []ownership.Instance{{ID: "4192fc6e-0372-4961-99fa-6dc9d4038dbf", Name: "g2b7h"}}
+	for _, verdict := range []ownership.Verdict{ownership.Foreign, ownership.Absent} {
+		t.Run(string(verdict), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				full := ownership.Answer{Verdict: verdict, RequestID: "r1", Candidates: candidate}
+				bare := ownership.Answer{Verdict: verdict, RequestID: "r1"}
+				cloud := cloudSaying(full, nil)
+				gate := newGate(t, 1, cloud)
+				for i, step := range []struct {
+					decide func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error)
+					claim  ownership.Claim
+					want   ownership.Answer
+				}{
+					{gate.Preview, claim(), full},
+					{gate.Preview, claim(), full},
+					{gate.Decide, claim(), full},
+					// The user's own instances by the name of another machine are not those of this one.
+					{gate.Preview, claim(func(c *ownership.Claim) { c.Name = "other" }), bare},
+					{gate.Decide, claim(func(c *ownership.Claim) { c.MachineUID = "other" }), bare},
+				} {
+					got, err := step.decide(t.Context(), attacker, step.claim)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(step.want, got); diff != "" {
+						t.Errorf("step %d (-want +got):\n%s", i, diff)
+					}
+				}
+				if asked := cloud.asked.Load(); asked != 1 {
+					t.Errorf("the cloud was asked %d times, want once", asked)
+				}
+				for _, other := range []ownership.Claim{
+					claim(func(c *ownership.Claim) { c.User = "bob@example.com" }),
+					claim(func(c *ownership.Claim) { c.Region = "zrh" }),
+					claim(func(c *ownership.Claim) { c.ID = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519" }),
+				} {
+					if _, err := gate.Preview(t.Context(), attacker, other); err != nil {
+						t.Error(err)
+					}
+				}
+				if asked := cloud.asked.Load(); asked != 4 {
+					t.Errorf("the cloud was asked %d times, want 4: another user, region or instance is another question", asked)
+				}
+				<-time.After(9*time.Second + time.Millisecond)
+				if _, err := gate.Preview(t.Context(), attacker, claim()); err != nil || cloud.asked.Load() != 5 {
+					t.Errorf("%v, and the cloud was asked %d times, want again after 9 seconds", err, cloud.asked.Load())
+				}
+			})
+		})
+	}
+}
+
+func TestListsHaveTheErrorsOfQuestions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		account ownership.Account
+		want    ownership.Cause
+	}{
+		"a cloud that nobody configured": {ownership.Account{Cloud: "openstack"}, ownership.CauseCloud},
+		"no answer in time":              {ownership.Account{Cloud: cloudName}, ownership.CauseTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := newGate(t, 1, newBlockingCloud())
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := gate.Instances(ctx, victim, tc.account)
+				var unknown *ownership.UnknownError
+				if !errors.As(err, &unknown) || unknown.Cause != tc.want {
+					t.Errorf("error = %v, want %s", err, tc.want)
+				}
+				<-time.After(10 * time.Second) // the question goes on without its caller
+			})
+		})
+	}
+}
