@@ -45,6 +45,9 @@ func FailurePolicy(mode v1beta1.Mode) admissionregistrationv1.FailurePolicyType 
 type Server struct {
 	// URL is https, without a path.
 	URL string
+	// PathToken is the first segment of each path, by which serve knows API servers. Empty: none, and serve knows them by their
+	// client certificates.
+	PathToken string
 	// CABundle, in PEM, is whom the API server trusts there.
 	CABundle []byte
 	// FailsOpen has every hook let pass what no warrantgate judges, for as long as it is not proven that the gates are reached.
@@ -52,7 +55,11 @@ type Server struct {
 }
 
 func (s Server) connection(path string) admissionregistrationv1.WebhookClientConfig {
-	return admissionregistrationv1.WebhookClientConfig{URL: ptr.To(strings.TrimSuffix(s.URL, "/") + path), CABundle: s.CABundle}
+	url := strings.TrimSuffix(s.URL, "/")
+	if s.PathToken != "" {
+		url += "/" + s.PathToken
+	}
+	return admissionregistrationv1.WebhookClientConfig{URL: ptr.To(url + path), CABundle: s.CABundle}
 }
 
 func (s Server) failurePolicy(hook Hook) *admissionregistrationv1.FailurePolicyType {

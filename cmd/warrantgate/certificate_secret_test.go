@@ -58,7 +58,7 @@ func TestServeWithTheCertificateOfASecret(t *testing.T) {
 	cmd := newCommand(io.Discard, &s.logs)
 	cmd.SetArgs([]string{
 		"serve", "--webhook-address=" + s.webhook, "--metrics-address=" + s.metrics, "--health-address=" + s.health,
-		"--certificate-secret=warrantgate/certificate", "--certificate-dns-names=warrantgate.example.com",
+		"--webhook-path-file=" + s.pathFile, "--certificate-secret=warrantgate/certificate", "--certificate-dns-names=warrantgate.example.com",
 		"--certificate-kubeconfig=" + writeKubeconfig(t, map[string]string{"home": server.URL}),
 	})
 	go func() { s.ended <- cmd.ExecuteContext(ctx) }()

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 )
 
@@ -72,7 +73,7 @@ func (s *serving) asks(ctx context.Context, t *testing.T, certificate *tls.Certi
 	}
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+s.webhook+"/workspace/owner-integrity", bytes.NewReader(workspaceReview(t)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hook("/workspace/owner-integrity"), bytes.NewReader(workspaceReview(t)))
 	if err != nil {
 		return 0, "", err
 	}
@@ -105,30 +106,17 @@ func TestOnlyKnownClientsAreAnswered(t *testing.T) {
 			certificate: authority.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later),
 			wantCode:    http.StatusOK, wantText: `"decision":"denied"`,
 		},
-		"nobody": {
-			wantCode: http.StatusUnauthorized,
-			wantText: "warrantgate answers only clients with a certificate of an authority of its --client-ca-file\n",
-		},
-		"somebody else whom the authority knows": {
-			certificate: authority.sign(t, "system:node:a", x509.ExtKeyUsageClientAuth, later),
-			wantCode:    http.StatusForbidden,
-			wantText:    "warrantgate does not answer \"system:node:a\", which is none of its --client-names\n",
-		},
-		"nobody by name": {
-			certificate: authority.sign(t, "", x509.ExtKeyUsageClientAuth, later),
-			wantCode:    http.StatusForbidden, wantText: `does not answer ""`,
-		},
-		"a name that begins alike": {
-			certificate: authority.sign(t, "kube-apiserver-2", x509.ExtKeyUsageClientAuth, later),
-			wantCode:    http.StatusForbidden, wantText: `does not answer "kube-apiserver-2"`,
-		},
-		"the right name of another authority": {certificate: other.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, later), wantErr: true},
-		"the certificate of a server":         {certificate: authority.sign(t, "kube-apiserver", x509.ExtKeyUsageServerAuth, later), wantErr: true},
-		"a certificate that has ended":        {certificate: authority.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, before), wantErr: true},
+		"nobody":                                 {wantCode: http.StatusNotFound},
+		"somebody else whom the authority knows": {certificate: authority.sign(t, "system:node:a", x509.ExtKeyUsageClientAuth, later), wantCode: http.StatusNotFound},
+		"nobody by name":                         {certificate: authority.sign(t, "", x509.ExtKeyUsageClientAuth, later), wantCode: http.StatusNotFound},
+		"a name that begins alike":               {certificate: authority.sign(t, "kube-apiserver-2", x509.ExtKeyUsageClientAuth, later), wantCode: http.StatusNotFound},
+		"the right name of another authority":    {certificate: other.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, later), wantErr: true},
+		"the certificate of a server":            {certificate: authority.sign(t, "kube-apiserver", x509.ExtKeyUsageServerAuth, later), wantErr: true},
+		"a certificate that has ended":           {certificate: authority.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, before), wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, text, err := s.asks(t.Context(), t, tc.certificate)
-			if (err != nil) != tc.wantErr || code != tc.wantCode || !strings.Contains(text, tc.wantText) {
+			if (err != nil) != tc.wantErr || code != tc.wantCode || !strings.Contains(text, tc.wantText) || code == http.StatusNotFound && text != "" {
 				t.Errorf("answer = %d %q, %v; want %d %q", code, text, err, tc.wantCode, tc.wantText)
 			}
 		})
@@ -136,14 +124,9 @@ func TestOnlyKnownClientsAreAnswered(t *testing.T) {
 	if err := s.shutdown(t); err != nil {
 		t.Errorf("serve ends with %v", err)
 	}
-	for text, want := range map[string]bool{
-		"whoever reaches the webhooks is answered": false,
-		`"msg":"refused a client"`:                 true,
-		`"name":"system:node:a"`:                   true,
-	} {
-		if strings.Contains(s.logs.String(), text) != want {
-			t.Errorf("log with %s: want %v:\n%s", text, want, s.logs.String())
-		}
+	// Of those who are refused the first is logged.
+	if got := strings.Count(s.logs.String(), `"msg":"refused a caller`); got != 1 {
+		t.Errorf("%d lines about refused callers:\n%s", got, s.logs.String())
 	}
 	goleak.VerifyNone(t, leaks)
 }
@@ -188,16 +171,43 @@ func TestANewAuthorityOfClientsIsTakenWithoutRestart(t *testing.T) {
 	}
 }
 
-func TestWhoeverIsAnsweredIsSaidAtTheStart(t *testing.T) {
-	s := startServe(t)
-	if code, text, err := s.asks(t.Context(), t, nil); err != nil || code != http.StatusOK {
-		t.Errorf("answer = %d %q, %v", code, text, err)
-	}
-	if err := s.shutdown(t); err != nil {
-		t.Errorf("serve ends with %v", err)
-	}
-	if want := `"msg":"warning: whoever reaches the webhooks is answered; --client-ca-file and --client-names restrict that to API servers"`; !strings.Contains(s.logs.String(), want) {
-		t.Errorf("no %s in the log:\n%s", want, s.logs.String())
+// TestClientsOrTokens holds that what is configured is needed, and the other is not.
+func TestClientsOrTokens(t *testing.T) {
+	authority := newClientAuthority(t)
+	later := time.Now().Add(time.Hour)
+	kcp := authority.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later)
+	clients := []string{"--client-ca-file=" + writeFile(t, "ca.crt", string(authority.cert)), "--client-names=kcp"}
+	for name, tc := range map[string]struct {
+		args []string
+		// want are the answers without both, with the certificate, with the token, and with both.
+		want []int
+	}{
+		"tokens":  {want: []int{404, 404, 200, 200}},
+		"clients": {args: append(clients, "--webhook-path-file="), want: []int{404, 200, 404, 404}}, // there is no such path then
+		"both":    {args: clients, want: []int{404, 404, 404, 200}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startServe(t, tc.args...)
+			known := s.token
+			var got []int
+			for _, ask := range []struct {
+				certificate *tls.Certificate
+				token       string
+			}{{}, {certificate: kcp}, {token: known}, {certificate: kcp, token: known}} {
+				s.token = ask.token
+				code, _, err := s.asks(t.Context(), t, ask.certificate)
+				if err != nil {
+					t.Error(err)
+				}
+				got = append(got, code)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("answers (-want +got):\n%s", diff)
+			}
+			if err := s.shutdown(t); err != nil {
+				t.Errorf("serve ends with %v", err)
+			}
+		})
 	}
 }
 

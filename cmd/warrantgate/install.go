@@ -55,8 +55,10 @@ type serverOptions struct {
 	config string
 	url    string
 	caFile string
-	user   string
-	dryRun bool
+	// pathFile is serve's --webhook-path-file.
+	pathFile string
+	user     string
+	dryRun   bool
 	// failurePolicy is what becomes of a request while no serve answers: Fail or Ignore.
 	failurePolicy string
 	// selfManaged is whether serve itself will say whom to trust.
@@ -76,6 +78,8 @@ func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates that are Off are not registered")
 	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which the API server reaches serve (required)")
 	flags.StringVar(&o.caFile, "ca-file", "", "certificate authority of serve's certificate, in PEM")
+	flags.StringVar(&o.pathFile, "webhook-path-file", "",
+		"file of tokens, one a line, that serve has, too; the first is registered, as the begin of every path; leave it out only where serve has none")
 	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
 	flags.StringVar(&o.failurePolicy, "failure-policy", string(admissionregistrationv1.Fail),
 		"what becomes of a request for a gate while no serve answers: Fail refuses it; Ignore lets it pass, as a gate in mode Warn does anyhow")
@@ -94,6 +98,13 @@ func (o serverOptions) load() (v1beta1.GateConfiguration, webhooks.Server, error
 		return config, webhooks.Server{}, err
 	}
 	server := webhooks.Server{URL: o.url}
+	if o.pathFile != "" {
+		tokens, err := loadTokens(o.pathFile)
+		if err != nil {
+			return config, server, err
+		}
+		server.PathToken = tokens.First()
+	}
 	if server.FailsOpen, err = failsOpen(o.failurePolicy); err != nil || o.selfManaged {
 		return config, server, err
 	}
@@ -135,7 +146,7 @@ its certificate into both webhook configurations. An authority that is there alr
 It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered
 and no warrantgate answers, new workspaces of service accounts wait.`,
 		Example: `  warrantgate install kcp --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
-    --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
+    --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -52,7 +52,7 @@ reviews, Events, one Lease), and nothing else.
 It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered and no
 warrantgate answers, no machine can come to name another instance.`,
 		Example: `  warrantgate install kubernetes --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
-    --user=system:serviceaccount:warrantgate:warrantgate`,
+    --webhook-path-file=webhook-path --user=system:serviceaccount:warrantgate:warrantgate`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout())

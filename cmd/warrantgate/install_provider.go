@@ -30,7 +30,7 @@ With --shard-kubeconfig it also gives the user that serve runs as the right to s
 workspace of that shard, to ask what others may do there and to write Events, and nothing else. serve takes its
 --kcp-kubeconfig and needs an access to the cloud.`,
 		Example: `  warrantgate install provider --kubeconfig=admin.kubeconfig --context=provider --url=https://warrantgate.example.com:9443 \
-    --ca-file=ca.crt --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
+    --ca-file=ca.crt --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout())

@@ -453,6 +453,7 @@ func TestInstallMistakes(t *testing.T) {
 	certificate := newCertificate(t).write(t, t.TempDir())
 	noPEM := writeFile(t, "ca.crt", "no PEM")
 	missing := filepath.Join(t.TempDir(), "missing")
+	noPath := writeFile(t, "webhook-path", "\n")
 	badConfig := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: Gate\n")
 	kubeconfig := writeKubeconfig(t, map[string]string{"home": "https://kcp.example.com"})
 	badAddress := writeKubeconfig(t, map[string]string{"home": "https://kcp example"})
@@ -474,8 +475,11 @@ func TestInstallMistakes(t *testing.T) {
 			args: kcp("--self-managed-certificate"),
 			want: "if any flags in the group [ca-file self-managed-certificate] are set none of the others can be; [ca-file self-managed-certificate] were all set",
 		},
-		"an empty CA file":         {args: kcp("--ca-file="), want: "read --ca-file: open : no such file or directory"},
-		"an unknown flag":          {args: kcp("--force"), want: "unknown flag: --force"},
+		"an empty CA file": {args: kcp("--ca-file="), want: "read --ca-file: open : no such file or directory"},
+		"an unknown flag":  {args: kcp("--force"), want: "unknown flag: --force"},
+		"no webhook path": {
+			args: kcp("--webhook-path-file=" + noPath), want: "--webhook-path-file: " + noPath + `: it holds no token, such as "openssl rand -hex 32" prints`,
+		},
 		"a URL that is none":       {args: kcp("--url=https://[::1"), want: `--url: parse "https://[::1": missing ']' in host`},
 		"a URL without TLS":        {args: kcp("--url=http://warrantgate.example.com"), want: `--url: "http://warrantgate.example.com"` + mustBe},
 		"a host only":              {args: kcp("--url=warrantgate.example.com"), want: `--url: "warrantgate.example.com"` + mustBe},
@@ -534,6 +538,9 @@ func TestInstallMistakes(t *testing.T) {
 	}
 }
 
+// firstToken is the first of a file.
+const firstToken = "0123456789abcdef0123456789abcdef"
+
 func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 	certificate := newCertificate(t).write(t, t.TempDir())
 	caBundle, err := os.ReadFile(certificate.certFile)
@@ -542,7 +549,7 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 	}
 	// There is no kubeconfig and no kcp: nothing is read or written.
 	out, errOut, err := run(t, "install", "kcp", "--dry-run", "--url=https://warrantgate.example.com:9443/",
-		"--ca-file="+certificate.certFile, "--user=gate")
+		"--ca-file="+certificate.certFile, "--user=gate", "--webhook-path-file="+writeFile(t, "webhook-path", firstToken+"\n"+strings.Repeat("f", 32)))
 	if err != nil || errOut != "" {
 		t.Fatalf("error = %v, standard error = %q", err, errOut)
 	}
@@ -655,13 +662,13 @@ func checkDryRun(t *testing.T, object runtime.Object, caBundle []byte) {
 		for _, hook := range o.Webhooks {
 			got, bundles = append(got, *hook.ClientConfig.URL), append(bundles, hook.ClientConfig.CABundle)
 		}
-		want = []string{"https://warrantgate.example.com:9443/workspace/owner-rewrite"}
+		want = []string{"https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-rewrite"}
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
 		for _, hook := range o.Webhooks {
 			got, bundles = append(got, *hook.ClientConfig.URL), append(bundles, hook.ClientConfig.CABundle)
 		}
 		want = []string{
-			"https://warrantgate.example.com:9443/workspace/owner-notice", "https://warrantgate.example.com:9443/workspace/owner-integrity",
+			"https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-notice", "https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-integrity",
 		}
 	case *rbacv1.ClusterRoleBinding:
 		for _, subject := range o.Subjects {

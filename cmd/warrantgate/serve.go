@@ -39,7 +39,7 @@ import (
 type serveOptions struct {
 	cloudFlags
 	certificateFlags
-	clientFlags
+	callerFlags
 	config         string
 	kubeconfig     string
 	leaseNamespace string
@@ -61,6 +61,9 @@ func newServeCommand() *cobra.Command {
 		Short: "Serve the admission webhooks and heal workspaces that hang",
 		Long: `Serve the admission webhooks over TLS, with /healthz, /readyz and Prometheus metrics on addresses of their own.
 
+It answers API servers only, and anybody else 404: callers whose path begins with a token of --webhook-path-file, which install
+puts into the webhook configurations, or with a client certificate of --client-ca-file. Where both are given, both are needed.
+
 The certificate is read again when its files change. With --certificate-secret serve makes one, keeps it in that Secret,
 renews it, and has the API servers of --kubeconfig and --kcp-kubeconfig trust it; of several replicas one does. The Secret has
 to be there, without data. On SIGTERM, serve is not ready any more, goes on for --drain-period, and finishes admissions under
@@ -73,10 +76,13 @@ With --kubeconfig it serves the gates on machines, clusters, controller managers
 server, and audits the machines that are there already. What it needs to ask CloudSigma is said by flags, or by the
 environment that CloudSigma's own controllers have; OpenStack is asked with what clusters bring, at the Keystones that the
 configuration allows.`,
-		Example: `  warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kcp-kubeconfig=warrantgate.kubeconfig
-  warrantgate serve --certificate-secret=warrantgate/certificate --certificate-dns-names=warrantgate.example.com \
+		Example: `  openssl rand -hex 32 >webhook-path
+  warrantgate serve --webhook-path-file=webhook-path --tls-cert-file=tls.crt --tls-private-key-file=tls.key \
+    --kcp-kubeconfig=warrantgate.kubeconfig
+  warrantgate serve --webhook-path-file=webhook-path --certificate-secret=warrantgate/certificate --certificate-dns-names=warrantgate.example.com \
     --certificate-kubeconfig=management.kubeconfig --kcp-kubeconfig=warrantgate.kubeconfig
-  warrantgate serve --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kubeconfig=warrantgate.kubeconfig \
+  warrantgate serve --client-ca-file=api-servers.crt --client-names=kube-apiserver \
+    --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kubeconfig=warrantgate.kubeconfig \
     --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -99,7 +105,7 @@ configuration allows.`,
 			"replicas take over, if whoever ends it waits for longer than that; a single one needs none")
 	flags.StringVar(&o.pprofAddress, "pprof-address", "", "address, or port of 127.0.0.1, that /debug/pprof listens on; off without it")
 	o.certificateFlags.addFlags(cmd)
-	o.clientFlags.addFlags(flags)
+	o.callerFlags.addFlags(flags)
 	flags.StringVar(&o.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
 	flags.StringVar(&o.logFormat, "log-format", "json", "format of the log: json, text")
 	return cmd
@@ -107,7 +113,8 @@ configuration allows.`,
 
 // run serves until ctx ends or a server fails.
 func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
-	logger, err := newLogger(logs, o.logLevel, o.logFormat)
+	hidden := &tokenHider{out: logs}
+	logger, err := newLogger(hidden, o.logLevel, o.logFormat)
 	if err != nil {
 		return err
 	}
@@ -132,23 +139,30 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if _, _, err := splitAddress(o.webhookAddress); err != nil {
 		return fmt.Errorf("--webhook-address: %w", err)
 	}
-	clients, err := o.clientFlags.load()
+	clients, tokens, err := o.callerFlags.load()
 	if err != nil {
 		return err
 	}
+	hidden.set(tokens)
 	certificate, err := o.certificateFlags.load(config, o.kubeconfig, o.kcpKubeconfig)
 	if err != nil {
 		return err
 	}
-	webhookServer := webhookserver.New(o.webhookAddress, certificate.get, clients)
+	webhookServer := webhookserver.New(o.webhookAddress, certificate.get, clients, tokens)
 	registerWorkspaceGates(webhookServer, config, recorder)
 	gates, err := o.machineGates(config, webhookServer, recorder, logger)
 	if err != nil {
 		return err
 	}
-	servers, err := o.servers(certificate, clients, webhookServer, gates)
+	servers, err := o.servers(certificate, webhookServer, gates)
 	if err != nil {
 		return err
+	}
+	if clients != nil {
+		servers = append(servers, clients)
+	}
+	if tokens != nil {
+		servers = append(servers, tokens)
 	}
 	repair, off, err := o.repairController(config, recorder)
 	if err != nil {
@@ -170,7 +184,7 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 
 // servers returns all that runs until the end but the repair.
 func (o serveOptions) servers(
-	certificate servingCertificate, clients *webhookserver.Clients, webhookServer webhook.Server, gates kubernetesGates,
+	certificate servingCertificate, webhookServer webhook.Server, gates kubernetesGates,
 ) ([]manager.Runnable, error) {
 	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: withExemplars}, nil, nil)
 	if err != nil {
@@ -185,7 +199,7 @@ func (o serveOptions) servers(
 		ready["objects"] = gates.synced
 	}
 	servers := slices.Concat(gates.runnables, certificate.runnables,
-		[]manager.Runnable{clients, webhookServer, o.healthServer(ready), manager.RunnableFunc(memory.GiveBack)})
+		[]manager.Runnable{webhookServer, o.healthServer(ready), manager.RunnableFunc(memory.GiveBack)})
 	if metricsServer != nil { // nil when it is turned off
 		servers = append(servers, metricsServer)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,7 @@ import (
 // serving is a serve under test.
 type serving struct {
 	webhook, metrics, health string
+	token, pathFile          string
 	certificate              certificate
 	certificates             certificateFiles
 	logs                     output
@@ -62,16 +64,27 @@ func newServing(t *testing.T) *serving {
 	t.Helper()
 	certificate := newCertificate(t)
 	ports := freeAddresses(t, 3)
+	token := rand.Text() + rand.Text()
 	return &serving{
+		token: token, pathFile: writeFile(t, "webhook-path", token+"\n"),
 		webhook: ports[0], metrics: ports[1], health: ports[2],
 		certificate: certificate, certificates: certificate.write(t, t.TempDir()),
 	}
+}
+
+// hook is the URL of a gate.
+func (s *serving) hook(path string) string {
+	if s.token == "" {
+		return "https://" + s.webhook + path
+	}
+	return "https://" + s.webhook + "/" + s.token + path
 }
 
 func (s *serving) args() []string {
 	return []string{
 		"serve", "--webhook-address=" + s.webhook, "--metrics-address=" + s.metrics, "--health-address=" + s.health,
 		"--tls-cert-file=" + s.certificates.certFile, "--tls-private-key-file=" + s.certificates.keyFile,
+		"--webhook-path-file=" + s.pathFile,
 	}
 }
 
@@ -186,7 +199,7 @@ func (s *serving) ask(t *testing.T, client *http.Client, path string) (response 
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused },
 	})
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+s.webhook+path+"?timeout=3s", bytes.NewReader(workspaceReview(t)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hook(path)+"?timeout=3s", bytes.NewReader(workspaceReview(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -530,8 +543,8 @@ func TestServeFinishesWhatIsUnderWay(t *testing.T) {
 	defer conn.Close()
 	reader := bufio.NewReader(conn)
 	body := workspaceReview(t)
-	if _, err := fmt.Fprintf(conn, "POST /workspace/owner-integrity?timeout=3s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
-		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", s.webhook, len(body)); err != nil {
+	if _, err := fmt.Fprintf(conn, "POST /%s/workspace/owner-integrity?timeout=3s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", s.token, s.webhook, len(body)); err != nil {
 		t.Fatal(err)
 	}
 	if line, err := reader.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" { // its handler is reading
@@ -652,12 +665,14 @@ func TestServeMistakes(t *testing.T) {
 	noPEM := writeFile(t, "tls.crt", "no PEM")
 	badConfig := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: Gate\n")
 	badAddress := writeKubeconfig(t, map[string]string{"home": "https://kcp example"})
+	short := writeFile(t, "short", "too-short-to-show")
 
+	path := "--webhook-path-file=" + writeFile(t, "webhook-path", strings.Repeat("a", 32))
 	serve := func(args ...string) []string {
-		return append([]string{"serve", "--tls-cert-file=" + certificates.certFile, "--tls-private-key-file=" + certificates.keyFile}, args...)
+		return append([]string{"serve", path, "--tls-cert-file=" + certificates.certFile, "--tls-private-key-file=" + certificates.keyFile}, args...)
 	}
 	secret := func(name string, args ...string) []string {
-		return append([]string{"serve", "--certificate-secret=" + name, "--certificate-dns-names=a"}, args...)
+		return append([]string{"serve", path, "--certificate-secret=" + name, "--certificate-dns-names=a"}, args...)
 	}
 	const certificate = "read the serving certificate (--tls-cert-file, --tls-private-key-file): "
 	for name, tc := range map[string]struct {
@@ -703,7 +718,17 @@ func TestServeMistakes(t *testing.T) {
 		"no certificate":            {args: serve("--tls-cert-file=" + missing), want: certificate + "open " + missing + ": no such file or directory"},
 		"no key":                    {args: serve("--tls-private-key-file=" + missing), want: certificate + "open " + missing + ": no such file or directory"},
 		"a certificate without PEM": {args: serve("--tls-cert-file=" + noPEM), want: certificate + "tls: failed to find any PEM data in certificate input"},
-		"another's key":             {args: serve("--tls-private-key-file=" + other.keyFile), want: certificate + "tls: private key does not match public key"},
+		"no webhook path":           {args: serve("--webhook-path-file=" + missing), want: "--webhook-path-file: open " + missing + ": no such file or directory"},
+		"a short webhook path": {
+			args: serve("--webhook-path-file=" + short),
+			want: "--webhook-path-file: " + short + `: line 1 is no token: it must be 32 to 128 letters, digits, - and _, such as "openssl rand -hex 32" prints`,
+		},
+		"nobody whom it answers": {
+			args: serve("--webhook-path-file="),
+			want: "whom do the webhooks answer? --webhook-path-file names a file of tokens that the path has to begin with " +
+				`("openssl rand -hex 32" prints one; give the same file to install), --client-ca-file and --client-names say which client certificates API servers have`,
+		},
+		"another's key": {args: serve("--tls-private-key-file=" + other.keyFile), want: certificate + "tls: private key does not match public key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, logs, err := run(t, tc.args...)

@@ -31,8 +31,8 @@ func TestSlowClientsAndAFloodDoNotSlowOthers(t *testing.T) {
 	for range slowClients {
 		silent = append(silent, s.dial(t, nil)) // nothing, not even a handshake
 		slow = append(slow,
-			s.dial(t, []byte("POST /workspace/owner-integrity HTTP/1.1\r\nHost: warrantgate\r\nX-Slow: ")),
-			s.dial(t, []byte("POST /workspace/owner-integrity HTTP/1.1\r\nHost: warrantgate\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"api")))
+			s.dial(t, []byte("POST /"+s.token+"/workspace/owner-integrity HTTP/1.1\r\nHost: warrantgate\r\nX-Slow: ")),
+			s.dial(t, []byte("POST /"+s.token+"/workspace/owner-integrity HTTP/1.1\r\nHost: warrantgate\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"api")))
 	}
 	flood, stop := context.WithCancel(t.Context())
 	var flooding sync.WaitGroup
@@ -97,7 +97,7 @@ func (s *serving) dial(t *testing.T, begin []byte) net.Conn {
 // sendNonsense sends a body that is no review. What is answered does not matter.
 func (s *serving) sendNonsense(ctx context.Context, client *http.Client) {
 	body := bytes.Repeat([]byte(`{"a":`), 20_000)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+s.webhook+"/workspace/owner-rewrite", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hook("/workspace/owner-rewrite"), bytes.NewReader(body))
 	if err != nil {
 		return
 	}

@@ -140,7 +140,7 @@ func (m *machines) newAskers(ctx context.Context) ([]*asker, error) {
 			return nil, err
 		}
 		askers[i] = &asker{
-			gate: newCaller(m.warrantgate.URL(), gateRoots, reviews), direct: newClient(cloudRoots), token: token,
+			gate: newCaller(m.warrantgate.HookURL(""), gateRoots, reviews), direct: newClient(cloudRoots), token: token,
 			url: strings.ReplaceAll(m.cloud.APITemplate(), "{region}", region) + "servers/", first: reviews.first,
 		}
 		for n := range int64((lookupWarmUpRounds + lookupRounds) * lookupsPerRound) {

@@ -22,6 +22,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"warrantgate.dev/e2e/warrantgatetest"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/webhookserver"
@@ -112,7 +113,12 @@ func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	certificateOf := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
-	server := webhookserver.New(net.JoinHostPort(loopback, strconv.Itoa(port)), certificateOf, &webhookserver.Clients{})
+	token := warrantgatetest.NewToken()
+	tokens, err := webhookserver.ParseTokens([]byte(token))
+	if err != nil {
+		return err
+	}
+	server := webhookserver.New(net.JoinHostPort(loopback, strconv.Itoa(port)), certificateOf, nil, tokens)
 	recorder := events.NewRecorder(nowhere{})
 	all, stop, err := handlers(recorder)
 	if err != nil {
@@ -122,7 +128,7 @@ func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 	for path, handler := range all {
 		server.Register(path, handler)
 	}
-	if err := json.NewEncoder(out).Encode(address{URL: fmt.Sprintf("https://%s:%d", loopback, port), CA: certificate}); err != nil {
+	if err := json.NewEncoder(out).Encode(address{URL: fmt.Sprintf("https://%s:%d/%s", loopback, port, token), CA: certificate}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)

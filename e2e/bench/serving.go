@@ -76,7 +76,7 @@ func (m *machines) newRivals(ctx context.Context, noop *server) ([]*rival, error
 		{path: machinePath, reviews: m.ownedReviews},
 		{path: workspace.OwnerNoticePath, reviews: workspaceReviews},
 	}
-	one, err := newRival("serve", m.warrantgate.URL(), roots, m.warrantgate.PID(), load, "")
+	one, err := newRival("serve", m.warrantgate.HookURL(""), roots, m.warrantgate.PID(), load, "")
 	if err != nil {
 		return nil, err
 	}

@@ -160,6 +160,7 @@ func (w *world) register(ctx context.Context, kcp *kcptest.Server, args ...strin
 	GinkgoHelper()
 	out, err := exec.CommandContext(ctx, w.pod.binary, append([]string{
 		"install", "kcp", "--kubeconfig=" + kcp.AdminKubeconfig(), "--context=root", "--url=" + w.url(), "--self-managed-certificate",
+		"--webhook-path-file=" + filepath.Join(w.pod.dir, "webhook-path", "tokens"),
 		"--user=" + kcptest.WarrantgateUser, "--config=" + filepath.Join(w.pod.dir, "config", "config.yaml"),
 	}, args...)...).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(out))

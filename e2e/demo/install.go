@@ -30,11 +30,10 @@ func installAndServe(ctx context.Context, d *demo) error {
 		return err
 	}
 	say("An administrator of kcp installs it, once:")
-	install := exec.CommandContext(ctx, binary, "install", "kcp",
-		"--kubeconfig="+d.kcp.AdminKubeconfig(), "--context=root",
-		"--url="+warrantgate.URL(), "--ca-file="+warrantgate.CAFile(),
-		"--shard-kubeconfig="+d.kcp.AdminKubeconfig(), "--shard-context=system:admin",
-		"--user="+kcptest.WarrantgateUser)
+	install := exec.CommandContext(ctx, binary, slices.Concat(
+		[]string{"install", "kcp", "--kubeconfig=" + d.kcp.AdminKubeconfig(), "--context=root"}, warrantgate.InstallArgs(),
+		[]string{"--shard-kubeconfig=" + d.kcp.AdminKubeconfig(), "--shard-context=system:admin", "--user=" + kcptest.WarrantgateUser},
+	)...)
 	d.showCommand(install.Args)
 	output, err := install.CombinedOutput()
 	if err != nil {

@@ -136,9 +136,9 @@ func runInstall(ctx context.Context, w *kcptest.Warrantgate, args ...string) str
 	GinkgoHelper()
 	binary, err := asset.Path(asset.Warrantgate)
 	Expect(err).NotTo(HaveOccurred())
-	output, err := exec.CommandContext(ctx, binary, append([]string{
-		"install", "kcp", "--kubeconfig=" + kcp.AdminKubeconfig(), "--context=root", "--url=" + w.URL(), "--ca-file=" + w.CAFile(),
-	}, args...)...).CombinedOutput()
+	output, err := exec.CommandContext(ctx, binary, slices.Concat(
+		[]string{"install", "kcp", "--kubeconfig=" + kcp.AdminKubeconfig(), "--context=root"}, w.InstallArgs(), args,
+	)...).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
 	return string(output)
 }

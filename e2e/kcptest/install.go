@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,12 +26,10 @@ func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, erro
 
 // InstallOnly is Install without the wait, for configurations in which there is no gate to wait for.
 func (w *Warrantgate) InstallOnly(ctx context.Context, args ...string) (string, error) {
-	return w.Run(ctx, append([]string{
-		"install", "kcp",
-		"--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root",
-		"--url=" + w.URL(), "--ca-file=" + w.CAFile(),
-		"--user=" + WarrantgateUser, "--config=" + w.ConfigFile(),
-	}, append(w.shardArgs(), args...)...)...)
+	return w.Run(ctx, slices.Concat(
+		[]string{"install", "kcp", "--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root"}, w.InstallArgs(),
+		[]string{"--user=" + WarrantgateUser, "--config=" + w.ConfigFile()}, w.shardArgs(), args,
+	)...)
 }
 
 // Uninstall runs "warrantgate uninstall kcp", waits until kcp has forgotten it, and returns what it printed.

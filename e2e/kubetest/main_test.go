@@ -47,7 +47,7 @@ func standIn(ctx context.Context, name string, args []string) error {
 		case !isFlag && !strings.HasPrefix(arg, "--"):
 			words = append(words, arg)
 		case key == "--kubeconfig":
-		case args[0] == "serve" && (key == "--config" || strings.HasPrefix(key, "--tls-") || strings.HasSuffix(key, "-address")):
+		case args[0] == "serve" && (key == "--config" || key == "--webhook-path-file" || strings.HasPrefix(key, "--tls-") || strings.HasSuffix(key, "-address")):
 		default:
 			flags = append(flags, arg)
 		}

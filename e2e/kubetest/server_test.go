@@ -381,8 +381,8 @@ func warrantgate(t *testing.T, s *kubetest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("gate install kubernetes as kubetest-admin: --url=%s --ca-file=%s --user=warrantgate --config=%s --dry-run\n",
-		w.URL(), w.CAFile(), w.ConfigFile())
+	want := fmt.Sprintf("gate install kubernetes as kubetest-admin: %s --user=warrantgate --config=%s --dry-run\n",
+		strings.Join(w.InstallArgs(), " "), w.ConfigFile())
 	if diff := cmp.Diff(want, output); diff != "" {
 		t.Errorf("Install() (-want +got):\n%s", diff)
 	}

@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"context"
+	"slices"
 
 	"warrantgate.dev/e2e/warrantgatetest"
 )
@@ -53,10 +54,8 @@ func NewWarrantgate(ctx context.Context, server *Server, options WarrantgateOpti
 // arguments may be given. An API server calls a new webhook only a moment later: wait for the first refusal before you
 // count on one.
 func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, error) {
-	return w.Run(ctx, append([]string{
-		"install", "kubernetes",
-		"--kubeconfig=" + w.server.adminKubeconfig,
-		"--url=" + w.URL(), "--ca-file=" + w.CAFile(),
-		"--user=" + WarrantgateUser, "--config=" + w.ConfigFile(),
-	}, args...)...)
+	return w.Run(ctx, slices.Concat(
+		[]string{"install", "kubernetes", "--kubeconfig=" + w.server.adminKubeconfig}, w.InstallArgs(),
+		[]string{"--user=" + WarrantgateUser, "--config=" + w.ConfigFile()}, args,
+	)...)
 }

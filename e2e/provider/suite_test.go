@@ -68,8 +68,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	kubeconfig, err := kcp.KubeconfigFile("provider-admin", provider)
 	Expect(err).NotTo(HaveOccurred())
-	output, err := gate.Run(ctx, "install", "provider", "--kubeconfig="+kubeconfig, "--url="+gate.URL(), "--ca-file="+gate.CAFile(),
-		"--config="+gate.ConfigFile(), "--shard-kubeconfig="+kcp.AdminKubeconfig(), "--shard-context=system:admin")
+	output, err := gate.Run(ctx, append(gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
+		"--config="+gate.ConfigFile(), "--shard-kubeconfig="+kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
 	Expect(err).NotTo(HaveOccurred(), output)
 	Expect(gate.Start(ctx)).To(Succeed())
 	DeferCleanup(func() {

@@ -3,7 +3,9 @@
 package warrantgatetest
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -45,6 +47,7 @@ type Warrantgate struct {
 	process                                       *process.Process
 	webhookAddress, metricsAddress, healthAddress string
 	configFile, caFile, certFile, keyFile         string
+	pathFile, token                               string
 }
 
 // New prepares a warrantgate: it picks its ports and writes the files that it reads. Start has to follow before Stop, Kill
@@ -65,6 +68,7 @@ func New(ctx context.Context, options Options) (*Warrantgate, error) {
 		healthAddress:  process.Loopback(ports[2]),
 		configFile:     file("config.yaml"),
 		caFile:         file("ca.crt"), certFile: file("tls.crt"), keyFile: file("tls.key"),
+		pathFile: file("webhook-path"), token: NewToken(),
 	}
 	ca, err := access.NewAuthority("warrantgatetest-serving")
 	if err != nil {
@@ -76,6 +80,7 @@ func New(ctx context.Context, options Options) (*Warrantgate, error) {
 	}
 	for path, content := range map[string][]byte{
 		w.configFile: []byte(options.Configuration), w.caFile: ca.PEM(), w.certFile: pair.Certificate, w.keyFile: pair.Key,
+		w.pathFile: []byte(w.token + "\n"),
 	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, err
@@ -107,6 +112,7 @@ func (w *Warrantgate) Start(ctx context.Context) error {
 			"--health-address=" + w.healthAddress,
 			"--tls-cert-file=" + w.certFile,
 			"--tls-private-key-file=" + w.keyFile,
+			"--webhook-path-file=" + w.pathFile,
 		}, w.options.Args...),
 	})
 	if err != nil {
@@ -127,7 +133,16 @@ func (w *Warrantgate) Stop() error {
 	if err := w.process.Stop(); err != nil {
 		return err
 	}
-	return w.process.Disorder()
+	return errors.Join(w.process.Disorder(), w.hidden())
+}
+
+// hidden returns an error if the log has the token.
+func (w *Warrantgate) hidden() error {
+	log, err := os.ReadFile(w.LogFile())
+	if err == nil && bytes.Contains(log, []byte(w.token)) {
+		err = errors.New("the token of the webhook path is in the log")
+	}
+	return err
 }
 
 // Kill ends warrantgate as a crash would.
@@ -144,8 +159,22 @@ func (w *Warrantgate) Metric(ctx context.Context, name string, labels map[string
 	return process.Metric(ctx, http.DefaultClient, "http://"+w.metricsAddress, name, labels)
 }
 
-// URL is where the server calls warrantgate.
+// NewToken returns a token for the path of webhooks.
+func NewToken() string { return rand.Text() + rand.Text() }
+
+// URL is where warrantgate serves its webhooks, without their path.
 func (w *Warrantgate) URL() string { return "https://" + w.webhookAddress }
+
+// HookURL is where an API server calls the webhook of a path.
+func (w *Warrantgate) HookURL(path string) string { return w.URL() + "/" + w.token + path }
+
+// PathFile is the file with the token that the path of a webhook begins with.
+func (w *Warrantgate) PathFile() string { return w.pathFile }
+
+// InstallArgs are the flags by which each "warrantgate install" is told where serve is, and how it is asked.
+func (w *Warrantgate) InstallArgs() []string {
+	return []string{"--url=" + w.URL(), "--ca-file=" + w.CAFile(), "--webhook-path-file=" + w.PathFile()}
+}
 
 // PID is the process id, for measurements.
 func (w *Warrantgate) PID() int { return w.process.PID() }

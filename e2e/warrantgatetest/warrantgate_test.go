@@ -40,7 +40,7 @@ func standIn(manner string) int {
 	flags := flag.NewFlagSet("serve", flag.ExitOnError)
 	values := map[string]*string{}
 	for _, name := range []string{
-		"config", "webhook-address", "metrics-address", "health-address", "tls-cert-file", "tls-private-key-file", "kubeconfig",
+		"config", "webhook-address", "metrics-address", "health-address", "tls-cert-file", "tls-private-key-file", "webhook-path-file", "kubeconfig",
 	} {
 		values[name] = flags.String(name, "", "")
 	}

@@ -7,6 +7,7 @@ package canary
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,6 +28,10 @@ type Canary struct {
 	// Object is what is sent. It needs a name or a generateName.
 	Object client.Object
 }
+
+// hookPath finds the path in the URL of a webhook. API servers put it into their errors, and only readers of webhook
+// configurations may know it.
+var hookPath = regexp.MustCompile(`(https://[^/"\s]+)/[^"\s]*`)
 
 // Verdict is what came out. The zero value is that nothing is known.
 type Verdict string
@@ -86,10 +91,11 @@ func (s *Sender) Send(ctx context.Context, canary Canary) Finding {
 	case strings.Contains(err.Error(), canary.named("denied the request")):
 		return canary.denied(err)
 	case strings.Contains(err.Error(), fmt.Sprintf("failed calling webhook %q", canary.Webhook)):
-		return missing(fmt.Sprintf("the API server does not reach warrantgate: %v", err),
+		return missing("the API server does not reach warrantgate: "+hookPath.ReplaceAllString(err.Error(), "$1/…"),
 			"whether its pods are ready: kubectl get pods --selector=app.kubernetes.io/name=warrantgate",
 			"whether the Service, the NetworkPolicy and the network let the API server in",
-			"whether the caBundle of the webhook configuration is the authority of the certificate that is served")
+			"whether the caBundle of the webhook configuration is the authority of the certificate that is served",
+			"whether the path in the webhook configuration begins with a token of serve's --webhook-path-file, or else its --client-names")
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "admission webhook"):
 		return unknown(fmt.Sprintf("the request did not come as far as admission, or somebody else refused it: %v", err),
 			"whether the user of the kubeconfig may create such an object, and which admission policies there are")

@@ -101,9 +101,9 @@ func TestSend(t *testing.T) {
 		},
 		"the gate is not reached": {
 			server: apiServer{status: failure(http.StatusInternalServerError, metav1.StatusReasonInternalError,
-				`Internal error occurred: failed calling webhook "`+webhook+`": connection refused`)},
+				`Internal error occurred: failed calling webhook "`+webhook+`": failed to call webhook: Post "https://warrantgate.system.svc:443/0123456789abcdef/machine/ownership?timeout=3s": connection refused`)},
 			wantVerdict: canary.Missing,
-			wantMessage: `the API server does not reach warrantgate: Internal error occurred: failed calling webhook "` + webhook + `": connection refused`,
+			wantMessage: `the API server does not reach warrantgate: Internal error occurred: failed calling webhook "` + webhook + `": failed to call webhook: Post "https://warrantgate.system.svc:443/…": connection refused`,
 			wantAdvice:  "whether its pods are ready",
 		},
 		"the gate cannot judge": {

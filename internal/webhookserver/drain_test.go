@@ -24,7 +24,7 @@ func TestDrainEndsAPeriodAfterTheSignal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, signal := context.WithCancel(t.Context())
-				server := New("", nil, &Clients{})
+				server := New("", nil, nil, tokens(t))
 				serving := server.Drain(ctx, tc.period)
 				synctest.Wait()
 				if server.leaving.Load() || serving.Err() != nil {
@@ -55,7 +55,7 @@ func TestReadyUntilItDrains(t *testing.T) {
 		"it drains before it listens": {leaving: true, want: "about to end"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := New("", nil, &Clients{})
+			server := New("", nil, nil, tokens(t))
 			server.listening.Store(tc.listening)
 			server.leaving.Store(tc.leaving)
 			got := ""
@@ -78,11 +78,11 @@ func TestConnectionsAreClosedAfterTheAnswerWhileItDrains(t *testing.T) {
 		"HTTP/2":   {http2: true, want: "HTTP/2.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hooks := New("", nil, &Clients{})
+			hooks := New("", nil, nil, tokens(t))
 			hooks.Register("/gate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, r.Proto)
 			}))
-			server := httptest.NewUnstartedServer(hooks.WebhookMux())
+			server := httptest.NewUnstartedServer(hooks.Handler())
 			server.EnableHTTP2 = tc.http2
 			server.StartTLS()
 			t.Cleanup(server.Close)
@@ -108,7 +108,7 @@ func TestConnectionsAreClosedAfterTheAnswerWhileItDrains(t *testing.T) {
 func askGate(t *testing.T, server *httptest.Server) (answer string, reused bool) {
 	t.Helper()
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }})
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/gate", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/"+token+"/gate", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

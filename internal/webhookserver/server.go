@@ -7,11 +7,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -27,31 +30,47 @@ const (
 	headerTimeout = 32 * time.Second
 	// shutdownTimeout is how long admissions under way may take at the end. An API server waits for 30 seconds at most.
 	shutdownTimeout = 30 * time.Second
-	// maxHeaderBytes is the most that the head of a request may take.
-	maxHeaderBytes = 1 << 20
+	// maxHeaderBytes is the most that the head of a request may take. API servers send a few hundred bytes; others could hold as
+	// much memory with each connection.
+	maxHeaderBytes = 16 << 10
+	// maxStreams is how many requests a connection of HTTP/2 may carry at a time, and streamBuffer how much of each body is taken
+	// in before it is read. Bodies that wait to be read cannot keep others on the same connection from coming.
+	maxStreams   = 60
+	streamBuffer = 64 << 10
+	// errorLogFirst and errorLogInterval bound what net/http logs by itself of connections that fail, which anybody can make.
+	errorLogFirst    = 10
+	errorLogInterval = 10 * time.Second
 )
 
-// Server is a webhook server that does not close idle connections before its clients do, answers some clients only if it is to,
-// and can take its leave before it ends.
+// Server is a webhook server that answers API servers only, does not close idle connections before its clients do, and can
+// take its leave before it ends.
 type Server struct {
 	webhook.Server     // has the hooks
 	address            string
 	certificate        func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	clients            *Clients
+	callers            *callers
 	listening, leaving atomic.Bool
 }
 
 var _ webhook.Server = &Server{}
 
-// New returns a server that listens on the address, host:port, shows that certificate, and answers those clients.
-func New(address string, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), clients *Clients) *Server {
-	return &Server{Server: webhook.NewServer(webhook.Options{}), address: address, certificate: certificate, clients: clients}
+// New returns a server that listens on the address, host:port, and shows that certificate. It answers callers that are among the
+// clients and know one of the tokens. Either may be nil, and is not asked for then; where both are, nobody is answered.
+func New(address string, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), clients *Clients, tokens *Tokens) *Server {
+	hooks := http.NewServeMux()
+	return &Server{Server: webhook.NewServer(webhook.Options{WebhookMux: hooks}), address: address, certificate: certificate, callers: &callers{
+		clients: clients, tokens: tokens, paths: map[string]bool{}, hooks: hooks, log: rate.Sometimes{Interval: refusedLogInterval},
+	}}
 }
 
 // Register implements webhook.Server.
 func (s *Server) Register(path string, hook http.Handler) {
-	s.Server.Register(path, s.clients.only(path, s.closing(hook)))
+	s.callers.paths[path] = true
+	s.Server.Register(path, s.closing(hook))
 }
+
+// Handler answers as the server does.
+func (s *Server) Handler() http.Handler { return s.callers }
 
 // Start implements manager.Runnable. It serves until ctx ends, and then finishes what is under way.
 func (s *Server) Start(ctx context.Context) error {
@@ -59,7 +78,9 @@ func (s *Server) Start(ctx context.Context) error {
 		MinVersion: tls.VersionTLS13, GetCertificate: s.certificate,
 		NextProtos: []string{"h2"}, // HTTP/1.1 is always possible
 	}
-	s.clients.configure(config)
+	if s.callers.clients != nil {
+		s.callers.clients.configure(config)
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.address)
 	if err != nil {
 		return fmt.Errorf("listen for webhooks: %w", err)
@@ -68,8 +89,13 @@ func (s *Server) Start(ctx context.Context) error {
 	server := &manager.Server{
 		Name: "webhooks", Listener: tls.NewListener(listener, config), ShutdownTimeout: ptr.To(shutdownTimeout),
 		Server: &http.Server{
-			Handler: s.WebhookMux(), BaseContext: func(net.Listener) context.Context { return ctx },
+			Handler: s.callers, BaseContext: func(net.Listener) context.Context { return ctx },
 			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+			HTTP2: &http.HTTP2Config{
+				MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: maxStreams * streamBuffer,
+			},
+			DisableGeneralOptionsHandler: true, // or "OPTIONS *" would be answered
+			ErrorLog:                     newErrorLog(),
 		},
 	}
 	return server.Start(ctx)
@@ -87,4 +113,21 @@ func (s *Server) StartedChecker() healthz.Checker {
 			return nil
 		}
 	}
+}
+
+// sometimes passes on some of the lines of a log.
+type sometimes struct {
+	rate.Sometimes
+	out io.Writer
+}
+
+// newErrorLog is net/http's log, of which what anybody can fill it with is left out.
+func newErrorLog() *log.Logger {
+	return log.New(&sometimes{rate.Sometimes{First: errorLogFirst, Interval: errorLogInterval}, log.Writer()}, "", 0)
+}
+
+// Write implements io.Writer.
+func (s *sometimes) Write(line []byte) (n int, err error) {
+	s.Do(func() { _, err = s.out.Write(line) })
+	return len(line), err
 }

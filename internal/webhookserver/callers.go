@@ -1,0 +1,79 @@
+package webhookserver
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Reasons why a caller is refused, as the metric has them.
+const (
+	wrongCertificate = "certificate"
+	wrongPath        = "path"
+)
+
+// refusedLogInterval is how often a refused caller is logged. Every one of them is counted.
+const refusedLogInterval = time.Minute
+
+var refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "warrantgate_refused_callers_total",
+	Help: "Requests that were answered 404 and not read, because no API server sent them.",
+}, []string{"reason"})
+
+func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+	metrics.Registry.MustRegister(refused)
+}
+
+// callers lets API servers through to the hooks. All others get the same answer whatever they ask for: 404, without a body, on
+// a connection that is closed. Nothing of their requests' bodies is read.
+//
+// The path is compared as it was sent: a server that cleans or decodes it would answer differently where there is a hook.
+type callers struct {
+	clients *Clients
+	tokens  *Tokens
+	// paths are those of the hooks.
+	paths map[string]bool
+	hooks http.Handler
+	log   rate.Sometimes
+}
+
+func (c *callers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if c.clients != nil && !c.clients.knows(r.TLS) {
+		c.refuse(w, r, wrongCertificate)
+		return
+	}
+	path, known := r.URL.EscapedPath(), c.clients != nil
+	if c.tokens != nil {
+		path, known = c.tokens.cut(path)
+	}
+	if !known || !c.paths[path] {
+		c.refuse(w, r, wrongPath)
+		return
+	}
+	// As http.StripPrefix does. The hooks do not see the token.
+	inner := new(http.Request)
+	*inner = *r
+	inner.URL = &url.URL{Path: path, RawQuery: r.URL.RawQuery}
+	inner.RequestURI = inner.URL.RequestURI()
+	c.hooks.ServeHTTP(w, inner)
+}
+
+// refuse answers without reading the body: net/http would read what is small of it after the answer.
+func (c *callers) refuse(w http.ResponseWriter, r *http.Request, reason string) {
+	refused.WithLabelValues(reason).Inc()
+	c.log.Do(func() {
+		name, verified := clientName(r.TLS)
+		logf.FromContext(r.Context()).Info("refused a caller that is no API server, or one that is registered with another webhook path or certificate; "+
+			"further ones are only counted for a while", "reason", reason, "address", r.RemoteAddr, "verified", verified, "name", name)
+	})
+	// A connection that cannot have a deadline (a test's recorder) has no body to wait for either.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+	w.Header().Set("Connection", "close")
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusNotFound)
+}

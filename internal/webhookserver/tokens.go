@@ -1,0 +1,128 @@
+package webhookserver
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// tokenSyntax makes a token one path segment that means the same however it is written, and at least 128 bits long even if it
+// is hexadecimal.
+var tokenSyntax = regexp.MustCompile(`^[A-Za-z0-9_-]{32,128}$`)
+
+// reloadInterval is how often the file is read. A kubelet takes up to two minutes to write a changed Secret into it.
+const reloadInterval = time.Second
+
+// Tokens are first segments of the webhooks' URL path that nobody can guess, one a line of a file. The webhook configurations
+// hold the first of them, so that a caller who knows one is an API server, or may read webhook configurations. All of them are
+// accepted, which lets API servers change from one to the next without a refused request.
+type Tokens struct {
+	file    string
+	current atomic.Pointer[[]string]
+}
+
+// NewTokens reads the tokens of a file. The error names a line, never what it holds.
+func NewTokens(file string) (*Tokens, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := ParseTokens(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	t.file = file
+	return t, nil
+}
+
+// ParseTokens returns the tokens in what a file holds. They do not change.
+func ParseTokens(content []byte) (*Tokens, error) {
+	var all []string
+	number := 0
+	for line := range strings.Lines(string(content)) {
+		number++
+		token := strings.TrimSpace(line)
+		if token == "" {
+			continue
+		}
+		if !tokenSyntax.MatchString(token) {
+			return nil, fmt.Errorf("line %d is no token: it must be 32 to 128 letters, digits, - and _, such as \"openssl rand -hex 32\" prints", number)
+		}
+		all = append(all, token)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("it holds no token, such as \"openssl rand -hex 32\" prints")
+	}
+	t := &Tokens{}
+	t.current.Store(&all)
+	return t, nil
+}
+
+// First returns the token to register.
+func (t *Tokens) First() string { return (*t.current.Load())[0] }
+
+// cut returns what follows the token in an escaped path, and whether it begins with one.
+func (t *Tokens) cut(path string) (rest string, found bool) {
+	if !strings.HasPrefix(path, "/") {
+		return "", false
+	}
+	end := strings.IndexByte(path[1:], '/') + 1
+	if end < 1 {
+		return "", false
+	}
+	given, equal := []byte(path[1:end]), 0
+	for _, token := range *t.current.Load() { // all of them, so that the time tells nothing
+		equal |= subtle.ConstantTimeCompare(given, []byte(token))
+	}
+	return path[end:], equal == 1
+}
+
+// Hide returns text without the tokens. API servers name the URL of a webhook in their errors, which may be logged.
+func (t *Tokens) Hide(text []byte) []byte {
+	for _, token := range *t.current.Load() {
+		text = bytes.ReplaceAll(text, []byte(token), []byte("TOKEN"))
+	}
+	return text
+}
+
+var _ manager.Runnable = &Tokens{}
+
+// Start implements manager.Runnable. It reads the file again until ctx ends. While the file cannot be read, the former tokens
+// stay. What it holds is taken when it is read a second time: it may have been half written at the first.
+func (t *Tokens) Start(ctx context.Context) error {
+	if t.file == "" {
+		return nil
+	}
+	log := logf.FromContext(ctx).WithName("webhook-path")
+	last, taken := "", strings.Join(*t.current.Load(), "\n") // what was read, or why it was not
+	wait.UntilWithContext(ctx, func(context.Context) {
+		next, err := NewTokens(t.file)
+		read := fmt.Sprint(err)
+		if err == nil {
+			read = strings.Join(*next.current.Load(), "\n")
+		}
+		if again := read == last; !again || read == taken {
+			last = read
+			return
+		}
+		taken = read
+		if err != nil {
+			log.Error(err, "the tokens of the webhook path cannot be read; the former ones stay")
+			return
+		}
+		t.current.Store(next.current.Load())
+		log.Info("took the tokens of the webhook path", "tokens", len(*next.current.Load()))
+	}, reloadInterval)
+	return nil
+}
