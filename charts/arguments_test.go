@@ -66,7 +66,8 @@ func TestTheJobRegistersInKCP(t *testing.T) {
 	rendered := template(t, values, "--set-file=certificates.secret.caBundle="+authority(t))
 	file, _ := find[corev1.ConfigMap](t, rendered.Objects, "ConfigMap")
 	dir := t.TempDir()
-	for name, key := range map[string]string{"config/config.yaml": "config.yaml", "serving/ca.crt": "ca.crt"} {
+	file.Data["tokens"] = charttest.Token // a Secret's
+	for name, key := range map[string]string{"config/config.yaml": "config.yaml", "serving/ca.crt": "ca.crt", "webhook-path/tokens": "tokens"} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func TestTheJobRegistersInKCP(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, want := range []string{
-		"url: https://" + charttest.Release + "." + charttest.Namespace + ".svc:443/workspace/owner-rewrite", "failurePolicy: Ignore", "name: alice",
+		"url: https://" + charttest.Release + "." + charttest.Namespace + ".svc:443/" + charttest.Token + "/workspace/owner-rewrite", "failurePolicy: Ignore", "name: alice",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the Job would not register %q:\n%s", want, out)

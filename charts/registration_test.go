@@ -240,12 +240,14 @@ func TestTheWebhooksGoFirst(t *testing.T) {
 func installed(t *testing.T, configuration string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(file, []byte(header+configuration), 0o600); err != nil {
-		t.Fatal(err)
+	file, tokens := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "tokens")
+	for path, content := range map[string]string{file: header + configuration, tokens: charttest.Token} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	out, err := exec.CommandContext(t.Context(), warrantgate, append([]string{
-		"install", "kubernetes", "--dry-run", "--config=" + file, "--ca-file=" + authority(t),
+		"install", "kubernetes", "--dry-run", "--config=" + file, "--webhook-path-file=" + tokens, "--ca-file=" + authority(t),
 		"--url=https://" + charttest.Release + "." + charttest.Namespace + ".svc:443", "--lease-namespace=" + charttest.Namespace,
 	}, args...)...).CombinedOutput()
 	if err != nil {

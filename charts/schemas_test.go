@@ -74,7 +74,7 @@ func rendered(t *testing.T, minor string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, file := range examples(t) {
-		objects, err := charttest.Helm(t.Context(), "", "template", charttest.Release, "warrantgate", "--namespace="+charttest.Namespace,
+		objects, err := charttest.Helm(t.Context(), "", "template", charttest.Release, "warrantgate", "--namespace="+charttest.Namespace, "--set=webhookPath.tokens={"+charttest.Token+"}",
 			"--kube-version="+minor+".0", "--values="+file)
 		if err != nil {
 			t.Fatal(err)

@@ -219,7 +219,7 @@ var cloudRequest = regexp.MustCompile(`request id ([0-9A-Za-z-]+)`)
 // was asked by. The verdict has to be the one that is wanted.
 func (q question) answer(ctx context.Context, r *replica) string {
 	GinkgoHelper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+r.webhook+q.path+"?timeout=3s", bytes.NewReader(q.review()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+r.webhook+"/"+token+q.path+"?timeout=3s", bytes.NewReader(q.review()))
 	Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Content-Type", "application/json")
 	roots := x509.NewCertPool()

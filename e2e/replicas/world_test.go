@@ -31,6 +31,8 @@ const (
 	// servingName is the Secret with the serving certificate.
 	servingName = "serving"
 	region      = "next"
+	// token is what the path of each webhook begins with.
+	token = charttest.Token
 	// authorName is whoever writes clusters, and may do nothing else.
 	authorName = "author"
 	// briefly, in seconds, is how long a replica drains while nothing is admitted. By default it is much longer.
@@ -138,6 +140,7 @@ func (w *world) newValues(port int) map[string]any {
 		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
 		"service":      map[string]any{"port": port},
 		"cloudSigma":   map[string]any{"enabled": true, "secret": map[string]any{"name": secretName}},
+		"webhookPath":  map[string]any{"tokens": []string{token}},
 		"config": map[string]any{
 			"audit": map[string]any{"interval": "1s", "requestsPerSecond": 1000},
 			"cloudSigma": map[string]any{

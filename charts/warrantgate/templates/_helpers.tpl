@@ -62,6 +62,49 @@ capabilities: {drop: [ALL]}
 {{- if or .Values.kubernetes.enabled (include "warrantgate.selfManaged" .) -}}true{{- end -}}
 {{- end -}}
 
+{{/* "true" where the paths of the webhooks begin with a token. */}}
+{{- define "warrantgate.webhookPath" -}}
+{{- $path := .Values.webhookPath -}}
+{{- if or (not .Values.clients.caBundle) $path.existingSecret $path.tokens -}}true{{- end -}}
+{{- end -}}
+
+{{/* The Secret of these tokens. */}}
+{{- define "warrantgate.webhookPathSecret" -}}
+{{- .Values.webhookPath.existingSecret | default (printf "%s-webhook-path" (include "warrantgate.fullname" .)) -}}
+{{- end -}}
+
+{{/* The tokens, one a line: those of the values, of the Secret in the cluster, or a new one, which is the same in all templates. */}}
+{{- define "warrantgate.webhookTokens" -}}
+{{- if not (hasKey .Values "renderedTokens") -}}
+{{- $path := .Values.webhookPath -}}
+{{- $tokens := join "\n" $path.tokens -}}
+{{- if not $tokens -}}
+{{- $secret := include "warrantgate.webhookPathSecret" . -}}
+{{- $tokens = lookup "v1" "Secret" .Release.Namespace $secret | default dict | dig "data" "tokens" "" | b64dec | trim -}}
+{{- if $tokens -}}
+{{- if not (regexMatch "^[A-Za-z0-9_-]{32,128}\\s*(\n|$)" $tokens) -}}
+{{- fail (printf "the first line of the key tokens in Secret %s has to be a token: 32 to 128 letters, digits, - and _" $secret) -}}
+{{- end -}}
+{{- else if $path.existingSecret -}}
+{{- fail (printf "webhookPath.existingSecret: there is no Secret %s with the key tokens that Helm can read; without access to the cluster (helm template, GitOps) set webhookPath.tokens, too" $secret) -}}
+{{- else if lookup "v1" "Namespace" "" "kube-system" -}}
+{{- $tokens = randAlphaNum 48 -}}
+{{- else -}}
+{{- fail "without access to the cluster (helm template, GitOps) a random token would be another one each time: set webhookPath.tokens" -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set .Values "renderedTokens" $tokens -}}
+{{- end -}}
+{{- .Values.renderedTokens -}}
+{{- end -}}
+
+{{/* What the path of each webhook begins with: the first token, if there are tokens. */}}
+{{- define "warrantgate.pathPrefix" -}}
+{{- if include "warrantgate.webhookPath" . -}}
+/{{ include "warrantgate.webhookTokens" . | splitList "\n" | first | trim }}
+{{- end -}}
+{{- end -}}
+
 {{/* Where kcp reaches the webhooks. */}}
 {{- define "warrantgate.kcpURL" -}}
 {{- .Values.kcp.url | default (printf "https://%s.%s.svc:%v" (include "warrantgate.fullname" .) .Release.Namespace .Values.service.port) -}}

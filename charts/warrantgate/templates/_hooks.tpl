@@ -78,7 +78,7 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
       namespace: {{ $root.Release.Namespace }}
       name: {{ include "warrantgate.fullname" $root }}
       port: {{ $root.Values.service.port }}
-      path: {{ .path }}
+      path: {{ include "warrantgate.pathPrefix" $root }}{{ .path }}
     {{- with $root.Values.certificates.secret.caBundle }}
     caBundle: {{ b64enc . }}
     {{- end }}
