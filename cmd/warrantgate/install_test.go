@@ -608,11 +608,11 @@ func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
 			"admission policy": {"warrantgate-owner-integrity Fail"},
 		},
 		"kubernetes": {"Validating": {
-			"cloudsigmamachines.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
+			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore", "secrets.cluster.warrantgate.dev Ignore",
 		}},
 		"provider": {"Validating": {
-			"cloudsigmamachines.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
+			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore",
 		}},
 	} {

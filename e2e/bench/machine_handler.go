@@ -119,6 +119,14 @@ func (objectsOfOne) Holder(context.Context, string, clusterapi.Machine) (*cluste
 	return nil, nil
 }
 
+func (objectsOfOne) Owner(context.Context, clusterapi.Machine) (*clusterapi.Owner, error) {
+	return nil, nil
+}
+
+func (objectsOfOne) Owned(context.Context, string, string) ([]clusterapi.Machine, error) {
+	return nil, nil
+}
+
 // generous is a cloud whose users own whatever they claim.
 type generous struct{ ownership.Cloud }
 

@@ -306,6 +306,7 @@ func valueOf(field, id string) string {
 func (s story) createOwner(ctx context.Context, name string) *unstructured.Unstructured {
 	GinkgoHelper()
 	owner := newObject(capiMachineKind, s.namespace, name)
+	owner.SetLabels(inCluster(clusterName)) // as Cluster API does
 	Expect(s.client.Create(ctx, owner)).To(Succeed())
 	return owner
 }

@@ -67,7 +67,10 @@ func accountErrorf(reason Reason, format string, args ...any) error {
 
 // reader reads what the API server says now.
 type reader struct {
-	dynamic dynamic.Interface
+	dynamic   dynamic.Interface
+	discovery discoverer
+	// ownerVersion is a version in which OwnerMachines were served.
+	ownerVersion *versionHint
 	// secrets is nil where no Secret may say as whom a provider acts.
 	secrets       corev1client.SecretsGetter
 	sharedAccount bool
@@ -108,7 +111,7 @@ func clusterKindsOf(kinds []v1beta1.MachineKind) map[v1beta1.Provider]clusterKin
 
 // clusterName is the name of the Cluster that a cluster object is of.
 func (k clusterKind) clusterName(object *unstructured.Unstructured) string {
-	if label := object.GetLabels()[clusterNameLabel]; k.byLabel && label != "" {
+	if label := object.GetLabels()[ClusterNameLabel]; k.byLabel && label != "" {
 		return label
 	}
 	return object.GetName()
@@ -144,13 +147,13 @@ func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Acc
 func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*unstructured.Unstructured, error) {
 	objects := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace)
 	if kind.byLabel {
-		labeled, err := objects.List(ctx, metav1.ListOptions{LabelSelector: clusterNameLabel + "=" + cluster.Name})
+		labeled, err := objects.List(ctx, metav1.ListOptions{LabelSelector: ClusterNameLabel + "=" + cluster.Name})
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("list %s of cluster %q: %w", kind.resource.Resource, cluster.Name, err)
 		case len(labeled.Items) > 1:
 			return nil, accountErrorf(ClusterAmbiguous, "%d objects of kind %s in namespace %q have the label %s=%s; take it off all but one",
-				len(labeled.Items), kind.kind, cluster.Namespace, clusterNameLabel, cluster.Name)
+				len(labeled.Items), kind.kind, cluster.Namespace, ClusterNameLabel, cluster.Name)
 		case len(labeled.Items) == 1:
 			return &labeled.Items[0], nil
 		}

@@ -33,21 +33,28 @@ func (k Kind) Decode(raw []byte) (Machine, error) {
 	if err != nil {
 		return Machine{}, err
 	}
+	if machine.Identity, err = decodeIdentityRef(raw, k.IdentityRefPath); err != nil {
+		return Machine{}, err
+	}
+	if machine.ObjectMeta, err = DecodeMetadata(raw); err != nil {
+		return Machine{}, err
+	}
+	return machine, nil
+}
+
+// DecodeMetadata returns as much of the metadata of an object, from its JSON, as is looked at.
+func DecodeMetadata(raw []byte) (metav1.ObjectMeta, error) {
 	var object struct {
 		Metadata metadata `json:"metadata"`
 	}
 	if err := json.Unmarshal(raw, &object, asInEncodingJSON); err != nil {
-		return Machine{}, err
-	}
-	if machine.Identity, err = decodeIdentityRef(raw, k.IdentityRefPath); err != nil {
-		return Machine{}, err
+		return metav1.ObjectMeta{}, err
 	}
 	m := object.Metadata
-	machine.ObjectMeta = metav1.ObjectMeta{
+	return metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
 		Labels: m.Labels, OwnerReferences: m.OwnerReferences, DeletionTimestamp: m.DeletionTimestamp,
-	}
-	return machine, nil
+	}, nil
 }
 
 // DecodeIDs is Decode without the metadata.

@@ -1,9 +1,26 @@
 package clusterapi
 
-import "warrantgate.dev/internal/config/v1beta1"
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"warrantgate.dev/internal/config/v1beta1"
+)
+
+// Versions tell what a server serves.
+type Versions func(context.Context, schema.GroupResource) ([]string, error)
+
+func (v Versions) versions(ctx context.Context, resource schema.GroupResource) ([]string, error) {
+	return v(ctx, resource)
+}
 
 // NewObjectsOf is NewObjects with clients in place of a configuration.
-var NewObjectsOf = newObjects
+func NewObjectsOf(client dynamic.Interface, versions Versions, secrets corev1client.SecretsGetter, options Options) (*Objects, error) {
+	return newObjects(client, versions, secrets, options)
+}
 
 // Essentials are what is kept of a machine.
 func (k Kind) Essentials(object any) (any, error) { return k.essentials(object) }

@@ -16,8 +16,8 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
-// clusterNameLabel names the Cluster that an object is of, by Cluster API's convention.
-const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
+// ClusterNameLabel names the Cluster that an object is of, by Cluster API's convention.
+const ClusterNameLabel = "cluster.x-k8s.io/cluster-name"
 
 // Kind is a kind of machines.
 type Kind struct {
@@ -45,10 +45,7 @@ type Machine struct {
 
 // Read reads a machine. The error is for people: a field that has to be a string is none.
 func (k Kind) Read(object *unstructured.Unstructured) (Machine, error) {
-	machine := Machine{Kind: k, ObjectMeta: metav1.ObjectMeta{
-		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
-		Labels: object.GetLabels(), OwnerReferences: object.GetOwnerReferences(), DeletionTimestamp: object.GetDeletionTimestamp(),
-	}}
+	machine := k.metadataOf(object)
 	var err error
 	if machine.InstanceID, err = stringAt(object, k.InstanceIDPath); err != nil {
 		return Machine{}, err
@@ -60,13 +57,20 @@ func (k Kind) Read(object *unstructured.Unstructured) (Machine, error) {
 	return machine, err
 }
 
+func (k Kind) metadataOf(object *unstructured.Unstructured) Machine {
+	return Machine{Kind: k, ObjectMeta: metav1.ObjectMeta{
+		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+		Labels: object.GetLabels(), OwnerReferences: object.GetOwnerReferences(), DeletionTimestamp: object.GetDeletionTimestamp(),
+	}}
+}
+
 // is tells whether both are the same object.
 func (m Machine) is(other Machine) bool {
 	return m.Kind.Resource() == other.Kind.Resource() && m.Namespace == other.Namespace && m.Name == other.Name
 }
 
 // ClusterName is the name of the Cluster that the machine is of, "" if the machine does not say.
-func (m Machine) ClusterName() string { return m.Labels[clusterNameLabel] }
+func (m Machine) ClusterName() string { return m.Labels[ClusterNameLabel] }
 
 // Cluster returns what says as whom the machine's provider acts.
 func (m Machine) Cluster() Cluster {

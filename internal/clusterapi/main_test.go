@@ -119,6 +119,18 @@ type fakeServer struct {
 	machines *dynamicfake.FakeDynamicClient
 	core     *corefake.Clientset
 	objects  *clusterapi.Objects
+	// served are the versions of resources, where they are others than v1beta1.
+	served map[string][]string
+	// discoveryErr is what discovery fails with.
+	discoveryErr error
+}
+
+func (s *fakeServer) versions(_ context.Context, resource schema.GroupResource) ([]string, error) {
+	versions, found := s.served[resource.Resource]
+	if !found {
+		versions = []string{"v1beta1"}
+	}
+	return versions, s.discoveryErr
 }
 
 // newServer returns a server with the objects, which may be Secrets too, and what is to be seen of them.
@@ -126,6 +138,7 @@ func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fak
 	t.Helper()
 	kinds := []clusterapi.Kind{cloudSigmaMachines, metalMachines, openStackMachines, otherMachines}
 	lists := map[schema.GroupVersionResource]string{
+		clusterapi.OwnerMachines.WithVersion("v1beta1"): "MachineList", clusterapi.OwnerMachines.WithVersion("v1beta2"): "MachineList",
 		clusterapi.CloudSigmaClusters: "CloudSigmaClusterList", clusterapi.OpenStackClusters: "OpenStackClusterList",
 	}
 	for _, kind := range kinds {
@@ -142,9 +155,10 @@ func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fak
 	server := &fakeServer{
 		machines: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, others...),
 		core:     corefake.NewClientset(secrets...),
+		served:   map[string][]string{},
 	}
 	var err error
-	server.objects, err = clusterapi.NewObjectsOf(server.machines, server.core.CoreV1(), clusterapi.Options{Kinds: kinds, SharedAccount: sharedAccount})
+	server.objects, err = clusterapi.NewObjectsOf(server.machines, server.versions, server.core.CoreV1(), clusterapi.Options{Kinds: kinds, SharedAccount: sharedAccount})
 	if err != nil {
 		t.Fatal(err)
 	}

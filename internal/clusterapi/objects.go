@@ -61,11 +61,18 @@ func NewObjects(config *rest.Config, options Options) (*Objects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for secrets: %w", err)
 	}
-	return newObjects(dynamicClient, core, options)
+	return newObjects(dynamicClient, restDiscovery{core.RESTClient()}, core, options)
 }
 
-func newObjects(dynamicClient dynamic.Interface, secrets corev1client.SecretsGetter, options Options) (_ *Objects, err error) {
-	o := &Objects{reader: reader{dynamicClient, secrets, options.SharedAccount}, clusters: map[v1beta1.Provider]*watched{}}
+func newObjects(
+	dynamicClient dynamic.Interface, discovery discoverer, secrets corev1client.SecretsGetter, options Options,
+) (_ *Objects, err error) {
+	o := &Objects{
+		reader: reader{
+			dynamic: dynamicClient, discovery: discovery, ownerVersion: &versionHint{}, secrets: secrets, sharedAccount: options.SharedAccount,
+		},
+		clusters: map[v1beta1.Provider]*watched{},
+	}
 	for provider, kind := range clusterKindsOf(machineKinds(options.Kinds)) {
 		indexers := cache.Indexers{indexCluster: kind.clusterOf}
 		if provider == v1beta1.ProviderCloudSigma {

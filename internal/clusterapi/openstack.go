@@ -40,6 +40,18 @@ func identityOf(fields []field) IdentityRef {
 	return IdentityRef{Type: fields[0].value, Name: fields[1].value, CloudName: fields[2].value, Region: fields[3].value}
 }
 
+// IdentityPaths are the paths of all that a reference at a path says, none where there is no path.
+func IdentityPaths(path string) []string {
+	if path == "" {
+		return nil
+	}
+	var paths []string
+	for _, field := range identityFields(path) {
+		paths = append(paths, field.path)
+	}
+	return paths
+}
+
 // readIdentityRef reads the reference at a path of an object, zero where there is no path. The error is for people.
 func readIdentityRef(object *unstructured.Unstructured, path string) (IdentityRef, error) {
 	if path == "" {

@@ -67,6 +67,7 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 		for _, kind := range kinds {
 			rules = append(rules, rule(kind.Group, kind.Resource, "get", "list", "watch"))
 		}
+		rules = append(rules, rule(OwnerMachines.Group, OwnerMachines.Resource, "get"))
 	}
 	return rules
 }
@@ -76,6 +77,8 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Object {
 	rules := []rbacv1.PolicyRule{
 		{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
+		{NonResourceURLs: []string{"/apis/*"}, Verbs: []string{"get"}}, // what is served
+		rule(OwnerMachines.Group, OwnerMachines.Resource, "get"),
 		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get"),
 		rule(authorizationv1.GroupName, "subjectaccessreviews", "create"),
 		events.Rule(),

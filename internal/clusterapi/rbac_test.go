@@ -23,6 +23,7 @@ func TestRoles(t *testing.T) {
 		review      = rule("authorization.k8s.io", "subjectaccessreviews", "create")
 		readSecrets = rule("", "secrets", "get")
 		read        = func(resource string) rbacv1.PolicyRule { return rule(group, resource, "get", "list", "watch") }
+		owners      = rule("cluster.x-k8s.io", "machines", "get")
 		lease       = []rbacv1.PolicyRule{
 			rule("coordination.k8s.io", "leases", "create"),
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"audit"}, Verbs: []string{"get", "update"}},
@@ -52,7 +53,7 @@ func TestRoles(t *testing.T) {
 			},
 			want: []rbacv1.PolicyRule{
 				writeEvents, review, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"),
-				read("cloudsigmamachines"), read("openstackmachines"), read("metalmachines"),
+				read("cloudsigmamachines"), read("openstackmachines"), read("metalmachines"), owners,
 			},
 			wantLease: lease,
 		},
@@ -78,11 +79,11 @@ func TestRoles(t *testing.T) {
 		},
 		"machines without the audit": {
 			modify: off(func(c *v1beta1.GateConfiguration) { c.Machine.Mode = v1beta1.Enforce }),
-			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("cloudsigmamachines")},
+			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("cloudsigmamachines"), owners},
 		},
 		"the audit only": {
 			modify:    off(func(c *v1beta1.GateConfiguration) { c.Audit.Mode = v1beta1.Enforce }),
-			want:      []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("cloudsigmamachines")},
+			want:      []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("cloudsigmamachines"), owners},
 			wantLease: lease,
 		},
 	} {

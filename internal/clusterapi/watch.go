@@ -112,8 +112,8 @@ func keep(object any, paths ...string) (any, error) {
 			return nil, fmt.Errorf("keep %s: %w", path, err)
 		}
 	}
-	if label, found := whole.GetLabels()[clusterNameLabel]; found {
-		kept.SetLabels(map[string]string{clusterNameLabel: label})
+	if label, found := whole.GetLabels()[ClusterNameLabel]; found {
+		kept.SetLabels(map[string]string{ClusterNameLabel: label})
 	}
 	return kept, nil
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/internal/kcp"
@@ -20,9 +21,10 @@ import (
 // Workspaces are the machines and clusters in the logical clusters of a kcp, which a provider's APIExport has bound there.
 // Nothing is watched: each question is put to kcp.
 type Workspaces struct {
-	config  *rest.Config
-	client  *http.Client
-	options Options
+	config       *rest.Config
+	client       *http.Client
+	options      Options
+	ownerVersion versionHint
 }
 
 // NewWorkspaces returns the workspaces of the kcp that config reaches. They share their connections.
@@ -46,7 +48,17 @@ func (w *Workspaces) In(cluster logicalcluster.Name) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for logical cluster %q: %w", cluster, err)
 	}
-	return &Workspace{reader: reader{dynamic: dynamicClient, sharedAccount: w.options.SharedAccount}, kinds: w.options.Kinds}, nil
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	discovery, err := rest.UnversionedRESTClientForConfigAndClient(config, w.client)
+	if err != nil {
+		return nil, fmt.Errorf("client for logical cluster %q: %w", cluster, err)
+	}
+	return &Workspace{
+		reader: reader{
+			dynamic: dynamicClient, discovery: restDiscovery{discovery}, ownerVersion: &w.ownerVersion, sharedAccount: w.options.SharedAccount,
+		},
+		kinds: w.options.Kinds,
+	}, nil
 }
 
 // Workspace are the machines and clusters of one logical cluster. A user is taken from spec.userEmail only: webhooks of an
@@ -70,7 +82,9 @@ func (w *Workspace) Holder(ctx context.Context, id string, other Machine) (*Mach
 		}
 		list, err := w.dynamic.Resource(kind.Resource()).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) && kind.Resource() != other.Kind.Resource() {
-			continue // a kind that is not bound in this workspace
+			if err = w.notInstalled(ctx, kind.Resource()); err == nil {
+				continue // a kind that is not bound in this workspace
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)

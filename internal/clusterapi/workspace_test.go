@@ -26,6 +26,12 @@ func TestWorkspace(t *testing.T) {
 		object   = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"CloudSigmaCluster","metadata":{"namespace":"team-a","name":"metal"},"spec":`
 	)
 	answers := map[string]string{
+		"/clusters/1dz6n4ubraua7pul/apis/cluster.x-k8s.io": `{"kind":"APIGroup","apiVersion":"v1","name":"cluster.x-k8s.io",` +
+			`"versions":[{"groupVersion":"cluster.x-k8s.io/v1beta1","version":"v1beta1"},{"groupVersion":"cluster.x-k8s.io/v1beta2","version":"v1beta2"},` +
+			`{"groupVersion":"cluster.x-k8s.io/v1alpha4","version":"v1alpha4"}],"preferredVersion":{"groupVersion":"cluster.x-k8s.io/v1beta2","version":"v1beta2"}}`,
+		"/clusters/1dz6n4ubraua7pul/apis/cluster.x-k8s.io/v1beta1":                              `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"cluster.x-k8s.io/v1beta1","resources":[{"name":"machines"}]}`,
+		"/clusters/1dz6n4ubraua7pul/apis/cluster.x-k8s.io/v1beta2":                              `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"cluster.x-k8s.io/v1beta2","resources":[{"name":"clusters"},{"name":"machines"}]}`,
+		"/clusters/1dz6n4ubraua7pul/apis/cluster.x-k8s.io/v1beta2/namespaces/team-a/machines/a": `{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine","metadata":{"namespace":"team-a","name":"a","labels":{"cluster.x-k8s.io/cluster-name":"metal"}}}`,
 		clusters + "metal":     object + `{"region":"next","userEmail":"bob@example.com"}}`,
 		clusters + "by-secret": object + `{"region":"next","userRef":{"name":"bob"}}}`,
 		machines: `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"CloudSigmaMachineList","items":[` +
@@ -71,6 +77,12 @@ func TestWorkspace(t *testing.T) {
 		}
 		if err != nil || name != want {
 			t.Errorf("Holder(%s) = %q, %v, want %q", id, name, err, want)
+		}
+	}
+	owned := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
+	for range 2 { // at first it is not known in which version they are served
+		if owner, err := workspace.Owner(t.Context(), owned); err != nil || *owner != (clusterapi.Owner{Name: "a", ClusterName: "metal"}) {
+			t.Errorf("Owner() = %v, %v", owner, err)
 		}
 	}
 	if err := workspace.Synced(); err != nil {
@@ -123,6 +135,8 @@ func TestWorkspaceRoles(t *testing.T) {
 			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: name},
 			Rules: []rbacv1.PolicyRule{
 				{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
+				{NonResourceURLs: []string{"/apis/*"}, Verbs: []string{"get"}},
+				{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"machines"}, Verbs: []string{"get"}},
 				{APIGroups: []string{group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"get"}},
 				{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 				{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},

@@ -64,6 +64,28 @@ func noAccount(err error) finding {
 	return undecided("ObjectsUnknown", "the cluster of the machine cannot be read now; try again", err)
 }
 
+// noOwner says why it is not known which Machine of Cluster API the provider goes by.
+func noOwner(err error) finding {
+	var refused *clusterapi.AccountError
+	if errors.As(err, &refused) {
+		return deniedf(string(refused.Reason), "it is not known for which cluster its provider acts: %v", refused)
+	}
+	return undecided("ObjectsUnknown", "the Machine that owns the machine cannot be read now; try again", err)
+}
+
+// reasonOwnerMismatch is that a machine and the Machine that owns it are of different clusters.
+const reasonOwnerMismatch = "OwnerClusterMismatch"
+
+// ownerMismatch says that the provider acts for another cluster than the machine says. Both objects are in one namespace.
+func ownerMismatch(c change, owner clusterapi.Owner) finding {
+	of := "is of no cluster"
+	if owner.ClusterName != "" {
+		of = fmt.Sprintf("is of cluster %q", owner.ClusterName)
+	}
+	return deniedf(reasonOwnerMismatch, "its owner, Machine %q, %s by its label %s, for which its provider acts, and it is itself of cluster %q; "+
+		"give both the same label", owner.Name, of, clusterapi.ClusterNameLabel, c.machine.ClusterName())
+}
+
 // regionField says where the region of an account is written, in the words of its provider's objects.
 func regionField(account ownership.Account, cluster string) string {
 	if (account.Identity != ownership.Identity{}) {
@@ -105,7 +127,10 @@ func verdict(c change, id string, account ownership.Account, answer ownership.An
 	}
 	lasting := fmt.Sprintf(what+" %s, %s", account.Place(), who, account.Acting(c.machine.ClusterName()))
 	own, causes := candidates(answer.Candidates)
-	advice := "; " + own + "clear the field, so that the provider adopts an instance of the user or makes one"
+	if !c.names() {
+		own = ""
+	}
+	advice := "; " + own + c.instead()
 	cloud := fmt.Sprintf("; the cloud answered %s", answer.Response)
 	if answer.RequestID != "" {
 		cloud += fmt.Sprintf(", request id %s", answer.RequestID)

@@ -16,7 +16,6 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -41,10 +40,25 @@ type Objects interface {
 	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	// Holder returns a machine other than the given one that names the instance, nil if there is none.
 	Holder(ctx context.Context, id string, other clusterapi.Machine) (*clusterapi.Machine, error)
+	// Owner returns the Machine of Cluster API that owns a machine as it is now, nil if none does. The error is a
+	// *clusterapi.AccountError where the owner references are to be corrected.
+	Owner(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
+	// Owned returns the machines in a namespace that a Machine of Cluster API owns, as they are now.
+	Owned(ctx context.Context, namespace, owner string) ([]clusterapi.Machine, error)
 }
 
 // Gate is the validating gate. It fails closed: what cannot be judged is refused, unless the configuration admits it
 // with a warning.
+//
+// No two writes of one object can do together what neither may do alone. The API server asks about each with the object as it
+// is going to be stored, whole: a write of the status with the metadata that is stored, and the other way round. It stores that
+// only if the object is still the one that was asked about, and asks again with the newer one if it is not
+// (Store.Update of k8s.io/apiserver asks within GuaranteedUpdate).
+//
+// Two objects have no such guarantee: a machine and the Machine that owns it are written by two requests, each of which could
+// be judged by the other object before it is changed. So that this takes writes within a few milliseconds, the Machine is read
+// last, after the cloud has answered, and the machines that a Machine owns are read even while they name no instance. What
+// comes through between is found by the next write of either, and by the audit.
 type Gate struct {
 	kinds   []clusterapi.Kind
 	objects Objects
@@ -66,6 +80,9 @@ func (*Gate) Name() string { return "machine-ownership" }
 // Review implements webhooks.Gate.
 func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	kind, known := g.kindOf(request)
+	if !known && isOwner(request) {
+		return g.reviewOwner(ctx, request)
+	}
 	if !known {
 		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
 			"%s of group %q is no kind of machines that is configured", request.Resource.Resource, request.Resource.Group)}
@@ -110,18 +127,43 @@ func (g *Gate) judge(ctx context.Context, c change, dryRun bool) finding {
 		return conflict(c, id, *holder)
 	}
 	f := g.ask(ctx, c, id, account, dryRun)
-	if f.decision != webhooks.Denied {
+	if f.decision == webhooks.Undecided { // so it stays, unless there is a reason to refuse that nobody else has to confirm
+		if refused := g.confirm(ctx, c); refused != nil && refused.decision == webhooks.Denied {
+			return *refused
+		}
 		return f
 	}
-	// A refusal is not to rest on a cluster that has changed since it was seen.
+	// No verdict is to rest on a cluster that has changed since it was seen, before the cloud was asked or meanwhile.
 	now, err := g.objects.AccountNow(ctx, cluster)
 	switch {
 	case err != nil:
 		return noAccount(err)
 	case now != account:
-		return g.ask(ctx, c, id, now, dryRun)
+		f = g.ask(ctx, c, id, now, dryRun)
+	}
+	if f.decision != webhooks.Allowed {
+		return f
+	}
+	if refused := g.confirm(ctx, c); refused != nil {
+		return *refused
 	}
 	return f
+}
+
+// confirm looks at the Machine that owns the machine, by whose label the provider finds the cluster, and returns why the label
+// of the machine does not stand for it, nil if it does. Without an owner the provider does not act yet; when there is one, its
+// owner reference is judged.
+func (g *Gate) confirm(ctx context.Context, c change) *finding {
+	owner, err := g.objects.Owner(ctx, c.machine)
+	switch {
+	case err != nil:
+		f := noOwner(err)
+		return &f
+	case owner != nil && owner.ClusterName != c.machine.ClusterName():
+		f := ownerMismatch(c, *owner)
+		return &f
+	}
+	return nil
 }
 
 func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.Account, dryRun bool) finding {
@@ -170,7 +212,7 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 	if request.Operation == admissionv1.Create {
 		return machine, old, nil
 	}
-	if old, err = kind.DecodeIDs(request.OldObject.Raw); err != nil {
+	if old, err = kind.Decode(request.OldObject.Raw); err != nil {
 		// What was wrong before the request must not keep it from being put right.
 		return machine, clusterapi.Machine{Kind: kind}, nil //nolint:nilerr // judged as if it had named nothing
 	}
@@ -180,25 +222,7 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 // conclude makes an answer of a finding: in the words of the request, and with its Event.
 func (g *Gate) conclude(c change, f finding) webhooks.Answer {
 	subject, path := c.subject(f)
-	answer := webhooks.Answer{
-		Decision: f.decision, Status: f.status, RetryAfter: f.retryAfter, Reason: f.reason, Message: subject + ": " + f.message, Field: path, Causes: f.causes,
-		Details: func() []any { return append([]any{"cluster", c.machine.ClusterName()}, f.details...) },
-	}
-	if f.decision == webhooks.Allowed {
-		return answer
-	}
-	verb := "Refused"
-	if f.decision == webhooks.Undecided && g.unknown == v1beta1.Admit {
-		answer.Decision = webhooks.Warned
-	}
-	if g.mode == v1beta1.Warn || answer.Decision == webhooks.Warned {
-		verb = "Admitted with a warning"
-	}
-	if object, found := webhooks.EventObject(&c.machine, c.machine.Reference(), c.exists); found {
-		answer.Events = []events.Event{{
-			Object: object, Type: corev1.EventTypeWarning, Reason: f.reason,
-			Message: fmt.Sprintf("%s: %s: %s", verb, subject, f.lasting),
-		}}
-	}
-	return answer
+	return g.answer(f, subject, path, func() (corev1.ObjectReference, bool) {
+		return webhooks.EventObject(&c.machine, c.machine.Reference(), c.exists)
+	}, "cluster", c.machine.ClusterName())
 }

@@ -3,6 +3,7 @@ package machine_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -96,7 +97,7 @@ func situations() map[string]situation {
 	bob := ownership.Account{Cloud: "cloudsigma", User: "bob@example.com", Region: "next"}
 	noUser := &clusterapi.AccountError{Reason: clusterapi.UserMissing, Message: `CloudSigmaCluster "metal": it names no user`}
 	unanswered := func(err error) func(*world) { return func(w *world) { w.answers, w.err = nil, err } }
-	return map[string]situation{
+	all := map[string]situation{
 		// Whose it is.
 		"the user's own":                   {changed: fields(instanceID(ownID)), want: owned, wantID: ownID},
 		"the user's own, by provider ID":   {changed: fields(providerID("cloudsigma://" + ownID)), want: owned, wantID: ownID},
@@ -250,6 +251,8 @@ func situations() map[string]situation {
 		},
 		"what was wrong is put right": {old: fields(instanceID(int64(5))), changed: fields(instanceID(ownID)), onlyUpdate: true, want: owned, wantID: ownID},
 	}
+	maps.Copy(all, moves())
+	return all
 }
 
 func held(namespace, name string) func(*world) {

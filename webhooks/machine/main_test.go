@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -158,6 +159,11 @@ type world struct {
 	seenErr, nowErr error
 	holder          *clusterapi.Machine
 	holderErr       error
+	// owners are the labels of the Machines of Cluster API, by name. ownerErr is said of any.
+	owners   map[string]string
+	ownerErr error
+	owned    []clusterapi.Machine
+	ownedErr error
 	// answers are the cloud's, by instance. Where there is none, err is.
 	answers map[string]ownership.Answer
 	err     error
@@ -171,7 +177,7 @@ type world struct {
 
 // newWorld is one in which nothing is wrong, as changed by modify.
 func newWorld(modify ...func(*world)) *world {
-	w := &world{seen: account, now: account, answers: map[string]ownership.Answer{
+	w := &world{seen: account, now: account, owners: map[string]string{"hl9tl": "metal", "other": "other"}, answers: map[string]ownership.Answer{
 		ownID: {Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "r-own"},
 		foreignID: {
 			Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "r-foreign",
@@ -204,6 +210,25 @@ func (w *world) AccountNow(context.Context, clusterapi.Cluster) (ownership.Accou
 func (w *world) Holder(context.Context, string, clusterapi.Machine) (*clusterapi.Machine, error) {
 	w.count()
 	return w.holder, w.holderErr
+}
+
+// Owner knows the Machines by the last of the owner references: how references are read is tested where that is done.
+func (w *world) Owner(_ context.Context, m clusterapi.Machine) (*clusterapi.Owner, error) {
+	w.count()
+	names := m.Owners()
+	if w.ownerErr != nil || len(names) == 0 {
+		return nil, w.ownerErr
+	}
+	name := names[len(names)-1]
+	return &clusterapi.Owner{Name: name, ClusterName: w.owners[name]}, nil
+}
+
+func (w *world) Owned(_ context.Context, namespace, owner string) ([]clusterapi.Machine, error) {
+	w.count()
+	if namespace != "team-a" || owner != "hl9tl" {
+		return nil, fmt.Errorf("asked for what %q of %q owns", owner, namespace)
+	}
+	return w.owned, w.ownedErr
 }
 
 func (w *world) count() {
@@ -247,7 +272,11 @@ func (w *world) events() []events.Event {
 }
 
 // gate is a gate of the world.
-func (w *world) gate(config v1beta1.Machine) *machine.Gate { return machine.New(config, kinds, w, w) }
+func (w *world) gate(config v1beta1.Machine) *machine.Gate { return w.gateOn(config, kinds...) }
+
+func (w *world) gateOn(config v1beta1.Machine, kinds ...clusterapi.Kind) *machine.Gate {
+	return machine.New(config, kinds, w, w)
+}
 
 // handler serves a gate of the world.
 func (w *world) handler(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) http.Handler {

@@ -68,6 +68,7 @@ func TestWebhooksArePinned(t *testing.T) {
 		return map[string]pinned{
 			"cloudsigmamachines.machine.warrantgate.dev": pin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines", failure),
 			"metalmachines.machine.warrantgate.dev":      pin("metal.example.com", "v1", "metalmachines", failure),
+			"owner.machine.warrantgate.dev":              pin("cluster.x-k8s.io", "*", "machines", failure),
 		}
 	}
 	for mode, want := range map[v1beta1.Mode]map[string]pinned{
@@ -112,6 +113,10 @@ func TestWhichRequestsTheRulesMatch(t *testing.T) {
 		"a machine is updated":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "", admission.Update, true},
 		"a machine's status is updated":          {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "status", admission.Update, true},
 		"another kind's machine is updated":      {schema.GroupVersionResource{Group: "metal.example.com", Version: "v1", Resource: "metalmachines"}, "", admission.Update, true},
+		"a Machine of Cluster API is created":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}, "", admission.Create, true},
+		"a Machine of Cluster API is updated":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}, "", admission.Update, true},
+		"a Machine of Cluster API is deleted":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}, "", admission.Delete, false},
+		"a Cluster of Cluster API is updated":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "clusters"}, "", admission.Update, false},
 		"another kind's status is updated":       {schema.GroupVersionResource{Group: "metal.example.com", Version: "v1", Resource: "metalmachines"}, "status", admission.Update, true},
 		"a machine is deleted":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "", admission.Delete, false},
 		"a machine is connected to":              {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "proxy", admission.Connect, false},
@@ -145,13 +150,15 @@ func TestWhichRequestsTheRulesMatch(t *testing.T) {
 // error would count as a failure of the webhook.
 func matcher(t *testing.T, kind v1beta1.MachineKind) func(t *testing.T, old, changed object) bool {
 	t.Helper()
-	hooks := registered(t, v1beta1.Enforce, kind)
-	if len(hooks) != 1 {
-		t.Fatalf("%d webhooks, want 1", len(hooks))
-	}
-	accessor := webhook.NewValidatingWebhookAccessor("", "warrantgate", &hooks[0])
+	return matcherOf(t, registered(t, v1beta1.Enforce, kind)[0], schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource})
+}
+
+func matcherOf(
+	t *testing.T, hook admissionregistrationv1.ValidatingWebhook, resource schema.GroupVersionResource,
+) func(t *testing.T, old, changed object) bool {
+	t.Helper()
+	accessor := webhook.NewValidatingWebhookAccessor("", "warrantgate", &hook)
 	compiled := accessor.GetCompiledMatcher(celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())))
-	resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource}
 	return func(t *testing.T, old, changed object) bool {
 		t.Helper()
 		operation := admission.Update

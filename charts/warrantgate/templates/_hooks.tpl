@@ -25,6 +25,28 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
 {{- printf "%s != %s" (include "warrantgate.celField" (dict "object" "object" "path" .)) (include "warrantgate.celField" (dict "object" "oldObject" "path" .)) -}}
 {{- end -}}
 
+{{/* The names, in CEL, of the Machines of Cluster API that own an object. */}}
+{{- define "warrantgate.celOwners" -}}
+{{- $references := include "warrantgate.celField" (dict "object" . "path" (list "metadata" "ownerReferences")) -}}
+{{- printf "(type(%s) == list ? %s : []).filter(r, type(r) == map && 'kind' in r && r['kind'] == \"Machine\" && 'apiVersion' in r && type(r['apiVersion']) == string && r['apiVersion'].startsWith(\"cluster.x-k8s.io/\")).map(r, 'name' in r ? r['name'] : '')" $references $references -}}
+{{- end -}}
+
+{{/* Requests that change the claim of a machine of a kind. */}}
+{{- define "warrantgate.celClaim" -}}
+{{- $instance := splitList "." (.instanceIDPath | default "status.instanceID") -}}
+{{- $provider := splitList "." (.providerIDPath | default "spec.providerID") -}}
+{{- $owners := include "warrantgate.celOwners" "object" -}}
+{{- $moves := list (include "warrantgate.celChanged" (list "metadata" "labels" "cluster.x-k8s.io/cluster-name"))
+  (printf "(%s != [] && %s != %s)" $owners $owners (include "warrantgate.celOwners" "oldObject")) -}}
+{{- with .identityRefPath -}}
+{{- $path := splitList "." . -}}
+{{- range list "type" "name" "cloudName" "region" -}}{{- $moves = append $moves (include "warrantgate.celChanged" (append $path .)) -}}{{- end -}}
+{{- end -}}
+{{- printf "%s || %s || ((%s != '' || %s != '') && (%s))" (include "warrantgate.celSetAnew" $instance) (include "warrantgate.celSetAnew" $provider)
+  (include "warrantgate.celField" (dict "object" "object" "path" $instance)) (include "warrantgate.celField" (dict "object" "object" "path" $provider))
+  (join " || " $moves) -}}
+{{- end -}}
+
 {{/* Requests that name another user of a CloudSigmaCluster. */}}
 {{- define "warrantgate.celCluster" -}}
 {{- $email := include "warrantgate.celField" (dict "object" "object" "path" (list "spec" "userEmail")) -}}
@@ -50,7 +72,7 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
 {{- $infrastructure := dict "group" "infrastructure.cluster.x-k8s.io" "version" "v1beta1" -}}
 {{- $kinds := list (merge (dict "resource" "cloudsigmamachines" "provider" "cloudsigma") $infrastructure) -}}
 {{- if dig "openStack" "authURLs" list .Values.config -}}
-{{- $kinds = append $kinds (merge (dict "resource" "openstackmachines" "provider" "openstack") $infrastructure) -}}
+{{- $kinds = append $kinds (merge (dict "resource" "openstackmachines" "provider" "openstack" "identityRefPath" "spec.identityRef") $infrastructure) -}}
 {{- end -}}
 {{- toJson (dict "kinds" (concat $kinds (dig "machine" "kinds" list .Values.config))) -}}
 {{- end -}}
@@ -85,7 +107,7 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
   rules:
   - operations: [CREATE, UPDATE]
     apiGroups: [{{ quote .group }}]
-    apiVersions: [{{ .version }}]
+    apiVersions: [{{ quote .version }}]
     resources: {{ toJson .resources }}
     scope: {{ quote .scope }}
   matchPolicy: Equivalent
@@ -140,12 +162,14 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
 {{- $mode = include "warrantgate.mode" (dict "part" $config.machine) -}}
 {{- if ne $mode "Off" -}}
 {{- range (include "warrantgate.machineKinds" . | fromJson).kinds -}}
-{{- $expression := printf "%s || %s" (include "warrantgate.celSetAnew" (splitList "." (.instanceIDPath | default "status.instanceID")))
-  (include "warrantgate.celSetAnew" (splitList "." (.providerIDPath | default "spec.providerID"))) -}}
 {{- include "warrantgate.hook" (dict "root" $root "mode" $mode "name" (printf "%s.machine.warrantgate.dev" .resource) "path" "/machine/ownership"
   "group" .group "version" .version "resources" (list .resource (printf "%s/status" .resource)) "scope" "*"
-  "conditions" (list (dict "name" "names-another-instance" "expression" $expression))) -}}
+  "conditions" (list (dict "name" "changes-a-claim" "expression" (include "warrantgate.celClaim" .)))) -}}
 {{- end -}}
+{{- include "warrantgate.hook" (dict "root" $root "mode" $mode "name" "owner.machine.warrantgate.dev" "path" "/machine/ownership"
+  "group" "cluster.x-k8s.io" "version" "*" "resources" (list "machines" "machines/status") "scope" "*"
+  "conditions" (list (dict "name" "changes-the-cluster"
+    "expression" (include "warrantgate.celChanged" (list "metadata" "labels" "cluster.x-k8s.io/cluster-name"))))) -}}
 {{- end -}}
 {{- $mode = include "warrantgate.mode" (dict "part" (dig "cluster" "impersonation" dict $config)) -}}
 {{- if ne $mode "Off" -}}

@@ -1,0 +1,147 @@
+package clusterapi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// OwnerMachines is the resource of the Machines of Cluster API, which own the machines of providers.
+var OwnerMachines = schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machines"}
+
+// OwnerKind is the kind of OwnerMachines.
+const OwnerKind = "Machine"
+
+// Reasons why it is not known which Machine of Cluster API a provider goes by.
+const (
+	// OwnerMachineMissing: an owner reference names a Machine that does not exist.
+	OwnerMachineMissing Reason = "OwnerMachineMissing"
+	// OwnerMachineAmbiguous: owner references name more than one Machine.
+	OwnerMachineAmbiguous Reason = "OwnerMachineAmbiguous"
+)
+
+// Owners returns the names of the Machines of Cluster API that own the machine, each once, in the order of the references.
+//
+// Providers find the cluster of a machine by GetOwnerMachine of sigs.k8s.io/cluster-api/util: the first reference to kind
+// Machine of that group, in any version, by name and in the machine's own namespace. The UID is not compared, and it does not
+// matter which reference is the controller's.
+func (m Machine) Owners() []string {
+	var names []string
+	for _, ref := range m.OwnerReferences {
+		version, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && version.Group == OwnerMachines.Group && ref.Kind == OwnerKind && !slices.Contains(names, ref.Name) {
+			names = append(names, ref.Name)
+		}
+	}
+	return names
+}
+
+// Owner is the Machine of Cluster API that a provider goes by.
+type Owner struct {
+	// Name is that of the Machine.
+	Name string
+	// ClusterName is the name of the Cluster that the Machine is of by its label, "" if it has none.
+	ClusterName string
+}
+
+// Owner returns the Machine of Cluster API that owns a machine as it is now, nil if none does. The error is an *AccountError
+// where the owner references are to be corrected.
+//
+// It is not watched: to read one object costs less than to watch the Machines of all providers, and the answer may not be old.
+func (r *reader) Owner(ctx context.Context, machine Machine) (*Owner, error) {
+	names := machine.Owners()
+	switch len(names) {
+	case 0:
+		return nil, nil
+	case 1:
+	default: // it would depend on their order, which is not part of what anybody sees
+		return nil, accountErrorf(OwnerMachineAmbiguous, "its owner references name %d Machines; keep one of them", len(names))
+	}
+	object, err := r.ownerMachine(ctx, machine.Namespace, names[0])
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read Machine %q: %w", names[0], err)
+	case object == nil:
+		return nil, accountErrorf(OwnerMachineMissing, "its owner references name Machine %q, which does not exist; create it first, or remove the reference",
+			names[0])
+	}
+	return &Owner{Name: names[0], ClusterName: object.GetLabels()[ClusterNameLabel]}, nil
+}
+
+// ownerMachine reads a Machine, nil if there is none. What is read is its metadata, which is the same in each version.
+func (r *reader) ownerMachine(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+	for _, discover := range []bool{false, true} {
+		resource, found, err := r.ownerVersion.resource(ctx, r.discovery, discover)
+		if err != nil || !found {
+			return nil, err
+		}
+		object, err := r.dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			return object, nil
+		}
+		// Either there is none, or the version is no longer served.
+		if !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// versionHint is a version in which a resource was served when it was last looked up.
+type versionHint struct{ version atomic.Pointer[string] }
+
+// resource returns OwnerMachines in a version that is served. It asks the server where it does not know, or is to.
+func (h *versionHint) resource(ctx context.Context, discovery discoverer, discover bool) (schema.GroupVersionResource, bool, error) {
+	version := h.version.Load()
+	if version == nil || discover {
+		versions, err := discovery.versions(ctx, OwnerMachines)
+		if err != nil || len(versions) == 0 {
+			return schema.GroupVersionResource{}, false, err
+		}
+		version = &versions[0]
+		h.version.Store(version)
+	}
+	return OwnerMachines.WithVersion(*version), true, nil
+}
+
+// Owned returns the machines in a namespace whose owner references name the Machine of Cluster API, as they are now.
+func (o *Objects) Owned(ctx context.Context, namespace, owner string) ([]Machine, error) {
+	return o.reader.owned(ctx, o.kinds, namespace, owner)
+}
+
+// Owned returns the machines in a namespace whose owner references name the Machine of Cluster API.
+func (w *Workspace) Owned(ctx context.Context, namespace, owner string) ([]Machine, error) {
+	return w.reader.owned(ctx, w.kinds, namespace, owner)
+}
+
+func (r *reader) owned(ctx context.Context, kinds []Kind, namespace, owner string) ([]Machine, error) {
+	var owned []Machine
+	for _, kind := range kinds {
+		list, err := r.dynamic.Resource(kind.Resource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			if err = r.notInstalled(ctx, kind.Resource()); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)
+		}
+		for i := range list.Items {
+			machine := kind.metadataOf(&list.Items[i])
+			if !slices.Contains(machine.Owners(), owner) {
+				continue
+			}
+			if read, err := kind.Read(&list.Items[i]); err == nil {
+				machine = read
+			}
+			owned = append(owned, machine)
+		}
+	}
+	return owned, nil
+}

@@ -1,0 +1,422 @@
+package machine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+)
+
+// Paths of metadata, as in messages.
+const (
+	clusterLabel = "metadata.labels[cluster.x-k8s.io/cluster-name]"
+	references   = "metadata.ownerReferences"
+)
+
+// inCluster is a machine of that cluster.
+func inCluster(name string) func(object) {
+	return with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": name})
+}
+
+// ownedBy are owner references to the Machines.
+func ownedBy(names ...string) func(object) {
+	refs := []any{}
+	for _, name := range names {
+		refs = append(refs, owner("cluster.x-k8s.io/v1beta1", "Machine", name))
+	}
+	return with(references, refs)
+}
+
+func owner(apiVersion, kind, name string) object {
+	return object{"apiVersion": apiVersion, "kind": kind, "name": name, "uid": "uid-of-" + name}
+}
+
+// moved is a refusal of a change of something else than the ID.
+func moved(path, change, id, reason, text string) outcome {
+	return outcome{reason: reason, field: path, message: change + ` of CloudSigmaMachine "` + machineName + `" of namespace "team-a", which names instance "` + id + `": ` + text}
+}
+
+// labelsOf are Machines with the labels of these clusters.
+func labelsOf(machine, cluster string) func(*world) {
+	return func(w *world) { w.owners = map[string]string{machine: cluster} }
+}
+
+// moves are the situations in which a machine names an instance, and it changes for whom.
+func moves() map[string]situation {
+	const toOther = `label cluster.x-k8s.io/cluster-name "other"`
+	own, foreign := instanceID(ownID), instanceID(foreignID)
+	noOther := func(path string) string {
+		return `; leave ` + path + ` as it is, or clear status.instanceID and spec.providerID first`
+	}
+	const foreignToOther = `this instance of region "next" exists, but is not one of user "tsap@shalb.com" (` + userID + `), as whom cluster "other" acts`
+	missing := &clusterapi.AccountError{Reason: clusterapi.OwnerMachineMissing, Message: `its owner references name Machine "gone", which does not exist`}
+	two := &clusterapi.AccountError{Reason: clusterapi.OwnerMachineAmbiguous, Message: `its owner references name 2 Machines`}
+	mismatch := func(machine, is string) string {
+		return `its owner, Machine "` + machine + `", ` + is + ` by its label cluster.x-k8s.io/cluster-name, for which its provider acts, and it is itself of cluster "metal"; ` +
+			`give both the same label`
+	}
+	return map[string]situation{
+		"another cluster's, whose user owns it": {
+			old: fields(own), changed: fields(own, inCluster("other")), onlyUpdate: true, want: owned, wantID: ownID, world: worldOf(labelsOf("hl9tl", "other")),
+		},
+		"another cluster's, whose user does not own it": {
+			old: fields(foreign), changed: fields(foreign, inCluster("other")), onlyUpdate: true, wantID: foreignID,
+			want: func() outcome {
+				o := moved(clusterLabel, toOther, foreignID, "InstanceNotOwned", foreignToOther+`; the cloud answered 403 permission, request id r-foreign`+noOther(clusterLabel))
+				o.event = strings.Replace(o.message, "; the cloud answered 403 permission, request id r-foreign", "", 1)
+				o.causes = []metav1.StatusCause{{Type: "OwnInstance", Message: ownID}, {Type: "CloudRequest", Message: "r-foreign"}}
+				return o
+			}(),
+		},
+		"another cluster's, and of none after another cluster's": {
+			old: fields(own), changed: fields(own, with("metadata.labels", nil)), onlyUpdate: true,
+			want: moved(clusterLabel, "removal of label cluster.x-k8s.io/cluster-name", ownID, "MachineWithoutCluster",
+				`it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts; set the label first`),
+		},
+		"a cluster's, after none": {
+			old: fields(own, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": nil})), changed: fields(own), onlyUpdate: true, want: owned, wantID: ownID,
+		},
+		"another cluster's, while the cloud does not answer": {
+			old: fields(own), changed: fields(own, inCluster("other")), onlyUpdate: true, wantID: ownID,
+			want: func() outcome {
+				o := moved(clusterLabel, toOther, ownID, "OwnershipUnknown", strings.Replace(cannotTell, `"metal"`, `"other"`, 1)+ownership.CauseCloud.Explain())
+				o.decision, o.causes = webhooks.Undecided, []metav1.StatusCause{{Type: "CloudUnavailable", Message: ownership.CauseCloud.Explain()}}
+				return o
+			}(),
+			world: worldOf(labelsOf("hl9tl", "other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
+		},
+		"another cluster's, and no ID": {
+			old: fields(instanceID("soon")), changed: fields(instanceID("soon"), inCluster("other")), onlyUpdate: true,
+			want: func() outcome {
+				o := moved(clusterLabel, toOther, "soon", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "soon"))
+				o.status = metav1.StatusReasonInvalid
+				return o
+			}(),
+		},
+		"another cluster's, and two that disagree": {
+			old: fields(own, providerID("cloudsigma://"+foreignID)), changed: fields(own, providerID("cloudsigma://"+foreignID), inCluster("other")), onlyUpdate: true,
+			want: func() outcome {
+				o := moved(clusterLabel, toOther, ownID, "InstanceIDMismatch",
+					`spec.providerID "cloudsigma://`+foreignID+`" and status.instanceID "`+ownID+`" do not name the same instance; clear the wrong one first`)
+				o.status = metav1.StatusReasonInvalid
+				return o
+			}(),
+		},
+		"another cluster's, with the ID cleared": {old: fields(own), changed: fields(instanceID(""), inCluster("other")), onlyUpdate: true, want: nothing},
+		"another cluster's, without an ID":       {changed: fields(inCluster("other")), want: nothing},
+		"another label": {
+			old: fields(own), changed: fields(own, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": "metal", "a": "b"})), onlyUpdate: true, want: nothing,
+		},
+		// What the Machine says that the provider goes by.
+		"of another cluster than its owner": {
+			changed: fields(own), wantID: ownID, world: worldOf(labelsOf("hl9tl", "other")),
+			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of cluster "other"`)),
+		},
+		"of another cluster than its owner, while the cloud does not answer": {
+			changed: fields(own), wantID: ownID, world: worldOf(labelsOf("hl9tl", "other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
+			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of cluster "other"`)),
+		},
+		"of an owner without cluster": {
+			changed: fields(own), wantID: ownID, world: worldOf(labelsOf("hl9tl", "")),
+			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of no cluster`)),
+		},
+		"of an owner that is not there": {
+			changed: fields(own, ownedBy("gone")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = missing }),
+			want: refusedBy("status.instanceID", ownID, "OwnerMachineMissing",
+				`it is not known for which cluster its provider acts: its owner references name Machine "gone", which does not exist`),
+		},
+		"of an owner that cannot be read": {
+			changed: fields(own), wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = errors.New("etcd is away") }),
+			want: outcome{
+				decision: webhooks.Undecided, reason: "ObjectsUnknown", field: "status.instanceID",
+				message: of("status.instanceID", ownID) + "the Machine that owns the machine cannot be read now; try again",
+			},
+		},
+		"of no owner yet": {changed: fields(own, with(references, nil)), onlyUpdate: true, old: fields(with(references, nil)), want: owned, wantID: ownID},
+		"adopted by a Machine of the same cluster": {
+			old: fields(own, with(references, []any{})), changed: fields(own), onlyUpdate: true, want: owned, wantID: ownID,
+		},
+		"adopted by a Machine of another cluster": {
+			old: fields(own, with(references, nil)), changed: fields(own, ownedBy("other")), onlyUpdate: true, wantID: ownID,
+			want: moved(references, "change of "+references, ownID, "OwnerClusterMismatch", mismatch("other", `is of cluster "other"`)),
+		},
+		"given from one Machine to one of another cluster": {
+			old: fields(own), changed: fields(own, ownedBy("other")), onlyUpdate: true, wantID: ownID,
+			want: moved(references, "change of "+references, ownID, "OwnerClusterMismatch", mismatch("other", `is of cluster "other"`)),
+		},
+		"a second Machine in front": {
+			old: fields(own), changed: fields(own, ownedBy("other", "hl9tl")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = two }),
+			want: moved(references, "change of "+references, ownID, "OwnerMachineAmbiguous",
+				`it is not known for which cluster its provider acts: its owner references name 2 Machines`),
+		},
+		"the same Machine through another version": {
+			old: fields(own), changed: fields(own, with(references, []any{owner("cluster.x-k8s.io/v1beta2", "Machine", "hl9tl")})), onlyUpdate: true, want: nothing,
+		},
+		"an owner of another kind besides": {
+			old: fields(own), changed: fields(own, with(references, []any{
+				owner("v1", "ConfigMap", "a"), owner("cluster.x-k8s.io/v1beta1", "MachineSet", "b"), owner("machine.openshift.io/v1", "Machine", "c"),
+				owner("cluster.x-k8s.io/v1beta1", "Machine", "hl9tl"),
+			})), onlyUpdate: true, want: nothing,
+		},
+		"left by its Machine": {old: fields(own), changed: fields(own, with(references, nil)), onlyUpdate: true, want: nothing},
+	}
+}
+
+// openStackMachine brings an identity of its own.
+var openStackMachine = v1beta1.GateConfiguration{OpenStack: v1beta1.OpenStack{AuthURLs: []string{"https://keystone.example.com/v3"}}}.MachineKinds()[1]
+
+func TestMovesOfAnIdentity(t *testing.T) {
+	ref := func(parts ...string) object {
+		o := object{}
+		for i := 0; i < len(parts); i += 2 {
+			o[parts[i]] = parts[i+1]
+		}
+		return o
+	}
+	keys := ref("name", "keys", "cloudName", "tenant")
+	identity := func(value any) func(object) { return with("spec.identityRef", value) }
+	matches := matcher(t, openStackMachine)
+	for name, tc := range map[string]struct {
+		old, changed []func(object)
+		want         string
+	}{
+		"set":                        {fields(), fields(identity(keys)), "InstanceNotOwned"},
+		"removed":                    {fields(identity(keys)), fields(), "InstanceNotOwned"},
+		"null":                       {fields(identity(keys)), fields(identity(nil)), "InstanceNotOwned"},
+		"another Secret":             {fields(identity(keys)), fields(identity(ref("name", "other", "cloudName", "tenant"))), "InstanceNotOwned"},
+		"another entry":              {fields(identity(keys)), fields(identity(ref("name", "keys", "cloudName", "other"))), "InstanceNotOwned"},
+		"a region":                   {fields(identity(keys)), fields(identity(ref("name", "keys", "cloudName", "tenant", "region", "east"))), "InstanceNotOwned"},
+		"another region":             {fields(identity(ref("name", "keys", "cloudName", "tenant", "region", "west"))), fields(identity(ref("name", "keys", "cloudName", "tenant", "region", "east"))), "InstanceNotOwned"},
+		"another type":               {fields(identity(keys)), fields(identity(ref("name", "keys", "cloudName", "tenant", "type", "ClusterIdentity"))), "InstanceNotOwned"},
+		"the same":                   {fields(identity(keys)), fields(identity(keys)), "NothingClaimed"},
+		"null where there was none":  {fields(), fields(identity(nil)), "NothingClaimed"},
+		"empty where there was none": {fields(), fields(identity(object{})), "NothingClaimed"},
+		"no object any more":         {fields(identity(keys)), fields(identity("keys")), "Undecodable"},
+		"with the ID cleared":        {fields(identity(keys)), fields(instanceID(nil)), "NothingClaimed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, changed := newMachine(append(fields(instanceID(foreignID)), tc.old...)...), newMachine(append(fields(instanceID(foreignID)), tc.changed...)...)
+			if got, want := matches(t, old, changed), tc.want != "NothingClaimed"; got != want {
+				t.Errorf("asked about = %t, want %t", got, want)
+			}
+			w := newWorld()
+			gate := newGate(w, openStackMachine)
+			answer := gate.Review(t.Context(), admission.Request{AdmissionRequest: *review(t, old, changed, func(r *admissionv1.AdmissionRequest) {
+				r.Resource.Resource = "openstackmachines"
+			}).Request})
+			if answer.Reason != tc.want {
+				t.Errorf("Review() = %s: %s, want %s", answer.Reason, answer.Message, tc.want)
+			}
+			if tc.want != "InstanceNotOwned" {
+				return
+			}
+			wantPrefix := `change of spec.identityRef of OpenStackMachine "` + machineName + `" of namespace "team-a", which names instance "` + foreignID + `": `
+			if answer.Field != "spec.identityRef" || !strings.HasPrefix(answer.Message, wantPrefix) {
+				t.Errorf("field %s, message %q, want spec.identityRef and %q", answer.Field, answer.Message, wantPrefix)
+			}
+		})
+	}
+}
+
+// TestConditionsOfOddMoves goes through every pair of what a machine with an ID may hold in the other parts of its claim: no
+// evaluation error, and what the API server does not ask about the gate would not have refused.
+func TestConditionsOfOddMoves(t *testing.T) {
+	matches := matcher(t, openStackMachine)
+	shapes := []func(object){func(object) {}, with("metadata.labels", nil), with("metadata.labels", "odd"), with("metadata.labels", []any{}), inCluster("other")}
+	for _, value := range []any{nil, int64(5), true, object{}} {
+		shapes = append(shapes, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": value}), with("spec.identityRef", value), with("spec.identityRef.name", value))
+	}
+	for _, value := range []any{
+		nil, "odd", object{}, []any{}, []any{nil}, []any{"Machine"}, []any{int64(5), []any{}}, []any{object{}}, []any{object{"kind": "Machine"}},
+		[]any{object{"kind": "Machine", "apiVersion": nil}}, []any{object{"kind": "Machine", "apiVersion": int64(5), "name": "a"}},
+		[]any{object{"kind": "Machine", "apiVersion": "cluster.x-k8s.io/v1beta1"}}, []any{object{"kind": int64(5), "apiVersion": "cluster.x-k8s.io/v1beta1"}},
+		[]any{object{"kind": "Machine", "apiVersion": "cluster.x-k8s.io/v1beta1", "name": int64(5)}}, []any{owner("cluster.x-k8s.io", "Machine", "a")},
+		[]any{owner("cluster.x-k8s.io/a/b", "Machine", "a")}, []any{owner("cluster.x-k8s.io.evil/v1", "Machine", "a")},
+		[]any{owner("v1", "Pod", "a"), owner("cluster.x-k8s.io/v1beta1", "Machine", "other")},
+		[]any{owner("cluster.x-k8s.io/v1beta1", "Machine", "other"), owner("cluster.x-k8s.io/v1beta1", "Machine", "hl9tl")},
+	} {
+		shapes = append(shapes, with(references, value))
+	}
+	shapes = append(shapes, with("metadata", nil), with("metadata", "odd"), with("spec", "odd"))
+	gate := newGate(newWorld(), openStackMachine)
+	for i, before := range shapes {
+		for j, after := range shapes {
+			old, changed := newMachine(instanceID(foreignID), before), newMachine(instanceID(foreignID), after)
+			sent := matches(t, old, changed)
+			answer := gate.Review(t.Context(), admission.Request{AdmissionRequest: *review(t, old, changed, func(r *admissionv1.AdmissionRequest) {
+				r.Resource.Resource = "openstackmachines"
+			}).Request})
+			// What the API server does not accept as metadata it does not ask about.
+			if !sent && answer.Reason != nothing.reason && answer.Reason != "Undecodable" && !undecodable(openStackMachine, encode(t, old)) {
+				t.Errorf("from %v to %v (%d, %d): not asked about, but %s", old, changed, i, j, answer.Reason)
+			}
+		}
+	}
+}
+
+func undecodable(kind v1beta1.MachineKind, raw []byte) bool {
+	_, err := kindOf(kind).Decode(raw)
+	return err != nil
+}
+
+// capiMachine is the Machine that owns machines, with what is changed by modify.
+func capiMachine(modify ...func(object)) object {
+	o := object{
+		"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
+		"metadata": object{
+			"namespace": "team-a", "name": "hl9tl", "uid": "0eb3", "resourceVersion": "9", "labels": object{"cluster.x-k8s.io/cluster-name": "metal"},
+			"ownerReferences": []any{object{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineSet", "name": "set", "uid": "5e7", "controller": true}},
+		},
+	}
+	for _, m := range modify {
+		m(o)
+	}
+	return o
+}
+
+func ofCAPIMachine(r *admissionv1.AdmissionRequest) {
+	r.Name = "hl9tl"
+	r.Resource = metav1.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}
+}
+
+func TestChangesOfTheOwner(t *testing.T) {
+	const ofMachine, changed = `of Machine "hl9tl" of namespace "team-a": `, `label cluster.x-k8s.io/cluster-name "other" `
+	machineOf := func(name, cluster, id string) clusterapi.Machine {
+		m := clusterapi.Machine{Kind: kinds[0], InstanceID: id, ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name}}
+		if cluster != "" {
+			m.Labels = map[string]string{"cluster.x-k8s.io/cluster-name": cluster}
+		}
+		return m
+	}
+	owning := func(machines ...clusterapi.Machine) func(*world) { return func(w *world) { w.owned = machines } }
+	same := outcome{decision: webhooks.Allowed, reason: "SameCluster"}
+	refused := func(subject, names string) outcome {
+		return outcome{reason: "OwnerClusterMismatch", field: clusterLabel, message: subject + ofMachine + `it owns ` + names +
+			`, whose provider would act for the cluster of this label from now on; keep the label, or clear the instance and change the label of what it owns first`}
+	}
+	matches := matcherOf(t, registered(t, v1beta1.Enforce)[0], schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"})
+	for name, tc := range map[string]struct {
+		old, changed object
+		world        func(*world)
+		want         outcome
+	}{
+		"another label, where it owns a machine with an instance": {
+			old: capiMachine(), changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "metal", ownID)),
+			want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
+		},
+		"another label, where it owns a machine without an instance": {
+			old: capiMachine(), changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "metal", "")),
+			want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
+		},
+		"another label, where it owns many": {
+			old: capiMachine(), changed: capiMachine(inCluster("other")),
+			world: owning(machineOf("d", "metal", ""), machineOf("c", "metal", ""), machineOf("e", "metal", ""), machineOf("b", "metal", ""), machineOf("a", "other", "")),
+			want:  refused(changed, `CloudSigmaMachine "b" of cluster "metal", CloudSigmaMachine "c" of cluster "metal", CloudSigmaMachine "d" of cluster "metal", 1 more`),
+		},
+		"no label any more": {
+			old: capiMachine(), changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)),
+			want: refused(`label cluster.x-k8s.io/cluster-name "" `, `CloudSigmaMachine "a" of cluster "metal"`),
+		},
+		"another label, as what it owns has": {
+			old: capiMachine(), changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "other", ownID)), want: same,
+		},
+		"another label, where it owns what is of no cluster and names nothing": {
+			old: capiMachine(), changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "", "")), want: same,
+		},
+		"another label, where it owns what is of no cluster and names an instance": {
+			old: capiMachine(), changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "", ownID)),
+			want: refused(changed, `CloudSigmaMachine "a" of cluster ""`),
+		},
+		"another label, where it owns nothing": {old: capiMachine(), changed: capiMachine(inCluster("other")), want: same},
+		"another label, where that cannot be told": {
+			old: capiMachine(), changed: capiMachine(inCluster("other")), world: func(w *world) { w.ownedErr = errors.New("etcd is away") },
+			want: outcome{decision: webhooks.Undecided, reason: "ObjectsUnknown", field: clusterLabel, message: changed + ofMachine +
+				"it cannot be told now which machines it owns; try again"},
+		},
+		"a new one, of the cluster of what it owns": {changed: capiMachine(), world: owning(machineOf("a", "metal", ownID)), want: same},
+		"a new one, of another cluster than what it owns": {
+			changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "metal", ownID)), want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
+		},
+		"a new one, of no cluster": {changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)), want: nothing},
+		"something else": {
+			old: capiMachine(), changed: capiMachine(with("spec.version", "v1.33")), world: owning(machineOf("a", "other", ownID)), want: nothing,
+		},
+		"a finalizer, of one that is being deleted": {
+			old:     capiMachine(with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z"), with("metadata.finalizers", []any{"a"})),
+			changed: capiMachine(with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z")), world: owning(machineOf("a", "other", ownID)), want: nothing,
+		},
+	} {
+		for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
+			t.Run(fmt.Sprint(name, "/", mode), func(t *testing.T) {
+				if got, want := matches(t, tc.old, tc.changed), tc.want.reason != nothing.reason; got != want {
+					t.Errorf("asked about = %t, want %t", got, want)
+				}
+				w := newWorld()
+				if tc.world != nil {
+					tc.world(w)
+				}
+				got := ask(t, w.handler(mode, v1beta1.Refuse), review(t, tc.old, tc.changed, ofCAPIMachine))
+				if diff := cmp.Diff(tc.want.response(mode, v1beta1.Refuse), got); diff != "" {
+					t.Errorf("response (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(ownerEvents(tc.want, mode, tc.old != nil), w.events()); diff != "" {
+					t.Errorf("Events (-want +got):\n%s", diff)
+				}
+				if len(w.decided) > 0 || (tc.want.reason == nothing.reason && w.looked > 0) {
+					t.Errorf("%d questions, %v", w.looked, w.decided)
+				}
+			})
+		}
+	}
+	t.Run("is deleted", func(t *testing.T) {
+		deletion := func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }
+		got := ask(t, newWorld(owning(machineOf("a", "other", ownID))).handler(v1beta1.Enforce, v1beta1.Refuse), review(t, capiMachine(), nil, ofCAPIMachine, deletion))
+		if diff := cmp.Diff(nothing.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+			t.Errorf("response (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("cannot be read", func(t *testing.T) {
+		got := ask(t, newWorld().handler(v1beta1.Enforce, v1beta1.Refuse), review(t, capiMachine(), capiMachine(with("metadata.labels", "odd")), ofCAPIMachine))
+		if got.Allowed || got.Result.Code != 400 {
+			t.Errorf("response = %v, want 400", got)
+		}
+	})
+	t.Run("could not be read before", func(t *testing.T) {
+		got := ask(t, newWorld().handler(v1beta1.Enforce, v1beta1.Refuse), review(t, capiMachine(with("metadata.labels", "odd")), capiMachine(), ofCAPIMachine))
+		if diff := cmp.Diff(same.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+			t.Errorf("response (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// ownerEvents are the Events about a Machine, or about the set that it is created for.
+func ownerEvents(o outcome, mode v1beta1.Mode, exists bool) []events.Event {
+	all := o.events(mode, v1beta1.Refuse, false)
+	for i := range all {
+		all[i].Object = corev1.ObjectReference{
+			APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Namespace: "team-a", Name: "hl9tl", UID: "0eb3", ResourceVersion: "9",
+		}
+		if !exists {
+			all[i].Object = corev1.ObjectReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachineSet", Namespace: "team-a", Name: "set", UID: "5e7"}
+		}
+	}
+	return all
+}
+
+// newGate is a gate of the world on machines of one kind.
+func newGate(w *world, kind v1beta1.MachineKind) webhooks.Gate {
+	return w.gateOn(v1beta1.Machine{}, kindOf(kind))
+}
