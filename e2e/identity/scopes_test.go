@@ -51,7 +51,7 @@ func TestRewriteGainsNothingElsewhere(t *testing.T) {
 		}
 		for _, cluster := range append(slices.Clone(identitytest.Clusters), third) {
 			for _, global := range []bool{true, false} {
-				before := ask(question{cluster, tc.Owner, global})
+				before := ask(question{cluster, tc.Creator(), global})
 				for _, now := range ask(question{cluster, result, global}).Effective {
 					if !countedBefore(now, before.Effective) && (global || !isGlobalName(now, result)) {
 						t.Fatalf("in %s (global service accounts %t) the new owner counts as %s\nbefore: %v\nowner: %s\nnew:   %s",

@@ -1,12 +1,15 @@
 package identity_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/identity/identitytest"
 )
 
 func TestAsWhomAnOwnerCounts(t *testing.T) {
@@ -67,6 +70,46 @@ func TestAsWhomAnOwnerCounts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRewriteGainsNothingInAThirdCluster: wherever but in the new logical cluster, the new owner counts only as those whom the
+// creator, as kcp authenticated it, counted as there. e2e/identity asks kcp's own code the same.
+func TestRewriteGainsNothingInAThirdCluster(t *testing.T) {
+	rewritten := 0
+	for tc := range identitytest.Cases(7, 10_000) {
+		raw, report := tc.Rewrite()
+		if !report.Reason.Rewritten() {
+			continue
+		}
+		rewritten++
+		result, err := identity.ParseOwner(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cluster := range append(slices.Clone(identitytest.Clusters), "tttttttt") {
+			before := identity.Effective(tc.Creator(), cluster, true)
+			for _, now := range identity.Effective(result, cluster, true) {
+				if !slices.ContainsFunc(before, func(was identity.Owner) bool { return includes(was, now) }) {
+					t.Fatalf("in %s the new owner counts as %s\nbefore: %v\nowner: %s\nnew:   %s", cluster, now, before, tc.Owner, raw)
+				}
+			}
+		}
+	}
+	t.Logf("%d owners were rewritten", rewritten)
+	if rewritten < 3_000 {
+		t.Errorf("only %d owners were rewritten: the generator is of no use", rewritten)
+	}
+}
+
+// includes tells whether somebody has at least what another has. Anybody counts as anonymous, and kcp marks by the groups
+// system:cluster:<name> where somebody comes from.
+func includes(was, now identity.Owner) bool {
+	if now.Username == "system:anonymous" {
+		return now.Groups[0] == "system:unauthenticated" || slices.Contains(was.Groups, "system:authenticated")
+	}
+	return was.Username == now.Username && was.UID == now.UID && !slices.ContainsFunc(now.Groups, func(group string) bool {
+		return !strings.HasPrefix(group, "system:cluster:") && !slices.Contains(was.Groups, group)
+	})
 }
 
 func TestWhereAnOwnerIsAtHome(t *testing.T) {

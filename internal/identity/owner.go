@@ -3,12 +3,14 @@ package identity
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -18,7 +20,7 @@ import (
 const (
 	// ClusterNameKey holds the logical cluster that a service account comes from, its home.
 	ClusterNameKey = "authentication.kcp.io/cluster-name"
-	// olderClusterNameKey is where kcp kept the home before it had a key of its own.
+	// olderClusterNameKey is where kcp kept the home before it had a key of its own. kcp v0.30 and later do not read it.
 	olderClusterNameKey = "authentication.kubernetes.io/cluster-name"
 	// ScopesKey holds the logical clusters that an identity is restricted to: "cluster:<name>[,cluster:<name>…]".
 	// The clusters within a value are alternatives; each value has to be met.
@@ -42,6 +44,9 @@ const (
 	MaxWarrantDepth = 8
 	// MaxWarrants is how many warrants an owner may carry, nested ones included.
 	MaxWarrants = 64
+
+	// maxAnnotationBytes is what an API server accepts of all annotations of an object together.
+	maxAnnotationBytes = validation.TotalAnnotationSizeLimitB
 )
 
 // perRequestKeys name extra fields that describe one credential or the pod that held it. What is true of one
@@ -83,6 +88,10 @@ func ParseOwner(raw string) (Owner, error) {
 	if len(raw) > MaxOwnerBytes {
 		return Owner{}, errTooLarge
 	}
+	return parseOwner(raw)
+}
+
+func parseOwner(raw string) (Owner, error) {
 	var owner Owner
 	if err := decodeStrictly(raw, &owner); err != nil {
 		return Owner{}, err
@@ -99,10 +108,8 @@ func (o Owner) String() string { return encode(o) }
 // InScope tells whether the identity itself is valid in the logical cluster, by kcp's rules: a service account in
 // its home, anybody within all of the scopes it carries. What its warrants are worth there is not asked.
 func (o Owner) InScope(cluster logicalcluster.Name) bool {
-	if o.IsServiceAccount() {
-		if homes := o.homes(); len(homes) > 0 && !slices.Equal(homes, []string{cluster.String()}) {
-			return false
-		}
+	if homes := o.Extra[ClusterNameKey]; o.IsServiceAccount() && len(homes) > 0 && !slices.Equal(homes, []string{cluster.String()}) {
+		return false
 	}
 	for _, alternatives := range o.Extra[ScopesKey] {
 		if !slices.Contains(strings.Split(alternatives, ","), scopeOf(cluster)) {
@@ -128,6 +135,14 @@ func (o Owner) homes() []string {
 		}
 	}
 	return homes
+}
+
+// at returns the owner with its home under the key that kcp reads.
+func (o Owner) at(home logicalcluster.Name) Owner {
+	o.Extra = maps.Clone(o.Extra)
+	delete(o.Extra, olderClusterNameKey)
+	o.Extra[ClusterNameKey] = []string{home.String()}
+	return o
 }
 
 func (o Owner) warrant() Warrant {

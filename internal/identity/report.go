@@ -3,7 +3,8 @@ package identity
 // Reason is a stable word for what Rewrite found, for metrics, audit annotations and Events.
 type Reason string
 
-// What Rewrite does with an owner. All but the first two leave it byte for byte as it was.
+// What Rewrite does with an owner. All but the first two leave it byte for byte as it was, except that an owner which is
+// not harmless loses its warrants if they carry an administrator's power or cannot be read; see Report.Dropped.
 const (
 	// ServiceAccountRewritten: a service account of another logical cluster became its global name.
 	ServiceAccountRewritten Reason = "ServiceAccountRewritten"
@@ -23,6 +24,10 @@ const (
 	HomeUnknown Reason = "HomeUnknown"
 	// HomeAmbiguous: a service account that names several home clusters.
 	HomeAmbiguous Reason = "HomeAmbiguous"
+	// HomeOutOfScope: a service account whose scopes do not include its home. kcp scopes a service account's own token to
+	// its home, and an impersonated user to the logical cluster of the impersonator. So this one was impersonated
+	// elsewhere, by somebody who need not have any permission in the home that the owner names (kcp-dev/kcp#4226).
+	HomeOutOfScope Reason = "HomeOutOfScope"
 )
 
 // Rewritten tells whether the owner was changed.
@@ -82,7 +87,8 @@ type Report struct {
 	CreatedBy string
 	// Kept are the users of the warrants that the policy let pass, sorted.
 	Kept []string
-	// Dropped is what was not passed on, in the order in which it was met.
+	// Dropped is what was not passed on, in the order in which it was met. An owner is changed if it is rewritten or if
+	// anything was dropped.
 	Dropped []Drop
 	// RequiredGroups is the clause of the parent's required groups that the owner was given in its own new
 	// logical cluster; empty where none was needed.

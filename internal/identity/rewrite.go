@@ -14,43 +14,94 @@ import (
 // Rewrite returns the owner under which kcp can set up the logical cluster newCluster, and a report of what was done.
 //
 // raw is the recorded owner, requiredGroups the workspace's annotation authorization.kcp.io/required-groups
-// ("a,b;c" means a and b, or c; empty where no groups are required). An owner that is valid in newCluster, and one
-// that cannot be understood, comes back byte for byte. Nobody gains a right in a third logical cluster, and no
-// administrator's power is passed on. Rewriting the result again changes nothing.
+// ("a,b;c" means a and b, or c; empty where no groups are required). An owner that is valid in newCluster comes back
+// byte for byte. So does one that cannot be understood, except that it loses an administrator's power: whoever may
+// impersonate somewhere may forge any extra field, and must not keep a forged warrant by making the rest unusable.
+// Nobody gains a permission in a third logical cluster. Rewriting the result again changes nothing.
 //
 // See kcp-dev/kcp#4038 for why, and the effective users of kcp's RBAC for what the result is worth where.
 func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, policy Policy) (string, Report) {
 	if strings.TrimSpace(raw) == "" {
 		return raw, Report{Reason: Absent, Message: "no owner is recorded, so kcp has nobody to act as"}
 	}
-	if len(raw) > MaxOwnerBytes {
+	if len(raw) > maxAnnotationBytes {
 		return raw, Report{Reason: TooLarge, Message: fmt.Sprintf("the recorded owner was not read: %v", errTooLarge)}
 	}
-	owner, err := ParseOwner(raw)
+	owner, err := parseOwner(raw)
 	if err != nil {
 		return raw, Report{Reason: Malformed, Message: fmt.Sprintf("the recorded owner cannot be read: %s", oneLine(err))}
 	}
 	warrants, err := readWarrants(owner.Extra)
-	if err != nil {
-		return raw, Report{Reason: TooLarge, Message: fmt.Sprintf("the recorded owner was not read: %v", err)}
-	}
-
 	r := rewriting{
 		owner: owner, warrants: warrants, newCluster: newCluster, requiredGroups: requiredGroups, policy: policy,
 		report: Report{Privileged: privilegedIn(owner.Groups, warrants)},
 	}
-	rewritten := r.run()
-	if !r.report.Reason.Rewritten() {
-		return raw, r.report
+	result := raw
+	switch {
+	case err == nil && len(raw) > MaxOwnerBytes:
+		r.unchanged(TooLarge, "the recorded owner was not read: %v", errTooLarge)
+	case err != nil:
+		r.unchanged(TooLarge, "the recorded owner was not read: %v", err)
+	default:
+		if rewritten := r.run(); r.report.Reason.Rewritten() {
+			result = rewritten.String()
+		}
 	}
-	result := rewritten.String()
-	if len(result) > MaxOwnerBytes {
-		return raw, Report{
+	if len(result) > MaxOwnerBytes && r.report.Reason.Rewritten() {
+		result, r.report = raw, Report{
 			Reason: TooLarge, Privileged: r.report.Privileged,
 			Message: fmt.Sprintf("the owner was not rewritten, because it would be larger than %d bytes", MaxOwnerBytes),
 		}
 	}
-	return result, r.report
+	if r.report.Reason.Harmless() || err == nil && !r.powerful() {
+		return result, r.report
+	}
+	// Without that power, which it does not have the next time, the owner may be one that can be rewritten.
+	left, dropped := r.withoutPower(err)
+	result, report := Rewrite(left.String(), newCluster, requiredGroups, policy)
+	report.Privileged, report.Dropped = r.report.Privileged, append(dropped, report.Dropped...)
+	return result, report
+}
+
+// powerful tells whether the owner carries an administrator's power, or warrants that kcp may read otherwise than this
+// package does.
+func (r *rewriting) powerful() bool {
+	return len(r.report.Privileged) > 0 || anyUnreadable(r.warrants)
+}
+
+// withoutPower returns the owner without its warrants and without an administrator's groups, and what was dropped. What
+// restricts the owner, such as its home and scopes, stays. The error is why not all warrants were read.
+func (r *rewriting) withoutPower(unread error) (Owner, []Drop) {
+	r.report.Dropped = nil
+	left := Owner{Username: r.owner.Username, UID: r.owner.UID, Groups: r.passableGroups(), Extra: maps.Clone(r.owner.Extra)}
+	delete(left.Extra, WarrantKey)
+	for _, w := range r.warrants {
+		reason := Lent
+		switch {
+		case anyUnreadable([]carried{w}):
+			reason = Unreadable
+		case len(privilegedIn(w.warrant.Groups, w.nested)) > 0:
+			reason = Privileged
+		}
+		r.drop(DroppedWarrant, reason, w.warrant.User)
+	}
+	if unread != nil {
+		r.drop(DroppedWarrant, Unreadable, "")
+	}
+	return left, r.report.Dropped
+}
+
+// passableGroups returns the owner's groups but those with an administrator's power, which it reports as dropped.
+func (r *rewriting) passableGroups() []string {
+	groups := make([]string, 0, len(r.owner.Groups))
+	for _, group := range r.owner.Groups {
+		if isPrivileged(group) {
+			r.drop(DroppedGroup, Privileged, group)
+			continue
+		}
+		groups = append(groups, group)
+	}
+	return groups
 }
 
 // rewriting is one call of Rewrite: what was asked, read, and the report as it grows.
@@ -104,16 +155,20 @@ func (r *rewriting) serviceAccount() Owner {
 		return r.unchanged(HomeAmbiguous, "service account %q names several home clusters (%s)", username, strings.Join(homes, ", "))
 	case !logicalcluster.Name(homes[0]).IsValid() || strings.Contains(homes[0], ":"):
 		return r.unchanged(Malformed, "the home cluster %q of service account %q is not the name of a logical cluster", homes[0], username)
-	case r.owner.InScope(r.newCluster):
-		return r.inScope()
 	}
 	home := logicalcluster.Name(homes[0])
+	switch atHome := r.owner.at(home); {
+	case !atHome.InScope(home):
+		return r.unchanged(HomeOutOfScope, "service account %q is scoped to %s, which leaves out its home, logical cluster %q: "+
+			"it was impersonated elsewhere, so its home is only claimed", username, r.scopes(), home)
+	case atHome.InScope(r.newCluster):
+		return r.inScope()
+	}
 
 	createdBy := strings.Join([]string{home.String(), namespace, name}, ":")
 
 	self, kept := r.delegate()
-	delete(self.Extra, olderClusterNameKey)
-	self.Extra[ClusterNameKey] = []string{home.String()}
+	self = self.at(home)
 	if scope := scopeOf(home); !slices.Contains(self.Extra[ScopesKey], scope) {
 		self.Extra[ScopesKey] = append(slices.Clone(self.Extra[ScopesKey]), scope)
 	}
@@ -161,22 +216,18 @@ func (r *rewriting) person() Owner {
 	r.report.Reason = PersonRewritten
 	r.report.CreatedBy = r.owner.Username
 	r.report.Message = fmt.Sprintf("user %q is scoped to %s and foreign in logical cluster %q; kcp acts as the same user scoped to it, backed by its warrant%s",
-		r.owner.Username, strings.Join(r.owner.Extra[ScopesKey], " and "), r.newCluster, note)
+		r.owner.Username, r.scopes(), r.newCluster, note)
 	return rewritten
 }
+
+// scopes names the owner's scopes for a message, all of which have to be met.
+func (r *rewriting) scopes() string { return strings.Join(r.owner.Extra[ScopesKey], " and ") }
 
 // delegate returns the owner as it may be stored, without warrants, and the warrants that the policy keeps.
 func (r *rewriting) delegate() (self Owner, kept []string) {
 	self = Owner{
 		Username: r.owner.Username, UID: r.owner.UID,
-		Groups: make([]string, 0, len(r.owner.Groups)), Extra: make(map[string][]string, len(r.owner.Extra)),
-	}
-	for _, group := range r.owner.Groups {
-		if isPrivileged(group) {
-			r.drop(DroppedGroup, Privileged, group)
-			continue
-		}
-		self.Groups = append(self.Groups, group)
+		Groups: r.passableGroups(), Extra: make(map[string][]string, len(r.owner.Extra)),
 	}
 	keys := slices.AppendSeq(make([]string, 0, len(r.owner.Extra)), maps.Keys(r.owner.Extra))
 	slices.Sort(keys)

@@ -3,6 +3,7 @@ package identity
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Warrant is an identity whose rights another identity has as well: JSON in the extra field
@@ -46,7 +47,7 @@ func (w Warrant) owner() Owner {
 type carried struct {
 	raw     string
 	warrant Warrant
-	err     error // why it cannot be read; kcp ignores such a warrant
+	err     error // why it cannot be read; kcp ignores such a warrant, or reads it less strictly
 	nested  []carried
 }
 
@@ -79,4 +80,9 @@ func readNested(extra map[string][]string, depth int, count *int) ([]carried, er
 		warrants = append(warrants, found)
 	}
 	return warrants, nil
+}
+
+// anyUnreadable tells whether any of the warrants, at any depth, cannot be read.
+func anyUnreadable(warrants []carried) bool {
+	return slices.ContainsFunc(warrants, func(w carried) bool { return w.err != nil || anyUnreadable(w.nested) })
 }

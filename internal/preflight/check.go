@@ -78,8 +78,7 @@ func (c *check) owner(ctx context.Context) {
 	if err == nil {
 		c.describe(ctx, recorded)
 	}
-	bareName := err == nil && recorded.IsServiceAccount() && !recorded.InScope(c.ws.Cluster) ||
-		rewrite.Reason == identity.HomeUnknown || rewrite.Reason == identity.HomeAmbiguous
+	bareName := err == nil && recorded.IsServiceAccount() && rewrite.Reason != identity.InScope
 	switch {
 	case c.ready() && bareName:
 		finding := Finding{
@@ -88,7 +87,11 @@ func (c *check) owner(ctx context.Context) {
 				"whoever makes a service account of that name in this one is its administrator", recorded.Username),
 			Next: c.repair(),
 		}
-		if !rewrite.Reason.Rewritten() { // up to v0.30 kcp forgets whose it was
+		switch {
+		case rewrite.Reason == identity.HomeOutOfScope:
+			finding.Message += "; " + rewrite.Message
+			finding.Next = "move to a new workspace, and have the service account create it with its own token"
+		case !rewrite.Reason.Rewritten(): // up to v0.30 kcp forgets whose it was
 			finding.Next = "move to a new workspace: it is no longer recorded whose service account it was, so this one cannot be repaired"
 		}
 		c.add(finding)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -27,6 +28,7 @@ var groups = []string{
 
 var names = []string{
 	"alice", "bob", "https://issuer.example.com#carol", "system:serviceaccount:default:bot", "system:serviceaccount:kube-system:rest",
+	"system:kcp:serviceaccount:aaaaaaaa:default:bot", // which somebody impersonates
 }
 
 // requiredGroups are values of the annotation authorization.kcp.io/required-groups.
@@ -40,6 +42,18 @@ type Case struct {
 	Owner          identity.Owner
 	RequiredGroups string
 	Policy         identity.Policy
+}
+
+// Creator is the owner as kcp counts its creator today: with its home under the key that kcp reads. A kcp that wrote the home
+// under the older key counted it in the same way.
+func (c Case) Creator() identity.Owner {
+	const older = "authentication.kubernetes.io/cluster-name"
+	creator := c.Owner
+	if homes := creator.Extra[older]; len(homes) > 0 && len(creator.Extra[identity.ClusterNameKey]) == 0 {
+		creator.Extra = maps.Clone(creator.Extra)
+		creator.Extra[identity.ClusterNameKey] = homes
+	}
+	return creator
 }
 
 // Rewrite rewrites the owner of the case for NewCluster.
@@ -66,14 +80,20 @@ func owner(r *rand.Rand) identity.Owner {
 
 func extra(r *rand.Rand, depth int) map[string][]string {
 	extra := map[string][]string{}
-	switch r.IntN(6) {
+	home := cluster(r)
+	switch r.IntN(8) {
 	case 0: // no home
 	case 1:
-		extra[identity.ClusterNameKey] = []string{cluster(r), cluster(r)}
+		extra[identity.ClusterNameKey] = []string{home, cluster(r)}
+	case 2:
+		extra["authentication.kubernetes.io/cluster-name"] = []string{home}
 	default:
-		extra[identity.ClusterNameKey] = []string{cluster(r)}
+		extra[identity.ClusterNameKey] = []string{home}
 	}
-	for range r.IntN(3) {
+	if r.IntN(2) == 0 { // as kcp does with its tokens
+		extra[identity.ScopesKey] = []string{"cluster:" + home}
+	}
+	for range r.IntN(3) { // as whoever impersonates it likes
 		scope := "cluster:" + cluster(r)
 		if r.IntN(3) == 0 {
 			scope += ",cluster:" + cluster(r)
