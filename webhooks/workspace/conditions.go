@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kcp-dev/logicalcluster/v3"
+
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 )
@@ -48,8 +50,9 @@ func annotation(object, key string) string {
 func changedKeys(before, after string) string {
 	guarded := fmt.Sprintf("(key.startsWith('%s') || key in (request.operation == 'CREATE' ? %s : %s))",
 		annotationPrefix, celList(guardedOnCreate), celList(guardedOnUpdate))
-	return fmt.Sprintf("(%[1]s.map(key, key).filter(key, %[3]s && !(key in %[2]s && %[2]s[key] == %[1]s[key])) + "+
-		"%[2]s.map(key, key).filter(key, %[3]s && !(key in %[1]s)))", after, before, guarded)
+	moved := fmt.Sprintf("(request.operation == 'UPDATE' && key == '%s')", logicalcluster.AnnotationKey)
+	return fmt.Sprintf("(%[1]s.map(key, key).filter(key, (%[3]s || %[4]s) && !(key in %[2]s && %[2]s[key] == %[1]s[key])) + "+
+		"%[2]s.map(key, key).filter(key, %[3]s && !(key in %[1]s)))", after, before, guarded, moved)
 }
 
 // privilegedPattern is a regular expression of the groups that carry an administrator's power. The quote around a

@@ -202,6 +202,16 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 			by: alice, old: annotations(ownerKey, rawPerson, clusterKey, newCluster),
 			new: annotations(ownerKey, rawPerson, clusterKey, "victim"), want: []string{integrity, policy},
 		},
+		"a person says that the workspace lives elsewhere": {
+			by: alice, old: annotations(ownerKey, rawPerson),
+			new: annotations("kcp.io/cluster", "victim", ownerKey, rawPerson), want: []string{integrity, policy},
+		},
+		"a person leaves out where the workspace lives": {
+			by: alice, old: annotations(ownerKey, rawPerson), new: map[string]any{ownerKey: rawPerson},
+		},
+		"a person says on create where the workspace lives, which kcp overwrites": {
+			by: alice, create: true, new: annotations("kcp.io/cluster", "victim", ownerKey, rawPerson),
+		},
 		"a person lifts the required groups": {
 			by: alice, old: annotations(groupsKey, "team-a"), new: annotations(), want: []string{integrity, policy},
 		},
@@ -228,6 +238,8 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 func TestPolicyAndGateSayTheSame(t *testing.T) {
 	for name, change := range map[string]struct{ old, new *unstructured.Unstructured }{
 		"an update": {object(annotations(ownerKey, rawPerson)), object(annotations(ownerKey, rawAdmin))},
+		"an update that says that the object lives elsewhere": {
+			object(annotations(ownerKey, rawPerson)), object(annotations("kcp.io/cluster", "victim", ownerKey, rawPerson))},
 		"an update that also leaves out where the object lives": {object(annotations(ownerKey, rawPerson)), object(nil)},
 		"a create":                               {nil, object(annotations(createdBy, "bob"))},
 		"a create of which it is not said where": {nil, object(map[string]any{createdBy: "bob"})},

@@ -57,16 +57,7 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	if err != nil {
 		return webhooks.Undecodable(err)
 	}
-	var old metadata
-	if workspace.exists {
-		if old, err = decodeMetadata(request.OldObject.Raw); err != nil {
-			return webhooks.Undecodable(fmt.Errorf("decode the workspace as it was: %w", err))
-		}
-	}
-	if workspace.cluster.Empty() { // an update need not repeat the annotation by which kcp says where an object lives
-		workspace.cluster = logicalcluster.Name(old.Annotations[logicalcluster.AnnotationKey])
-	}
-	changed := guardedChanges(request.Operation, old.Annotations, workspace.object.Annotations)
+	changed := guardedChanges(request.Operation, workspace.old.Annotations, workspace.object.Annotations)
 	details := func() []any { return []any{"cluster", workspace.cluster, "changed", changed} }
 	switch {
 	case len(changed) == 0:
@@ -95,11 +86,13 @@ func guardedChanges(operation admissionv1.Operation, before, after map[string]st
 	changed := map[string]bool{}
 	for _, annotations := range []map[string]string{before, after} {
 		for key := range annotations {
-			if !slices.Contains(guarded, key) && !strings.HasPrefix(key, annotationPrefix) {
-				continue
-			}
 			was, had := before[key]
 			is, has := after[key]
+			// An update need not repeat where the object lives, but must not say that it lives elsewhere.
+			moved := key == logicalcluster.AnnotationKey && operation == admissionv1.Update && has
+			if !moved && !slices.Contains(guarded, key) && !strings.HasPrefix(key, annotationPrefix) {
+				continue
+			}
 			if had != has || was != is {
 				changed[key] = true
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/kcp-dev/sdk/apis/tenancy"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,7 +107,8 @@ func integrityPolicy(mode v1beta1.Mode) client.Object {
 				{Name: "after", Expression: celAfter},
 				// The canary is left to the webhook: nobody acts on it, and the policy would answer in the webhook's place.
 				{Name: "changed", Expression: fmt.Sprintf("%s.filter(key, key != '%s')", changedKeys("variables.before", "variables.after"), kcp.CanaryAnnotation)},
-				{Name: "cluster", Expression: "variables.after[?'kcp.io/cluster'].orValue(variables.before[?'kcp.io/cluster'].orValue(''))"},
+				// On update, the stored object tells where it lives.
+				{Name: "cluster", Expression: fmt.Sprintf("(request.operation == 'CREATE' ? variables.after : variables.before)[?'%s'].orValue('')", logicalcluster.AnnotationKey)},
 				// On create kcp tells webhooks, but not policies, where the object is going to live.
 				{Name: "where", Expression: `variables.cluster == '' ? '' : ' in logical cluster "' + variables.cluster + '"'`},
 			},

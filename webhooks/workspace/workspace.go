@@ -22,10 +22,11 @@ const annotationPrefix = "warrantgate.dev/"
 
 // reviewed is a Workspace under review.
 type reviewed struct {
-	// cluster is the logical cluster that holds the Workspace.
+	// cluster is the logical cluster that holds the Workspace. On create kcp says which; later the requester may write the
+	// annotation, so that only the stored Workspace tells.
 	cluster logicalcluster.Name
-	// object is the Workspace after the request.
-	object metadata
+	// object is the Workspace after the request, and old the stored one, if there is one.
+	object, old metadata
 	// exists is false where the request is to create it.
 	exists bool
 }
@@ -44,11 +45,16 @@ func decode(request admission.Request) (reviewed, error) {
 	if err != nil {
 		return reviewed{}, fmt.Errorf("decode the workspace: %w", err)
 	}
-	return reviewed{
-		cluster: logicalcluster.Name(object.Annotations[logicalcluster.AnnotationKey]),
-		object:  object,
-		exists:  request.Operation != admissionv1.Create,
-	}, nil
+	r := reviewed{object: object, exists: request.Operation != admissionv1.Create}
+	stored := object
+	if r.exists {
+		if r.old, err = decodeMetadata(request.OldObject.Raw); err != nil {
+			return reviewed{}, fmt.Errorf("decode the workspace as it was: %w", err)
+		}
+		stored = r.old
+	}
+	r.cluster = logicalcluster.Name(stored.Annotations[logicalcluster.AnnotationKey])
+	return r, nil
 }
 
 func decodeMetadata(raw []byte) (metadata, error) {
