@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -30,6 +31,25 @@ const (
 	rewriteMessage = `ervice account "system:serviceaccount:default:bot" of logical cluster "1dz6n4ubraua7pul" is foreign in logical cluster ` +
 		`"m82w61j76ws21znq"; kcp acts as "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", backed by its warrant`
 )
+
+// rawImpostor is a service account of home 1dz6n4ubraua7pul as an administrator of another workspace impersonates it.
+const (
+	rawImpostor = `{"username":"system:serviceaccount:default:bot","groups":["system:authenticated"],` +
+		`"extra":{"authentication.kcp.io/cluster-name":["1dz6n4ubraua7pul"],"authentication.kcp.io/scopes":["cluster:attacker"]}}`
+	impostorMessage = `Service account "system:serviceaccount:default:bot" is scoped to cluster:attacker, which leaves out its home, ` +
+		`logical cluster "1dz6n4ubraua7pul": it was impersonated elsewhere, so its home is only claimed (HomeOutOfScope). ` +
+		"Initialization will fail if kcp has to act as this owner"
+)
+
+// withWarrant adds a warrant to an owner.
+func withWarrant(raw, warrant string) string {
+	owner, err := identity.ParseOwner(raw)
+	if err != nil {
+		panic(err)
+	}
+	owner.Extra[identity.WarrantKey] = []string{warrant}
+	return owner.String()
+}
 
 func request(tb testing.TB, old, object *unstructured.Unstructured, by user.Info) admission.Request {
 	tb.Helper()
@@ -81,6 +101,27 @@ func TestOwnerRewrite(t *testing.T) {
 		wantOwner   string // empty: no patch
 		wantTold    []told
 	}{
+		"a service account that was impersonated elsewhere": {
+			annotations: annotations(ownerKey, rawImpostor, clusterKey, newCluster),
+			wantReason:  "HomeOutOfScope",
+			wantTold:    []told{{corev1.EventTypeWarning, "OwnerNotRewritten", impostorMessage}},
+		},
+		"a service account that was impersonated elsewhere, with a forged administrator's warrant": {
+			annotations: annotations(ownerKey, withWarrant(rawImpostor, `{"user":"root-boss","groups":["system:kcp:admin"]}`), clusterKey, newCluster),
+			wantReason:  "HomeOutOfScope",
+			wantOwner:   rawImpostor,
+			wantTold: []told{
+				{corev1.EventTypeWarning, "OwnerNotRewritten", impostorMessage},
+				{corev1.EventTypeNormal, "WarrantDropped", "Not passed on to the owner: 1 warrant carried an administrator's power, which is never delegated"},
+			},
+		},
+		"a service account that was impersonated elsewhere, with an administrator's warrant, when the gate only warns": {
+			annotations: annotations(ownerKey, withWarrant(rawImpostor, `{"user":"root-boss","groups":["system:kcp:admin"]}`), clusterKey, newCluster),
+			mode:        v1beta1.Warn,
+			wantReason:  "HomeOutOfScope",
+			wantOwner:   rawImpostor, // webhooks.Handler takes it out
+			wantTold:    []told{{corev1.EventTypeWarning, "OwnerNotRewritten", impostorMessage}},
+		},
 		"a service account": {
 			annotations: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
 			wantReason:  "ServiceAccountRewritten",
@@ -142,9 +183,12 @@ func TestOwnerRewrite(t *testing.T) {
 				t.Errorf("Events (-want +got):\n%s", diff)
 			}
 			want := placed.DeepCopy()
-			if tc.wantOwner != "" { // nothing but these two may differ
+			if tc.wantOwner != "" { // nothing but these may differ
 				changed := want.GetAnnotations()
-				changed[ownerKey], changed[createdBy] = tc.wantOwner, "1dz6n4ubraua7pul:default:bot"
+				changed[ownerKey] = tc.wantOwner
+				if tc.wantReason == "ServiceAccountRewritten" {
+					changed[createdBy] = "1dz6n4ubraua7pul:default:bot"
+				}
 				want.SetAnnotations(changed)
 			}
 			if diff := cmp.Diff(want, apply(t, placed, answer)); diff != "" {
@@ -254,6 +298,10 @@ func TestOwnerIntegrity(t *testing.T) {
 			by: alice, old: object(annotations(ownerKey, rawPerson)), new: object(nil),
 			wantReason: "OwnerChangeRefused", wantChanged: ownerKey, wantObject: workspaceObject,
 		},
+		"a person says that the workspace lives elsewhere, where no Event is to be written": {
+			by: alice, old: object(annotations(ownerKey, rawPerson)), new: object(annotations("kcp.io/cluster", "victim", ownerKey, rawPerson)),
+			wantReason: "OwnerChangeRefused", wantChanged: "kcp.io/cluster", wantObject: workspaceObject,
+		},
 		"a person sets an annotation of warrantgate's on create, where there is no object yet to tell of": {
 			by: alice, new: object(annotations(createdBy, "bob")),
 			wantReason: "OwnerChangeRefused", wantChanged: createdBy,
@@ -306,10 +354,11 @@ func TestObjectsThatCannotBeDecodedAreRefused(t *testing.T) {
 				if gate.Name() != name {
 					t.Errorf("Name() = %q", gate.Name())
 				}
-				r := request(t, nil, object(nil), alice)
+				r := request(t, object(nil), object(nil), alice)
 				r.Object.Raw = []byte(raw)
-				if answer := gate.Review(t.Context(), r); answer.Decision != webhooks.Denied || answer.Reason != "Undecodable" || answer.Message == "" {
-					t.Errorf("answer %+v, want denied Undecodable with a message", answer)
+				if answer := gate.Review(t.Context(), r); answer.Decision != webhooks.Denied || answer.Reason != "Undecodable" ||
+					answer.Status != metav1.StatusReasonBadRequest || answer.Message == "" {
+					t.Errorf("answer %+v, want denied Undecodable as 400 with a message", answer)
 				}
 			})
 		}

@@ -14,7 +14,7 @@ var (
 	}, []string{"kind"})
 	warrantsDropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_warrants_dropped_total",
-		Help: "Warrants and groups that were not passed on to a rewritten owner, by reason.",
+		Help: "Warrants and groups of creators that recorded owners do not keep, by reason.",
 	}, []string{"reason"})
 	privilegedOwners = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "warrantgate_privileged_owners_total",
@@ -32,6 +32,9 @@ func countRewrite(report identity.Report) {
 		kind = "service-account"
 	}
 	ownerRewrites.WithLabelValues(kind).Inc()
+}
+
+func countDropped(report identity.Report) {
 	for _, drop := range report.Dropped {
 		if drop.Kind != identity.DroppedExtra {
 			warrantsDropped.WithLabelValues(string(drop.Reason)).Inc()

@@ -40,7 +40,7 @@ var _ webhooks.Gate = &OwnerRewrite{}
 func (*OwnerRewrite) Name() string { return "owner-rewrite" }
 
 // Review implements webhooks.Gate. It never refuses a Workspace for its owner: what cannot be rewritten is left as
-// it was and reported.
+// it was, but without an administrator's power, and reported.
 func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webhooks.Answer {
 	workspace, err := decode(request)
 	if err != nil {
@@ -54,12 +54,13 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
 		Details: func() []any { return details(workspace, report) },
 	}
+	if owner != annotations[kcp.OwnerAnnotation] {
+		answer.Patches = append(answer.Patches, setAnnotation(kcp.OwnerAnnotation, owner))
+		answer.Committed = func() { countDropped(report) }
+	}
 	if report.Reason.Rewritten() {
-		answer.Patches = []jsonpatch.JsonPatchOperation{
-			setAnnotation(kcp.OwnerAnnotation, owner),
-			setAnnotation(kcp.CreatedByAnnotation, report.CreatedBy),
-		}
-		answer.Committed = func() { countRewrite(report) }
+		answer.Patches = append(answer.Patches, setAnnotation(kcp.CreatedByAnnotation, report.CreatedBy))
+		answer.Committed = func() { countRewrite(report); countDropped(report) }
 	}
 	answer.Events = g.events(workspace, report)
 	return answer
@@ -95,14 +96,22 @@ func (g *OwnerRewrite) events(workspace reviewed, report identity.Report) []even
 			"The owner was left as it is, because the gate only warns. %s", sentence(report.Message))}
 	case report.Reason.Rewritten():
 		told := []events.Event{workspace.event(corev1.EventTypeNormal, events.OwnerRewritten, "%s", sentence(report.Message))}
-		if dropped := describeDropped(report.Dropped); dropped != "" {
-			told = append(told, workspace.event(corev1.EventTypeNormal, events.WarrantDropped, "%s", dropped))
-		}
-		return told
-	case !report.Reason.Harmless():
+		return append(told, droppedFrom(workspace, report)...)
+	case !report.Reason.Harmless() && g.mode == v1beta1.Warn:
 		return []events.Event{unusableOwner(workspace, report)}
+	case !report.Reason.Harmless():
+		return append([]events.Event{unusableOwner(workspace, report)}, droppedFrom(workspace, report)...)
 	}
 	return nil
+}
+
+// droppedFrom says what the owner lost, if that is anything that a person would miss.
+func droppedFrom(workspace reviewed, report identity.Report) []events.Event {
+	dropped := describeDropped(report.Dropped)
+	if dropped == "" {
+		return nil
+	}
+	return []events.Event{workspace.event(corev1.EventTypeNormal, events.WarrantDropped, "%s", dropped)}
 }
 
 // unusableOwner says why an owner was left as it is although kcp cannot work with it.
