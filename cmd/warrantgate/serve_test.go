@@ -64,7 +64,7 @@ func newServing(t *testing.T) *serving {
 	t.Helper()
 	certificate := newCertificate(t)
 	ports := freeAddresses(t, 3)
-	token := rand.Text() + rand.Text()
+	token := strings.ToLower(rand.Text() + rand.Text())
 	return &serving{
 		token: token, pathFile: writeFile(t, "webhook-path", token+"\n"),
 		webhook: ports[0], metrics: ports[1], health: ports[2],
@@ -721,7 +721,7 @@ func TestServeMistakes(t *testing.T) {
 		"no webhook path":           {args: serve("--webhook-path-file=" + missing), want: "--webhook-path-file: open " + missing + ": no such file or directory"},
 		"a short webhook path": {
 			args: serve("--webhook-path-file=" + short),
-			want: "--webhook-path-file: " + short + `: line 1 is no token: it must be 32 to 128 letters, digits, - and _, such as "openssl rand -hex 32" prints`,
+			want: "--webhook-path-file: " + short + `: line 1 is no token: it must be 32 to 128 lower-case letters and digits, such as "openssl rand -hex 32" prints`,
 		},
 		"nobody whom it answers": {
 			args: serve("--webhook-path-file="),

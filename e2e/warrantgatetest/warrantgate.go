@@ -160,7 +160,7 @@ func (w *Warrantgate) Metric(ctx context.Context, name string, labels map[string
 }
 
 // NewToken returns a token for the path of webhooks.
-func NewToken() string { return rand.Text() + rand.Text() }
+func NewToken() string { return strings.ToLower(rand.Text() + rand.Text()) }
 
 // URL is where warrantgate serves its webhooks, without their path.
 func (w *Warrantgate) URL() string { return "https://" + w.webhookAddress }

@@ -19,7 +19,7 @@ import (
 // token is one that is accepted, next another one behind it.
 const (
 	token = "0123456789abcdef0123456789abcdef"
-	next  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_abcdefghij"
+	next  = "abcdefghijklmnopqrstuvwxyz0123456789"
 )
 
 func tokens(t *testing.T) *Tokens {

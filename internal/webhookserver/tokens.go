@@ -18,8 +18,8 @@ import (
 )
 
 // tokenSyntax makes a token one path segment that means the same however it is written, and at least 128 bits long even if it
-// is hexadecimal.
-var tokenSyntax = regexp.MustCompile(`^[A-Za-z0-9_-]{32,128}$`)
+// is hexadecimal. API servers take no other characters in the path of a webhook that is a Service.
+var tokenSyntax = regexp.MustCompile(`^[a-z0-9]{32,128}$`)
 
 // reloadInterval is how often the file is read. A kubelet takes up to two minutes to write a changed Secret into it.
 const reloadInterval = time.Second
@@ -57,7 +57,7 @@ func ParseTokens(content []byte) (*Tokens, error) {
 			continue
 		}
 		if !tokenSyntax.MatchString(token) {
-			return nil, fmt.Errorf("line %d is no token: it must be 32 to 128 letters, digits, - and _, such as \"openssl rand -hex 32\" prints", number)
+			return nil, fmt.Errorf("line %d is no token: it must be 32 to 128 lower-case letters and digits, such as \"openssl rand -hex 32\" prints", number)
 		}
 		all = append(all, token)
 	}

@@ -15,7 +15,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-const syntax = ` is no token: it must be 32 to 128 letters, digits, - and _, such as "openssl rand -hex 32" prints`
+const syntax = ` is no token: it must be 32 to 128 lower-case letters and digits, such as "openssl rand -hex 32" prints`
 
 func TestParseTokens(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -34,6 +34,8 @@ func TestParseTokens(t *testing.T) {
 		"dots":                            {content: strings.Repeat(".", 32), wantErr: "line 1" + syntax},
 		"two tokens on a line":            {content: token + " " + next, wantErr: "line 1" + syntax},
 		"an escape":                       {content: token + "%2F", wantErr: "line 1" + syntax},
+		"a capital letter":                {content: token + "A", wantErr: "line 1" + syntax},
+		"a dash":                          {content: token + "-", wantErr: "line 1" + syntax},
 		"a parameter":                     {content: token + "?", wantErr: "line 1" + syntax},
 		"a letter of another alphabet":    {content: token + "é", wantErr: "line 1" + syntax},
 	} {

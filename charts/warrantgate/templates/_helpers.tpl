@@ -82,13 +82,13 @@ capabilities: {drop: [ALL]}
 {{- $secret := include "warrantgate.webhookPathSecret" . -}}
 {{- $tokens = lookup "v1" "Secret" .Release.Namespace $secret | default dict | dig "data" "tokens" "" | b64dec | trim -}}
 {{- if $tokens -}}
-{{- if not (regexMatch "^[A-Za-z0-9_-]{32,128}\\s*(\n|$)" $tokens) -}}
-{{- fail (printf "the first line of the key tokens in Secret %s has to be a token: 32 to 128 letters, digits, - and _" $secret) -}}
+{{- if not (regexMatch "^[a-z0-9]{32,128}\\s*(\n|$)" $tokens) -}}
+{{- fail (printf "the first line of the key tokens in Secret %s has to be a token: 32 to 128 lower-case letters and digits" $secret) -}}
 {{- end -}}
 {{- else if $path.existingSecret -}}
 {{- fail (printf "webhookPath.existingSecret: there is no Secret %s with the key tokens that Helm can read; without access to the cluster (helm template, GitOps) set webhookPath.tokens, too" $secret) -}}
 {{- else if lookup "v1" "Namespace" "" "kube-system" -}}
-{{- $tokens = randAlphaNum 48 -}}
+{{- $tokens = randAlphaNum 48 | lower -}}
 {{- else -}}
 {{- fail "without access to the cluster (helm template, GitOps) a random token would be another one each time: set webhookPath.tokens" -}}
 {{- end -}}
