@@ -96,7 +96,7 @@ type EventRecorder interface {
 
 // Handler serves a gate in the given mode.
 func Handler(gate Gate, mode v1beta1.Mode, recorder EventRecorder) http.Handler {
-	return withDeadline(withTrace(&handler{gate: gate, mode: mode, recorder: recorder}))
+	return withDeadline(inFlight.limited(gate.Name(), withTrace(&handler{gate: gate, mode: mode, recorder: recorder})))
 }
 
 // logger is that of all gates.

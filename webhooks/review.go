@@ -34,7 +34,7 @@ var leniently = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.Allow
 // seconds and most of a gigabyte.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var response *admissionv1.AdmissionResponse
-	if request, err := readRequest(w, r); err != nil {
+	if request, err := readRequest(r); err != nil {
 		response = h.unreadable(err)
 	} else {
 		response = h.judge(r.Context(), admission.Request{AdmissionRequest: *request})
@@ -50,14 +50,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // readRequest reads the request that a review is about (KEP-492, admission.k8s.io/v1). The error is for the API server.
-func readRequest(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, *apierrors.StatusError) {
+func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, *apierrors.StatusError) {
 	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the content type is %.64q, not application/json", contentType))
 	}
 	var review admissionv1.AdmissionReview
-	err := json.UnmarshalRead(http.MaxBytesReader(w, r.Body, maxReviewBytes), &review, leniently)
+	// Without the ResponseWriter, with which MaxBytesReader would close the connection.
+	err := json.UnmarshalRead(http.MaxBytesReader(nil, r.Body, maxReviewBytes), &review, leniently)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
+		discard(r)
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d bytes", maxReviewBytes))
 	case err != nil:
 		return nil, apierrors.NewBadRequest(shortLine("the body cannot be read: "+why(err), maxMessageBytes))

@@ -1,0 +1,142 @@
+package webhooks
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// held is a handler that answers once it is told to, and how far it has come.
+type held struct {
+	begun   chan int64
+	release chan struct{}
+}
+
+func (h held) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.begun <- r.ContentLength
+	<-h.release
+	_, _ = io.WriteString(w, "answer")
+}
+
+// post sends a body of a size, -1 where it is not said, and returns the status and the text of the answer.
+func post(t *testing.T, handler http.Handler, size int64, timeout time.Duration) (code int, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/gate", strings.NewReader("body"))
+	request.ContentLength = size
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, request)
+	return answer.Code, answer.Body.String()
+}
+
+// TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes holds so for what fits in beside each other, and for what never does.
+func TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, gate := newBodies(), held{make(chan int64, 1000), make(chan struct{})}
+		handler := b.limited("large", gate)
+		for _, size := range []int64{maxReviewBytes, -1, 100 << 20, smallBody + 1} { // the second and the third count as the greatest
+			go post(t, handler, size, time.Hour)
+			synctest.Wait()
+		}
+		for range smallBudget / smallBody {
+			go post(t, handler, smallBody, time.Hour)
+		}
+		synctest.Wait()
+		got := map[int64]int{}
+		for range len(gate.begun) {
+			got[<-gate.begun]++
+		}
+		if diff := cmp.Diff(map[int64]int{maxReviewBytes: 1, smallBody: smallBudget / smallBody}, got); diff != "" {
+			t.Errorf("bodies that are judged at the same time, by their sizes (-want +got):\n%s", diff)
+		}
+
+		before := testutil.ToFloat64(admissions.WithLabelValues("large", "error", "Overloaded"))
+		started := time.Now()
+		code, text := post(t, handler, smallBody+1, 6*time.Second)
+		if want := "warrantgate had no room for this request in time; try again\n"; code != http.StatusServiceUnavailable || text != want {
+			t.Errorf("answer when time is up = %d %q, want 503 %q", code, text, want)
+		}
+		if took := time.Since(started); took != 3*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		for range maxWaiting - 3 { // three wait already
+			go post(t, handler, maxReviewBytes, time.Hour)
+		}
+		synctest.Wait()
+		code, text = post(t, handler, maxReviewBytes, time.Hour)
+		if want := "warrantgate judges too many large requests now; try again\n"; code != http.StatusTooManyRequests || text != want {
+			t.Errorf("answer where too many wait = %d %q, want 429 %q", code, text, want)
+		}
+		if got := testutil.ToFloat64(admissions.WithLabelValues("large", "error", "Overloaded")) - before; got != 2 {
+			t.Errorf("%v were counted, want 2", got)
+		}
+
+		close(gate.release)
+		synctest.Wait()
+		if got := len(gate.begun); got != maxWaiting {
+			t.Errorf("%d of those that waited were judged, want %d", got, maxWaiting)
+		}
+		if !b.small.TryAcquire(smallBudget) || !b.large.TryAcquire(largeBudget) || b.waiting.Load() != 0 {
+			t.Errorf("not all room was given back, or %d still wait", b.waiting.Load())
+		}
+	})
+}
+
+func TestAPanicGivesTheRoomBack(t *testing.T) {
+	b := newBodies()
+	func() {
+		defer func() { _ = recover() }()
+		post(t, b.limited("panic", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), 1, time.Hour)
+	}()
+	if !b.small.TryAcquire(smallBudget) {
+		t.Error("the room is not given back")
+	}
+}
+
+// TestTheTimeToSendABodyBeginsOnceThereIsRoom holds so, and that one that waits is not read: its client sends it later.
+func TestTheTimeToSendABodyBeginsOnceThereIsRoom(t *testing.T) {
+	b := newBodies()
+	server := httptest.NewServer(b.limited("late", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		_, _ = w.Write(body)
+	})))
+	defer server.Close()
+	if !b.small.TryAcquire(smallBudget) {
+		t.Fatal("there is no room")
+	}
+	reader, writer := io.Pipe()
+	go func() {
+		for b.waiting.Load() == 0 {
+			time.Sleep(time.Millisecond) //nolint:forbidigo // nothing tells of it
+		}
+		b.small.Release(smallBudget)
+		_, _ = io.WriteString(writer, "late")
+		_ = writer.Close()
+	}()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.ContentLength = int64(len("late"))
+	response, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || strings.TrimSpace(string(body)) != "late" {
+		t.Errorf("answer = %q, %v", body, err)
+	}
+}
