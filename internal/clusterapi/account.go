@@ -119,7 +119,7 @@ func (k clusterKind) clusterName(object *unstructured.Unstructured) string {
 
 // Account returns as whom the provider of a cluster acts. It goes by what was last seen of the cluster.
 func (o *Objects) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
-	if seen, watched := o.clusters[cluster.Provider]; watched && cluster.Identity == (IdentityRef{}) {
+	if seen, watched := o.clusters[cluster.Provider]; watched && seen.synced() == nil && cluster.Identity == (IdentityRef{}) {
 		if objects := seen.byIndex(indexCluster, cluster.Namespace+"/"+cluster.Name); len(objects) == 1 {
 			return clusterKinds[cluster.Provider].account(&o.reader, ctx, objects[0])
 		}
@@ -160,7 +160,12 @@ func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*
 	}
 	object, err := objects.Get(ctx, cluster.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && kind.byLabel && kind.clusterName(object) != cluster.Name:
+	case apierrors.IsNotFound(err):
+		if _, err := r.installed(ctx, kind.resource); err != nil {
+			return nil, err
+		}
+		return nil, accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
+	case err == nil && kind.byLabel && kind.clusterName(object) != cluster.Name:
 		return nil, accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
 	case err != nil:
 		return nil, fmt.Errorf("read %s %q: %w", kind.kind, cluster.Name, err)

@@ -63,16 +63,24 @@ func (e *VersionError) Error() string {
 		e.Resource.GroupResource(), strings.Join(e.Served, ", "), e.Resource.Version, e.Resource.Version)
 }
 
-// notInstalled returns nil if no version of the resource is served, and otherwise why its objects are not known.
-func (r *reader) notInstalled(ctx context.Context, resource schema.GroupVersionResource) error {
+// installed is true if the resource is served in its version. It is an error if it is served in other versions only.
+func (r *reader) installed(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 	served, err := r.discovery.versions(ctx, resource.GroupResource())
 	switch {
 	case err != nil:
-		return err
-	case len(served) == 0:
-		return nil
-	case slices.Contains(served, resource.Version):
+		return false, err
+	case len(served) == 0 || slices.Contains(served, resource.Version):
+		return len(served) > 0, nil
+	}
+	return false, &VersionError{Resource: resource, Served: served}
+}
+
+// notInstalled returns nil if no version of the resource is served, so that there are no objects, and otherwise why they are
+// not known.
+func (r *reader) notInstalled(ctx context.Context, resource schema.GroupVersionResource) error {
+	installed, err := r.installed(ctx, resource)
+	if installed {
 		return fmt.Errorf("%s were not served a moment ago", resource.GroupResource())
 	}
-	return &VersionError{Resource: resource, Served: served}
+	return err
 }

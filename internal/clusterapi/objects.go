@@ -78,7 +78,7 @@ func newObjects(
 		if provider == v1beta1.ProviderCloudSigma {
 			indexers[indexUserSecret] = userSecretOf
 		}
-		if o.clusters[provider], err = newWatched(dynamicClient, kind.resource, kind.essentialsOf, indexers); err != nil {
+		if o.clusters[provider], err = newWatched(&o.reader, kind.resource, kind.essentialsOf, indexers); err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +87,7 @@ func newObjects(
 	}
 	o.kinds = options.Kinds
 	for _, kind := range o.kinds {
-		machines, err := newWatched(dynamicClient, kind.Resource(), kind.essentials, cache.Indexers{indexInstance: kind.instancesOf})
+		machines, err := newWatched(&o.reader, kind.Resource(), kind.essentials, cache.Indexers{indexInstance: kind.instancesOf})
 		if err != nil {
 			return nil, err
 		}
@@ -128,8 +128,8 @@ func (o *Objects) all() []*watched {
 	return all
 }
 
-// Synced returns why not all objects have been seen yet, nil if they have been. Kinds that the API server does not
-// serve have no objects.
+// Synced returns why not all objects are known, nil if they are. Kinds that the API server does not serve have no objects;
+// it is an error if it serves them in another version only, or if a watch has been broken for longer than half a minute.
 func (o *Objects) Synced() error {
 	var missing []error
 	for _, w := range o.all() {
@@ -165,7 +165,8 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine) (*Machin
 func (o *Objects) stillHolds(ctx context.Context, kind Kind, seen *unstructured.Unstructured, id string) (*Machine, error) {
 	object, err := o.dynamic.Resource(kind.Resource()).Namespace(seen.GetNamespace()).Get(ctx, seen.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		_, err := o.installed(ctx, kind.Resource())
+		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s %q: %w", kind.Kind, seen.GetName(), err)

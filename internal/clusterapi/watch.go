@@ -3,19 +3,30 @@ package clusterapi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// brokenAfter is how long a watch may be broken before its objects count as unknown. A watch ends every few minutes and is
+	// back at once, and an API server that restarts is back within seconds; client-go tries again after 30 seconds at most. A
+	// connection on which nothing comes back any more is noticed by the pings of HTTP/2, which takes up to 45 seconds more.
+	brokenAfter = 30 * time.Second
+	// watchLasts is when a watch is begun again, whatever the server does: client-go asks it to end after 10 minutes at most.
+	watchLasts = 11 * time.Minute
 )
 
 // watched are the objects of one resource, as they were last seen. Where the API server does not serve the resource, it
@@ -24,21 +35,47 @@ type watched struct {
 	resource schema.GroupVersionResource
 	informer cache.SharedIndexInformer
 	// failure is why the last request failed. It points to nil if none has.
-	failure atomic.Pointer[error]
+	failure atomic.Pointer[watchFailure]
+	// brokenSince is since when there is no watch, nil while there is one.
+	brokenSince atomic.Pointer[time.Time]
 }
 
-func newWatched(
-	client dynamic.Interface, resource schema.GroupVersionResource, essentials cache.TransformFunc, indexers cache.Indexers,
-) (*watched, error) {
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, indexers, nil).Informer()
-	w := &watched{resource: resource, informer: informer}
-	if err := informer.SetTransform(essentials); err != nil {
+// watchFailure is why a resource cannot be watched.
+type watchFailure struct {
+	err error
+	// absent is true if the resource is not served in any version.
+	absent bool
+}
+
+func newWatched(r *reader, resource schema.GroupVersionResource, essentials cache.TransformFunc, indexers cache.Indexers) (*watched, error) {
+	w := &watched{resource: resource}
+	objects := r.dynamic.Resource(resource)
+	w.informer = cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w.broken() // until there is one
+			ctx, cancel := context.WithTimeout(ctx, watchLasts)
+			stream, err := objects.Watch(ctx, options)
+			if err != nil {
+				cancel()
+				return nil, err
+			}
+			w.brokenSince.Store(nil)
+			w.failure.Store(nil)
+			return ended{stream, func() {
+				w.broken()
+				cancel()
+			}}, nil
+		},
+	}, r.dynamic), &unstructured.Unstructured{}, cache.SharedIndexInformerOptions{Indexers: indexers, ObjectDescription: resource.String()})
+	if err := w.informer.SetTransform(essentials); err != nil {
 		return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
 	}
-	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
-		if was := w.failure.Swap(&err); was == nil || (*was).Error() != err.Error() {
-			logf.FromContext(ctx).Info("cannot watch; it is tried again", "resource", resource.GroupResource().String(), "error", err.Error())
-		}
+	err := w.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+		w.broken()
+		w.fail(ctx, r, err)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
@@ -46,20 +83,67 @@ func newWatched(
 	return w, nil
 }
 
-// synced returns nil once the objects are seen, or known not to be served.
-func (w *watched) synced() error {
-	if w.informer.HasSynced() {
-		return nil
+// ended is a watch that tells when it is stopped, which who reads from it does at its end.
+type ended struct {
+	watch.Interface
+	tell func()
+}
+
+// Stop implements watch.Interface.
+func (e ended) Stop() {
+	e.Interface.Stop()
+	e.tell()
+}
+
+func (w *watched) broken() {
+	now := time.Now()
+	w.brokenSince.CompareAndSwap(nil, &now)
+}
+
+// fail notes why a request failed, and logs it if it is something else than the last time.
+func (w *watched) fail(ctx context.Context, r *reader, err error) {
+	log := logf.FromContext(ctx).WithValues("resource", w.resource.GroupResource().String())
+	failure := &watchFailure{err: err}
+	if apierrors.IsNotFound(err) {
+		failure.err = r.notInstalled(ctx, w.resource)
+		failure.absent = failure.err == nil
 	}
-	failure := w.failure.Load()
+	was := w.failure.Swap(failure)
 	switch {
-	case failure == nil:
-		return fmt.Errorf("%s have not been read yet", w.resource.GroupResource())
-	case apierrors.IsNotFound(*failure):
-		return nil
+	case was != nil && was.absent == failure.absent && fmt.Sprint(was.err) == fmt.Sprint(failure.err):
+	case failure.absent:
+		log.Info("not installed in this API server, so there are no objects; it is tried again")
 	default:
-		return fmt.Errorf("%s cannot be read: %w", w.resource.GroupResource(), *failure)
+		log.Info("cannot watch; it is tried again", "error", failure.err.Error())
 	}
+}
+
+// synced returns nil as long as it is known which objects there are, or that the resource is not served.
+func (w *watched) synced() error {
+	failure := w.failure.Load()
+	if failure == nil {
+		failure = &watchFailure{}
+	}
+	since := w.brokenSince.Load()
+	name := w.resource.GroupResource()
+	_, unserved := errors.AsType[*VersionError](failure.err)
+	switch {
+	case unserved:
+		return failure.err
+	case failure.absent && len(w.informer.GetStore().ListKeys()) == 0:
+		return nil
+	case failure.absent: // whoever removes a kind removes its objects first
+		return fmt.Errorf("%s are no longer served, although there were objects when they were last seen", name)
+	case w.informer.HasSynced() && (since == nil || time.Since(*since) <= brokenAfter):
+		return nil
+	case w.informer.HasSynced() && failure.err == nil:
+		return fmt.Errorf("%s have not been watched for more than %s", name, brokenAfter)
+	case w.informer.HasSynced():
+		return fmt.Errorf("%s have not been watched for more than %s: %w", name, brokenAfter, failure.err)
+	case failure.err == nil:
+		return fmt.Errorf("%s have not been read yet", name)
+	}
+	return fmt.Errorf("%s cannot be read: %w", name, failure.err)
 }
 
 func (w *watched) byIndex(index, value string) []*unstructured.Unstructured {

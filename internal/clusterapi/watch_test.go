@@ -1,9 +1,12 @@
 package clusterapi_test
 
 import (
+	"errors"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -46,10 +50,27 @@ func TestUntilAllIsSeen(t *testing.T) {
 	}}
 	for name, tc := range map[string]struct {
 		failure error
+		// served are the versions in which machines are served, discoveryErr why that cannot be told.
+		served       []string
+		discoveryErr error
 		// want is what Synced says meanwhile, and Holder, who must not say that nobody holds what cannot be read.
 		want string
 	}{
-		"what is not served has no objects": {failure: notServed},
+		"what is not installed has no objects": {failure: notServed, served: []string{}},
+		"what is served in another version is not seen": {
+			failure: notServed, served: []string{"v1beta2", "v1alpha4"},
+			want: "cloudsigmamachines.infrastructure.cluster.x-k8s.io are served in version v1beta2, v1alpha4, and not in v1beta1, which warrantgate reads: " +
+				"configure a version that is served, or have v1beta1 served again",
+		},
+		"what comes and goes is not seen": {
+			failure: notServed,
+			want: "cloudsigmamachines.infrastructure.cluster.x-k8s.io cannot be read: " +
+				"cloudsigmamachines.infrastructure.cluster.x-k8s.io were not served a moment ago",
+		},
+		"what nobody tells about is not seen": {
+			failure: notServed, discoveryErr: errors.New("etcd is away"),
+			want: "cloudsigmamachines.infrastructure.cluster.x-k8s.io cannot be read: etcd is away",
+		},
 		"what may not be read is not seen": {
 			failure: apierrors.NewForbidden(resource, "", nil),
 			want: "cloudsigmamachines.infrastructure.cluster.x-k8s.io cannot be read: " +
@@ -65,6 +86,10 @@ func TestUntilAllIsSeen(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newServer(t, false, machine(cloudSigmaMachines, "holder", with("status.instanceID", ownID)))
 				serve := server.unserved(tc.failure)
+				if tc.served != nil {
+					server.served["cloudsigmamachines"] = tc.served
+				}
+				server.discoveryErr = tc.discoveryErr
 				const unread = "cloudsigmamachines.infrastructure.cluster.x-k8s.io have not been read yet"
 				if message := text(server.objects.Synced()); !strings.Contains(message, unread) {
 					t.Errorf("Synced() before Start = %q, want %q in it", message, unread)
@@ -101,6 +126,7 @@ func TestAKindThatIsNotServedKeepsNoOtherBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, false, machine(metalMachines, "holder", with("spec.instanceID", ownID)))
 		server.unserved(apierrors.NewNotFound(schema.GroupResource{}, ""))
+		server.served["cloudsigmamachines"] = []string{}
 		defer server.start(t.Context(), t)()
 		if holder, err := server.objects.Holder(t.Context(), ownID, asking(t)); holder == nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want the one of the other kind", holder, err)
@@ -109,23 +135,183 @@ func TestAKindThatIsNotServedKeepsNoOtherBack(t *testing.T) {
 }
 
 func TestAFailureIsLoggedOnceAndNotForEachAttempt(t *testing.T) {
+	const resource = `"resource":"cloudsigmamachines.infrastructure.cluster.x-k8s.io"`
+	for name, tc := range map[string]struct {
+		failure error
+		served  []string
+		want    string
+	}{
+		"a server that is away": {
+			failure: apierrors.NewServiceUnavailable("etcd is away"),
+			want: `"msg":"cannot watch; it is tried again",` + resource +
+				`,"error":"failed to list infrastructure.cluster.x-k8s.io/v1beta1, Resource=cloudsigmamachines: etcd is away"}`,
+		},
+		"a kind that is not installed": {
+			failure: apierrors.NewNotFound(schema.GroupResource{}, ""), served: []string{},
+			want: `"msg":"not installed in this API server, so there are no objects; it is tried again",` + resource + `}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var lines []string
+				log := funcr.NewJSON(func(line string) {
+					mu.Lock()
+					defer mu.Unlock()
+					lines = append(lines, line)
+				}, funcr.Options{})
+				server := newServer(t, false)
+				server.unserved(tc.failure)
+				server.served["cloudsigmamachines"] = tc.served
+				stop := server.start(logf.IntoContext(t.Context(), log), t)
+				<-time.After(10 * longEnough)
+				stop()
+				if diff := cmp.Diff([]string{`{"logger":"","level":0,` + tc.want}, lines); diff != "" {
+					t.Errorf("log (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// fakeWatch lets a server's watch of machines end, and keeps it from beginning again.
+type fakeWatch struct {
+	mu      sync.Mutex
+	current *watch.RaceFreeFakeWatcher
+	err     error
+}
+
+// watches replaces the watch of machines.
+func (s *fakeServer) watches() *fakeWatch {
+	f := &fakeWatch{}
+	s.machines.PrependWatchReactor("cloudsigmamachines", func(clienttesting.Action) (bool, watch.Interface, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.err != nil {
+			return true, nil, f.err
+		}
+		f.current = watch.NewRaceFreeFake()
+		return true, f.current, nil
+	})
+	return f
+}
+
+// cut ends the watch and keeps the next ones from beginning with an error, nil to let them.
+func (f *fakeWatch) cut(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+	if err != nil {
+		f.current.Stop()
+	}
+}
+
+// A watch that is back soon is as good as one that never ended. One that is not leaves it unknown what there is.
+func TestABrokenWatch(t *testing.T) {
+	const name = "cloudsigmamachines.infrastructure.cluster.x-k8s.io"
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} // which client-go tries again without telling anybody
+	for name, tc := range map[string]struct {
+		err error
+		// served are the versions in which machines are served meanwhile.
+		served []string
+		// wantAtOnce and wantLater are what is said a few seconds after the watch has ended, and when it has been broken for long.
+		wantAtOnce, wantLater string
+	}{
+		"by a server that is away": {err: refused, wantLater: name + " have not been watched for more than 30s"},
+		"by one that denies it": {
+			err:       apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", nil),
+			wantLater: name + " have not been watched for more than 30s: machines is forbidden: <nil>",
+		},
+		"by one that serves another version": {
+			err: apierrors.NewNotFound(schema.GroupResource{}, ""), served: []string{"v1beta2"},
+			wantAtOnce: name + " are served in version v1beta2, and not in v1beta1, which warrantgate reads: configure a version that is served, or have v1beta1 served again",
+			wantLater:  name + " are served in version v1beta2, and not in v1beta1, which warrantgate reads: configure a version that is served, or have v1beta1 served again",
+		},
+		"by one that serves none": {
+			err: apierrors.NewNotFound(schema.GroupResource{}, ""), served: []string{},
+			wantAtOnce: name + " are no longer served, although there were objects when they were last seen",
+			wantLater:  name + " are no longer served, although there were objects when they were last seen",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, false, machine(cloudSigmaMachines, "holder", with("status.instanceID", ownID)))
+				stream := server.watches()
+				defer server.start(t.Context(), t)()
+				check := func(when, want string) {
+					t.Helper()
+					if message := text(server.objects.Synced()); message != want {
+						t.Errorf("Synced() %s = %q, want %q", when, message, want)
+					}
+					holder, err := server.objects.Holder(t.Context(), ownID, asking(t))
+					if text(err) != want || (holder == nil) != (want != "") {
+						t.Errorf("Holder() %s = %v, %q, want %q", when, holder, text(err), want)
+					}
+				}
+				check("at first", "")
+				if tc.served != nil {
+					server.served["cloudsigmamachines"] = tc.served
+				}
+				stream.cut(tc.err)
+				<-time.After(10 * time.Second)
+				check("at once", tc.wantAtOnce)
+				<-time.After(longEnough)
+				check("later", tc.wantLater)
+				delete(server.served, "cloudsigmamachines")
+				stream.cut(nil)
+				<-time.After(longEnough)
+				check("in the end", "")
+			})
+		})
+	}
+}
+
+// The watch of clusters goes the same way, and whose they are is read anew then.
+func TestAClusterWhoseWatchIsBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, false, cluster(with("spec.userEmail", "old@example.com")))
 		var mu sync.Mutex
-		var lines []string
-		log := funcr.NewJSON(func(line string) {
+		var streams []*watch.RaceFreeFakeWatcher
+		broken := false
+		server.machines.PrependWatchReactor("cloudsigmaclusters", func(clienttesting.Action) (bool, watch.Interface, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			lines = append(lines, line)
-		}, funcr.Options{})
-		server := newServer(t, false)
-		server.unserved(apierrors.NewServiceUnavailable("etcd is away"))
-		stop := server.start(logf.IntoContext(t.Context(), log), t)
-		<-time.After(10 * longEnough)
-		stop()
-		want := []string{`{"logger":"","level":0,"msg":"cannot watch; it is tried again","resource":"cloudsigmamachines.infrastructure.cluster.x-k8s.io",` +
-			`"error":"failed to list infrastructure.cluster.x-k8s.io/v1beta1, Resource=cloudsigmamachines: etcd is away"}`}
-		if diff := cmp.Diff(want, lines); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
+			if broken {
+				return true, nil, apierrors.NewServiceUnavailable("etcd is away")
+			}
+			streams = append(streams, watch.NewRaceFreeFake())
+			return true, streams[len(streams)-1], nil
+		})
+		defer server.start(t.Context(), t)()
+		user := func() string {
+			t.Helper()
+			account, err := server.objects.Account(t.Context(), metalCluster)
+			if err != nil {
+				t.Error(err)
+			}
+			return account.User
+		}
+		_, err := server.machines.Resource(clusterapi.CloudSigmaClusters).Namespace(namespace).Update(t.Context(),
+			cluster(with("spec.userEmail", "new@example.com")), metav1.UpdateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := user(); got != "old@example.com" {
+			t.Errorf("user = %s, want the one that was seen", got)
+		}
+		mu.Lock()
+		broken = true
+		mu.Unlock()
+		server.machines.PrependReactor("list", "cloudsigmaclusters", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewServiceUnavailable("etcd is away")
+		})
+		streams[0].Stop()
+		<-time.After(longEnough)
+		if got := user(); got != "new@example.com" {
+			t.Errorf("user = %s, want the one that there is", got)
+		}
+		if server.objects.Synced() == nil {
+			t.Error("Synced() = nil")
 		}
 	})
 }
