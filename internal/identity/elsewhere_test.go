@@ -1,0 +1,201 @@
+package identity_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/identity/identitytest"
+)
+
+func TestElsewhere(t *testing.T) {
+	const (
+		provider logicalcluster.Name = "pppppppp"
+		consumer                     = "wwwwwwww"
+		victim                       = "vvvvvvvv"
+
+		bot     = "system:serviceaccount:default:bot"
+		carol   = `{"user":"carol","groups":["system:authenticated"]}`
+		masters = `{"user":"root","groups":["system:masters"]}`
+	)
+	authenticated := []string{"system:authenticated"}
+	ofServiceAccount := []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"}
+	in := func(clusters ...string) []string {
+		var values []string
+		for _, cluster := range clusters {
+			values = append(values, "cluster:"+cluster)
+		}
+		return values
+	}
+	extra := func(pairs ...any) map[string][]string {
+		all := map[string][]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			all[pairs[i].(string)] = pairs[i+1].([]string)
+		}
+		return all
+	}
+	for name, tc := range map[string]struct {
+		owner   identity.Owner
+		want    identity.Owner // empty: the owner itself
+		wantErr string
+	}{
+		"a person who signed in": {
+			owner: identity.Owner{Username: "alice", UID: "1", Groups: []string{"team", "system:authenticated"}, Extra: extra("credential", []string{"x"})},
+		},
+		"a person who signed in, with a warrant of kcp's": {
+			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.WarrantKey, []string{carol})},
+		},
+		"a person who was impersonated in the provider's workspace": {
+			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.ScopesKey, in("pppppppp"), identity.WarrantKey, []string{carol})},
+		},
+		"a person who was impersonated in the consumer's workspace": {
+			owner: identity.Owner{Username: "alice", UID: "1", Groups: authenticated, Extra: extra(identity.ScopesKey, in(consumer))},
+			want:  identity.Owner{Username: "system:anonymous", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
+		},
+		"with a forged warrant": {
+			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.ScopesKey, in(consumer), identity.WarrantKey, []string{carol, masters})},
+			want:  identity.Owner{Username: "system:anonymous", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
+		},
+		"with forged groups": {
+			owner: identity.Owner{Username: "alice", Groups: []string{"system:masters", "system:cluster:vvvvvvvv", "team", "system:authenticated"}, Extra: extra(identity.ScopesKey, in(consumer))},
+			want:  identity.Owner{Username: "system:anonymous", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
+		},
+		"with a forged scope of the provider, to which kcp adds the true one": {
+			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.ScopesKey, in("pppppppp", consumer))},
+			want:  identity.Owner{Username: "system:anonymous", Groups: authenticated},
+		},
+		"with a forged choice of scopes": {
+			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.ScopesKey, []string{"cluster:pppppppp,cluster:wwwwwwww", "cluster:wwwwwwww"})},
+			want:  identity.Owner{Username: "system:anonymous", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
+		},
+		"with the forged scope of another consumer": {
+			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.ScopesKey, in(victim, consumer))},
+			want:  identity.Owner{Username: "system:anonymous", Groups: authenticated},
+		},
+		"somebody without credentials": {
+			owner: identity.Owner{Username: "alice", Extra: extra(identity.ScopesKey, in(consumer))},
+			want:  identity.Owner{Username: "system:anonymous", Groups: []string{"system:cluster:wwwwwwww"}},
+		},
+		"an impersonated global name": {
+			owner: identity.Owner{Username: "system:kcp:serviceaccount:vvvvvvvv:default:bot", Groups: authenticated, Extra: extra(identity.ScopesKey, in(consumer))},
+			want:  identity.Owner{Username: "system:anonymous", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
+		},
+		"a global name as which kcp itself acts": {
+			owner: identity.Owner{Username: "system:kcp:serviceaccount:wwwwwwww:default:bot", Groups: authenticated},
+		},
+
+		"a service account of the provider": {
+			owner: identity.Owner{Username: bot, Groups: ofServiceAccount, Extra: extra(identity.ClusterNameKey, []string{"pppppppp"}, identity.ScopesKey, in("pppppppp"), identity.WarrantKey, []string{carol})},
+		},
+		"a service account of the consumer": {
+			owner: identity.Owner{Username: bot, UID: "1", Groups: ofServiceAccount, Extra: extra(identity.ClusterNameKey, []string{consumer}, identity.ScopesKey, in(consumer))},
+			want:  identity.Owner{Username: "system:kcp:serviceaccount:wwwwwwww:default:bot", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
+		},
+		"that has no scopes": {
+			owner: identity.Owner{Username: bot, Groups: ofServiceAccount, Extra: extra(identity.ClusterNameKey, []string{consumer})},
+			want:  identity.Owner{Username: "system:kcp:serviceaccount:wwwwwwww:default:bot", Groups: authenticated},
+		},
+		"whose home stands under the older key, by which kcp gives no global name": {
+			owner:   identity.Owner{Username: bot, Groups: ofServiceAccount, Extra: extra("authentication.kubernetes.io/cluster-name", []string{consumer}, identity.ScopesKey, in(consumer))},
+			wantErr: "it does not come with exactly one home",
+		},
+		"with a forged warrant and groups": {
+			owner: identity.Owner{Username: bot, Groups: append([]string{"system:masters"}, ofServiceAccount...), Extra: extra(
+				identity.ClusterNameKey, []string{consumer}, identity.ScopesKey, in(consumer), identity.WarrantKey, []string{carol, masters})},
+			want: identity.Owner{Username: "system:kcp:serviceaccount:wwwwwwww:default:bot", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
+		},
+		"of a forged home": {
+			owner:   identity.Owner{Username: bot, Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{victim}, identity.ScopesKey, in(consumer))},
+			wantErr: "its scopes do not include the home that it claims",
+		},
+		"of a forged home and its scope": {
+			owner:   identity.Owner{Username: bot, Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{victim}, identity.ScopesKey, in(victim, consumer))},
+			wantErr: "its scopes do not include the home that it claims",
+		},
+		"of the provider's home, forged": {
+			owner:   identity.Owner{Username: bot, Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{"pppppppp"}, identity.ScopesKey, in("pppppppp", consumer))},
+			wantErr: "its scopes do not include the home that it claims",
+		},
+		"of no home": {
+			owner:   identity.Owner{Username: bot, Groups: authenticated, Extra: extra(identity.ScopesKey, in(consumer))},
+			wantErr: "it does not come with exactly one home",
+		},
+		"of two homes": {
+			owner:   identity.Owner{Username: bot, Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{consumer, victim}, identity.ScopesKey, in(consumer))},
+			wantErr: "it does not come with exactly one home",
+		},
+		"of one home twice": {
+			owner:   identity.Owner{Username: bot, Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{consumer, consumer}, identity.ScopesKey, in(consumer))},
+			wantErr: "it does not come with exactly one home",
+		},
+		"of another home under the older key": {
+			owner: identity.Owner{Username: bot, Groups: authenticated, Extra: extra(
+				identity.ClusterNameKey, []string{consumer}, "authentication.kubernetes.io/cluster-name", []string{victim}, identity.ScopesKey, in(consumer))},
+			wantErr: "it does not come with exactly one home",
+		},
+		"of a home that is a path": {
+			owner:   identity.Owner{Username: bot, Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{"root:org"}, identity.ScopesKey, []string{"cluster:root:org"})},
+			wantErr: "it does not come with exactly one home",
+		},
+		"whose name would be another's global one": {
+			owner:   identity.Owner{Username: "system:serviceaccount:default:bot:x", Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{consumer}, identity.ScopesKey, in(consumer))},
+			wantErr: `"system:serviceaccount:default:bot:x" is not the name of a service account`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := tc.want
+			if want.Username == "" && tc.wantErr == "" {
+				want = tc.owner
+			}
+			got, err := identity.Elsewhere(tc.owner, provider)
+			gotErr := ""
+			if err != nil {
+				gotErr = err.Error()
+			}
+			if gotErr != tc.wantErr {
+				t.Errorf("Elsewhere() error = %q, want %q", gotErr, tc.wantErr)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("Elsewhere() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestElsewhereIsNobodyNew: an identity is never taken for anybody in another logical cluster as whom kcp itself would not count it
+// there. Effective is compared with kcp in e2e/identity.
+func TestElsewhereIsNobodyNew(t *testing.T) {
+	once := cmp.Transformer("once", func(groups []string) []string {
+		return slices.Compact(slices.Sorted(slices.Values(groups)))
+	})
+	asSet := cmp.Options{cmp.FilterPath(func(p cmp.Path) bool { return len(p) == 1 }, once)}
+	foreign := 0
+	for tc := range identitytest.Cases(14, 5_000) {
+		for _, cluster := range append(slices.Clone(identitytest.Clusters), identitytest.NewCluster) {
+			known, err := identity.Elsewhere(tc.Owner, cluster)
+			if err != nil {
+				continue // nobody at all
+			}
+			if !tc.Owner.InScope(cluster) {
+				foreign++
+				if len(known.Extra) > 0 || known.UID != "" {
+					t.Fatalf("Elsewhere(%s, %s) = %s has more than a name and groups", tc.Owner, cluster, known)
+				}
+			}
+			if !slices.Contains(tc.Owner.Groups, "system:authenticated") {
+				continue // kcp has another anonymous user for them
+			}
+			if !slices.ContainsFunc(identity.Effective(tc.Owner, cluster, true), func(effective identity.Owner) bool {
+				return effective.Username == known.Username && cmp.Equal(effective.Groups, known.Groups, asSet)
+			}) {
+				t.Fatalf("in %s kcp does not count %s as %s", cluster, tc.Owner, known)
+			}
+		}
+	}
+	if foreign < 1_000 {
+		t.Errorf("only %d identities were foreign: the generator is of no use", foreign)
+	}
+}
