@@ -3,6 +3,9 @@ package webhookserver
 import (
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,7 +39,7 @@ func init() { //nolint:gochecknoinits // a collector belongs to the process, lik
 type callers struct {
 	clients *Clients
 	tokens  *Tokens
-	// paths are those of the hooks.
+	// paths are those of the hooks. A segment in braces is a wildcard, as in http.ServeMux.
 	paths map[string]bool
 	hooks http.Handler
 	log   rate.Sometimes
@@ -51,7 +54,7 @@ func (c *callers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.tokens != nil {
 		path, known = c.tokens.cut(path)
 	}
-	if !known || !c.paths[path] {
+	if !known || !c.serves(path) {
 		c.refuse(w, r, wrongPath)
 		return
 	}
@@ -61,6 +64,32 @@ func (c *callers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inner.URL = &url.URL{Path: path, RawQuery: r.URL.RawQuery}
 	inner.RequestURI = inner.URL.RequestURI()
 	c.hooks.ServeHTTP(w, inner)
+}
+
+// serves tells whether a path is that of a hook.
+func (c *callers) serves(path string) bool {
+	if strings.ContainsAny(path, "{}") {
+		return false
+	}
+	if c.paths[path] {
+		return true
+	}
+	for pattern := range c.paths {
+		if strings.Contains(pattern, "{") && matches(pattern, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// wildcardValue is what a wildcard takes. Nothing of it is written otherwise when it is cleaned or decoded.
+var wildcardValue = regexp.MustCompile(`^[a-z0-9-]+$`)
+
+func matches(pattern, path string) bool {
+	wanted, segments := strings.Split(pattern, "/"), strings.Split(path, "/")
+	return slices.EqualFunc(wanted, segments, func(want, segment string) bool {
+		return want == segment || strings.HasPrefix(want, "{") && wildcardValue.MatchString(segment)
+	})
 }
 
 // refuse answers without reading the body: net/http would read what is small of it after the answer.

@@ -35,7 +35,7 @@ func tokens(t *testing.T) *Tokens {
 func startGate(t *testing.T, tokens *Tokens) *httptest.Server {
 	t.Helper()
 	hooks := New("", nil, nil, tokens)
-	for _, path := range []string{"/gate", "/kcp/gate"} {
+	for _, path := range []string{"/gate", "/kcp/gate", "/kcp/{provider}/gate/of"} {
 		hooks.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			_, _ = fmt.Fprintf(w, "%s %s %s", r.URL, r.RequestURI, body)
@@ -82,6 +82,17 @@ var forgeries = map[string]string{
 	"the token as a parameter only":     "/?/" + token + "/gate",
 	"another server":                    "https://" + token + "/gate",
 	"a token that is empty":             "//gate",
+	"the wildcard itself":               "/" + token + "/kcp/{provider}/gate/of",
+	"the wildcard itself, escaped":      "/" + token + "/kcp/%7Bprovider%7D/gate/of",
+	"nothing for the wildcard":          "/" + token + "/kcp//gate/of",
+	"dots for the wildcard":             "/" + token + "/kcp/../gate/of",
+	"escaped dots for the wildcard":     "/" + token + "/kcp/%2e%2e/gate/of",
+	"an escaped slash in the wildcard":  "/" + token + "/kcp/a%2fb/gate/of",
+	"two segments for the wildcard":     "/" + token + "/kcp/a/b/gate/of",
+	"a colon in the wildcard":           "/" + token + "/kcp/root:org/gate/of",
+	"a capital letter in the wildcard":  "/" + token + "/kcp/A/gate/of",
+	"all for the wildcard":              "/" + token + "/kcp/*/gate/of",
+	"the wildcard without a token":      "/kcp/1dz6n4ubraua7pul/gate/of",
 }
 
 // ask sends a request with a target as it is, and returns the answer without its date.
@@ -174,7 +185,7 @@ func TestOthersThanAPIServersGetTheSameAnswerByHTTP2(t *testing.T) {
 func TestAPIServersAreAnsweredByEachToken(t *testing.T) {
 	server := startGate(t, tokens(t))
 	for _, known := range []string{token, next} {
-		for _, path := range []string{"/gate", "/kcp/gate"} {
+		for _, path := range []string{"/gate", "/kcp/gate", "/kcp/1dz6n4ubraua7pul/gate/of"} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/"+known+path+"?timeout=3s", strings.NewReader("body"))
 			if err != nil {
 				t.Fatal(err)
@@ -233,4 +244,16 @@ func TestARefusedConnectionIsClosed(t *testing.T) {
 func isReset(err error) bool {
 	_, is := err.(*net.OpError) //nolint:errorlint // it is not wrapped
 	return is
+}
+
+func TestAWildcardTakesOneSegment(t *testing.T) {
+	hooks := New("", nil, nil, tokens(t))
+	hooks.Register("/kcp/{provider}/gate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.PathValue("provider"))
+	}))
+	answer := httptest.NewRecorder()
+	hooks.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/"+token+"/kcp/1dz6n4ubraua7pul/gate?timeout=3s", nil))
+	if answer.Code != http.StatusOK || answer.Body.String() != "1dz6n4ubraua7pul" {
+		t.Errorf("answer %d %q", answer.Code, answer.Body)
+	}
 }
