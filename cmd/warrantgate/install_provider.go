@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 )
 
@@ -26,9 +30,14 @@ func newInstallProviderCommand() *cobra.Command {
 		Long: `Register the gates on machines and clusters of Cluster API providers in the workspace of kcp that holds the
 provider's APIExport, from where they hold in every workspace that binds it.
 
-With --shard-kubeconfig it also gives the user that serve runs as the right to see machines and clusters in every
-workspace of that shard, to ask what others may do there and to write Events, and nothing else. serve takes its
---kcp-kubeconfig and needs an access to the cloud.`,
+Who may have a cluster act as which user of the cloud is RBAC of this workspace (verb impersonate on users), because the owner of
+a workspace that binds the APIExport is cluster-admin there. install gives the user that serve runs as the permission to create
+SubjectAccessReviews in this workspace.
+
+With --shard-kubeconfig it also gives that user the permission to see machines and clusters in every workspace of that shard and
+to write Events there, and nothing else. serve takes its --kcp-kubeconfig and needs an access to the cloud.
+
+Run it again after an upgrade, once serve is upgraded.`,
 		Example: `  warrantgate install provider --kubeconfig=admin.kubeconfig --context=provider --url=https://warrantgate.example.com:9443 \
     --ca-file=ca.crt --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,
@@ -46,7 +55,12 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	registration := server.Registration(nil, providerHooks(config))
+	provider, err := o.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	// The permission first: serve needs it for the first request that it is asked about.
+	registration := append(clusterapi.ProviderRoles(o.user), server.Registration(nil, providerHooks(config, provider))...)
 	roles := clusterapi.WorkspaceRoles(exportable(config).MachineKinds(), o.user)
 	if o.dryRun {
 		return printYAML(out, part{"in the workspace of the APIExport", registration}, part{"in logical cluster system:admin of each shard", roles})
@@ -112,9 +126,27 @@ func (t providerTarget) change(
 	return report(out, "provider", func() ([]install.Result, error) { return do(ctx, c, false) })
 }
 
+// cluster returns the name of the workspace's logical cluster.
+func (t providerTarget) cluster(ctx context.Context) (logicalcluster.Name, error) {
+	config, err := loadKubeconfig(t.kubeconfig, t.context)
+	if err != nil {
+		return "", err
+	}
+	c, err := kcp.NewClient(config)
+	if err != nil {
+		return "", fmt.Errorf("client for the provider's workspace: %w", err)
+	}
+	var found corev1alpha1.LogicalCluster
+	if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &found); err != nil {
+		return "", fmt.Errorf("find out which workspace --kubeconfig and --context lead into: %w", err)
+	}
+	name := logicalcluster.From(&found)
+	return name, kcp.ValidateName(name)
+}
+
 // registrable is all that may be registered in the workspace, whatever the configuration is or was.
 func (providerTarget) registrable() []client.Object {
-	return webhooks.Server{}.Registration(nil, providerHooks(v1beta1.Default()))
+	return append(clusterapi.ProviderRoles(""), webhooks.Server{}.Registration(nil, providerHooks(v1beta1.Default(), ""))...)
 }
 
 // shardRegistrable is all that may be registered in system:admin of a shard.

@@ -601,6 +601,8 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 // TestTheFailurePolicyIsThatOfTheWebhooksAlone holds, too, that the admission policy, which needs no serve, goes on to refuse.
 func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
 	certificate := newCertificate(t).write(t, t.TempDir())
+	kcp, kubeconfig := startFakeKCP(t)
+	kcp.holdProvider("root:home", "1dz6n4ubraua7pul")
 	for server, want := range map[string]map[string][]string{
 		"kcp": {
 			"Mutating":         {"owner-rewrite.warrantgate.dev Ignore"},
@@ -617,13 +619,72 @@ func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
 		}},
 	} {
 		out, _, err := run(t, "install", server, "--dry-run", "--failure-policy=Ignore", "--url=https://warrantgate.example.com",
-			"--ca-file="+certificate.certFile)
+			"--ca-file="+certificate.certFile, "--kubeconfig="+kubeconfig)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, failurePolicies(t, out)); diff != "" {
 			t.Errorf("install %s (-want +got):\n%s", server, diff)
 		}
+	}
+}
+
+// holdProvider has a workspace be that of a provider.
+func (f *fakeKCP) holdProvider(path, cluster string) {
+	f.held[path+"/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"] = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster",
+		"metadata": map[string]any{"name": "cluster", "annotations": map[string]any{"kcp.io/cluster": cluster}},
+	}}
+}
+
+// TestInstallProviderSaysWhoseTheGatesAre: what is registered names the logical cluster of the workspace, in which the user that
+// serve runs as may ask for permissions.
+func TestInstallProviderSaysWhoseTheGatesAre(t *testing.T) {
+	certificate := newCertificate(t).write(t, t.TempDir())
+	kcp, kubeconfig := startFakeKCP(t)
+	args := []string{
+		"install", "provider", "--dry-run", "--url=https://warrantgate.example.com:9443", "--ca-file=" + certificate.certFile, "--kubeconfig=" + kubeconfig,
+	}
+	if _, _, err := run(t, args...); err == nil || !strings.HasPrefix(err.Error(), "find out which workspace --kubeconfig and --context lead into: ") {
+		t.Errorf("of what is no workspace: error = %v", err)
+	}
+	kcp.holdProvider("root:home", "../services/x")
+	if _, _, err := run(t, args...); err == nil || err.Error() != `"../services/x" is not the name of a logical cluster` {
+		t.Errorf("of an invalid name: error = %v", err)
+	}
+	kcp.holdProvider("root:home", "1dz6n4ubraua7pul")
+	out, _, err := run(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for document := range strings.SplitSeq(strings.TrimPrefix(out, "---\n"), "---\n") {
+		var object struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Webhooks []struct{ ClientConfig struct{ URL string } }
+		}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		comment, _, _ := strings.Cut(document, "\n")
+		got = append(got, fmt.Sprintf("%s %s %s", comment, object.Kind, object.Metadata.Name))
+		for _, hook := range object.Webhooks {
+			got = append(got, hook.ClientConfig.URL)
+		}
+	}
+	want := []string{
+		"# in the workspace of the APIExport ClusterRole warrantgate-reviews",
+		"# in the workspace of the APIExport ClusterRoleBinding warrantgate-reviews",
+		"# in the workspace of the APIExport ValidatingWebhookConfiguration warrantgate",
+		"https://warrantgate.example.com:9443/kcp/machine/ownership",
+		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/cluster/impersonation",
+		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/cluster/impersonation",
+		"# in logical cluster system:admin of each shard ClusterRole warrantgate-machines",
+		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-machines",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("printed (-want +got):\n%s", diff)
 	}
 }
 

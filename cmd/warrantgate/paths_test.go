@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"testing"
@@ -33,6 +34,7 @@ var pathsEverServed = []string{
 	"/controllermanager/integrity",
 	"/kcp/cluster/impersonation",
 	"/kcp/machine/ownership",
+	"/kcp/{provider}/cluster/impersonation",
 	"/keystone/policy",
 	"/machine/ownership",
 	"/workspace/owner-integrity",
@@ -81,11 +83,15 @@ func TestEveryPathThatWasEverServedIsServed(t *testing.T) {
 		t.Errorf("paths that are served (-want +got):\n%s", diff)
 	}
 
+	served := http.NewServeMux()
+	for pattern, handler := range server.registered {
+		served.Handle(pattern, handler)
+	}
 	at := webhooks.Server{URL: "https://warrantgate.example.com"}
 	for _, path := range registeredPaths(t, slices.Concat(
-		kubernetesRegistration(at, config), workspace.Registration(at, config.Workspace), at.Registration(nil, providerHooks(config)),
+		kubernetesRegistration(at, config), workspace.Registration(at, config.Workspace), at.Registration(nil, providerHooks(config, "1dz6n4ubraua7pul")),
 	)) {
-		if server.registered[path] == nil {
+		if _, pattern := served.Handler(httptest.NewRequest(http.MethodPost, path, nil)); pattern == "" {
 			t.Errorf("%s is registered, and not served", path)
 		}
 	}

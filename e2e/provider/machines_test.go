@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"warrantgate.dev/e2e/kcptest"
 )
 
 // consumers counts the workspaces that bind the kinds.
@@ -90,21 +88,6 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 		Expect(apierrors.HasStatusCause(err, "InstanceIDConflict")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(time.Minute))
 
-	It("a person cannot have a cluster act as a user whom it may not impersonate there", func(ctx SpecContext) {
-		config := consumer(ctx, incident.User.Email)
-		path := fmt.Sprintf("root:consumer-%d", consumers)
-		alice := kcp.Person(path, "alice")
-		Expect(kcptest.Grant(ctx, config, kcptest.User("alice"), kcptest.AccessRule(),
-			kcptest.Rule(infrastructure.Group, []string{"cloudsigmaclusters"}, []string{"create"}))).To(Succeed())
-		hers := object("CloudSigmaCluster", "hers", "hers", map[string]any{"region": incident.Region, "userEmail": incident.User.Email})
-		Eventually(func() error { return aliceCreates(ctx, alice, hers) }).Should(MatchError(ContainSubstring(`may not impersonate "tsap@shalb.com"`)))
-
-		may := kcptest.Rule("", []string{"users"}, []string{"impersonate"})
-		may.ResourceNames = []string{incident.User.Email}
-		Expect(kcptest.Grant(ctx, config, kcptest.User("alice"), may)).To(Succeed())
-		Eventually(func() error { return aliceCreates(ctx, alice, hers) }).Should(Succeed())
-	}, SpecTimeout(time.Minute))
-
 	It("a cluster cannot take its user from a Secret, which nobody would guard", func(ctx SpecContext) {
 		config := consumer(ctx, incident.User.Email)
 		err := unstructuredClient(config).Create(ctx, object("CloudSigmaCluster", "by-secret", "by-secret", map[string]any{
@@ -113,11 +96,3 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 		Expect(apierrors.HasStatusCause(err, "UserRefUnguarded")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(time.Minute))
 })
-
-func aliceCreates(ctx context.Context, alice *rest.Config, cluster *unstructured.Unstructured) error {
-	c, err := client.New(alice, client.Options{})
-	if err != nil {
-		return err
-	}
-	return c.Create(ctx, cluster.DeepCopy())
-}

@@ -21,6 +21,8 @@ const (
 	roleName = "warrantgate"
 	// workspaceRoleName names the role in the shards of a kcp.
 	workspaceRoleName = "warrantgate-machines"
+	// providerRoleName names the role in the workspace of a provider on kcp.
+	providerRoleName = "warrantgate-reviews"
 )
 
 // Roles returns what a user needs for the gates and the audit that are on: to see machines and their clusters, to read the
@@ -72,21 +74,26 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 	return rules
 }
 
-// WorkspaceRoles returns what lets a user see machines of the kinds and their clusters, ask what others may do, and write
-// Events, in every workspace of a shard, once it is in the shard's logical cluster system:admin.
+// WorkspaceRoles returns what lets a user see machines of the kinds and their clusters, and write Events, in every workspace of a
+// shard, once it is in the shard's logical cluster system:admin.
 func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Object {
 	rules := []rbacv1.PolicyRule{
 		{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
 		{NonResourceURLs: []string{"/apis/*"}, Verbs: []string{"get"}}, // what is served
 		rule(OwnerMachines.Group, OwnerMachines.Resource, "get"),
 		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get"),
-		rule(authorizationv1.GroupName, "subjectaccessreviews", "create"),
 		events.Rule(),
 	}
 	for _, kind := range kinds {
 		rules = append(rules, rule(kind.Group, kind.Resource, "list"))
 	}
 	return install.Role(workspaceRoleName, install.User(username), rules...)
+}
+
+// ProviderRoles returns what lets a user ask, in the workspace of a provider, what others may do there. With WorkspaceRoles it may
+// enter that workspace.
+func ProviderRoles(username string) []client.Object {
+	return install.Role(providerRoleName, install.User(username), rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
 }
 
 func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {

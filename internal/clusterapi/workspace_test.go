@@ -138,7 +138,6 @@ func TestWorkspaceRoles(t *testing.T) {
 				{NonResourceURLs: []string{"/apis/*"}, Verbs: []string{"get"}},
 				{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"machines"}, Verbs: []string{"get"}},
 				{APIGroups: []string{group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"get"}},
-				{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 				{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 				{APIGroups: []string{group}, Resources: []string{"cloudsigmamachines"}, Verbs: []string{"list"}},
 			},
@@ -152,5 +151,25 @@ func TestWorkspaceRoles(t *testing.T) {
 	got := clusterapi.WorkspaceRoles([]v1beta1.MachineKind{cloudSigmaMachines.MachineKind}, "gate")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("WorkspaceRoles() (-want +got):\n%s", diff)
+	}
+}
+
+func TestProviderRoles(t *testing.T) {
+	const version, name = "rbac.authorization.k8s.io/v1", "warrantgate-reviews"
+	want := []client.Object{
+		&rbacv1.ClusterRole{
+			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+			},
+		},
+		&rbacv1.ClusterRoleBinding{
+			TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterRoleBinding"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+			Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "gate"}},
+			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name},
+		},
+	}
+	if diff := cmp.Diff(want, clusterapi.ProviderRoles("gate")); diff != "" {
+		t.Errorf("ProviderRoles() (-want +got):\n%s", diff)
 	}
 }

@@ -108,18 +108,18 @@ func notReadable(requester authenticationv1.UserInfo, ref clusterapi.UserRef, ev
 	return f
 }
 
-// notAllowed says that the requester may not act as the user, and what would grant it. Only if the requester knows the
-// email is it told.
-func notAllowed(
-	requester authenticationv1.UserInfo, o object, n naming, email string, known bool, evaluationErrors []string,
+// notAllowed says that the requester may not act as the user, and what would grant it to the identity as which the requester is
+// known where the permission counts. Only if the requester knows the email, it is told.
+func (g *Gate) notAllowed(
+	requester, known authenticationv1.UserInfo, o object, n naming, email string, disclosed bool, evaluationErrors []string,
 ) finding {
 	room := maxMessage - len(n.subject(o))
-	open := notAllowedText(requester, o, n, fmt.Sprintf("%q", clip(email)), grant(requester, email), room)
-	hidden := notAllowedText(requester, o, n,
+	open := g.notAllowedText(requester, known, o, n, fmt.Sprintf("%q", clip(email)), g.grant(known, email), room)
+	hidden := g.notAllowedText(requester, known, o, n,
 		fmt.Sprintf("the user whom Secret %q of namespace %q names", clip(n.ref.SecretName), clip(n.ref.SecretNamespace)), "", room)
 
 	f := denied("ImpersonationNotAllowed", open)
-	if !known {
+	if !disclosed {
 		f.message = hidden
 	}
 	if n.ref.SecretName != "" {
@@ -136,13 +136,15 @@ func notAllowed(
 }
 
 // notAllowedText leaves out the commands where there are none, or not enough room for them.
-func notAllowedText(requester authenticationv1.UserInfo, o object, n naming, whom, commands string, room int) string {
-	text := fmt.Sprintf("user %q may not impersonate %s%s; name a user whom you may impersonate, or have it granted: ",
-		clip(requester.Username), whom, n.actor(o))
-	if commands == "" || len(text)+len(commands) > room {
-		return text + "verb impersonate on resource users, by the name of this user in lower case"
+func (g *Gate) notAllowedText(requester, known authenticationv1.UserInfo, o object, n naming, whom, commands string, room int) string {
+	text := func(where string) string {
+		return fmt.Sprintf("user %q may not impersonate %s%s%s; name a user whom you may impersonate, or have it granted: ",
+			clip(requester.Username), whom, n.actor(o), where)
 	}
-	return text + commands
+	if with := text(g.where()) + commands; commands != "" && len(with) <= room {
+		return with
+	}
+	return text(g.where()+g.knownThere(requester, known)) + g.grantInWords(requester, known)
 }
 
 // actor says who would act as the user where that is not the object itself. Names of another namespace are another

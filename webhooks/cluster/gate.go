@@ -4,12 +4,20 @@
 // The provider's service account may act as any user of the cloud, so whoever writes an email into a CloudSigmaCluster
 // borrows that power. The right to do so is the one that Kubernetes has for it, "impersonate" on "users", and the API
 // server is asked whether the requester has it.
+//
+// Only this verb counts. The verbs of constrained impersonation (KEP-5284) do not: "impersonate:user-info" permits to take a
+// user's name, but a request under it must also be permitted by an "impersonate-on:user-info:<verb>" on what it does. These
+// limits are about resources of Kubernetes. A provider acts with all the power that the user has in the cloud, which none of them
+// describes, so a permission that is limited in Kubernetes would become an unlimited one in the cloud.
+//
+// On kcp it is asked in the workspace of the provider, which the requester does not control. See NewForProvider.
 package cluster
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,11 +50,19 @@ type Gate struct {
 	mode     v1beta1.Mode
 	reviewer Reviewer
 	users    Users
+	// provider is the logical cluster in which permissions are checked, empty on Kubernetes. See NewForProvider.
+	provider logicalcluster.Name
 }
 
 // New returns the gate. The mode is that of webhooks.Handler, for the words of Events.
 func New(mode v1beta1.Mode, reviewer Reviewer, users Users) *Gate {
 	return &Gate{mode: mode, reviewer: reviewer, users: users}
+}
+
+// NewForProvider returns the gate on what a provider exports on kcp. The reviewer asks in the provider's workspace, the one of the
+// APIExport: in its own the requester may be cluster-admin, and allow itself to impersonate anybody.
+func NewForProvider(mode v1beta1.Mode, reviewer Reviewer, users Users, provider logicalcluster.Name) *Gate {
+	return &Gate{mode: mode, reviewer: reviewer, users: users, provider: provider}
 }
 
 var _ webhooks.Gate = &Gate{}
@@ -96,25 +112,30 @@ func (g *Gate) judge(ctx context.Context, requester authenticationv1.UserInfo, o
 			return *refused
 		}
 	}
-	allowed, evaluationErrors, err := g.mayImpersonate(ctx, requester, email)
+	known, err := g.knownAs(requester)
+	if err != nil {
+		return g.forged(requester, err)
+	}
+	allowed, evaluationErrors, err := g.mayImpersonate(ctx, known, email)
 	switch {
 	case err != nil:
 		return notAsked(err)
 	case allowed:
 		return finding{decision: webhooks.Allowed, reason: "ImpersonationAllowed"}
 	}
-	known := n.email != ""
-	if !known {
+	disclosed := n.email != ""
+	if !disclosed {
 		status, err := g.reviewer.Review(ctx, getSecret(requester, n.ref))
-		known = err == nil && status.Allowed
+		disclosed = err == nil && status.Allowed
 	}
-	return notAllowed(requester, o, n, email, known, evaluationErrors)
+	return g.notAllowed(requester, known, o, n, email, disclosed, evaluationErrors)
 }
 
 // read returns the user that a Secret names, or why not. The Secret of another namespace has to be one that the requester
 // could read, or anybody could act as whoever is named there.
 func (g *Gate) read(ctx context.Context, requester authenticationv1.UserInfo, o object, ref clusterapi.UserRef) (string, *finding) {
-	if ref.SecretNamespace != o.Namespace {
+	// On kcp no Secret names a user (clusterapi.UserRefUnguarded), and in the provider's workspace it would be another Secret.
+	if ref.SecretNamespace != o.Namespace && g.provider == "" {
 		status, err := g.reviewer.Review(ctx, getSecret(requester, ref))
 		if err != nil {
 			f := notAsked(err)

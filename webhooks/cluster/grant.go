@@ -9,7 +9,11 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
+
+// accessRole is kcp's own ClusterRole, in every workspace, for access to it at all.
+const accessRole = "system:kcp:workspace:access"
 
 var (
 	// plainEmail is what can be part of the name of a ClusterRole and needs no quotes in a shell.
@@ -20,26 +24,55 @@ var (
 	quotable  = regexp.MustCompile(`^[[:graph:]]+( [[:graph:]]+)*$`)
 )
 
-// grant returns the commands, on one line, by which an administrator gives the requester the right to act as a user. They
+// grant returns the commands, on one line, by which an administrator gives an identity the right to act as a user. They
 // are empty where a name could mean something else to a shell, because the requester may have chosen it for that.
 //
 // The role has the name of the whole email: the role of somebody else's email must not be taken for it. It may be there
 // already, so the second command does not depend on the first.
-func grant(requester authenticationv1.UserInfo, email string) string {
+//
+// On kcp the commands are for the provider's workspace, where an identity of another workspace needs access as well.
+func (g *Gate) grant(known authenticationv1.UserInfo, email string) string {
+	commands, subject, digest := impersonationCommands(known, email)
+	switch {
+	case commands == "" || g.provider == "":
+		return commands
+	case known.Username == user.Anonymous:
+		return "" // nobody in particular
+	case strings.HasPrefix(subject, "--user="):
+		commands += fmt.Sprintf("; kubectl create clusterrolebinding warrantgate:access:%s --clusterrole=%s %s", digest, accessRole, subject)
+	}
+	return fmt.Sprintf("kubectl ws :%s; %s", g.provider, commands)
+}
+
+func impersonationCommands(known authenticationv1.UserInfo, email string) (commands, subject, digest string) {
 	email = strings.ToLower(email)
-	flag, bound := "--user", requester.Username
-	if namespace, name, err := serviceaccount.SplitUsername(requester.Username); err == nil {
+	flag, bound := "--user", known.Username
+	if namespace, name, err := serviceaccount.SplitUsername(known.Username); err == nil {
 		flag, bound = "--serviceaccount", namespace+":"+name
 	}
 	word, ok := shellWord(bound)
 	if !ok || !plainEmail.MatchString(email) {
-		return ""
+		return "", "", ""
 	}
 	role := "warrantgate:impersonate:" + email
-	digest := sha256.Sum256([]byte(requester.Username))
+	sum := sha256.Sum256([]byte(known.Username))
+	subject, digest = flag+"="+word, hex.EncodeToString(sum[:4])
 	return fmt.Sprintf("kubectl create clusterrole %[1]s --verb=impersonate --resource=users --resource-name=%[2]s; "+
-		"kubectl create clusterrolebinding %[1]s:%[3]s --clusterrole=%[1]s %[4]s=%[5]s",
-		role, email, hex.EncodeToString(digest[:4]), flag, word)
+		"kubectl create clusterrolebinding %[1]s:%[3]s --clusterrole=%[1]s %[4]s",
+		role, email, digest, subject), subject, digest
+}
+
+// grantInWords says what an administrator has to grant where there are no commands.
+func (g *Gate) grantInWords(requester, known authenticationv1.UserInfo) string {
+	const permission = "verb impersonate on resource users, by the name of this user in lower case"
+	switch {
+	case g.provider == "":
+		return permission
+	case known.Username == user.Anonymous:
+		return permission + fmt.Sprintf(", to an identity that is not confined to other workspaces as %q is (an impersonated one always is)",
+			clip(requester.Username))
+	}
+	return permission + ", and ClusterRole " + accessRole
 }
 
 // shellWord returns what a shell takes for the value, if it can be written so that it certainly does.

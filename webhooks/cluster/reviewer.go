@@ -8,10 +8,12 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/identity"
 )
 
 // Reviewer tells what somebody may do.
@@ -67,6 +69,54 @@ func (g *Gate) mayImpersonate(
 		}
 	}
 	return false, evaluationErrors, nil
+}
+
+// knownAs returns as whom the requester is known where its permissions are checked. The error says why it is not believed.
+func (g *Gate) knownAs(requester authenticationv1.UserInfo) (authenticationv1.UserInfo, error) {
+	if g.provider == "" {
+		return requester, nil
+	}
+	extra := make(map[string][]string, len(requester.Extra))
+	for key, values := range requester.Extra {
+		extra[key] = values
+	}
+	known, err := identity.Elsewhere(identity.Owner{
+		Username: requester.Username, UID: requester.UID, Groups: requester.Groups, Extra: extra,
+	}, g.provider)
+	if err != nil {
+		return authenticationv1.UserInfo{}, err
+	}
+	info := authenticationv1.UserInfo{Username: known.Username, UID: known.UID, Groups: known.Groups}
+	for key, values := range known.Extra {
+		if info.Extra == nil {
+			info.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		info.Extra[key] = values
+	}
+	return info, nil
+}
+
+// forged refuses a requester that claims to be what it cannot be.
+func (g *Gate) forged(requester authenticationv1.UserInfo, err error) finding {
+	return denied("HomeOutOfScope", fmt.Sprintf("user %q cannot be told apart from others%s: %v; "+
+		"use the service account's own token, as one that was impersonated in another workspace has no permissions there",
+		clip(requester.Username), g.where(), err))
+}
+
+// where says in which workspace a permission is missing, if that is not the requester's own.
+func (g *Gate) where() string {
+	if g.provider == "" {
+		return ""
+	}
+	return fmt.Sprintf(" in logical cluster %q, the provider's workspace", g.provider)
+}
+
+// knownThere says who the requester is there, if that is another name.
+func (*Gate) knownThere(requester, known authenticationv1.UserInfo) string {
+	if known.Username == requester.Username || known.Username == user.Anonymous {
+		return ""
+	}
+	return fmt.Sprintf(", where it is user %q", clip(known.Username))
 }
 
 // getSecret asks whether the requester may read a Secret.

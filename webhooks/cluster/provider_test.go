@@ -1,0 +1,164 @@
+package cluster_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+)
+
+const (
+	scopesKey  = "authentication.kcp.io/scopes"
+	homeKey    = "authentication.kcp.io/cluster-name"
+	warrantKey = "authorization.kcp.io/warrant"
+)
+
+// TestOnKCPTheProviderIsAsked tells as whom a requester of another workspace is asked about, and what a denial says.
+func TestOnKCPTheProviderIsAsked(t *testing.T) {
+	type extra = map[string]authenticationv1.ExtraValue
+	const (
+		bot     = "system:serviceaccount:default:bot"
+		subject = `spec.userEmail of CloudSigmaCluster "prod" of namespace "team-a": `
+		where   = ` in logical cluster "pppppppp", the provider's workspace`
+		end     = "; name a user whom you may impersonate, or have it granted: "
+		role    = "kubectl ws :pppppppp; kubectl create clusterrole warrantgate:impersonate:tsap@shalb.com --verb=impersonate --resource=users " +
+			"--resource-name=tsap@shalb.com; kubectl create clusterrolebinding warrantgate:impersonate:tsap@shalb.com:"
+		to     = " --clusterrole=warrantgate:impersonate:tsap@shalb.com "
+		access = "; kubectl create clusterrolebinding warrantgate:access:"
+		forged = " in logical cluster \"pppppppp\", the provider's workspace: its scopes do not include the home that it claims; " +
+			"use the service account's own token, as one that was impersonated in another workspace has no permissions there"
+	)
+	impersonateAs := func(user string, groups []string, extra map[string]authorizationv1.ExtraValue) []authorizationv1.SubjectAccessReviewSpec {
+		return []authorizationv1.SubjectAccessReviewSpec{{
+			User: user, Groups: groups, Extra: extra,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "tsap@shalb.com"},
+		}}
+	}
+	authenticated := []string{"system:authenticated"}
+	for name, tc := range map[string]struct {
+		requester   authenticationv1.UserInfo
+		wantAsked   []authorizationv1.SubjectAccessReviewSpec
+		wantReason  string // default: ImpersonationNotAllowed
+		wantMessage string
+	}{
+		"a person who signed in is asked about with all that is known of them": {
+			requester: authenticationv1.UserInfo{Username: "alice", Groups: authenticated, Extra: extra{warrantKey: {`{"user":"carol"}`}}},
+			wantAsked: impersonateAs("alice", authenticated, map[string]authorizationv1.ExtraValue{warrantKey: {`{"user":"carol"}`}}),
+			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + role + "2bd806c9" + to + "--user=alice" +
+				access + "2bd806c9 --clusterrole=system:kcp:workspace:access --user=alice",
+		},
+		"a service account of another workspace is asked about by its global name": {
+			requester: authenticationv1.UserInfo{
+				Username: bot, UID: "1", Groups: []string{"system:serviceaccounts", "system:authenticated"},
+				Extra: extra{homeKey: {"wwwwwwww"}, scopesKey: {"cluster:wwwwwwww"}, warrantKey: {`{"user":"carol"}`}},
+			},
+			wantAsked: impersonateAs("system:kcp:serviceaccount:wwwwwwww:default:bot", []string{"system:authenticated", "system:cluster:wwwwwwww"}, nil),
+			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + "82e3bca3" + to +
+				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot" + access + "82e3bca3 --clusterrole=system:kcp:workspace:access " +
+				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot",
+		},
+		"a service account of the provider's workspace, which needs no access, by its own": {
+			requester: authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}},
+			wantAsked: impersonateAs(bot, authenticated, map[string]authorizationv1.ExtraValue{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}),
+			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + "edf06253" + to +
+				"--serviceaccount=default:bot",
+		},
+		"a person who was impersonated elsewhere is nobody in particular": {
+			requester: authenticationv1.UserInfo{
+				Username: "alice", Groups: []string{"system:masters", "system:authenticated"},
+				Extra: extra{scopesKey: {"cluster:pppppppp", "cluster:wwwwwwww"}, warrantKey: {`{"user":"carol"}`}},
+			},
+			wantAsked: impersonateAs("system:anonymous", authenticated, nil),
+			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
+				`this user in lower case, to an identity that is not confined to other workspaces as "alice" is (an impersonated one always is)`,
+		},
+		"a name that a shell would misread is granted in words": {
+			requester: authenticationv1.UserInfo{Username: "o'brien", Groups: authenticated},
+			wantAsked: impersonateAs("o'brien", authenticated, nil),
+			wantMessage: `user "o'brien" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
+				"this user in lower case, and ClusterRole system:kcp:workspace:access",
+		},
+		"a service account with a name that leaves no room for commands": {
+			requester: authenticationv1.UserInfo{
+				Username: bot + strings.Repeat("t", 80), Groups: authenticated, Extra: extra{homeKey: {"wwwwwwww"}, scopesKey: {"cluster:wwwwwwww"}},
+			},
+			wantAsked: impersonateAs("system:kcp:serviceaccount:wwwwwwww:default:bot"+strings.Repeat("t", 80),
+				[]string{"system:authenticated", "system:cluster:wwwwwwww"}, nil),
+			wantMessage: `user "` + bot + strings.Repeat("t", 67) + `…" may not impersonate "tsap@shalb.com"` + where +
+				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot` + strings.Repeat("t", 54) + `…"` + end +
+				"verb impersonate on resource users, by the name of this user in lower case, and ClusterRole system:kcp:workspace:access",
+		},
+		"a service account of a forged home is not asked about": {
+			requester:   authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{homeKey: {"vvvvvvvv"}, scopesKey: {"cluster:wwwwwwww"}}},
+			wantReason:  "HomeOutOfScope",
+			wantMessage: `user "` + bot + `" cannot be told apart from others` + forged,
+		},
+		"nor one without a home": {
+			requester:  authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{scopesKey: {"cluster:wwwwwwww"}}},
+			wantReason: "HomeOutOfScope",
+			wantMessage: `user "` + bot + `" cannot be told apart from others` +
+				strings.Replace(forged, "its scopes do not include the home that it claims", "it does not come with exactly one home", 1),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reviewer := reviewerThatAllows()
+			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": "tsap@shalb.com"}))
+			r.UserInfo = tc.requester
+			got := cluster.NewForProvider(v1beta1.Enforce, reviewer, &fakeUsers{}, "pppppppp").Review(t.Context(), r)
+			reason := tc.wantReason
+			if reason == "" {
+				reason = "ImpersonationNotAllowed"
+			}
+			want := webhooks.Answer{Decision: webhooks.Denied, Reason: reason, Field: "spec.userEmail", Message: subject + tc.wantMessage}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(webhooks.Answer{}, "Details", "Events")); diff != "" {
+				t.Errorf("Review() (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantAsked, reviewer.asked, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+			if len(got.Message) > 1024-80 {
+				t.Errorf("%d bytes", len(got.Message))
+			}
+
+			if tc.wantReason != "" {
+				return
+			}
+			allowing := cluster.NewForProvider(v1beta1.Enforce, reviewerThatAllows(tc.wantAsked...), &fakeUsers{}, "pppppppp")
+			if got := allowing.Review(t.Context(), r); got.Decision != webhooks.Allowed || got.Reason != "ImpersonationAllowed" {
+				t.Errorf("Review() of who may = %v", got)
+			}
+			failing := cluster.NewForProvider(v1beta1.Enforce, &fakeReviewer{err: errors.New("no")}, &fakeUsers{}, "pppppppp")
+			if got := failing.Review(t.Context(), r); got.Decision != webhooks.Undecided || got.Reason != "ImpersonationUnknown" {
+				t.Errorf("Review() where nobody answers = %v", got)
+			}
+		})
+	}
+}
+
+// On kcp no gate guards Secrets. The provider's workspace is not asked whether the requester may read one, which would be another.
+func TestOnKCPNoSecretNamesAUser(t *testing.T) {
+	reviewer := reviewerThatAllows()
+	users := &fakeUsers{err: &clusterapi.AccountError{Reason: clusterapi.UserRefUnguarded, Message: "spec.userRef: no gate"}}
+	for _, namespace := range []string{"", "team-a", "team-b"} {
+		got := cluster.NewForProvider(v1beta1.Enforce, reviewer, users, "pppppppp").Review(t.Context(),
+			request(t, "cloudsigmaclusters", nil, clusterWith(object{"userRef": userRef("user", namespace)})))
+		if got.Decision != webhooks.Denied || got.Reason != string(clusterapi.UserRefUnguarded) {
+			t.Errorf("Review() = %v, %s", got.Decision, got.Reason)
+		}
+		if !strings.HasPrefix(got.Message, `spec.userRef of CloudSigmaCluster "prod" of namespace "team-a": no gate`) {
+			t.Errorf("message %q", got.Message)
+		}
+	}
+	if len(reviewer.asked) > 0 {
+		t.Errorf("asked %v", reviewer.asked)
+	}
+}
