@@ -143,10 +143,11 @@ func (w *kcpWorld) grantInProvider(ctx context.Context, subject rbacv1.Subject, 
 	})).To(Succeed())
 }
 
-// permit lets a person impersonate users, by their e-mails, in the provider's workspace, where warrantgate asks.
+// permit lets somebody impersonate users, by their e-mails, in the provider's workspace, where warrantgate asks. It takes access to
+// that workspace, too. The name may be the global one of a service account.
 func (w *kcpWorld) permit(ctx context.Context, person string, emails ...string) {
 	GinkgoHelper()
-	w.grantInProvider(ctx, kcptest.User(person), rbacv1.PolicyRule{
+	w.grantInProvider(ctx, kcptest.User(person), kcptest.AccessRule(), rbacv1.PolicyRule{
 		APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: emails, Verbs: []string{"impersonate"},
 	})
 }
