@@ -128,6 +128,7 @@ func applyObject(ctx context.Context, c client.Client, _ place, object *unstruct
 
 // author is somebody who may write the clusters of a story's namespace, and nothing else unless it is granted.
 type author struct {
+	config   *rest.Config
 	client   client.Client
 	username string
 	groups   []string
@@ -162,7 +163,7 @@ func (s story) robot(ctx context.Context) author {
 
 func (s story) author(ctx context.Context, config *rest.Config, who author) author {
 	GinkgoHelper()
-	who.client = s.listening(config)
+	who.config, who.client = config, s.listening(config)
 	for _, kind := range []struct{ group, resource string }{
 		{infrastructure.Group, "cloudsigmaclusters"}, {infrastructure.Group, "cloudsigmaclusters/status"}, {kdcClusterKind.Group, "kdcclusters"},
 	} {
@@ -316,9 +317,51 @@ var _ = Describe("a cluster's user", func() {
 				SpecTimeout(timeout)),
 			Entry("but users of another API group", func(story, string) *right { return &right{rule: rule("example.com", "users", "impersonate")} },
 				SpecTimeout(timeout)),
+			Entry("but impersonate it under constraints (KEP-5284)", func(_ story, email string) *right {
+				constrained := rule("authentication.k8s.io", "users", "impersonate:user-info")
+				constrained.ResourceNames = []string{email}
+				return &right{rule: constrained}
+			}, SpecTimeout(timeout)),
+			Entry("but impersonate anybody under constraints, whatever the user does (KEP-5284)", func(story, string) *right {
+				return &right{rule: rule("*", "*", "impersonate:user-info", "impersonate:serviceaccount", "impersonate:arbitrary-node",
+					"impersonate:associated-node", "impersonate-on:user-info:create", "impersonate-on:user-info:update",
+					"impersonate-on:user-info:patch", "impersonate-on:user-info:get")}
+			}, SpecTimeout(timeout)),
 			Entry("but by what would be a pattern elsewhere", func(story, string) *right { return &right{rule: impersonating("*", "*@example.com")} },
 				SpecTimeout(timeout)),
 		)
+
+		// What the constrained verbs limit is what the user does in Kubernetes. A provider does everything as the user, in the cloud.
+		It("cannot be named by "+kind.what+" who impersonates that user under constraints (KEP-5284)", func(ctx SpecContext) {
+			s := begin(ctx)
+			who := kind.make(s, ctx)
+			email := "named-" + s.namespace + "@example.com"
+			named := author{username: email, groups: []string{"system:authenticated"}, subject: rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: email}}
+			clusters := func(verbs ...string) rbacv1.PolicyRule {
+				return rule(infrastructure.Group, "cloudsigmaclusters", verbs...)
+			}
+			s.grant(ctx, named, right{namespace: s.namespace, rule: clusters("get", "create")})
+			constrained := rule("authentication.k8s.io", "users", "impersonate:user-info")
+			constrained.ResourceNames = []string{email}
+			s.grant(ctx, who, right{rule: constrained})
+
+			By("although the API server takes the author for the user, for the verbs of the constraint")
+			s.grant(ctx, who, right{namespace: s.namespace, rule: clusters("impersonate-on:user-info:get", "impersonate-on:user-info:create")})
+			config := rest.CopyConfig(who.config)
+			config.Impersonate = rest.ImpersonationConfig{UserName: email}
+			asUser := s.listening(config)
+			missing := newObject(clusterKind, s.namespace, "missing")
+			Eventually(func() bool {
+				return apierrors.IsNotFound(asUser.Get(ctx, client.ObjectKeyFromObject(missing), missing))
+			}).Should(BeTrue())
+			Expect(apierrors.IsForbidden(asUser.Delete(ctx, missing))).To(BeTrue())
+
+			By("neither as itself nor as the user")
+			object := userEmailField.naming(s.namespace, "constrained", email)
+			expectNotAllowed(who.client.Create(ctx, object.DeepCopy()), userEmailField, object, who, email)
+			named.flag = "--user=" + email
+			expectNotAllowed(asUser.Create(ctx, object.DeepCopy()), userEmailField, object, named, email)
+		}, SpecTimeout(timeout))
 
 		It("can be named by "+kind.what+" once an administrator has run what the refusal prints", func(ctx SpecContext) {
 			s := begin(ctx)
