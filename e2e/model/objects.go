@@ -1,0 +1,163 @@
+package model
+
+import (
+	"encoding/base64"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The kinds that tenants write.
+var (
+	Machine      = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "CloudSigmaMachine"}
+	Cluster      = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "CloudSigmaCluster"}
+	OwnerMachine = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}
+	Secret       = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	KdcCluster   = schema.GroupVersionKind{Group: "k8s.kube-dc.com", Version: "v1alpha1", Kind: "KdcCluster"}
+)
+
+const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
+
+// ownerAnnotations are those by which a KdcCluster names a user.
+var ownerAnnotations = []string{"kube-dc.com/owner-email", "cloudsigma.com/owner-email"}
+
+// uuids finds what a provider could take for the UUID of a server, in whatever it is wrapped.
+var uuids = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// key is where an object is. Place is the index of a Place.
+type key struct {
+	place int
+	kind  string
+	name  string
+}
+
+// Server is a server of the cloud. Label is how failures call it.
+type Server struct {
+	UUID, Owner, Region, Name, Label string
+}
+
+// objects is what the API servers hold.
+type objects struct {
+	// namespaces are those of the places. userRefs is false where no Secret names a user.
+	namespaces []string
+	userRefs   bool
+	servers    map[string]Server // by UUID
+	held       map[key]*unstructured.Unstructured
+}
+
+func (o *objects) clone() *objects {
+	c := *o
+	c.held = maps.Clone(o.held) // objects are replaced, never changed
+	return &c
+}
+
+// wrong returns the machines that hold an instance which does not belong to the user whom their provider acts as.
+func (o *objects) wrong() map[key]string {
+	found := map[key]string{}
+	for k, machine := range o.held {
+		if k.kind != Machine.Kind {
+			continue
+		}
+		user, region := o.account(k, machine)
+		if user == "" { // the provider acts as nobody
+			continue
+		}
+		for _, id := range instances(machine) {
+			if server, known := o.servers[id]; !known || server.Owner != user || server.Region != region {
+				found[k] = "holds " + id + ", but its provider acts as " + user + " in " + region
+			}
+		}
+	}
+	return found
+}
+
+// instances are the UUIDs that the machine's fields hold.
+func instances(machine *unstructured.Unstructured) []string {
+	var ids []string
+	for _, path := range [][]string{{"status", "instanceID"}, {"spec", "providerID"}} {
+		ids = append(ids, uuids.FindAllString(strings.ToLower(text(machine, path...)), -1)...)
+	}
+	return ids
+}
+
+// account is the user that a machine's provider acts as and the region in which, "" if it acts as nobody. A provider takes the
+// cluster of the machine's owner in Cluster API. A machine without an owner is judged by its own label.
+func (o *objects) account(k key, machine *unstructured.Unstructured) (user, region string) {
+	name := machine.GetLabels()[clusterNameLabel]
+	for _, ref := range machine.GetOwnerReferences() {
+		group, _, _ := strings.Cut(ref.APIVersion, "/")
+		if ref.Kind != OwnerMachine.Kind || group != OwnerMachine.Group {
+			continue
+		}
+		owner := o.held[key{k.place, OwnerMachine.Kind, ref.Name}]
+		if owner == nil {
+			return "", "" // the provider waits for it
+		}
+		if name = owner.GetLabels()[clusterNameLabel]; name == "" {
+			return "", "" // "cluster-name label is missing"
+		}
+		break
+	}
+	cluster := o.held[key{k.place, Cluster.Kind, name}]
+	if cluster == nil {
+		return "", ""
+	}
+	return o.userOf(k.place, cluster), strings.TrimSpace(text(cluster, "spec", "region"))
+}
+
+// userOf is whom a CloudSigmaCluster names, itself or by a Secret.
+func (o *objects) userOf(place int, cluster *unstructured.Unstructured) string {
+	if email := canonical(text(cluster, "spec", "userEmail")); email != "" || !o.userRefs {
+		return email
+	}
+	if namespace := text(cluster, "spec", "userRef", "namespace"); namespace != "" {
+		place = slices.Index(o.namespaces, namespace)
+	}
+	secret := o.held[key{place, Secret.Kind, text(cluster, "spec", "userRef", "name")}]
+	if secret == nil {
+		return ""
+	}
+	return secretUser(secret)
+}
+
+// named are the users that each object names.
+func (o *objects) named() map[key][]string {
+	found := map[key][]string{}
+	for k, object := range o.held {
+		switch k.kind {
+		case Cluster.Kind:
+			found[k] = []string{o.userOf(k.place, object)}
+		case Secret.Kind:
+			found[k] = []string{secretUser(object)}
+		case KdcCluster.Kind:
+			for _, annotation := range ownerAnnotations {
+				found[k] = append(found[k], canonical(object.GetAnnotations()[annotation]))
+			}
+		}
+	}
+	return found
+}
+
+func secretUser(secret *unstructured.Unstructured) string {
+	email, err := base64.StdEncoding.DecodeString(text(secret, "data", "userEmail"))
+	if err != nil {
+		return ""
+	}
+	return canonical(string(email))
+}
+
+// canonical is an e-mail as clouds compare them.
+func canonical(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+
+// text is the string at a path, "" where there is none.
+func text(object *unstructured.Unstructured, path ...string) string {
+	value, _, err := unstructured.NestedString(object.Object, path...)
+	if err != nil {
+		return ""
+	}
+	return value
+}
