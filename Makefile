@@ -6,6 +6,8 @@ CONTAINER_ENGINE ?= docker
 IMAGE            ?= warrantgate:$(VERSION)
 E2E_TIMEOUT      ?= 40m
 FUZZTIME         ?= 60s
+# How many random writes "make fuzz" makes on a kube-apiserver. On kcp it makes a tenth of them.
+WRITES           ?= 50000
 SOAK             ?= 1h
 # How many admissions a second there are in the suites that put replicas under a load.
 RATE             ?= 20
@@ -25,6 +27,7 @@ SERVERS_KUBERNETES := e2e/servers/kubernetes
 TOOLS_MOD          := .ci/tools.mod
 HELM_MOD           := .ci/helm.mod
 GOVULNCHECK_MOD    := .ci/govulncheck.mod
+GREMLINS_MOD       := .ci/gremlins.mod
 KUBECONFORM_MOD    := .ci/kubeconform.mod
 SCHEMAS_MOD        := .ci/schemas.mod
 
@@ -91,6 +94,7 @@ lint: bin/golangci-lint bin/govulncheck reproducible sbom ## Check style, import
 	cd $(SERVERS_KUBERNETES) && $(GO) list -mod=readonly -deps k8s.io/kubernetes/cmd/kube-apiserver go.etcd.io/etcd/server/v3 >/dev/null
 	cd .ci/sbom && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	cd .ci/alerts && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
+	cd .ci/mutants && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	$(GO) mod tidy -diff
 	.ci/govulncheck-test
 	.ci/govulncheck ./...
@@ -115,13 +119,22 @@ bench: build servers keystone ## Measure what warrantgate costs, on servers of i
 soak: build $(KUBERNETES_BUILT) bin/helm ## Watch memory, goroutines and descriptors for SOAK while admissions run
 	SOAK=$(SOAK) RATE=$(RATE) $(GO) test -tags e2e -count=1 -timeout 0 ./e2e/replicas -ginkgo.focus='A soak' -ginkgo.timeout=48h -ginkgo.v
 
+# The seed of the random writes is printed; SEED=... makes the same sequences again.
 .PHONY: fuzz
-fuzz: ## Run each fuzz target for FUZZTIME
+fuzz: build $(KCP_BUILT) $(KUBERNETES_BUILT) ## Run each fuzz target for FUZZTIME, and WRITES random writes against the gates
 	@grep -rso --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal initializers webhooks | \
 	sed 's|/[^/]*:func | |' | sort | while read -r dir target; do \
 		echo "$$dir $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzzminimizetime 10x -fuzztime $(FUZZTIME) "./$$dir" || exit 1; \
 	done
+	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 70m $(E2E_ARGS) ./e2e/attacks -ginkgo.focus='random sequences of writes'
+
+# What decides. Each mutant costs one run of its package's tests.
+MUTATE ?= internal/identity internal/ownership internal/oslopolicy webhooks webhooks/workspace webhooks/machine webhooks/cluster \
+	webhooks/controllermanager webhooks/keystone
+.PHONY: mutate
+mutate: bin/gremlins ## Change the packages MUTATE in small ways, and fail where no test notices it
+	GO=$(GO) .ci/mutate bin/gremlins $(MUTATE)
 
 # The real Keystone, with its oslo.policy, comes from the distribution. Where it cannot be had, its suites say so by failing.
 PYTHON ?= $(or $(strip $(TEST_ASSET_PYTHON)),/usr/bin/python3)
@@ -146,14 +159,14 @@ image: ## Build the container image IMAGE
 clean: ## Remove what was built, but keep the programs of others, which take minutes to build
 	rm -rf dist bin/warrantgate bin/before bin/kcp-effective-users
 
-demo e2e bench soak: export TEST_ASSET_KCP := $(KCP)
-demo e2e bench soak: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
-demo e2e bench soak: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
-demo e2e bench soak: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
-demo e2e bench soak: export TEST_ASSET_ETCD := $(ETCD)
-demo e2e bench soak: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
+demo e2e bench soak fuzz: export TEST_ASSET_KCP := $(KCP)
+demo e2e bench soak fuzz: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
+demo e2e bench soak fuzz: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
+demo e2e bench soak fuzz: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
+demo e2e bench soak fuzz: export TEST_ASSET_ETCD := $(ETCD)
+demo e2e bench soak fuzz: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
 e2e: export TEST_ASSET_WARRANTGATE_BEFORE := $(BIN)/before/bin/warrantgate
-demo e2e bench soak: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
+demo e2e bench soak fuzz: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
 
 # kcp and what is compiled from its packages. Built again only if the pinned versions or the sources change.
 bin/kcp bin/kcp-front-proxy bin/cache-server: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum
@@ -180,6 +193,9 @@ bin/helm: $(HELM_MOD) $(HELM_MOD:.mod=.sum)
 
 bin/govulncheck: $(GOVULNCHECK_MOD) $(GOVULNCHECK_MOD:.mod=.sum)
 	$(GO) build -modfile=$(GOVULNCHECK_MOD) -o bin/govulncheck golang.org/x/vuln/cmd/govulncheck
+
+bin/gremlins: $(GREMLINS_MOD) $(GREMLINS_MOD:.mod=.sum)
+	$(GO) build -modfile=$(GREMLINS_MOD) -o bin/gremlins github.com/go-gremlins/gremlins/cmd/gremlins
 
 bin/kubeconform: $(KUBECONFORM_MOD) $(KUBECONFORM_MOD:.mod=.sum)
 	$(GO) build -modfile=$(KUBECONFORM_MOD) -o bin/kubeconform github.com/yannh/kubeconform/cmd/kubeconform
