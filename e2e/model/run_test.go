@@ -1,0 +1,54 @@
+package model
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// A model that finds nothing proves nothing: where nobody denies anything, it has to find in a few writes what is promised.
+func TestRunFindsWhatNobodyDenies(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		kinds []schema.GroupVersionKind
+		may   []string
+		want  string
+	}{
+		{name: "a machine with a foreign server", kinds: []schema.GroupVersionKind{Machine, Machine, Cluster, OwnerMachine}, may: []string{anna, bert}, want: promiseOwned},
+		{name: "a cluster with a foreign user", kinds: []schema.GroupVersionKind{Cluster}, may: []string{anna}, want: promisePermitted},
+		{name: "a Secret with a foreign user", kinds: []schema.GroupVersionKind{Secret}, may: []string{anna}, want: promisePermitted},
+		{name: "an annotation with a foreign user", kinds: []schema.GroupVersionKind{KdcCluster}, may: []string{anna}, want: promisePermitted},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			mapper := meta.NewDefaultRESTMapper(nil)
+			for _, kind := range []schema.GroupVersionKind{Machine, Cluster, OwnerMachine, Secret, KdcCluster} {
+				mapper.Add(kind, meta.RESTScopeNamespace)
+			}
+			c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithRESTMapper(mapper).Build()
+			result, err := Run(t.Context(), Options{Writes: 3000}, &World{
+				Places:  []Place{{Namespace: "first", Admin: c, Users: []string{anna, bert}}},
+				Actors:  []*Actor{{Name: "tenant", Client: c, Kinds: tc.kinds, May: tc.may}},
+				Regions: []string{"next"}, UserRefs: true,
+				AddServers: func(string) ([]Server, func()) {
+					return []Server{
+						{UUID: annasServer, Owner: anna, Region: "next", Label: "annas"},
+						{UUID: strings.ToLower(bertsServer), Owner: bert, Region: "next", Label: "berts"},
+					}, func() {}
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(result.Failures) != 1 || !strings.Contains(result.Failures[0], "broken: "+tc.want) {
+				t.Fatalf("Run() found %q in %v, want it to find that this is broken: %s", result.Failures, result, tc.want)
+			}
+			if n := strings.Count(result.Failures[0], "tenant: "); n > 8 {
+				t.Errorf("the shortest sequence has %d writes, want at most 8:\n%s", n, result.Failures[0])
+			}
+		})
+	}
+}
