@@ -95,6 +95,11 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error 
 		return unknownIfError(err)
 	}
 	return o.send(ctx, out, kcpCanaries(config.Workspace), func(config *rest.Config) (client.Client, error) {
+		if warning, err := ownerWarning(config); err == nil && warning != "" { // the canaries tell whether kcp answers
+			if _, err := fmt.Fprintf(out, "Warning: %s.\n", warning); err != nil {
+				return nil, err
+			}
+		}
 		return kcp.NewClient(config)
 	})
 }

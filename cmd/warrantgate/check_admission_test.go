@@ -28,6 +28,8 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, refused := s.statuses[resource]
 	answer := map[string]any{}
 	switch {
+	case r.URL.Path == "/version":
+		answer["gitVersion"] = "v1.33.3+kcp-v0.30.0"
 	case r.URL.Path == "/api":
 		answer["versions"] = []string{"v1"}
 	case r.URL.Path == "/apis":
@@ -112,7 +114,7 @@ func TestCheckAdmission(t *testing.T) {
 		},
 		"kcp": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": forbidden(byKCP)},
-			want: []string{"owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that has to be refused as OwnerChangeRefused"},
+			want: []string{"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that has to be refused as OwnerChangeRefused"},
 		},
 		"kcp does not ask": {
 			args: []string{"kcp"}, configuration: header, want: []string{"owner-integrity.warrantgate.dev: NOT REFUSED\n"}, wantCode: exitWrong,

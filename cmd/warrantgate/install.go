@@ -187,12 +187,34 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if err := o.registerInRoot(ctx, out, registration); err != nil {
 		return err
 	}
+	if err := o.warnOfOldKCP(notes); err != nil {
+		return err
+	}
 	if len(o.shardKubeconfigs) == 0 {
 		_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, user %q was not given the right to write Events. Unless it has it already, "+
 			"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n", o.user)
 		return err
 	}
 	return nil
+}
+
+// warnOfOldKCP prints what operators of a kcp before v0.32 have to know. That nothing is known is no failure of the install.
+func (o installOptions) warnOfOldKCP(notes io.Writer) error {
+	config, err := loadKubeconfig(o.kubeconfig, o.context)
+	if err == nil {
+		config, err = kcp.ConfigFor(config, kcp.Root)
+	}
+	if err != nil {
+		return err
+	}
+	warning, err := ownerWarning(config)
+	switch {
+	case err != nil:
+		_, err = fmt.Fprintf(notes, "Whether this kcp is v0.32 or newer could not be told: %v\n", err)
+	case warning != "":
+		_, err = fmt.Fprintf(notes, "Warning: %s.\n", warning)
+	}
+	return err
 }
 
 func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, registration []client.Object) error {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -33,9 +34,11 @@ type fakeKCP struct {
 	mu      sync.Mutex
 	version int
 	held    map[string]*unstructured.Unstructured
+	// gitVersion is what it says its version is.
+	gitVersion string
 }
 
-var discovery = map[string]any{
+var discovered = map[string]any{
 	"/api": metav1.APIVersions{Versions: []string{"v1"}},
 	"/apis": metav1.APIGroupList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
@@ -68,7 +71,7 @@ func resources(groupVersion string, namesAndKinds ...string) metav1.APIResourceL
 // startFakeKCP starts it, and returns it and the path of a kubeconfig that leads to a workspace of it.
 func startFakeKCP(t *testing.T) (api *fakeKCP, kubeconfig string) {
 	t.Helper()
-	api = &fakeKCP{t: t, held: map[string]*unstructured.Unstructured{}}
+	api = &fakeKCP{t: t, held: map[string]*unstructured.Unstructured{}, gitVersion: "v1.36.0+kcp-v0.32.3"}
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
 	return api, writeKubeconfig(t, map[string]string{"home": server.URL + "/clusters/root:home"})
@@ -100,11 +103,13 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.answer(w, http.StatusTeapot, nil)
 		return
 	}
-	if answer, ok := discovery["/"+path]; ok && r.Method == http.MethodGet {
+	if answer, ok := discovered["/"+path]; ok && r.Method == http.MethodGet {
 		f.answer(w, http.StatusOK, answer)
 		return
 	}
 	switch held := f.held[within]; {
+	case path == "version":
+		f.answer(w, http.StatusOK, apimachineryversion.Info{GitVersion: f.gitVersion})
 	case r.Method == http.MethodGet && held != nil:
 		f.answer(w, http.StatusOK, held.Object)
 	case r.Method == http.MethodPatch && r.Header.Get("Content-Type") == "application/apply-patch+yaml" &&
@@ -338,6 +343,30 @@ func TestInstallAndUninstall(t *testing.T) {
 			t.Errorf("%s: notes (-want +got):\n%s", step.name, diff)
 		}
 		api.holds(t, step.wantHeld...)
+	}
+}
+
+func TestInstallWarnsOfAKCPBefore032(t *testing.T) {
+	caFile := newCertificate(t).write(t, t.TempDir()).certFile
+	for version, want := range map[string]string{
+		"v1.36.0+kcp-v0.32.3": "",
+		"v1.33.3+kcp-v0.30.0": "Warning: this kcp is older than v0.32: the author of a WorkspaceType with \"initializer: true\" can change the owner " +
+			"annotation of a LogicalCluster that is Initializing, and kcp then acts as anybody in that workspace. warrantgate cannot prevent that. " +
+			"Upgrade kcp, or let only administrators create WorkspaceTypes with an initializer.\n",
+		"v0.0.0-master+$Format:%H$": "Warning: this kcp is older than v0.32: ", // as it has no MutatingAdmissionPolicies
+	} {
+		t.Run(version, func(t *testing.T) {
+			api, kubeconfig := startFakeKCP(t)
+			api.gitVersion = version
+			_, errOut, err := run(t, "install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.TrimSuffix(errOut, withoutEvents)
+			if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+				t.Errorf("notes %q, want %q", got, want)
+			}
+		})
 	}
 }
 

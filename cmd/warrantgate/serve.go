@@ -173,6 +173,11 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	} else {
 		servers = append(servers, repair)
 	}
+	if warning, err := o.warnOfOldKCP(logger); err != nil {
+		return err
+	} else if warning != nil {
+		servers = append(servers, warning)
+	}
 	logger.Info("starting", "version", version, "webhookAddress", o.webhookAddress,
 		"ownerRewrite", config.Workspace.OwnerRewrite.Mode, "ownerIntegrity", config.Workspace.OwnerIntegrity.Mode)
 	recorders := []manager.Runnable{recorder}

@@ -495,6 +495,8 @@ func (k *eventKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	var answer string
 	switch r.Method + " " + r.URL.Path {
+	case "GET /clusters/root/version":
+		answer = `{"gitVersion":"v1.36.0+kcp-v0.32.3"}`
 	case "POST /clusters/root/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
 		answer = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`
 	case "POST /clusters/1dz6n4ubraua7pul/api/v1/namespaces/default/events":

@@ -1,0 +1,48 @@
+package kcp
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+)
+
+// OwnerWarning is for operators of a kcp before v0.32.
+const OwnerWarning = "this kcp is older than v0.32: the author of a WorkspaceType with \"initializer: true\" can change the owner " +
+	"annotation of a LogicalCluster that is Initializing, and kcp then acts as anybody in that workspace. warrantgate cannot prevent " +
+	"that. Upgrade kcp, or let only administrators create WorkspaceTypes with an initializer"
+
+// kcpVersion matches what a released kcp reports as its version, such as v1.34.2+kcp-v0.30.0.
+var kcpVersion = regexp.MustCompile(`\+kcp-v(\d+)\.(\d+)\.`)
+
+// OwnerIsImmutable tells whether kcp takes the owner of a LogicalCluster from spec.createdBy, which only
+// system:kcp:external-logical-cluster-admin can change, rather than from an annotation. It does from v0.32 on.
+func OwnerIsImmutable(server discovery.DiscoveryInterface) (bool, error) {
+	version, err := server.ServerVersion()
+	if err != nil {
+		return false, fmt.Errorf("ask kcp for its version: %w", err)
+	}
+	if match := kcpVersion.FindStringSubmatch(version.GitVersion); match != nil {
+		major, _ := strconv.Atoi(match[1]) // digits
+		minor, _ := strconv.Atoi(match[2])
+		return major > 0 || minor >= 32, nil
+	}
+	// A kcp that was built from its module reports no version.
+	return HasMutatingPolicies(server)
+}
+
+// HasMutatingPolicies tells whether an API server has MutatingAdmissionPolicies of admissionregistration.k8s.io/v1, as kcp has
+// from v0.32 on. Whether it acts on them is another question.
+func HasMutatingPolicies(server discovery.DiscoveryInterface) (bool, error) {
+	list, err := server.ServerResourcesForGroupVersion(admissionregistrationv1.SchemeGroupVersion.String())
+	if err != nil {
+		return false, fmt.Errorf("ask which resources of %s there are: %w", admissionregistrationv1.SchemeGroupVersion, err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool {
+		return resource.Name == "mutatingadmissionpolicies"
+	}), nil
+}
