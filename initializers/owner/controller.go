@@ -180,6 +180,9 @@ func (c *Controller) tell(ctx context.Context, r Repaired) {
 		log.Info("repair", "message", r.Sentence())
 		c.record(r, corev1.EventTypeWarning, events.OwnerNotRewritten,
 			"The owner was left as it is, because the repair only warns: "+r.Sentence())
+	case r.Result.Outcome == Differs:
+		log.Info("repair", "message", r.Sentence())
+		c.record(r, corev1.EventTypeWarning, events.OwnerDiffers, r.Sentence())
 	case r.Result.Outcome == Unhealable:
 		log.Info("repair", "message", r.Sentence())
 		c.record(r, corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner cannot be made right: "+r.Sentence())

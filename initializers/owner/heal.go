@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 )
@@ -43,6 +45,8 @@ const (
 	Waiting Outcome = "waiting"
 	// Unhealable: the owner cannot be rewritten, for instance because its home is no longer known.
 	Unhealable Outcome = "unhealable"
+	// Differs: the owner is not the one that kcp recorded on the Workspace. Somebody changed it, so it is not touched.
+	Differs Outcome = "differs"
 	// Gone: there is no such logical cluster any more.
 	Gone Outcome = "gone"
 	// Failed: it could not be told, or not be done.
@@ -104,6 +108,12 @@ func (h *Healer) Heal(ctx context.Context, cluster logicalcluster.Name, dryRun b
 			return err
 		}
 		result.Path, result.Phase = p.path(), p.typed.Status.Phase
+		if message, err := h.differs(ctx, p); err != nil {
+			return err
+		} else if message != "" {
+			result.Outcome, result.Report = Differs, identity.Report{Reason: events.OwnerDiffers, Message: message}
+			return nil
+		}
 		owner, report := identity.Rewrite(kcp.RecordedOwner(&p.typed), cluster, p.typed.Annotations[kcp.RequiredGroupsAnnotation], h.Policy)
 		result.Report = report
 		switch {
@@ -146,6 +156,31 @@ func (h *Healer) Heal(ctx context.Context, cluster logicalcluster.Name, dryRun b
 		return result, explain("finish healing", result.Path, err)
 	}
 	return result, nil
+}
+
+// differs says so if the owner of a LogicalCluster cannot have come from its Workspace, which kcp lets the author of the
+// WorkspaceType bring about before v0.32.
+func (h *Healer) differs(ctx context.Context, p patient) (string, error) {
+	of := p.typed.Spec.Owner
+	if of == nil {
+		return "", nil
+	}
+	c, err := h.Workspaces(logicalcluster.NewPath(of.Cluster))
+	if err != nil {
+		return "", err
+	}
+	var ws tenancyv1alpha1.Workspace
+	if err := c.Get(ctx, client.ObjectKey{Name: of.Name}, &ws); apierrors.IsNotFound(err) {
+		return "", nil
+	} else if err != nil {
+		return "", fmt.Errorf("read the Workspace: %w", err)
+	}
+	recorded, acting := ws.Annotations[kcp.OwnerAnnotation], kcp.RecordedOwner(&p.typed)
+	if ws.UID != of.UID || identity.SameOwner(recorded, acting, p.name, p.typed.Annotations[kcp.RequiredGroupsAnnotation],
+		p.typed.Status.Phase == corev1alpha1.LogicalClusterPhaseReady) {
+		return "", nil
+	}
+	return identity.DescribeDifference(recorded, acting), nil
 }
 
 // finish waits until the workspace is the new owner's and has kcp act as it.

@@ -134,16 +134,22 @@ func (i *Initializer) initialize(ctx context.Context, name logicalcluster.Name, 
 	if result.Outcome == Gone {
 		return nil
 	}
-	if err == nil && result.Outcome == Unhealable && !i.dryRun {
+	if err == nil && (result.Outcome == Unhealable || result.Outcome == Differs) && !i.dryRun {
 		err = fmt.Errorf("%w: %s", errOwner, result.Report.Message)
 	}
 	initialized.WithLabelValues(string(result.Outcome)).Inc()
 	switch {
 	case err != nil:
-		i.record(&lc, corev1.EventTypeWarning, events.OwnerNotRewritten, "The workspace is kept from becoming Ready: "+err.Error())
+		reason := events.OwnerNotRewritten
+		if result.Outcome == Differs {
+			reason = events.OwnerDiffers
+		}
+		i.record(&lc, corev1.EventTypeWarning, reason, "The workspace is kept from becoming Ready: "+err.Error())
 		return err
 	case result.Outcome == Healed && result.Report.Reason.Rewritten():
 		i.record(&lc, corev1.EventTypeNormal, events.OwnerRewritten, "At initialization: "+result.Report.Message)
+	case result.Outcome == Differs:
+		i.record(&lc, corev1.EventTypeWarning, events.OwnerDiffers, result.Report.Message)
 	case result.Outcome == Foreign:
 		i.record(&lc, corev1.EventTypeWarning, events.OwnerNotRewritten,
 			"The owner was left as it is, because the initializer only warns: "+result.Report.Message)

@@ -12,6 +12,8 @@ const (
 	PrivilegedOwner = "PrivilegedOwner"
 	// OwnerChangeRefused: somebody tried to change the recorded owner.
 	OwnerChangeRefused = "OwnerChangeRefused"
+	// OwnerDiffers: the owner on the LogicalCluster is not the one on the Workspace.
+	OwnerDiffers = "OwnerDiffers"
 	// RepairFailed: the owner of a workspace that hangs could not be rewritten.
 	RepairFailed = "RepairFailed"
 )

@@ -78,6 +78,12 @@ func (c *check) owner(ctx context.Context) {
 	if err == nil {
 		c.describe(ctx, recorded)
 	}
+	if !identity.SameOwner(c.ws.workspaceOwner, c.ws.Owner, c.ws.Cluster, c.ws.RequiredGroups, c.ready()) {
+		c.add(Finding{
+			Reason: OwnerDiffers, Message: identity.DescribeDifference(c.ws.workspaceOwner, c.ws.Owner),
+			Next: "ask who made the WorkspaceType " + c.ws.Type,
+		})
+	}
 	bareName := err == nil && recorded.IsServiceAccount() && rewrite.Reason != identity.InScope
 	switch {
 	case c.ready() && bareName:

@@ -18,6 +18,8 @@ const (
 	OwnerForeign Reason = "OwnerForeign"
 	// OwnerUnusable: there is no owner that kcp could act as.
 	OwnerUnusable Reason = "OwnerUnusable"
+	// OwnerDiffers: the owner on the LogicalCluster is not the one on the Workspace.
+	OwnerDiffers Reason = "OwnerDiffers"
 	// OwnerRefused: the owner is in scope, and still may not set the workspace up.
 	OwnerRefused Reason = "OwnerRefused"
 	// TypeMissing: the WorkspaceType, or one that it extends, does not exist.

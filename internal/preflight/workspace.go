@@ -34,6 +34,8 @@ type Workspace struct {
 	CreatedBy string `json:"createdBy,omitempty"`
 	// Owner is the recorded owner, JSON.
 	Owner string `json:"-"`
+	// workspaceOwner is the owner that the Workspace has, "" where only the LogicalCluster was read.
+	workspaceOwner string
 	// RequiredGroups are the groups that one needs for access.
 	RequiredGroups string `json:"requiredGroups,omitempty"`
 	// Initializers are those that it has to pass, and Waiting those that it has not passed yet.
@@ -103,6 +105,7 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 		ws.Type = from.Spec.Type.String()
 	}
 	ws.Owner = from.Annotations[kcp.OwnerAnnotation]
+	ws.workspaceOwner = ws.Owner
 	ws.CreatedBy = from.Annotations[kcp.CreatedByAnnotation]
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Status.Initializers, from.Status.Initializers

@@ -1,0 +1,73 @@
+package identity
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+)
+
+// SameOwner tells whether the owner of a LogicalCluster can have come from the owner of its Workspace: it is the same one, or
+// what Rewrite makes of it. kcp copies the owner once, and before v0.32 others can then change it on the LogicalCluster.
+//
+// kcp cuts both down to the user name, one after the other, once the logical cluster is Ready. From then on the names are
+// all that can be compared. An owner of the Workspace that cannot be read differs from none.
+func SameOwner(workspace, cluster string, name logicalcluster.Name, requiredGroups string, ready bool) bool {
+	recorded, err := ParseOwner(workspace)
+	if workspace == cluster || err != nil {
+		return true
+	}
+	acting, err := ParseOwner(cluster)
+	if err != nil {
+		return false
+	}
+	if acting.String() == recorded.String() {
+		return true
+	}
+	if raw, report := Rewrite(workspace, name, requiredGroups, Policy{}); report.Reason.Rewritten() && raw == acting.without(recorded.Extra[WarrantKey]).String() {
+		return true
+	}
+	return ready && (recorded.isNameOnly() || acting.isNameOnly()) && sameName(recorded, acting)
+}
+
+// without returns the owner without some warrants: those that a delegation policy, which is not known here, may have kept.
+func (o Owner) without(warrants []string) Owner {
+	if len(o.Extra[WarrantKey]) == 0 {
+		return o
+	}
+	o.Extra = maps.Clone(o.Extra)
+	o.Extra[WarrantKey] = slices.DeleteFunc(slices.Clone(o.Extra[WarrantKey]), func(raw string) bool { return slices.Contains(warrants, raw) })
+	return o
+}
+
+// isNameOnly tells whether kcp has cut the owner down to its name.
+func (o Owner) isNameOnly() bool { return o.UID == "" && len(o.Groups) == 0 && len(o.Extra) == 0 }
+
+// sameName tells whether two owners have the same user name, or names of the same service account: the one that it has at
+// home, and the global one.
+func sameName(a, b Owner) bool {
+	if a.Username == b.Username {
+		return true
+	}
+	homeA, namespaceA, nameA, ok := a.ServiceAccount()
+	if !ok {
+		return false
+	}
+	homeB, namespaceB, nameB, ok := b.ServiceAccount()
+	return ok && namespaceA == namespaceB && nameA == nameB && (homeA.Empty() || homeB.Empty() || homeA == homeB)
+}
+
+// DescribeDifference says that SameOwner is false, for the person who reads it in kubectl.
+func DescribeDifference(workspace, cluster string) string {
+	return fmt.Sprintf("kcp recorded user %q as the owner on the Workspace, but acts as user %q with what the LogicalCluster records: "+
+		"somebody changed it there, as the author of the WorkspaceType can before kcp v0.32; delete the workspace", username(workspace), username(cluster))
+}
+
+func username(raw string) string {
+	owner, err := ParseOwner(raw)
+	if err != nil {
+		return ""
+	}
+	return owner.Username
+}

@@ -1,0 +1,53 @@
+package identity_test
+
+import (
+	"testing"
+
+	"warrantgate.dev/internal/identity"
+)
+
+func TestSameOwner(t *testing.T) {
+	raw := serviceAccount().String()
+	rewritten := rewrittenServiceAccount().String()
+	const cutDown, cutDownGlobal = `{"username":"system:serviceaccount:default:bot"}`, `{"username":"` + globalName + `"}`
+	alice := person("cluster:parent").String()
+	ofTeam := `{"user":"bob"}`
+	lent := serviceAccount(withExtra(identity.WarrantKey, ofTeam)).String()
+
+	for name, tc := range map[string]struct {
+		workspace, cluster string
+		ready              bool
+		want               bool
+	}{
+		"the same":                                      {workspace: raw, cluster: raw, want: true},
+		"the same in another spelling":                  {workspace: alice, cluster: " " + alice, want: true},
+		"rewritten on both":                             {workspace: rewritten, cluster: rewritten, want: true},
+		"rewritten on the LogicalCluster":               {workspace: raw, cluster: rewritten, want: true},
+		"rewritten with a warrant that is kept":         {workspace: lent, cluster: rewrittenServiceAccount(ofTeam).String(), want: true},
+		"rewritten with a warrant that it did not have": {workspace: raw, cluster: rewrittenServiceAccount(ofTeam).String()},
+		"rewritten without the warrant that it had":     {workspace: lent, cluster: rewritten, want: true},
+		"Ready and cut down":                            {workspace: raw, cluster: cutDown, ready: true, want: true},
+		"Ready, rewritten and cut down":                 {workspace: cutDown, cluster: rewritten, ready: true, want: true},
+		"Ready, rewritten and cut down on both":         {workspace: cutDown, cluster: cutDownGlobal, ready: true, want: true},
+		"an owner of the Workspace that is gone":        {workspace: "", cluster: raw, want: true},
+		"one of the Workspace that is unreadable":       {workspace: "{", cluster: raw, want: true},
+		"one of another user":                           {workspace: alice, cluster: `{"username":"root-boss","groups":["system:masters"]}`},
+		"one of another user, when Ready":               {workspace: `{"username":"alice"}`, cluster: `{"username":"root-boss"}`, ready: true},
+		"one with another group":                        {workspace: alice, cluster: `{"username":"alice","uid":"a1","groups":["system:masters"]}`},
+		"one without the scope":                         {workspace: alice, cluster: `{"username":"alice"}`},
+		"one that is the name only":                     {workspace: raw, cluster: cutDown},
+		"one that is gone":                              {workspace: raw, cluster: ""},
+		"one of a service account of another home, when Ready": {
+			workspace: raw, cluster: `{"username":"system:kcp:serviceaccount:other:default:bot"}`, ready: true,
+		},
+		"one of another service account, when Ready": {
+			workspace: cutDown, cluster: `{"username":"system:kcp:serviceaccount:` + home + `:default:other"}`, ready: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := identity.SameOwner(tc.workspace, tc.cluster, newCluster, "", tc.ready); got != tc.want {
+				t.Errorf("SameOwner() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
