@@ -85,8 +85,8 @@ func startKCP(ctx SpecContext) *kcpWorld {
 	Expect(err).NotTo(HaveOccurred())
 	kubeconfig, err := w.server.KubeconfigFile("provider-admin", w.provider)
 	Expect(err).NotTo(HaveOccurred())
-	output, err := w.gate.Run(ctx, "install", "provider", "--kubeconfig="+kubeconfig, "--url="+w.gate.URL(), "--ca-file="+w.gate.CAFile(),
-		"--config="+w.gate.ConfigFile(), "--shard-kubeconfig="+w.server.AdminKubeconfig(), "--shard-context=system:admin")
+	output, err := w.gate.Run(ctx, append(w.gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
+		"--config="+w.gate.ConfigFile(), "--shard-kubeconfig="+w.server.AdminKubeconfig(), "--shard-context=system:admin")...)
 	Expect(err).NotTo(HaveOccurred(), output)
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	started = true
