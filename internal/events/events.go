@@ -1,14 +1,15 @@
 // Package events tells people what warrantgate did, as Kubernetes Events on the objects concerned, in the logical
 // cluster where the object lives.
 //
-// Events never hold up a verdict: Record puts them into a bounded queue and returns. What does not fit is dropped and
-// counted, what cannot be written is counted and logged. Repeats of one text on one object fold into a count, by the
-// rules of client-go's recorder.
+// Events never hold up a verdict: Record puts them into a bounded queue, which namespaces and logical clusters share, and
+// returns. What does not fit is dropped and counted, what cannot be written is counted and logged. Repeats of one text on one
+// object fold into a count, by the rules of client-go's recorder.
 package events
 
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -69,10 +70,20 @@ type Writer interface {
 	Permitted(ctx context.Context) (permitted bool, reason string, err error)
 }
 
+// share is whose Events share places in the queue: a namespace, in a logical cluster on kcp.
+type share struct {
+	cluster   logicalcluster.Name
+	namespace string
+}
+
+func (e Event) share() share { return share{e.Cluster, e.Object.Namespace} }
+
 // Recorder takes Events off the path of requests.
 type Recorder struct {
 	writer     Writer
 	queue      chan *Event // pointers, because a queue holds the room for all that it may ever hold
+	mu         sync.Mutex
+	waiting    map[share]int // how many of each are in the queue
 	permitted  atomic.Bool
 	correlator *record.EventCorrelator
 }
@@ -82,6 +93,7 @@ func NewRecorder(writer Writer) *Recorder {
 	return &Recorder{
 		writer:     writer,
 		queue:      make(chan *Event, queueLength),
+		waiting:    map[share]int{},
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{SpamKeyFunc: allowance}),
 	}
 }
@@ -102,11 +114,27 @@ func (r *Recorder) Record(event Event) {
 		count(outcomeOff)
 		return
 	}
-	select {
-	case r.queue <- &event:
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// A share has at most as many places as it leaves free, so that there is always one for another.
+	if of := event.share(); r.waiting[of] < cap(r.queue)-len(r.queue) {
+		r.queue <- &event // only here, under the lock, so that there is room
+		r.waiting[of]++
 		waiting.Inc()
-	default:
-		count(outcomeDropped)
+		return
+	}
+	count(outcomeDropped)
+}
+
+// taken counts an event that has been taken out of the queue.
+func (r *Recorder) taken(event *Event) {
+	waiting.Dec()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if of := event.share(); r.waiting[of] > 1 {
+		r.waiting[of]--
+	} else {
+		delete(r.waiting, of)
 	}
 }
 
@@ -122,7 +150,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case event := <-r.queue:
-			waiting.Dec()
+			r.taken(event)
 			r.write(writes, *event)
 		case <-ctx.Done():
 		}
@@ -160,7 +188,7 @@ func (r *Recorder) drain(ctx context.Context) {
 	for {
 		select {
 		case event := <-r.queue:
-			waiting.Dec()
+			r.taken(event)
 			r.write(ctx, *event)
 		default:
 			return

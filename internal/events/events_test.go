@@ -416,7 +416,7 @@ func TestRecordDoesNotWaitForAWriterThatHangs(t *testing.T) {
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("Record() waited for %s", took)
 		}
-		if diff := cmp.Diff(map[string]float64{"dropped": 500}, count()); diff != "" {
+		if diff := cmp.Diff(map[string]float64{"dropped": 1000}, count()); diff != "" {
 			t.Errorf("counted (-want +got):\n%s", diff)
 		}
 		// The first write is let to hang for its time, and all others together for as long again.
@@ -427,8 +427,47 @@ func TestRecordDoesNotWaitForAWriterThatHangs(t *testing.T) {
 		if hung[0] != requestTimeout {
 			t.Errorf("a write was let to hang for %s, want %s", hung[0], requestTimeout)
 		}
-		if diff := cmp.Diff(map[string]float64{"dropped": 500, "failed": 1001}, count()); diff != "" {
+		if diff := cmp.Diff(map[string]float64{"dropped": 1000, "failed": 501}, count()); diff != "" {
 			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Whoever floods the queue leaves as many places as it takes, so that others lose nothing.
+func TestOneNamespaceDoesNotDropTheEventsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		written := map[string]int{}
+		recorder, stop := start(t, &fakeWriter{t: t,
+			create: func(_ context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+				<-release
+				written[cluster.String()+"/"+event.InvolvedObject.Namespace]++
+				return event, nil
+			}})
+		record := func(cluster logicalcluster.Name, namespace, name string, times int) {
+			for i := range times {
+				recorder.Record(workspaceEvent(func(e *events.Event) {
+					e.Cluster, e.Object.Namespace, e.Object.Name = cluster, namespace, fmt.Sprintf("%s-%d", name, i)
+				}))
+			}
+		}
+		count := newOutcomes(t)
+		record("", "first", "first", 1)
+		synctest.Wait() // it hangs
+		record("", "attacker", "flood", 5000)
+		record("", "victim", "victim", 100)
+		record("workspace", "attacker", "other", 100)
+		if diff := cmp.Diff(map[string]float64{"dropped": 4500}, count()); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+		close(release)
+		synctest.Wait()
+		record("", "attacker", "later", 100) // there is room again
+		synctest.Wait()
+		stop()
+		want := map[string]int{"/first": 1, "/attacker": 600, "/victim": 100, "workspace/attacker": 100}
+		if diff := cmp.Diff(want, written); diff != "" {
+			t.Errorf("written (-want +got):\n%s", diff)
 		}
 	})
 }
