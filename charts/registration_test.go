@@ -45,6 +45,10 @@ audit: {mode: Off}
 cluster: {impersonation: {mode: "Off"}}
 openStack: {authURLs: ["https://keystone.example.com/v3"]}
 `,
+	"controller managers by their names": `controllerManager: {objects: [{namespace: tenant-a, name: ccm}, {namespace: tenant-b, name: ccm.1}]}
+`,
+	"controller managers by labels and names, to warn": `controllerManager: {mode: Warn, selector: {matchLabels: {app: ccm}}, commands: [/manager], objects: [{namespace: tenant-a, name: ccm}]}
+`,
 	"an OpenStack without a Keystone": "openStack: {authURLs: [], concurrency: 4}\n",
 	"selectors of every kind": `controllerManager:
   selector:

@@ -99,6 +99,10 @@ func (w *world) newTenancy(ctx context.Context) string {
 	namespace := w.newNamespace(ctx)
 	for _, object := range []client.Object{
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user"}, StringData: map[string]string{"userEmail": tenant}},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cloudsigma-impersonation"},
+			StringData: map[string]string{"oauth-url": "https://oauth.example.com", "client-id": "managers", "client-secret": "any"},
+		},
 		cluster(namespace, "metal", map[string]any{"region": region, "userEmail": tenant}),
 		cluster(namespace, "by-secret", map[string]any{"region": region, "userRef": map[string]any{"name": "user"}}),
 	} {

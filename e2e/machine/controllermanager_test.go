@@ -58,18 +58,18 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			before: func(w *world) {
 				account = w.cloud.AddClient("controller-managers")
 				earlier = w.begin(ctx)
+				earlier.putCredentials(ctx, account)
 				Expect(w.client.Create(ctx, newManager(earlier.namespace, "ccm"))).To(Succeed())
 			},
 		})
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		Eventually(func() error { // the API server asks a moment after the registration
 			return w.client.Create(ctx, newManager(s.namespace, "canary", func(d *appsv1.Deployment) { d.Labels = onlyApp() }), client.DryRunAll)
 		}).Should(MatchError(ContainSubstring(identityWebhook)))
 	}, NodeTimeout(3*time.Minute))
 
 	It("gets the identity of its cluster at its creation, by reference to the Secret", func(ctx SpecContext) {
-		s := w.begin(ctx)
-		s.putCredentials(ctx, account)
+		s := w.beginManaged(ctx, account)
 		w.heard.TakeWarnings()
 		manager := newManager(s.namespace, "ccm")
 		want := manager.DeepCopy()
@@ -96,7 +96,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("gets it after what it has, of which the order stays", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		own := []corev1.EnvVar{
 			{Name: "FIRST", Value: "1"}, {Name: "SECOND", Value: "$(FIRST)"},
 			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "spec.nodeName"}}},
@@ -113,7 +113,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("gets the user whom the cluster's Secret names", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		s.putUser(ctx, s.namespace, "by-secret-"+s.user.Email)
 		Expect(w.client.Create(ctx, s.referringCluster("by-secret", ""))).To(Succeed())
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("by-secret")))).To(Succeed())
@@ -121,7 +121,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("does not fill the client secret in for a user of that name", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		Expect(w.client.Create(ctx, newCluster(s.namespace, "odd", "$(CLOUDSIGMA_CLIENT_SECRET)@example.com"))).To(Succeed())
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("odd")))).To(Succeed())
 		// Two dollars are one that a kubelet leaves alone.
@@ -129,7 +129,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("is not changed by being applied or put again", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		manifest := newManager(s.namespace, "ccm", withEnv(corev1.EnvVar{Name: "LOG_LEVEL", Value: "debug"}))
 		apply := func() {
 			GinkgoHelper()
@@ -182,7 +182,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("gets the Secret's client secret for the one that it has in plain text, with a warning", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		// The end of this world looks for it in all that was said.
 		literal := corev1.EnvVar{Name: "CLOUDSIGMA_CLIENT_SECRET", Value: account.Secret}
 		const text = "CLOUDSIGMA_CLIENT_SECRET was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of manifests may keep; " +
@@ -208,7 +208,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	DescribeTable("gets what somebody had set to something else, with a warning", func(ctx SpecContext, set corev1.EnvVar, at int, text string) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		w.heard.TakeWarnings()
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(set)))).To(Succeed())
 		Expect(w.heard.TakeWarnings()).To(HaveExactElements(And(HavePrefix("IdentityReplaced: "), HaveSuffix(text))))
@@ -244,7 +244,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Volumes = []corev1.Volume{pods} }
 	}
 	DescribeTable("is refused, at its creation and later,", func(ctx SpecContext, wanted wrong) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		modify := func(d *appsv1.Deployment) { wanted.change(s, d) }
 		text := strings.NewReplacer("{user}", s.user.Email, "{namespace}", s.namespace).Replace(wanted.text)
 		expect := func(name string, err error) {
@@ -331,7 +331,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	)
 
 	It("is told of all that is wrong at once", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		err := w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(
 			corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"},
 			corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"},
@@ -346,22 +346,39 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("cannot be led out of the gate by taking its label away", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
-		err := s.patchManager(ctx, func(d *appsv1.Deployment) {
-			delete(d.Labels, "app")
-			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"})(d)
-		})
-		expectClusterRefusal(err, identityWebhook, "UserEmailMismatch", envOfManager+"[0]")
-		Expect(s.patchManager(ctx, func(d *appsv1.Deployment) {
-			delete(d.Labels, "app")
-			d.Spec.Template.Spec.Containers[0].Env = nil
-		})).To(Succeed())
-		Expect(s.env(ctx, "ccm")).To(Equal(identity(s.user.Email)))
+		before := s.deployment(ctx, "ccm")
+		for _, change := range []func(d *appsv1.Deployment){
+			func(d *appsv1.Deployment) { delete(d.Labels, "app") },
+			func(d *appsv1.Deployment) { d.Labels = nil },
+			func(d *appsv1.Deployment) { d.Labels["app"] = "something-else" },
+			func(d *appsv1.Deployment) {
+				delete(d.Labels, "app")
+				withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"})(d)
+			},
+		} {
+			err := s.patchManager(ctx, change)
+			expectClusterRefusal(err, identityWebhook, "ControllerManagerDeselected", "metadata.labels")
+			Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: its labels make it a controller manager (app=cloudsigma-ccm), "+
+				"and without them its next change would not be checked; leave them, or delete the object and make another one", s.namespace)))
+		}
+		Expect(s.deployment(ctx, "ccm").Spec).To(Equal(before.Spec))
+		Expect(w.client.Delete(ctx, before)).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is refused as long as its Secret is not there, and says what to do", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		err := w.client.Create(ctx, newManager(s.namespace, "ccm"))
+		expectClusterRefusal(err, identityWebhook, "SecretMissing", envOfManager)
+		Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: there is no Secret \"cloudsigma-impersonation\" in its namespace, "+
+			"without which its pods do not start; make it first, with the keys oauth-url, client-id, client-secret", s.namespace)))
+		s.putCredentials(ctx, account)
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("is not asked about without the label, whatever it has", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		before := w.managerAdmissions(ctx, nil)
 		for i, labels := range []map[string]string{
 			nil, {"app": "something-else", "cluster.x-k8s.io/cluster-name": clusterName}, inCluster(clusterName),
@@ -377,7 +394,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("is not asked about while its pods stay as they are, nor when it goes", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		manager := newManager(s.namespace, "ccm")
 		manager.Finalizers = []string{"example.com/kept"}
 		Expect(w.client.Create(ctx, manager)).To(Succeed())
@@ -401,7 +418,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("is refused if another webhook takes its identity away again", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		const other = "somebody-else@example.com"
 		s.registerLater(ctx, fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/env/4/value","value":%q}]`, other))
 		create := func() error {
@@ -416,7 +433,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("may be taken for one of another cluster only as a whole", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		Expect(w.client.Create(ctx, newCluster(s.namespace, "second", "second-"+s.user.Email))).To(Succeed())
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
 		err := s.patchManager(ctx, ofCluster("second"))
@@ -429,7 +446,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("does not start without its identity while warrantgate is away, and goes on where it runs", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
 		Expect(w.gate.Stop()).To(Succeed())
 		err := w.client.Create(ctx, newManager(s.namespace, "late"))
@@ -443,10 +460,14 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 })
 
 var _ = Describe("In the mode Warn the Deployment of a cloud controller manager", Ordered, func() {
-	var w *world
+	var (
+		w       *world
+		account cloudsigmatest.Client
+	)
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\ncontrollerManager: {mode: Warn, " + selectManagers + "}\n"})
-		s := w.begin(ctx)
+		account = w.cloud.AddClient("controller-managers")
+		s := w.beginManaged(ctx, account)
 		Eventually(func() []string { // the API server asks a moment after the registration
 			w.heard.TakeWarnings()
 			Expect(w.client.Create(ctx, newManager(s.namespace, "canary"), client.DryRunAll)).To(Succeed())
@@ -455,7 +476,7 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 	}, NodeTimeout(3*time.Minute))
 
 	It("is left as it is, and what would become of it is said", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		for i, tc := range []struct {
 			env                    []corev1.EnvVar
 			reason, warning, event string
@@ -483,7 +504,7 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 	}, SpecTimeout(timeout))
 
 	It("is not held up when warrantgate does not run", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := w.beginManaged(ctx, account)
 		Expect(w.gate.Stop()).To(Succeed())
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
 		Expect(s.env(ctx, "ccm")).To(BeEmpty())
@@ -589,6 +610,14 @@ func identity(email string) []corev1.EnvVar {
 		{Name: "CLOUDSIGMA_USER_EMAIL", Value: email},
 		{Name: "CLOUDSIGMA_REGION", Value: region},
 	}
+}
+
+// beginManaged begins a story whose namespace has the Secret that a controller manager takes its client from.
+func (w *world) beginManaged(ctx SpecContext, account cloudsigmatest.Client) story {
+	GinkgoHelper()
+	s := w.begin(ctx)
+	s.putCredentials(ctx, account)
+	return s
 }
 
 // putCredentials writes the Secret of the story's namespace that a controller manager takes its client from.

@@ -80,7 +80,7 @@ func TestGlobalCredentials(t *testing.T) {
 					"the servers of the cluster's user; remove them"
 				got := saidBy(answer)
 				// The second gate says what else is wrong as well, and the first mends it.
-				if message, more, found := strings.Cut(got.Message, "; CLOUDSIGMA_CLIENT_SECRET comes"); found && more != "" {
+				if message, more, found := strings.Cut(got.Message, "; CLOUDSIGMA_"); found && gateName == "controller-manager-integrity" && more != "" {
 					got.Message, got.Causes = message, nil
 					got.Events[0].Message = "Refused: " + message
 				}

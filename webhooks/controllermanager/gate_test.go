@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -51,6 +52,18 @@ type accounts struct {
 	byName map[string]ownership.Account
 	err    error
 	asked  int
+	// missing are keys that the Secret has not; secretErr is the error of reading it.
+	missing   []string
+	noSecret  bool
+	secretErr error
+}
+
+func (a *accounts) SecretKeysNow(context.Context, string, string) (keys []string, found bool, err error) {
+	if a.secretErr != nil || a.noSecret {
+		return nil, false, a.secretErr
+	}
+	keys = []string{"client-id", "client-secret", "oauth-url", "other"}
+	return slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(a.missing, key) }), true, nil
 }
 
 var _ controllermanager.Objects = &accounts{}
@@ -360,8 +373,16 @@ func TestDeletionIsNeverHeldUp(t *testing.T) {
 	leaving := deployment(func(d *appsv1.Deployment) { d.DeletionTimestamp = ptr.To(metav1.Now()) })
 	for name, gate := range both(config(), objects) {
 		want := said{Decision: webhooks.Allowed, Reason: "BeingDeleted"}
-		if diff := cmp.Diff(want, saidBy(gate.Review(t.Context(), request(t, leaving, false)))); diff != "" {
+		of := request(t, deployment(), false)
+		of.OldObject.Raw = encode(t, leaving)
+		if diff := cmp.Diff(want, saidBy(gate.Review(t.Context(), of))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		// The requester can write that the new object is on its way out.
+		of = request(t, leaving, false)
+		of.OldObject.Raw = encode(t, deployment())
+		if got := gate.Review(t.Context(), of); got.Decision != webhooks.Undecided {
+			t.Errorf("%s: %+v, want no verdict about one that only says that it is being deleted", name, got)
 		}
 	}
 }
@@ -369,7 +390,7 @@ func TestDeletionIsNeverHeldUp(t *testing.T) {
 func TestAClusterThatCannotBeReadIsNoVerdict(t *testing.T) {
 	for name, gate := range both(config(), &accounts{err: errors.New("connection refused by 10.0.0.1")}) {
 		answer := gate.Review(t.Context(), request(t, deployment(withEnv(identity()...)), false))
-		const message = subject + "the cluster of the controller manager cannot be read now; try again"
+		const message = subject + "the cluster of the controller manager, or its Secret, cannot be read now; try again"
 		want := said{
 			Decision: webhooks.Undecided, Reason: "ObjectsUnknown", Message: message,
 			Events: told(corev1.EventTypeWarning, "ObjectsUnknown", "Refused: "+message),
@@ -377,7 +398,7 @@ func TestAClusterThatCannotBeReadIsNoVerdict(t *testing.T) {
 		if diff := cmp.Diff(want, saidBy(answer)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		wantDetails := []any{"cluster", "metal", "user", "", "region", "", "error", "connection refused by 10.0.0.1"}
+		wantDetails := []any{"cluster", "metal", "user", "", "region", "", "error", "read the cluster: connection refused by 10.0.0.1"}
 		if diff := cmp.Diff(wantDetails, answer.Details()); diff != "" {
 			t.Errorf("%s: details (-want +got):\n%s", name, diff)
 		}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/controllermanager"
 	"warrantgate.dev/webhooks"
 )
 
@@ -23,7 +24,7 @@ type Identity struct {
 	gate
 }
 
-// NewIdentity returns the gate. Without impersonation it leaves every Deployment as it is, as the old credentials are what
+// NewIdentity returns the gate. Without impersonation it leaves every object as it is, as the old credentials are what
 // remains then.
 func NewIdentity(config v1beta1.ControllerManager, impersonation bool, objects Objects) *Identity {
 	return &Identity{gate{config: config, impersonation: impersonation, objects: objects}}
@@ -37,7 +38,7 @@ func (*Identity) Name() string { return "controller-manager-identity" }
 // Review implements webhooks.Gate.
 func (g *Identity) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	return g.review(ctx, request, func(v verdict) webhooks.Answer {
-		unmendable := slices.DeleteFunc(slices.Clone(v.findings), func(f finding) bool { return f.mend != nil })
+		unmendable := slices.DeleteFunc(slices.Clone(v.findings), func(f controllermanager.Finding) bool { return f.Mend != nil })
 		switch {
 		case len(unmendable) > 0:
 			return g.refuse(v, unmendable)
@@ -48,23 +49,23 @@ func (g *Identity) Review(ctx context.Context, request admission.Request) webhoo
 	})
 }
 
-// mend gives the Deployment what it lacks. Where somebody had set something else, it says so.
+// mend gives the object what it lacks. Where somebody had set something else, it says so.
 func (g *Identity) mend(v verdict) webhooks.Answer {
 	var names []string
-	var replaced []finding
+	var replaced []controllermanager.Finding
 	for _, f := range v.findings {
-		if !slices.Contains(names, f.mend.variable.Name) {
-			names = append(names, f.mend.variable.Name)
+		if !slices.Contains(names, f.Mend.Variable.Name) {
+			names = append(names, f.Mend.Variable.Name)
 		}
-		if f.mend.replaces {
+		if f.Mend.Replaces {
 			replaced = append(replaced, f)
 		}
 	}
-	container := v.deployment.Spec.Template.Spec.Containers[v.container]
+	container := v.workload.Spec.Template.Spec.Containers[v.container]
 	message := fmt.Sprintf("container %.100q needs %s to act as user %q in region %q, as CloudSigmaCluster %q does",
 		container.Name, strings.Join(names, ", "), v.account.User, v.account.Region, v.clusterName)
 	if len(replaced) > 0 {
-		message += "; " + joined(replaced)
+		message += "; " + controllermanager.Joined(replaced)
 	}
 	answer := g.about(v, message)
 	answer.Decision, answer.Reason = webhooks.Allowed, "IdentityGiven"
@@ -72,30 +73,30 @@ func (g *Identity) mend(v verdict) webhooks.Answer {
 	if len(replaced) > 0 {
 		// A person has to know, above all of a secret: once it has been sent as a value, replacing it does not unsend it.
 		answer.Decision, answer.Reason, eventType = webhooks.Warned, "IdentityReplaced", corev1.EventTypeWarning
-		if slices.ContainsFunc(replaced, func(f finding) bool { return f.reason == reasonClientSecretByValue }) {
-			answer.Reason = reasonClientSecretByValue
+		if slices.ContainsFunc(replaced, func(f controllermanager.Finding) bool { return f.Reason == controllermanager.ReasonClientSecretByValue }) {
+			answer.Reason = controllermanager.ReasonClientSecretByValue
 		}
 	}
 	if g.config.Mode == v1beta1.Warn {
 		eventType, verb = corev1.EventTypeWarning, "Not changed, because the gate only warns: "
 	}
 	answer.Patches = patches(container.Env, v.findings, v.container)
-	answer.Events = v.deployment.events(eventType, answer.Reason, verb+answer.Message)
+	answer.Events = v.workload.events(eventType, answer.Reason, verb+answer.Message)
 	return answer
 }
 
 // patches replaces variables where they are and adds the others at the end, so that those of others keep their order,
 // which matters where one refers to another.
-func patches(env []corev1.EnvVar, findings []finding, container int) []jsonpatch.JsonPatchOperation {
+func patches(env []corev1.EnvVar, findings []controllermanager.Finding, container int) []jsonpatch.JsonPatchOperation {
 	at := fmt.Sprintf("/spec/template/spec/containers/%d/env", container)
 	var operations []jsonpatch.JsonPatchOperation
 	var added []corev1.EnvVar
 	for _, f := range findings {
-		if f.mend.index < 0 {
-			added = append(added, f.mend.variable)
+		if f.Mend.Index < 0 {
+			added = append(added, f.Mend.Variable)
 			continue
 		}
-		operations = append(operations, jsonpatch.NewOperation("replace", fmt.Sprintf("%s/%d", at, f.mend.index), f.mend.variable))
+		operations = append(operations, jsonpatch.NewOperation("replace", fmt.Sprintf("%s/%d", at, f.Mend.Index), f.Mend.Variable))
 	}
 	if len(env) == 0 { // there may be no list yet to add to
 		return append(operations, jsonpatch.NewOperation("add", at, added))

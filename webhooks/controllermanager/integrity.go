@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/controllermanager"
 	"warrantgate.dev/webhooks"
 )
 
@@ -16,7 +17,7 @@ type Integrity struct {
 	gate
 }
 
-// NewIntegrity returns the gate. Without impersonation it leaves every Deployment alone, as Identity does.
+// NewIntegrity returns the gate. Without impersonation it leaves every object alone, as Identity does.
 func NewIntegrity(config v1beta1.ControllerManager, impersonation bool, objects Objects) *Integrity {
 	return &Integrity{gate{config: config, impersonation: impersonation, objects: objects}}
 }
@@ -33,7 +34,7 @@ func (g *Integrity) Review(ctx context.Context, request admission.Request) webho
 		if g.config.Mode == v1beta1.Warn {
 			// Identity changes nothing in this mode, and has said what it would have. To warn of it here as well would
 			// announce a refusal that there is not going to be.
-			findings = slices.DeleteFunc(findings, func(f finding) bool { return f.mend != nil })
+			findings = slices.DeleteFunc(findings, func(f controllermanager.Finding) bool { return f.Mend != nil })
 		}
 		if len(findings) > 0 {
 			return g.refuse(v, findings)

@@ -66,7 +66,7 @@ func TestWebhooksArePinned(t *testing.T) {
 				Rules: []admissionregistrationv1.RuleWithOperations{{
 					Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
 					Rule: admissionregistrationv1.Rule{
-						APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"},
+						APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments", "daemonsets", "statefulsets"},
 						Scope: ptr.To(admissionregistrationv1.NamespacedScope),
 					},
 				}},
@@ -104,6 +104,51 @@ func TestWebhooksArePinned(t *testing.T) {
 	}
 }
 
+func TestNamesAreRegisteredBesideTheSelector(t *testing.T) {
+	objects := []v1beta1.ControllerManagerObject{{Namespace: "tenant-a", Name: "ccm"}, {Namespace: "tenant-b", Name: "x.y"}}
+	for name, tc := range map[string]struct {
+		modify func(*v1beta1.ControllerManager)
+		want   []string
+	}{
+		"labels": {func(*v1beta1.ControllerManager) {}, []string{"controller-manager-identity.warrantgate.dev"}},
+		"labels and names": {
+			func(c *v1beta1.ControllerManager) { c.Objects = objects },
+			[]string{"controller-manager-identity.warrantgate.dev", "named-controller-manager-identity.warrantgate.dev"},
+		},
+		"names": {
+			func(c *v1beta1.ControllerManager) { c.Objects, c.Selector = objects, nil },
+			[]string{"named-controller-manager-identity.warrantgate.dev"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mutating, validating := registered(t, config(tc.modify))
+			var got []string
+			for i, w := range mutating {
+				got = append(got, w.Name)
+				if want := strings.Replace(w.Name, "identity", "integrity", 1); validating[i].Name != want {
+					t.Errorf("validating: %s, want %s", validating[i].Name, want)
+				}
+				if strings.HasPrefix(w.Name, "named-") != (w.ObjectSelector == nil) {
+					t.Errorf("%s has the selector %v", w.Name, w.ObjectSelector)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	mutating, _ := registered(t, config(func(c *v1beta1.ControllerManager) { c.Objects, c.Selector = objects, nil }))
+	accessor := webhook.NewMutatingWebhookAccessor("", "warrantgate", &mutating[0])
+	named := func(name string) *appsv1.Deployment {
+		return deployment(func(d *appsv1.Deployment) { d.Name, d.Labels = name, nil })
+	}
+	for name, want := range map[string]bool{"ccm": true, "x.y": false, "ccm2": false, "": false} {
+		if got := conditionsMatch(t, accessor, attributes(named(name), nil, admission.Create, "")); got != want {
+			t.Errorf("%q in namespace tenant-a: asked = %t, want %t", name, got, want)
+		}
+	}
+}
+
 func TestGatesThatAreOffAreNotRegistered(t *testing.T) {
 	mutating, validating := controllermanager.Hooks(config(inMode(v1beta1.Off)))
 	if len(mutating)+len(validating) > 0 {
@@ -126,26 +171,27 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		subresource string
 		want        bool
 	}{
-		"a controller manager is made":                    {new: deployment(), operation: admission.Create, want: true},
-		"a Deployment of somebody else is made":           {new: deployment(labels(map[string]string{"app": "web"})), operation: admission.Create},
-		"a Deployment without labels is made":             {new: deployment(labels(nil)), operation: admission.Create},
-		"another image":                                   {old: deployment(), new: deployment(image), want: true},
-		"a restart":                                       {old: deployment(), new: deployment(restart), want: true},
-		"the environment is taken away":                   {old: deployment(withEnv(identity()...)), new: deployment(), want: true},
-		"another cluster":                                 {old: deployment(), new: deployment(labels(map[string]string{"app": "cloudsigma-ccm", clusterLabel: "x"})), want: true},
-		"the labels are taken away":                       {old: deployment(), new: deployment(labels(nil)), want: true},
-		"the labels are emptied":                          {old: deployment(), new: deployment(labels(map[string]string{})), want: true},
-		"the labels come":                                 {old: deployment(labels(nil)), new: deployment(), want: true},
-		"the same again, with or without the identity":    {old: deployment(), new: deployment()},
-		"another number of replicas":                      {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](3) })},
-		"another annotation":                              {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Annotations["a"] = "b" })},
-		"a rollout is paused":                             {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Spec.Paused = true })},
-		"a finalizer is added":                            {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/f"} })},
-		"a finalizer is removed from one on its way out":  {old: deployment(leaving), new: deployment(leaving, func(d *appsv1.Deployment) { d.Finalizers = nil })},
-		"another image for one on its way out":            {old: deployment(leaving), new: deployment(leaving, image)},
-		"status":                                          {old: deployment(), new: deployment(image), subresource: "status"},
-		"scale":                                           {old: deployment(), new: deployment(image), subresource: "scale"},
-		"a deletion":                                      {old: deployment(), operation: admission.Delete},
+		"a controller manager is made":                      {new: deployment(), operation: admission.Create, want: true},
+		"a Deployment of somebody else is made":             {new: deployment(labels(map[string]string{"app": "web"})), operation: admission.Create},
+		"a Deployment without labels is made":               {new: deployment(labels(nil)), operation: admission.Create},
+		"another image":                                     {old: deployment(), new: deployment(image), want: true},
+		"a restart":                                         {old: deployment(), new: deployment(restart), want: true},
+		"the environment is taken away":                     {old: deployment(withEnv(identity()...)), new: deployment(), want: true},
+		"another cluster":                                   {old: deployment(), new: deployment(labels(map[string]string{"app": "cloudsigma-ccm", clusterLabel: "x"})), want: true},
+		"the labels are taken away":                         {old: deployment(), new: deployment(labels(nil)), want: true},
+		"the labels are emptied":                            {old: deployment(), new: deployment(labels(map[string]string{})), want: true},
+		"the labels come":                                   {old: deployment(labels(nil)), new: deployment(), want: true},
+		"the same again, with or without the identity":      {old: deployment(), new: deployment()},
+		"another number of replicas":                        {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](3) })},
+		"another annotation":                                {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Annotations["a"] = "b" })},
+		"a rollout is paused":                               {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Spec.Paused = true })},
+		"a finalizer is added":                              {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/f"} })},
+		"a finalizer is removed from one on its way out":    {old: deployment(leaving), new: deployment(leaving, func(d *appsv1.Deployment) { d.Finalizers = nil })},
+		"another image for one on its way out":              {old: deployment(leaving), new: deployment(leaving, image)},
+		"another image, and word that it is on its way out": {old: deployment(), new: deployment(leaving, image), want: true},
+		"status":     {old: deployment(), new: deployment(image), subresource: "status"},
+		"scale":      {old: deployment(), new: deployment(image), subresource: "scale"},
+		"a deletion": {old: deployment(), operation: admission.Delete},
 		"all of an environment of a thousand others same": {old: crowded(1000), new: crowded(1000)},
 		"one of an environment of a thousand others":      {old: crowded(1000), new: crowded(999), want: true},
 	} {
@@ -189,8 +235,9 @@ func TestOddMetadataIsNoError(t *testing.T) {
 		"some labels and null":     {object(some, missing), object(nil, missing), true},
 		"no spec on either side":   {withoutSpec(), withoutSpec(), false},
 		"a spec that appears":      {withoutSpec(), object(missing, missing), true},
-		"a time that is no time":   {object(some, missing), object(missing, "soon"), false},
-		"a deletion that is a map": {object(some, missing), object(missing, map[string]any{}), false},
+		"a time that is no time":   {object(some, "soon"), object(missing, missing), false},
+		"a deletion that is a map": {object(some, map[string]any{}), object(missing, missing), false},
+		"a deletion that is new":   {object(some, missing), object(missing, "soon"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, accessor := range accessors(t) {

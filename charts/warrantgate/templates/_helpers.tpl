@@ -115,9 +115,12 @@ capabilities: {drop: [ALL]}
 {{ toYaml (merge (dict "apiVersion" "config.warrantgate.dev/v1beta1" "kind" "GateConfiguration") .Values.config) }}
 {{- end -}}
 
-{{/* The mode in a part of the configuration. YAML reads Off as false. A gate that has a selector is off without one. */}}
+{{/* The mode in a part of the configuration. YAML reads Off as false. A gate that has a selector is off without one,
+     unless it has a list of objects. */}}
 {{- define "warrantgate.mode" -}}
-{{- $default := ternary (ternary "Enforce" "Off" (kindIs "map" (.part | default dict).selector)) "Enforce" (.selected | default false) -}}
+{{- $part := .part | default dict -}}
+{{- $picks := or (kindIs "map" $part.selector) (not (empty $part.objects)) -}}
+{{- $default := ternary (ternary "Enforce" "Off" $picks) "Enforce" (.selected | default false) -}}
 {{- $mode := dig "mode" $default (.part | default dict) -}}
 {{- ternary "Off" $mode (kindIs "bool" $mode) -}}
 {{- end -}}
@@ -154,8 +157,13 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 {{- range $part := list "controllerManager" "keystonePolicy" -}}
 {{- $gate := get $v.config $part | default dict -}}
-{{- if and (ne (include "warrantgate.mode" (dict "part" $gate "selected" true)) "Off") (not $gate.selector) -}}
+{{- if and (ne (include "warrantgate.mode" (dict "part" $gate "selected" true)) "Off") (not (or $gate.selector $gate.objects)) -}}
 {{- fail (printf "config.%s.selector has to say by which labels objects are picked, or all would be" $part) -}}
+{{- end -}}
+{{- end -}}
+{{- range dig "controllerManager" "objects" list $v.config -}}
+{{- if has .namespace (append $v.kubernetes.excludedNamespaces $.Release.Namespace) -}}
+{{- fail (printf "config.controllerManager.objects: nothing in the namespace %s is gated: it is the release's, or one of kubernetes.excludedNamespaces" .namespace) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $v.kcp.install.enabled (not (and $v.kcp.enabled $v.kcp.install.kubeconfigSecret)) -}}

@@ -135,18 +135,29 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
   admissionReviewVersions: [v1]
 {{ end -}}
 
-{{- define "warrantgate.managerHook" -}}
+{{/* The hooks of a gate on controller managers: for those that are selected by labels, and for those that are by name. */}}
+{{- define "warrantgate.managerHooks" -}}
+{{- $managers := .root.Values.config.controllerManager -}}
 {{- $changed := "oldObject == null || object.?spec.?template != oldObject.?spec.?template || (object.metadata.?labels.orValue(null) == null ? {} : object.metadata.labels) != (oldObject.metadata.?labels.orValue(null) == null ? {} : oldObject.metadata.labels)" -}}
-{{- include "warrantgate.hook" (merge (dict "group" "apps" "version" "v1" "resources" (list "deployments") "scope" "Namespaced"
-  "selector" .root.Values.config.controllerManager.selector "conditions" (list
-    (dict "name" "not-being-deleted" "expression" "object.metadata.?deletionTimestamp.orValue(null) == null")
-    (dict "name" "changes-pods-or-labels" "expression" $changed))) .) -}}
+{{- $conditions := list
+    (dict "name" "not-being-deleted" "expression" "oldObject == null || oldObject.metadata.?deletionTimestamp.orValue(null) == null")
+    (dict "name" "changes-pods-or-labels" "expression" $changed) -}}
+{{- $hook := merge (dict "group" "apps" "version" "v1" "resources" (list "deployments" "daemonsets" "statefulsets") "scope" "Namespaced") . -}}
+{{- if $managers.selector -}}
+{{- include "warrantgate.hook" (merge (dict "selector" $managers.selector "conditions" $conditions) $hook) -}}
+{{- end -}}
+{{- if $managers.objects -}}
+{{- $names := list -}}
+{{- range $managers.objects -}}{{- $names = append $names (quote (printf "%s/%s" .namespace .name)) -}}{{- end -}}
+{{- $named := dict "name" "names-a-controller-manager" "expression" (printf "request.namespace + '/' + object.metadata.?name.orValue('') in [%s]" (join ", " $names)) -}}
+{{- include "warrantgate.hook" (merge (dict "name" (printf "named-%s" .name) "conditions" (prepend $conditions $named)) $hook) -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "warrantgate.mutatingHooks" -}}
 {{- $mode := include "warrantgate.mode" (dict "part" .Values.config.controllerManager "selected" true) -}}
 {{- if ne $mode "Off" -}}
-{{- include "warrantgate.managerHook" (dict "root" . "mode" $mode "mutating" true
+{{- include "warrantgate.managerHooks" (dict "root" . "mode" $mode "mutating" true
   "name" "controller-manager-identity.warrantgate.dev" "path" "/controllermanager/identity") -}}
 {{- end -}}
 {{- end -}}
@@ -156,7 +167,7 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
 {{- $config := .Values.config -}}
 {{- $mode := include "warrantgate.mode" (dict "part" $config.controllerManager "selected" true) -}}
 {{- if ne $mode "Off" -}}
-{{- include "warrantgate.managerHook" (dict "root" . "mode" $mode
+{{- include "warrantgate.managerHooks" (dict "root" . "mode" $mode
   "name" "controller-manager-integrity.warrantgate.dev" "path" "/controllermanager/integrity") -}}
 {{- end -}}
 {{- $mode = include "warrantgate.mode" (dict "part" $config.machine) -}}

@@ -14,7 +14,8 @@ func (c GateConfiguration) Convert() v1beta1.GateConfiguration {
 		Machine: c.Machine,
 		Cluster: c.Cluster,
 		ControllerManager: v1beta1.ControllerManager{
-			Mode: c.ControllerManager.Mode, Selector: c.ControllerManager.Selector, Container: c.ControllerManager.Container,
+			Mode: c.ControllerManager.Mode, Selector: c.ControllerManager.Selector, Objects: c.ControllerManager.Objects,
+			Container: c.ControllerManager.Container, Commands: c.ControllerManager.Commands,
 			ClusterNameLabel: c.ControllerManager.ClusterNameLabel, SecretName: c.ControllerManager.Secret,
 		},
 		Audit: v1beta1.Audit{

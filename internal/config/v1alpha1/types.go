@@ -40,10 +40,12 @@ type Repair struct {
 
 // ControllerManager is that of v1beta1, but for the name of a field.
 type ControllerManager struct {
-	Mode             v1beta1.Mode          `json:"mode,omitzero"`
-	Selector         *metav1.LabelSelector `json:"selector,omitzero"`
-	Container        string                `json:"container,omitzero"`
-	ClusterNameLabel string                `json:"clusterNameLabel,omitzero"`
+	Mode             v1beta1.Mode                      `json:"mode,omitzero"`
+	Selector         *metav1.LabelSelector             `json:"selector,omitzero"`
+	Objects          []v1beta1.ControllerManagerObject `json:"objects,omitzero"`
+	Container        string                            `json:"container,omitzero"`
+	Commands         []string                          `json:"commands,omitzero"`
+	ClusterNameLabel string                            `json:"clusterNameLabel,omitzero"`
 	// Secret is SecretName of v1beta1.
 	Secret string `json:"secret,omitzero"`
 }

@@ -113,6 +113,9 @@ func setMachineDefaults(machine *Machine) {
 }
 
 func setControllerManagerDefaults(manager *ControllerManager) {
+	if len(manager.Objects) > 0 {
+		manager.Mode = cmp.Or(manager.Mode, Enforce)
+	}
 	manager.Mode = modeOf(manager.Mode, manager.Selector)
 	manager.ClusterNameLabel = cmp.Or(manager.ClusterNameLabel, defaultClusterLabel)
 	manager.SecretName = cmp.Or(manager.SecretName, defaultSecretName)

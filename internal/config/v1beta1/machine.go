@@ -63,20 +63,33 @@ type Cluster struct {
 	Delegation ClusterDelegation `json:"delegation,omitzero"`
 }
 
-// ControllerManager configures the gate on the Deployments of cloud controller managers.
+// ControllerManager configures the gate on the Deployments, DaemonSets and StatefulSets of cloud controller managers.
 type ControllerManager struct {
-	// Mode is Enforce, Warn or Off. Default: Off, as long as no selector says which Deployments they are, else Enforce.
+	// Mode is Enforce, Warn or Off. Default: Off, as long as neither selector nor objects say which objects they are, else Enforce.
 	Mode Mode `json:"mode,omitzero"`
-	// Selector picks the Deployments by their labels.
+	// Selector picks the objects by their labels.
 	Selector *metav1.LabelSelector `json:"selector,omitzero"`
-	// Container is the container that gets the identity. Default: the only one of the Deployment.
+	// Objects picks objects by their names, whatever labels they have.
+	Objects []ControllerManagerObject `json:"objects,omitzero"`
+	// Container is the container that gets the identity. Default: the only one of the object.
 	Container string `json:"container,omitzero"`
-	// ClusterNameLabel is the label whose value is the name of the CloudSigmaCluster in the Deployment's namespace.
+	// Commands are the programs that the container may run in place of the image's entrypoint, such as /manager: the first words of
+	// its command. Default: none.
+	Commands []string `json:"commands,omitzero"`
+	// ClusterNameLabel is the label whose value is the name of the CloudSigmaCluster in the object's namespace.
 	// Default: cluster.x-k8s.io/cluster-name.
 	ClusterNameLabel string `json:"clusterNameLabel,omitzero"`
-	// SecretName is the name of the Secret in the Deployment's namespace with the keys oauth-url, client-id and client-secret.
+	// SecretName is the name of the Secret in the object's namespace with the keys oauth-url, client-id and client-secret.
 	// Default: cloudsigma-impersonation.
 	SecretName string `json:"secretName,omitzero"`
+}
+
+// ControllerManagerObject names a Deployment, a DaemonSet, a StatefulSet, or one of each.
+type ControllerManagerObject struct {
+	// Namespace of the object. Required.
+	Namespace string `json:"namespace"`
+	// Name of the object. Required.
+	Name string `json:"name"`
 }
 
 // Audit configures the pass over existing machines, which reports and changes nothing.

@@ -61,7 +61,7 @@ type GateConfiguration struct {
 	Machine Machine `json:"machine,omitzero"`
 	// Cluster configures the gates on cluster objects of Cluster API providers.
 	Cluster Cluster `json:"cluster,omitzero"`
-	// ControllerManager configures the gate on the Deployments of cloud controller managers.
+	// ControllerManager configures the gate on the Deployments, DaemonSets and StatefulSets of cloud controller managers.
 	ControllerManager ControllerManager `json:"controllerManager,omitzero"`
 	// Audit configures the pass over existing machines.
 	Audit Audit `json:"audit,omitzero"`

@@ -3,6 +3,7 @@ package v1beta1
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,11 +121,35 @@ func validateControllerManager(manager ControllerManager, at *field.Path) field.
 	if manager.Mode == Off {
 		return errs
 	}
-	errs = append(errs, validateSelector(manager.Selector, at.Child("selector"),
-		"without labels to pick them by, every Deployment would be taken for a cloud controller manager")...)
+	if manager.Selector != nil || len(manager.Objects) == 0 {
+		errs = append(errs, validateSelector(manager.Selector, at.Child("selector"),
+			"without labels to pick them by, every Deployment would be taken for a cloud controller manager")...)
+	}
+	for i, object := range manager.Objects {
+		errs = append(errs, validateManagerObject(object, slices.Contains(manager.Objects[:i], object), at.Child("objects").Index(i))...)
+	}
+	for i, command := range manager.Commands {
+		if command == "" || strings.Contains(command, "$") {
+			errs = append(errs, field.Invalid(at.Child("commands").Index(i), command, "must be a program, without variables"))
+		}
+	}
 	errs = append(errs, metav1validation.ValidateLabelName(manager.ClusterNameLabel, at.Child("clusterNameLabel"))...)
 	for _, problem := range validation.IsDNS1123Subdomain(manager.SecretName) {
 		errs = append(errs, field.Invalid(at.Child("secretName"), manager.SecretName, problem))
+	}
+	return errs
+}
+
+func validateManagerObject(object ControllerManagerObject, again bool, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if again {
+		errs = append(errs, field.Duplicate(at, object.Namespace+"/"+object.Name))
+	}
+	for _, problem := range validation.IsDNS1123Label(object.Namespace) {
+		errs = append(errs, field.Invalid(at.Child("namespace"), object.Namespace, problem))
+	}
+	for _, problem := range validation.IsDNS1123Subdomain(object.Name) {
+		errs = append(errs, field.Invalid(at.Child("name"), object.Name, problem))
 	}
 	return errs
 }

@@ -18,25 +18,24 @@ const (
 	globalSecret = "cloudsigma-credentials"
 )
 
-// globalCredentials finds in a container and in the volumes of its pod what would have it act with the credentials that
-// are the same for all clusters. Other containers are left alone. None can be mended: a Deployment that somebody gave
-// these may need more than the gate knows of. A Secret that is configured for impersonation is not taken for the old one,
-// whatever its name is.
-func globalCredentials(pod corev1.PodSpec, container int, configured string) *finding {
-	isGlobal := func(secret string) bool { return secret == globalSecret && secret != configured }
+// globalCredentials finds in the controller manager and in the volumes of its pod what would have it act with the credentials
+// that are the same for all clusters. None can be mended: pods that somebody gave these may need more than is known here. A
+// Secret that is configured for impersonation is not taken for the old one, whatever its name is.
+func (p Pod) globalCredentials() *Finding {
+	isGlobal := func(secret string) bool { return secret == globalSecret && secret != p.Secret }
 	var where []string
-	for _, variable := range pod.Containers[container].Env {
+	for _, variable := range p.manager().Env {
 		ref := secretKey(variable)
 		if isLegacy(variable) || ref != nil && isGlobal(ref.Name) {
 			where = append(where, variable.Name)
 		}
 	}
-	for _, source := range pod.Containers[container].EnvFrom {
+	for _, source := range p.manager().EnvFrom {
 		if source.SecretRef != nil && isGlobal(source.SecretRef.Name) {
 			where = append(where, fmt.Sprintf("envFrom Secret %q", globalSecret))
 		}
 	}
-	for _, volume := range pod.Volumes {
+	for _, volume := range p.Volumes {
 		if slices.ContainsFunc(secretsOf(volume), isGlobal) {
 			where = append(where, fmt.Sprintf("volume %q with Secret %q", volume.Name, globalSecret))
 		}
@@ -44,9 +43,9 @@ func globalCredentials(pod corev1.PodSpec, container int, configured string) *fi
 	if len(where) == 0 {
 		return nil
 	}
-	return &finding{
-		reason: reasonGlobalCredentials, field: "spec.template.spec",
-		message: fmt.Sprintf("it has the global credentials (%s), but impersonation is on, and with them the cloud does not show it "+
+	return &Finding{
+		Reason: reasonGlobalCredentials, Field: podField().String(),
+		Message: fmt.Sprintf("it has the global credentials (%s), but impersonation is on, and with them the cloud does not show it "+
 			"the servers of the cluster's user; remove them", strings.Join(where, ", ")),
 	}
 }
@@ -64,7 +63,7 @@ func isLegacy(variable corev1.EnvVar) bool {
 	return false
 }
 
-// secretsOf returns the names of the Secrets whose content a volume shows.
+// secretsOf returns the names of the Secrets whose content a volume shows, or gives to its driver.
 func secretsOf(volume corev1.Volume) []string {
 	var names []string
 	if volume.Secret != nil {
@@ -76,6 +75,12 @@ func secretsOf(volume corev1.Volume) []string {
 				names = append(names, source.Secret.Name)
 			}
 		}
+	}
+	if volume.CSI != nil && volume.CSI.NodePublishSecretRef != nil {
+		names = append(names, volume.CSI.NodePublishSecretRef.Name)
+	}
+	if volume.FlexVolume != nil && volume.FlexVolume.SecretRef != nil {
+		names = append(names, volume.FlexVolume.SecretRef.Name)
 	}
 	return names
 }

@@ -1,0 +1,108 @@
+package controllermanager
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Reasons of what is wrong with the containers beside the controller manager, and with its program.
+const (
+	reasonSecretElsewhere = "SecretInAnotherContainer" //nolint:gosec // a reason
+	reasonSharedProcesses = "ProcessesShared"
+	reasonCommand         = "CommandReplaced"
+)
+
+// other is a container beside the controller manager.
+type other struct {
+	*field.Path
+	name    string
+	env     []corev1.EnvVar
+	envFrom []corev1.EnvFromSource
+	mounts  []corev1.VolumeMount
+	// runs is true where it runs at the same time.
+	runs bool
+}
+
+// others returns all containers but the controller manager, also those that run before it and those for debugging.
+func (p Pod) others() []other {
+	var others []other
+	add := func(list string, i int, c corev1.Container, runs bool) {
+		others = append(others, other{podField().Child(list).Index(i), c.Name, c.Env, c.EnvFrom, c.VolumeMounts, runs})
+	}
+	for i, c := range p.InitContainers {
+		add("initContainers", i, c, c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways)
+	}
+	for i, c := range p.Containers {
+		if i != p.Manager {
+			add("containers", i, c, true)
+		}
+	}
+	for i, c := range p.EphemeralContainers {
+		add("ephemeralContainers", i, corev1.Container(c.EphemeralContainerCommon), true)
+	}
+	return others
+}
+
+// otherContainers finds those that have the credentials of the controller manager or of all clusters, and those that could read
+// them from its process. Whoever has them can act as any user.
+func (p Pod) otherContainers() []Finding {
+	var findings []Finding
+	shares := p.HostPID || p.ShareProcessNamespace != nil && *p.ShareProcessNamespace
+	for _, c := range p.others() {
+		if where := p.secretsIn(c); len(where) > 0 {
+			findings = append(findings, Finding{
+				Reason: reasonSecretElsewhere, Field: c.String(), Message: fmt.Sprintf(
+					"container %.100q has the credentials, too (%s), and could act as any user with them; only container %.100q may have them: "+
+						"remove them from the other one", c.name, strings.Join(where, ", "), p.manager().Name),
+			})
+		}
+		if shares && c.runs {
+			findings = append(findings, Finding{
+				Reason: reasonSharedProcesses, Field: c.String(), Message: fmt.Sprintf(
+					"container %.100q could read the credentials from the process of container %.100q, because they share processes; "+
+						"remove shareProcessNamespace and hostPID", c.name, p.manager().Name),
+			})
+		}
+	}
+	return findings
+}
+
+// secretsIn says where a container has one of the Secrets that hold credentials.
+func (p Pod) secretsIn(c other) []string {
+	holds := func(secret string) bool { return secret == p.Secret || secret == globalSecret }
+	var where []string
+	for _, variable := range c.env {
+		if ref := secretKey(variable); ref != nil && holds(ref.Name) {
+			where = append(where, fmt.Sprintf("%.100s", variable.Name))
+		}
+	}
+	for _, source := range c.envFrom {
+		if source.SecretRef != nil && holds(source.SecretRef.Name) {
+			where = append(where, fmt.Sprintf("envFrom Secret %q", source.SecretRef.Name))
+		}
+	}
+	for _, mount := range c.mounts {
+		if slices.ContainsFunc(p.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name && slices.ContainsFunc(secretsOf(v), holds) }) {
+			where = append(where, fmt.Sprintf("volume %.100q", mount.Name))
+		}
+	}
+	return where
+}
+
+// command finds a command that takes the place of the image's own, unless it is one of those that are allowed. It is not
+// repeated: it can hold a secret.
+func (p Pod) command(allowed []string) *Finding {
+	command := p.manager().Command
+	if len(command) == 0 || slices.Contains(allowed, command[0]) {
+		return nil
+	}
+	return &Finding{
+		Reason: reasonCommand, Field: p.managerField().Child("command").String(), Message: "it has a command in place of the image's entrypoint, " +
+			"which could act as anybody with the credentials; remove it and put the flags into args, or have the first word of the command " +
+			"added to controllerManager.commands of warrantgate's configuration",
+	}
+}

@@ -1,0 +1,85 @@
+// Package controllermanager decides whether the pods of a cloud controller manager act as the user of its cluster, and as
+// nobody else.
+//
+// It reads a pod as the kubelet and the controller manager do: flags win over the environment, the variables of env win over
+// those of envFrom, and $(NAME) in a value or an argument is replaced. What it cannot read it refuses. It does not see the
+// image, and files that a container finds or is given.
+package controllermanager
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"warrantgate.dev/internal/ownership"
+)
+
+// Pod is what is judged: the pods of a controller manager.
+type Pod struct {
+	corev1.PodSpec
+	// Manager is the index of the container that is the controller manager.
+	Manager int
+	// Secret is the name of the Secret with the credentials of impersonation.
+	Secret string
+}
+
+func (p Pod) manager() corev1.Container { return p.Containers[p.Manager] }
+
+// SecretKeys are the keys that the Secret has to have.
+func SecretKeys() []string { return []string{keyOAuthURL, keyClientID, keyClientSecret} }
+
+// Identity is as whom a controller manager has to act.
+type Identity struct {
+	// Cluster is the name of its CloudSigmaCluster, Account as whom that acts.
+	Cluster string
+	Account ownership.Account
+}
+
+// Finding is one thing that keeps a controller manager from acting as its cluster's user.
+type Finding struct {
+	// Reason is a stable word, Message is for the person who sent the request, Field is the path of what it is about.
+	Reason, Message, Field string
+	// Mend puts it right. Nil where only a person can.
+	Mend *Mend
+}
+
+// Mend changes the environment of the container.
+type Mend struct {
+	// Index is the place of the variable that is replaced, -1 where one is added.
+	Index    int
+	Variable corev1.EnvVar
+	// Replaces is true where somebody had set it to something else.
+	Replaces bool
+}
+
+// Confined finds what is wrong whoever the user is: other credentials, others who have these, and another program.
+func (p Pod) Confined(commands []string) []Finding {
+	var findings []Finding
+	if found := p.globalCredentials(); found != nil {
+		findings = append(findings, *found)
+	}
+	findings = append(findings, p.otherContainers()...)
+	if found := p.command(commands); found != nil {
+		findings = append(findings, *found)
+	}
+	return findings
+}
+
+// ActsAs finds what in the environment and in the arguments says something else than the identity.
+func (p Pod) ActsAs(identity Identity) []Finding {
+	return append(p.environment(identity), p.arguments(identity)...)
+}
+
+// Joined is what findings say, as one text.
+func Joined(findings []Finding) string {
+	messages := make([]string, 0, len(findings))
+	for _, f := range findings {
+		messages = append(messages, f.Message)
+	}
+	return strings.Join(messages, "; ")
+}
+
+func podField() *field.Path { return field.NewPath("spec", "template", "spec") }
+
+func (p Pod) managerField() *field.Path { return podField().Child("containers").Index(p.Manager) }

@@ -1,0 +1,316 @@
+package controllermanager_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"warrantgate.dev/internal/controllermanager"
+	"warrantgate.dev/internal/ownership"
+)
+
+const (
+	user   = "tsap@shalb.com"
+	secret = "cloudsigma-impersonation"
+	argsAt = "spec.template.spec.containers[0].args"
+)
+
+var metal = controllermanager.Identity{Cluster: "metal", Account: ownership.Account{Cloud: "cloudsigma", User: user, Region: "next"}}
+
+func fromSecret(name, secret, key string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+		SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key},
+	}}
+}
+
+// identity is the environment that a controller manager has to have, with more after it.
+func identity(more ...corev1.EnvVar) []corev1.EnvVar {
+	return append([]corev1.EnvVar{
+		{Name: "CLOUDSIGMA_IMPERSONATION_ENABLED", Value: "true"},
+		fromSecret("CLOUDSIGMA_OAUTH_URL", secret, "oauth-url"),
+		fromSecret("CLOUDSIGMA_CLIENT_ID", secret, "client-id"),
+		fromSecret("CLOUDSIGMA_CLIENT_SECRET", secret, "client-secret"),
+		{Name: "CLOUDSIGMA_USER_EMAIL", Value: user},
+		{Name: "CLOUDSIGMA_REGION", Value: "next"},
+	}, more...)
+}
+
+// pod is that of a controller manager that is as it has to be, with what is changed by modify.
+func pod(modify ...func(*controllermanager.Pod)) controllermanager.Pod {
+	p := controllermanager.Pod{Secret: secret, PodSpec: corev1.PodSpec{Containers: []corev1.Container{{Name: "ccm", Env: identity()}}}}
+	for _, m := range modify {
+		m(&p)
+	}
+	return p
+}
+
+func fromConfigMap(prefix string) func(*controllermanager.Pod) {
+	return func(p *controllermanager.Pod) {
+		p.Containers[0].EnvFrom = []corev1.EnvFromSource{{Prefix: prefix, ConfigMapRef: &corev1.ConfigMapEnvSource{}}}
+	}
+}
+
+func withEnv(more ...corev1.EnvVar) func(*controllermanager.Pod) {
+	return func(p *controllermanager.Pod) { p.Containers[0].Env = identity(more...) }
+}
+
+func TestFlags(t *testing.T) {
+	const (
+		isSomebody = `is "boss@shalb.com"; it has to be "tsap@shalb.com", as whom CloudSigmaCluster "metal" acts: remove the flag`
+		isElse     = "comes from elsewhere, where it cannot be checked; it has to be \"tsap@shalb.com\", as whom CloudSigmaCluster \"metal\" acts: remove the flag"
+		isGlobal   = "is of the global credentials, with which the cloud does not show the servers of the cluster's user: remove the flag"
+		unchecked  = "an argument begins with a variable that comes from elsewhere, so that it could be any flag; " +
+			"write it as --flag=$(VARIABLE), or give the variable a plain value"
+		byValue = "was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of manifests may keep; " +
+			"it may only be $(CLOUDSIGMA_CLIENT_SECRET), which comes from the key client-secret of Secret \"cloudsigma-impersonation\": " +
+			"remove the flag, and have a new client secret made"
+	)
+	user := func(spelling string, at string) []controllermanager.Finding {
+		return []controllermanager.Finding{{Reason: "UserEmailMismatch", Field: at, Message: "the flag --" + spelling + " " + isSomebody}}
+	}
+	one := func(reason, message string) []controllermanager.Finding {
+		return []controllermanager.Finding{{Reason: reason, Field: argsAt + "[0]", Message: message}}
+	}
+	for name, tc := range map[string]struct {
+		args   []string
+		modify func(*controllermanager.Pod)
+		want   []controllermanager.Finding
+	}{
+		"none":                                     {},
+		"flags of something else":                  {args: []string{"--cloud-provider=cloudsigma", "-v=4", "--leader-elect", "serve", "-", "--", "$"}},
+		"an email":                                 {args: []string{"--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
+		"an email in the next word":                {args: []string{"--user-email", "boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
+		"one dash":                                 {args: []string{"-user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
+		"one dash, and the next word":              {args: []string{"-user-email", "boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
+		"an underscore":                            {args: []string{"--user_email=boss@shalb.com"}, want: user("user_email", argsAt+"[0]")},
+		"other letters":                            {args: []string{"--User.Email=boss@shalb.com"}, want: user("User.Email", argsAt+"[0]")},
+		"the prefix of the environment":            {args: []string{"--cloudsigma-user-email=boss@shalb.com"}, want: user("cloudsigma-user-email", argsAt+"[0]")},
+		"after what is no flag":                    {args: []string{"serve", "--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[1]")},
+		"after two dashes":                         {args: []string{"--", "--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[1]")},
+		"a right one, and then another":            {args: []string{"--user-email=tsap@shalb.com", "--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[1]")},
+		"another one, and then the right":          {args: []string{"--user-email=boss@shalb.com", "--user-email=tsap@shalb.com"}, want: user("user-email", argsAt+"[0]")},
+		"the same email":                           {args: []string{"--user-email=TSAP@shalb.com", "--user-email", "tsap@shalb.com"}},
+		"the email of the environment":             {args: []string{"--user-email=$(CLOUDSIGMA_USER_EMAIL)", "--region", "$(CLOUDSIGMA_REGION)"}},
+		"an email that is put together":            {args: []string{"--user-email=tsap@$(DOMAIN)"}, modify: withEnv(corev1.EnvVar{Name: "DOMAIN", Value: "shalb.com"})},
+		"a variable with an email":                 {args: []string{"--user-email=$(WHO)"}, modify: withEnv(corev1.EnvVar{Name: "WHO", Value: "boss@shalb.com"}), want: user("user-email", argsAt+"[0]")},
+		"a variable with a whole flag":             {args: []string{"$(FLAG)"}, modify: withEnv(corev1.EnvVar{Name: "FLAG", Value: "--user-email=boss@shalb.com"}), want: user("user-email", argsAt+"[0]")},
+		"a variable with half a flag":              {args: []string{"--user$(HALF)=boss@shalb.com"}, modify: withEnv(corev1.EnvVar{Name: "HALF", Value: "-email"}), want: user("user-email", argsAt+"[0]")},
+		"a variable with dashes":                   {args: []string{"$(DASH)user-email", "boss@shalb.com"}, modify: withEnv(corev1.EnvVar{Name: "DASH", Value: "--"}), want: user("user-email", argsAt+"[0]")},
+		"no variable, because of two dollars":      {args: []string{"$$(FLAG)"}, modify: withEnv(fromSecret("FLAG", "own", "flag"))},
+		"a variable that there is not":             {args: []string{"$(FLAG)"}},
+		"a variable that envFrom may have":         {args: []string{"$(FLAG)"}, modify: fromConfigMap("X_"), want: one("ArgumentUnchecked", unchecked)},
+		"a flag from elsewhere":                    {args: []string{"$(FLAG)"}, modify: withEnv(fromSecret("FLAG", "own", "flag")), want: one("ArgumentUnchecked", unchecked)},
+		"the name of a flag from elsewhere":        {args: []string{"--$(FLAG)=x"}, modify: withEnv(fromSecret("FLAG", "own", "flag")), want: one("ArgumentUnchecked", unchecked)},
+		"a flag that the Secret says":              {args: []string{"$(CLOUDSIGMA_CLIENT_ID)"}, want: one("ArgumentUnchecked", unchecked)},
+		"a flag by way of another variable":        {args: []string{"$(B)"}, modify: withEnv(corev1.EnvVar{Name: "B", Value: "$(A)"}), want: one("ArgumentUnchecked", unchecked)},
+		"a flag in one of two of a name":           {args: []string{"$(A)"}, modify: withEnv(corev1.EnvVar{Name: "A", Value: "x"}, corev1.EnvVar{Name: "A", Value: "--region=zrh"}), want: one("ArgumentUnchecked", unchecked)},
+		"the value of another flag from elsewhere": {args: []string{"--node-name=$(NODE)", "/path/$(NODE)"}, modify: withEnv(fromSecret("NODE", "own", "node"))},
+		"an email from elsewhere":                  {args: []string{"--user-email=$(WHO)"}, modify: withEnv(fromSecret("WHO", "own", "who")), want: one("UserEmailMismatch", "the flag --user-email "+isElse)},
+		"an email in the next word from elsewhere": {args: []string{"--user-email", "$(WHO)"}, modify: withEnv(fromSecret("WHO", "own", "who")), want: one("UserEmailMismatch", "the flag --user-email "+isElse)},
+		"no email":                                 {args: []string{"--user-email"}, want: one("UserEmailMismatch", `the flag --user-email is ""; it has to be "tsap@shalb.com", as whom CloudSigmaCluster "metal" acts: remove the flag`)},
+		"a region":                                 {args: []string{"--region=zrh"}, want: one("RegionMismatch", `the flag --region is "zrh"; it has to be "next", where CloudSigmaCluster "metal" is: remove the flag`)},
+		"its region":                               {args: []string{"--region=next"}},
+		"a client secret":                          {args: []string{"--client-secret=s3cret"}, want: one("ClientSecretByValue", "the flag --client-secret "+byValue)},
+		"a client secret, next":                    {args: []string{"--client-secret", "s3cret"}, want: one("ClientSecretByValue", "the flag --client-secret "+byValue)},
+		"the client secret by its name":            {args: []string{"--client-secret=$(CLOUDSIGMA_CLIENT_SECRET)", "--client-id", "$(CLOUDSIGMA_CLIENT_ID)", "--oauth-url=$(CLOUDSIGMA_OAUTH_URL)"}},
+		"a client secret from a file": {args: []string{"--client-secret-file=/x"}, want: one("SecretReferenceMismatch",
+			`the flag --client-secret-file is set; it takes the client secret from elsewhere than the key client-secret of Secret "cloudsigma-impersonation": remove the flag`)},
+		"another identity provider": {args: []string{"--oauth-url=https://evil.example"}, want: one("SecretReferenceMismatch",
+			`the flag --oauth-url says something else; it may only be $(CLOUDSIGMA_OAUTH_URL), which comes from the key oauth-url of Secret "cloudsigma-impersonation": remove the flag`)},
+		"the old mode":                   {args: []string{"--enable-legacy-credentials"}, want: one("GlobalCredentials", "the flag --enable-legacy-credentials is set; it "+isGlobal)},
+		"the old mode, in other words":   {args: []string{"-enable_legacy_credentials=T"}, want: one("GlobalCredentials", "the flag --enable_legacy_credentials is set; it "+isGlobal)},
+		"the old mode is off":            {args: []string{"--enable-legacy-credentials=false"}},
+		"a switch has no value after it": {args: []string{"--enable-legacy-credentials", "false"}, want: one("GlobalCredentials", "the flag --enable-legacy-credentials is set; it "+isGlobal)},
+		"name and password": {args: []string{"--username=root", "--cloudsigma-password=x"}, want: []controllermanager.Finding{
+			{Reason: "GlobalCredentials", Field: argsAt + "[0]", Message: "the flag --username is set; it " + isGlobal},
+			{Reason: "GlobalCredentials", Field: argsAt + "[1]", Message: "the flag --cloudsigma-password is set; it " + isGlobal},
+		}},
+		"impersonation is off": {args: []string{"--impersonation-enabled=false"}, want: one("ImpersonationNotEnabled", "the flag --impersonation-enabled says something else; it has to be true: remove the flag")},
+		"impersonation is on":  {args: []string{"--impersonation-enabled", "--impersonation-enabled=1"}},
+		"a flag in the command": {
+			modify: func(p *controllermanager.Pod) {
+				p.Containers[0].Command = []string{"--region=zrh", "--user-email", "boss@shalb.com"}
+			},
+			want: user("user-email", "spec.template.spec.containers[0].command[1]"),
+		},
+		"a flag in the command, and its value in the arguments": {
+			args: []string{"boss@shalb.com"}, modify: func(p *controllermanager.Pod) { p.Containers[0].Command = []string{"/manager", "--user-email"} },
+			want: user("user-email", "spec.template.spec.containers[0].command[1]"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod()
+			if tc.modify != nil {
+				tc.modify(&p)
+			}
+			p.Containers[0].Args = tc.args
+			var got []controllermanager.Finding
+			for _, finding := range p.ActsAs(metal) {
+				if finding.Reason != "EnvironmentUnchecked" { // about envFrom, below
+					got = append(got, finding)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if strings.Contains(controllermanager.Joined(got), "s3cret") {
+				t.Error("the secret is repeated")
+			}
+		})
+	}
+}
+
+func TestEnvFromCannotSetTheOldMode(t *testing.T) {
+	legacy := map[string]string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS": "false", "CLOUDSIGMA_USERNAME": "", "CLOUDSIGMA_PASSWORD": ""}
+	for name, tc := range map[string]struct {
+		modify []func(*controllermanager.Pod)
+		want   []string
+	}{
+		"no envFrom":                  {},
+		"any names":                   {[]func(*controllermanager.Pod){fromConfigMap("")}, []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "CLOUDSIGMA_USERNAME", "CLOUDSIGMA_PASSWORD"}},
+		"names after a prefix":        {[]func(*controllermanager.Pod){fromConfigMap("CLOUDSIGMA_USER")}, []string{"CLOUDSIGMA_USERNAME"}},
+		"names after another prefix":  {[]func(*controllermanager.Pod){fromConfigMap("APP_")}, nil},
+		"nothing is left of the name": {[]func(*controllermanager.Pod){fromConfigMap("CLOUDSIGMA_USERNAME")}, nil},
+		"what is set already": {[]func(*controllermanager.Pod){
+			fromConfigMap(""), withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"}, corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME"}),
+		}, []string{"CLOUDSIGMA_PASSWORD"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want []controllermanager.Finding
+			for _, variable := range tc.want {
+				want = append(want, controllermanager.Finding{
+					Reason: "EnvironmentUnchecked", Field: "spec.template.spec.containers[0].env",
+					Message: variable + ` is missing; it has to be "` + legacy[variable] + `", or envFrom could set it to something else`,
+					Mend:    &controllermanager.Mend{Index: -1, Variable: corev1.EnvVar{Name: variable, Value: legacy[variable]}},
+				})
+			}
+			if diff := cmp.Diff(want, pod(tc.modify...).ActsAs(metal)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOnlyTheManagerHasTheCredentials(t *testing.T) {
+	const where = " and could act as any user with them; only container \"ccm\" may have them: remove them from the other one"
+	volume := func(source corev1.VolumeSource) func(*controllermanager.Pod) {
+		return func(p *controllermanager.Pod) { p.Volumes = []corev1.Volume{{Name: "creds", VolumeSource: source}} }
+	}
+	mounts := []corev1.VolumeMount{{Name: "creds", MountPath: "/creds"}}
+	sidecar := func(c corev1.Container) func(*controllermanager.Pod) {
+		return func(p *controllermanager.Pod) { c.Name = "other"; p.Containers = append(p.Containers, c) }
+	}
+	initial := func(c corev1.Container) func(*controllermanager.Pod) {
+		return func(p *controllermanager.Pod) { c.Name = "other"; p.InitContainers = append(p.InitContainers, c) }
+	}
+	debug := func(c corev1.EphemeralContainerCommon) func(*controllermanager.Pod) {
+		return func(p *controllermanager.Pod) {
+			c.Name = "other"
+			p.EphemeralContainers = append(p.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: c})
+		}
+	}
+	share := func(p *controllermanager.Pod) { p.ShareProcessNamespace = ptr.To(true) }
+	always := ptr.To(corev1.ContainerRestartPolicyAlways)
+	ofSecret := func(name string) corev1.EnvFromSource {
+		return corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
+	}
+	projected := corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}},
+	}}}
+	csi := corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{NodePublishSecretRef: &corev1.LocalObjectReference{Name: secret}}}
+	flex := corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{SecretRef: &corev1.LocalObjectReference{Name: secret}}}
+	plain := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret}}
+	for name, tc := range map[string]struct {
+		modify []func(*controllermanager.Pod)
+		// in is the list of the container that a finding is about, has what it has.
+		in, has string
+		shared  bool
+	}{
+		"a sidecar without them":           {modify: []func(*controllermanager.Pod){sidecar(corev1.Container{Env: []corev1.EnvVar{fromSecret("A", "own", "a")}})}},
+		"a variable of a sidecar":          {modify: []func(*controllermanager.Pod){sidecar(corev1.Container{Env: []corev1.EnvVar{fromSecret("A", secret, "client-secret")}})}, in: "containers[1]", has: "A"},
+		"the environment of a sidecar":     {modify: []func(*controllermanager.Pod){sidecar(corev1.Container{EnvFrom: []corev1.EnvFromSource{ofSecret(secret)}})}, in: "containers[1]", has: `envFrom Secret "cloudsigma-impersonation"`},
+		"a volume of a sidecar":            {modify: []func(*controllermanager.Pod){volume(plain), sidecar(corev1.Container{VolumeMounts: mounts})}, in: "containers[1]", has: `volume "creds"`},
+		"a projected volume":               {modify: []func(*controllermanager.Pod){volume(projected), sidecar(corev1.Container{VolumeMounts: mounts})}, in: "containers[1]", has: `volume "creds"`},
+		"a volume of a CSI driver":         {modify: []func(*controllermanager.Pod){volume(csi), sidecar(corev1.Container{VolumeMounts: mounts})}, in: "containers[1]", has: `volume "creds"`},
+		"a FlexVolume":                     {modify: []func(*controllermanager.Pod){volume(flex), sidecar(corev1.Container{VolumeMounts: mounts})}, in: "containers[1]", has: `volume "creds"`},
+		"a volume that it does not mount":  {modify: []func(*controllermanager.Pod){volume(plain), sidecar(corev1.Container{})}},
+		"a volume of the manager":          {modify: []func(*controllermanager.Pod){volume(plain), func(p *controllermanager.Pod) { p.Containers[0].VolumeMounts = mounts }}},
+		"an init container":                {modify: []func(*controllermanager.Pod){initial(corev1.Container{EnvFrom: []corev1.EnvFromSource{ofSecret(secret)}})}, in: "initContainers[0]", has: `envFrom Secret "cloudsigma-impersonation"`},
+		"an init container, all clusters'": {modify: []func(*controllermanager.Pod){initial(corev1.Container{EnvFrom: []corev1.EnvFromSource{ofSecret("cloudsigma-credentials")}})}, in: "initContainers[0]", has: `envFrom Secret "cloudsigma-credentials"`},
+		"a container for debugging":        {modify: []func(*controllermanager.Pod){debug(corev1.EphemeralContainerCommon{EnvFrom: []corev1.EnvFromSource{ofSecret(secret)}})}, in: "ephemeralContainers[0]", has: `envFrom Secret "cloudsigma-impersonation"`},
+		"processes are shared":             {modify: []func(*controllermanager.Pod){share, sidecar(corev1.Container{})}, in: "containers[1]", shared: true},
+		"processes of the node":            {modify: []func(*controllermanager.Pod){func(p *controllermanager.Pod) { p.HostPID = true }, sidecar(corev1.Container{})}, in: "containers[1]", shared: true},
+		"processes with an init container": {modify: []func(*controllermanager.Pod){share, initial(corev1.Container{})}},
+		"processes with one that stays":    {modify: []func(*controllermanager.Pod){share, initial(corev1.Container{RestartPolicy: always})}, in: "initContainers[0]", shared: true},
+		"processes with nobody":            {modify: []func(*controllermanager.Pod){share}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want []controllermanager.Finding
+			switch {
+			case tc.has != "":
+				want = []controllermanager.Finding{{
+					Reason: "SecretInAnotherContainer", Field: "spec.template.spec." + tc.in,
+					Message: `container "other" has the credentials, too (` + tc.has + ")," + where,
+				}}
+			case tc.shared:
+				want = []controllermanager.Finding{{
+					Reason: "ProcessesShared", Field: "spec.template.spec." + tc.in,
+					Message: `container "other" could read the credentials from the process of container "ccm", because they share processes; ` +
+						"remove shareProcessNamespace and hostPID",
+				}}
+			}
+			if diff := cmp.Diff(want, pod(tc.modify...).Confined(nil)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCommands(t *testing.T) {
+	refused := []controllermanager.Finding{{
+		Reason: "CommandReplaced", Field: "spec.template.spec.containers[0].command",
+		Message: "it has a command in place of the image's entrypoint, which could act as anybody with the credentials; remove it and put the flags " +
+			"into args, or have the first word of the command added to controllerManager.commands of warrantgate's configuration",
+	}}
+	for name, tc := range map[string]struct {
+		command, allowed []string
+		want             []controllermanager.Finding
+	}{
+		"none":                     {},
+		"a shell":                  {command: []string{"sh", "-c", "exec /manager --user-email=boss@shalb.com"}, want: refused},
+		"none is allowed":          {command: []string{"/manager"}, want: refused},
+		"the one that is allowed":  {command: []string{"/manager", "--leader-elect"}, allowed: []string{"/ccm", "/manager"}},
+		"another than the allowed": {command: []string{"/bin/manager"}, allowed: []string{"/manager"}, want: refused},
+		"by way of a variable":     {command: []string{"$(PROGRAM)"}, allowed: []string{"/manager"}, want: refused},
+		"a command without words":  {command: []string{""}, want: refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := pod(func(p *controllermanager.Pod) { p.Containers[0].Command = tc.command }).Confined(tc.allowed)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzArguments has any arguments judged: no flag with another user passes, however it is put together.
+func FuzzArguments(f *testing.F) {
+	f.Add("--user-email=boss@shalb.com", "", "")
+	f.Add("$(A)", "--user-email", "boss@shalb.com")
+	f.Add("-user_email", "$(A)", "$$(A)")
+	f.Fuzz(func(t *testing.T, first, second, value string) {
+		p := pod(withEnv(corev1.EnvVar{Name: "A", Value: value}))
+		p.Containers[0].Args = []string{first, second}
+		findings := p.ActsAs(metal)
+		expanded := strings.NewReplacer("$$", "$", "$(A)", value).Replace(first)
+		if strings.Contains(value, "$") || !strings.HasPrefix(expanded, "--user-email=") || strings.Contains(expanded, "$") {
+			return
+		}
+		if !strings.EqualFold(expanded, "--user-email=tsap@shalb.com") && len(findings) == 0 {
+			t.Errorf("%q with %q passes", first, value)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package controllermanager
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"warrantgate.dev/internal/cloudsigma"
+)
+
+// Reasons of what is wrong with a variable or a flag.
+const (
+	reasonNotEnabled      = "ImpersonationNotEnabled"
+	reasonSecretReference = "SecretReferenceMismatch"
+	reasonUserEmail       = "UserEmailMismatch"
+	reasonRegion          = "RegionMismatch"
+	// reasonUnchecked: something else than what is looked at can say it.
+	reasonUnchecked = "EnvironmentUnchecked"
+
+	// ReasonClientSecretByValue: the client secret was sent in plain text.
+	ReasonClientSecretByValue = "ClientSecretByValue"
+)
+
+// Keys of the Secret.
+const (
+	keyOAuthURL     = "oauth-url"
+	keyClientID     = "client-id"
+	keyClientSecret = "client-secret"
+)
+
+// variable is what a variable has to be.
+type variable struct {
+	corev1.EnvVar
+	// reason is that of a Deployment where it is not so, rule says in words what it has to be.
+	reason, rule string
+	// identity is true where another value means to be somebody else or elsewhere. Nobody's intention is overwritten
+	// there: it is refused.
+	identity bool
+}
+
+// wanted returns the environment of a controller manager, in the order in which it is added.
+func wanted(secret string, identity Identity) []variable {
+	fromSecret := func(name, key string) variable {
+		return variable{
+			EnvVar: corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key,
+			}}},
+			reason: reasonSecretReference, rule: fmt.Sprintf("has to come from the key %s of Secret %q (valueFrom.secretKeyRef, not optional)", key, secret),
+		}
+	}
+	return []variable{
+		{EnvVar: corev1.EnvVar{Name: cloudsigma.EnvImpersonationEnabled, Value: "true"}, reason: reasonNotEnabled, rule: `has to be "true"`},
+		fromSecret(cloudsigma.EnvOAuthURL, keyOAuthURL),
+		fromSecret(cloudsigma.EnvClientID, keyClientID),
+		fromSecret(cloudsigma.EnvClientSecret, keyClientSecret),
+		{
+			EnvVar: corev1.EnvVar{Name: cloudsigma.EnvUserEmail, Value: literal(identity.Account.User)}, reason: reasonUserEmail, identity: true,
+			rule: fmt.Sprintf("has to be %q, as whom CloudSigmaCluster %q acts", literal(identity.Account.User), identity.Cluster),
+		},
+		{
+			EnvVar: corev1.EnvVar{Name: cloudsigma.EnvRegion, Value: literal(identity.Account.Region)}, reason: reasonRegion, identity: true,
+			rule: fmt.Sprintf("has to be %q, where CloudSigmaCluster %q is", literal(identity.Account.Region), identity.Cluster),
+		},
+	}
+}
+
+// literal keeps the kubelet from filling in another variable where a value has its name, as in "$(NAME)": whoever writes a
+// cluster could otherwise have the client secret taken for an email. Two dollars stand for one
+// (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables).
+func literal(value string) string { return strings.ReplaceAll(value, "$", "$$") }
+
+// environment finds what in the environment of the controller manager is not as it has to be.
+func (p Pod) environment(identity Identity) []Finding {
+	container, at := p.manager(), p.managerField().Child("env")
+	return append(compare(container.Env, wanted(p.Secret, identity), at), unset(container, at)...)
+}
+
+// unset finds the variables of the old mode that envFrom could set, now or when its Secret or ConfigMap changes. A variable of
+// env wins over it, even an empty one.
+func unset(container corev1.Container, at *field.Path) []Finding {
+	var findings []Finding
+	for _, variable := range []corev1.EnvVar{
+		{Name: cloudsigma.EnvLegacyEnabled, Value: "false"}, {Name: cloudsigma.EnvUsername}, {Name: cloudsigma.EnvPassword},
+	} {
+		canBeSet := slices.ContainsFunc(container.EnvFrom, func(source corev1.EnvFromSource) bool {
+			return strings.HasPrefix(variable.Name, source.Prefix) && variable.Name != source.Prefix
+		})
+		isSet := slices.ContainsFunc(container.Env, func(have corev1.EnvVar) bool { return have.Name == variable.Name })
+		if canBeSet && !isSet { // what is set has been looked at
+			findings = append(findings, Finding{
+				Reason: reasonUnchecked, Field: at.String(), Mend: &Mend{Index: -1, Variable: variable},
+				Message: fmt.Sprintf("%s is missing; it has to be %q, or envFrom could set it to something else", variable.Name, variable.Value),
+			})
+		}
+	}
+	return findings
+}
+
+// compare finds what in an environment is not as it has to be. Where a variable is there twice, each has to be right, as
+// it is the container runtime that picks one.
+func compare(env []corev1.EnvVar, variables []variable, at *field.Path) []Finding {
+	var findings []Finding
+	for _, want := range variables {
+		missing := true
+		for i, have := range env {
+			if have.Name != want.Name {
+				continue
+			}
+			missing = false
+			if !want.metBy(have) {
+				findings = append(findings, want.unlike(have, i, at.Index(i).String()))
+			}
+		}
+		if missing {
+			findings = append(findings, Finding{
+				Reason: want.reason, Field: at.String(), Message: fmt.Sprintf("%s is missing; it %s", want.Name, want.rule),
+				Mend: &Mend{Index: -1, Variable: want.EnvVar},
+			})
+		}
+	}
+	return findings
+}
+
+// metBy is true of a variable that means the same.
+func (v variable) metBy(have corev1.EnvVar) bool {
+	if v.Name == cloudsigma.EnvUserEmail { // in lower case, as that of the cluster: CloudSigma makes no difference either
+		have.Value = strings.ToLower(have.Value)
+	}
+	if ref := secretKey(have); ref != nil && ref.Optional != nil && !*ref.Optional {
+		have.ValueFrom = have.ValueFrom.DeepCopy()
+		have.ValueFrom.SecretKeyRef.Optional = nil
+	}
+	return equality.Semantic.DeepEqual(v.EnvVar, have)
+}
+
+// unlike says what is wrong with the variable at index i. It never repeats a value but that of an email or a region: the
+// others are secret, or hold what is.
+func (v variable) unlike(have corev1.EnvVar, i int, at string) Finding {
+	f := Finding{Reason: v.reason, Field: at, Mend: &Mend{Index: i, Variable: v.EnvVar, Replaces: true}}
+	switch {
+	case have.Value == "" && have.ValueFrom == nil:
+		f.Message = fmt.Sprintf("%s is empty; it %s", v.Name, v.rule)
+		f.Mend.Replaces = false
+	case v.identity && have.ValueFrom != nil:
+		f.Message = fmt.Sprintf("%s comes from elsewhere (valueFrom), where it cannot be checked; it %s: "+
+			"remove the variable, and it is set to that", v.Name, v.rule)
+		f.Mend = nil
+	case v.identity:
+		f.Message = fmt.Sprintf("%s is %.100q; it %s: remove the variable, and it is set to that, or have the cluster corrected",
+			v.Name, have.Value, v.rule)
+		f.Mend = nil
+	case v.Name == cloudsigma.EnvClientSecret && have.Value != "":
+		f.Reason = ReasonClientSecretByValue
+		f.Message = fmt.Sprintf("%s was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of "+
+			"manifests may keep; it %s: have a new client secret made, and put that there", v.Name, v.rule)
+	default:
+		f.Message = fmt.Sprintf("%s is something else; it %s", v.Name, v.rule)
+		if ref := secretKey(have); ref != nil {
+			f.Message = fmt.Sprintf("%s comes from the key %.100q of Secret %.100q; it %s", v.Name, ref.Key, ref.Name, v.rule)
+		}
+	}
+	return f
+}
+
+// secretKey is the key of a Secret that a variable comes from, nil if it does not.
+func secretKey(have corev1.EnvVar) *corev1.SecretKeySelector {
+	if have.ValueFrom == nil {
+		return nil
+	}
+	return have.ValueFrom.SecretKeyRef
+}
