@@ -38,9 +38,12 @@ type kubeWorld struct {
 }
 
 // kubeConfiguration is that of the shared world, besides where the cloud is. Policies for Keystone are in objects with the label
-// holds: keystone-policy.
+// holds: keystone-policy. Controller managers have the label app: cloudsigma-ccm, or the name ccm in the namespace named-managers.
 const kubeConfiguration = `
 audit: {interval: 24h}
+controllerManager:
+  selector: {matchLabels: {app: cloudsigma-ccm}}
+  objects: [{namespace: named-managers, name: ccm}]
 keystonePolicy:
   selector: {matchLabels: {holds: keystone-policy}}
 `
