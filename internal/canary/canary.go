@@ -107,9 +107,10 @@ func (c Canary) named(what string) string {
 	return fmt.Sprintf("admission webhook %q %s", c.Webhook, what)
 }
 
-// denied says what a refusal of the webhook proves. A gate that could not judge answers too, but as 503.
+// denied says what a refusal of the webhook proves: what is not allowed is 403, a malformed value 422. A gate that could not judge
+// answers too, but as 503.
 func (c Canary) denied(err error) Finding {
-	if !apierrors.IsForbidden(err) {
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		return unknown(fmt.Sprintf("warrantgate answers, but could not judge: %v", err), "the log of warrantgate")
 	}
 	if c.Warns {

@@ -78,6 +78,11 @@ func TestSend(t *testing.T) {
 			server: apiServer{status: refused}, wantVerdict: canary.Proven,
 			wantMessage: `warrantgate refused it: admission webhook "` + webhook + `" denied the request: it allows everybody`,
 		},
+		"the gate refuses it as a malformed value": {
+			server: apiServer{status: failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+				`admission webhook "`+webhook+`" denied the request: no provider ID`)},
+			wantVerdict: canary.Proven, wantMessage: `warrantgate refused it: admission webhook "` + webhook + `" denied the request: no provider ID`,
+		},
 		"a gate that is to warn refuses it": {
 			server: apiServer{status: refused}, warns: true, wantVerdict: canary.Proven,
 			wantMessage: `warrantgate refused it, although it is to warn only (has it been restarted since?): admission webhook "` + webhook +
