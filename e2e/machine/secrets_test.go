@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,7 @@ var _ = Describe("secrets and tokens", func() {
 					"the log": w.log(), "the metrics": metrics, "what clients were told": w.heard.Texts(), "the audit": audit,
 				} {
 					Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
+					Expect(strings.Contains(text, w.webhookToken())).To(BeFalse(), "the token of the webhook path is in "+where)
 				}
 			}, SpecTimeout(3*time.Minute))
 
@@ -68,6 +70,14 @@ var _ = Describe("secrets and tokens", func() {
 		})
 	}
 })
+
+// webhookToken is what the path of each webhook begins with.
+func (w *world) webhookToken() string {
+	GinkgoHelper()
+	content, err := os.ReadFile(w.gate.PathFile())
+	Expect(err).NotTo(HaveOccurred())
+	return strings.TrimSpace(string(content))
+}
 
 // provokeEcho has an operation answer with what it was asked with, in several ways of saying no.
 func (w *world) provokeEcho(ctx context.Context, operation cloudsigmatest.Operation) {
