@@ -15,22 +15,20 @@ import (
 // Whoever tries something out gets the verdict, and leaves no trace.
 var _ = Describe("A dry run", func() {
 	for _, field := range []string{providerIDPath, instanceIDPath} {
-		It("of another's server in "+field+" is refused, with no Event and nothing remembered", func(ctx SpecContext) {
+		It("of another's server in "+field+" is refused, with no Event", func(ctx SpecContext) {
 			s := begin(ctx)
 			machine := s.createMachine(ctx, "machine")
 			value := valueOf(field, s.othersServer("others").UUID)
-			for i := range 3 {
+			for range 3 {
 				expectRefusal(write(ctx, s.client, machine, field, value, client.DryRunAll), "InstanceNotOwned", field)
-				Expect(s.lookups()).To(Equal(i + 1))
+				Expect(s.lookups()).To(Equal(1), "a refusal is remembered for a moment, so that dry runs do not wear out the cloud")
 			}
 			expectRefusal(s.client.Create(ctx, newMachine(s.namespace, "trial", clusterName, providerID(s.othersServer("x").UUID)), client.DryRunAll),
 				"InstanceNotOwned", providerIDPath)
 			Consistently(s.verdictEvents, time.Second).WithArguments(ctx).Should(BeEmpty())
 
 			By("being meant")
-			lookups := s.lookups()
 			expectRefusal(write(ctx, s.client, machine, field, value), "InstanceNotOwned", field)
-			Expect(s.lookups()).To(Equal(lookups + 1))
 			Eventually(s.verdictEvents).WithArguments(ctx).Should(HaveExactElements(HaveField("Reason", "InstanceNotOwned")))
 		}, SpecTimeout(timeout))
 

@@ -240,8 +240,11 @@ func expectRefusal(err error, reason, field string) {
 	var refusal *apierrors.StatusError
 	Expect(errors.As(err, &refusal)).To(BeTrue())
 	code, word := http.StatusForbidden, metav1.StatusReasonForbidden
-	if reason == "OwnershipUnknown" {
+	switch reason {
+	case "OwnershipUnknown":
 		code, word = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	case "InstanceIDInvalid", "ProviderIDInvalid", "InstanceIDMismatch":
+		code, word = http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
 	}
 	Expect(refusal.Status().Code).To(BeEquivalentTo(code))
 	Expect(refusal.Status().Reason).To(Equal(word))

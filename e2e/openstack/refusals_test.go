@@ -31,8 +31,11 @@ func expectRefusal(err error, reason, field string, texts ...string) {
 	var refusal *apierrors.StatusError
 	Expect(errors.As(err, &refusal)).To(BeTrue(), "%v", err)
 	code, word := http.StatusForbidden, metav1.StatusReasonForbidden
-	if slices.Contains(undecided, reason) {
+	switch {
+	case slices.Contains(undecided, reason):
 		code, word = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	case slices.Contains([]string{"InstanceIDInvalid", "ProviderIDInvalid", "InstanceIDMismatch"}, reason):
+		code, word = http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
 	}
 	cause, found := apierrors.StatusCause(err, metav1.CauseType(reason))
 	Expect(found).To(BeTrue(), "no cause %q in: %v", reason, err)
