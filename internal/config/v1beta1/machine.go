@@ -38,7 +38,8 @@ const (
 type MachineKind struct {
 	// Group is the API group, such as infrastructure.cluster.x-k8s.io.
 	Group string `json:"group"`
-	// Version is the version that the objects are read in, such as v1beta1. Writes through any other are judged as well.
+	// Version is the version that the objects are read in, such as v1beta1. It has to be served. Writes through any other are
+	// judged as well.
 	Version string `json:"version"`
 	// Kind is the kind, such as CloudSigmaMachine.
 	Kind string `json:"kind"`
