@@ -47,7 +47,7 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 	It("are all that warrantgate may do", func(ctx SpecContext) {
 		want := append(slices.Clone(mayBefore),
 			"get cloudsigmaclusters", "list cloudsigmaclusters", "watch cloudsigmaclusters",
-			"get cloudsigmamachines", "list cloudsigmamachines", "watch cloudsigmamachines",
+			"get cloudsigmamachines", "list cloudsigmamachines", "watch cloudsigmamachines", "get machines",
 			"get secrets", "create events", "patch events", "create subjectaccessreviews", "create leases",
 			"get leases/warrantgate-audit", "update leases/warrantgate-audit")
 		Expect(w.mayDo(ctx, kubetest.WarrantgateUser)).To(ConsistOf(want))
@@ -152,6 +152,15 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 		Entry("to look at a cluster once more before a refusal", lacking{
 			resource: "cloudsigmaclusters", verb: "get", reason: "ObjectsUnknown",
 			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, clusterName) },
+		}, SpecTimeout(timeout)),
+		Entry("to look at the Machine that owns a machine", lacking{
+			resource: "machines", verb: "get", reason: "ObjectsUnknown",
+			before: func(ctx context.Context, s story) { s.createOwner(ctx, "owner") },
+			request: func(ctx context.Context, s story) error {
+				owner := newObject(capiMachineKind, s.namespace, "owner", func(o *unstructured.Unstructured) { o.SetUID("owner") })
+				server := s.cloud.AddServer(region, s.user, "owned")
+				return s.client.Create(ctx, newMachine(s.namespace, "owned", clusterName, providerID(server.UUID), ownedBy(owner)), client.DryRunAll)
+			},
 		}, SpecTimeout(timeout)),
 		Entry("to look once more at a machine that may hold an ID", lacking{
 			resource: "cloudsigmamachines", verb: "get", reason: "ObjectsUnknown",
@@ -372,17 +381,24 @@ func (w *world) serveUnready(ctx context.Context) (serve *process.Process, healt
 	serve, err := process.Start(process.Options{Name: "warrantgate", LogFile: w.gate.LogFile(), Binary: command[0], Args: command[1:]})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(serve.Stop)
-	for _, arg := range command {
-		if address, is := strings.CutPrefix(arg, "--health-address="); is {
-			health = (&url.URL{Scheme: "http", Host: address}).String()
-		}
-	}
-	Expect(health).NotTo(BeEmpty())
+	health = w.health()
 	Eventually(func() error {
 		_, err := body(ctx, health+"/healthz")
 		return err
 	}).Should(Succeed())
 	return serve, health
+}
+
+// health is the URL of the health of warrantgate.
+func (w *world) health() string {
+	GinkgoHelper()
+	for _, arg := range w.gate.ServeCommand() {
+		if address, is := strings.CutPrefix(arg, "--health-address="); is {
+			return (&url.URL{Scheme: "http", Host: address}).String()
+		}
+	}
+	Fail("warrantgate serves no health")
+	return ""
 }
 
 // body is what an address answers.
