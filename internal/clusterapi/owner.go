@@ -112,12 +112,12 @@ func (h *versionHint) resource(ctx context.Context, discovery discoverer, discov
 
 // Owned returns the machines in a namespace whose owner references name the Machine of Cluster API, as they are now.
 func (o *Objects) Owned(ctx context.Context, namespace, owner string) ([]Machine, error) {
-	return o.reader.owned(ctx, o.kinds, namespace, owner)
+	return o.owned(ctx, o.kinds, namespace, owner)
 }
 
 // Owned returns the machines in a namespace whose owner references name the Machine of Cluster API.
 func (w *Workspace) Owned(ctx context.Context, namespace, owner string) ([]Machine, error) {
-	return w.reader.owned(ctx, w.kinds, namespace, owner)
+	return w.owned(ctx, w.kinds, namespace, owner)
 }
 
 func (r *reader) owned(ctx context.Context, kinds []Kind, namespace, owner string) ([]Machine, error) {

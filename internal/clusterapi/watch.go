@@ -27,6 +27,9 @@ const (
 	brokenAfter = 30 * time.Second
 	// watchLasts is when a watch is begun again, whatever the server does: client-go asks it to end after 10 minutes at most.
 	watchLasts = 11 * time.Minute
+	// settledAfter is how long a watch has to last to count as one. For a connection that is cut, client-go returns a watch without
+	// an error, which ends at once.
+	settledAfter = time.Second
 )
 
 // watched are the objects of one resource, as they were last seen. Where the API server does not serve the resource, it
@@ -55,16 +58,19 @@ func newWatched(r *reader, resource schema.GroupVersionResource, essentials cach
 			return objects.List(ctx, options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			w.broken() // until there is one
+			w.broken() // until there is one that lasts
 			ctx, cancel := context.WithTimeout(ctx, watchLasts)
 			stream, err := objects.Watch(ctx, options)
 			if err != nil {
 				cancel()
 				return nil, err
 			}
-			w.brokenSince.Store(nil)
-			w.failure.Store(nil)
+			settled := time.AfterFunc(settledAfter, func() {
+				w.failure.Store(nil)
+				w.brokenSince.Store(nil)
+			})
 			return ended{stream, func() {
+				settled.Stop()
 				w.broken()
 				cancel()
 			}}, nil

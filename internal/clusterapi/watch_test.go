@@ -181,12 +181,18 @@ type fakeWatch struct {
 	err     error
 }
 
+// errEmptyWatch stands for a watch that ends at once, which is what client-go makes of a connection that is cut.
+var errEmptyWatch = errors.New("an empty watch")
+
 // watches replaces the watch of machines.
 func (s *fakeServer) watches() *fakeWatch {
 	f := &fakeWatch{}
 	s.machines.PrependWatchReactor("cloudsigmamachines", func(clienttesting.Action) (bool, watch.Interface, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		if errors.Is(f.err, errEmptyWatch) {
+			return true, watch.NewEmptyWatch(), nil
+		}
 		if f.err != nil {
 			return true, nil, f.err
 		}
@@ -217,7 +223,8 @@ func TestABrokenWatch(t *testing.T) {
 		// wantAtOnce and wantLater are what is said a few seconds after the watch has ended, and when it has been broken for long.
 		wantAtOnce, wantLater string
 	}{
-		"by a server that is away": {err: refused, wantLater: name + " have not been watched for more than 30s"},
+		"by a server that is away":    {err: refused, wantLater: name + " have not been watched for more than 30s"},
+		"by a connection that is cut": {err: errEmptyWatch, wantLater: name + " have not been watched for more than 30s"},
 		"by one that denies it": {
 			err:       apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", nil),
 			wantLater: name + " have not been watched for more than 30s: machines is forbidden: <nil>",

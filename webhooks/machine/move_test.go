@@ -26,10 +26,8 @@ const (
 	references   = "metadata.ownerReferences"
 )
 
-// inCluster is a machine of that cluster.
-func inCluster(name string) func(object) {
-	return with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": name})
-}
+// inOther is a machine of the cluster "other".
+func inOther(o object) { with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": "other"})(o) }
 
 // ownedBy are owner references to the Machines.
 func ownedBy(names ...string) func(object) {
@@ -49,9 +47,9 @@ func moved(path, change, id, reason, text string) outcome {
 	return outcome{reason: reason, field: path, message: change + ` of CloudSigmaMachine "` + machineName + `" of namespace "team-a", which names instance "` + id + `": ` + text}
 }
 
-// labelsOf are Machines with the labels of these clusters.
-func labelsOf(machine, cluster string) func(*world) {
-	return func(w *world) { w.owners = map[string]string{machine: cluster} }
+// ownerIn has the Machine that owns the machine be of that cluster.
+func ownerIn(cluster string) func(*world) {
+	return func(w *world) { w.owners = map[string]string{"hl9tl": cluster} }
 }
 
 // moves are the situations in which a machine names an instance, and it changes for whom.
@@ -70,10 +68,10 @@ func moves() map[string]situation {
 	}
 	return map[string]situation{
 		"another cluster's, whose user owns it": {
-			old: fields(own), changed: fields(own, inCluster("other")), onlyUpdate: true, want: owned, wantID: ownID, world: worldOf(labelsOf("hl9tl", "other")),
+			old: fields(own), changed: fields(own, inOther), onlyUpdate: true, want: owned, wantID: ownID, world: worldOf(ownerIn("other")),
 		},
 		"another cluster's, whose user does not own it": {
-			old: fields(foreign), changed: fields(foreign, inCluster("other")), onlyUpdate: true, wantID: foreignID,
+			old: fields(foreign), changed: fields(foreign, inOther), onlyUpdate: true, wantID: foreignID,
 			want: func() outcome {
 				o := moved(clusterLabel, toOther, foreignID, "InstanceNotOwned", foreignToOther+`; the cloud answered 403 permission, request id r-foreign`+noOther(clusterLabel))
 				o.event = strings.Replace(o.message, "; the cloud answered 403 permission, request id r-foreign", "", 1)
@@ -90,16 +88,16 @@ func moves() map[string]situation {
 			old: fields(own, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": nil})), changed: fields(own), onlyUpdate: true, want: owned, wantID: ownID,
 		},
 		"another cluster's, while the cloud does not answer": {
-			old: fields(own), changed: fields(own, inCluster("other")), onlyUpdate: true, wantID: ownID,
+			old: fields(own), changed: fields(own, inOther), onlyUpdate: true, wantID: ownID,
 			want: func() outcome {
 				o := moved(clusterLabel, toOther, ownID, "OwnershipUnknown", strings.Replace(cannotTell, `"metal"`, `"other"`, 1)+ownership.CauseCloud.Explain())
 				o.decision, o.causes = webhooks.Undecided, []metav1.StatusCause{{Type: "CloudUnavailable", Message: ownership.CauseCloud.Explain()}}
 				return o
 			}(),
-			world: worldOf(labelsOf("hl9tl", "other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
+			world: worldOf(ownerIn("other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
 		},
 		"another cluster's, and no ID": {
-			old: fields(instanceID("soon")), changed: fields(instanceID("soon"), inCluster("other")), onlyUpdate: true,
+			old: fields(instanceID("soon")), changed: fields(instanceID("soon"), inOther), onlyUpdate: true,
 			want: func() outcome {
 				o := moved(clusterLabel, toOther, "soon", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "soon"))
 				o.status = metav1.StatusReasonInvalid
@@ -107,7 +105,7 @@ func moves() map[string]situation {
 			}(),
 		},
 		"another cluster's, and two that disagree": {
-			old: fields(own, providerID("cloudsigma://"+foreignID)), changed: fields(own, providerID("cloudsigma://"+foreignID), inCluster("other")), onlyUpdate: true,
+			old: fields(own, providerID("cloudsigma://"+foreignID)), changed: fields(own, providerID("cloudsigma://"+foreignID), inOther), onlyUpdate: true,
 			want: func() outcome {
 				o := moved(clusterLabel, toOther, ownID, "InstanceIDMismatch",
 					`spec.providerID "cloudsigma://`+foreignID+`" and status.instanceID "`+ownID+`" do not name the same instance; clear the wrong one first`)
@@ -115,22 +113,22 @@ func moves() map[string]situation {
 				return o
 			}(),
 		},
-		"another cluster's, with the ID cleared": {old: fields(own), changed: fields(instanceID(""), inCluster("other")), onlyUpdate: true, want: nothing},
-		"another cluster's, without an ID":       {changed: fields(inCluster("other")), want: nothing},
+		"another cluster's, with the ID cleared": {old: fields(own), changed: fields(instanceID(""), inOther), onlyUpdate: true, want: nothing},
+		"another cluster's, without an ID":       {changed: fields(inOther), want: nothing},
 		"another label": {
 			old: fields(own), changed: fields(own, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": "metal", "a": "b"})), onlyUpdate: true, want: nothing,
 		},
 		// What the Machine says that the provider goes by.
 		"of another cluster than its owner": {
-			changed: fields(own), wantID: ownID, world: worldOf(labelsOf("hl9tl", "other")),
+			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other")),
 			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of cluster "other"`)),
 		},
 		"of another cluster than its owner, while the cloud does not answer": {
-			changed: fields(own), wantID: ownID, world: worldOf(labelsOf("hl9tl", "other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
+			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
 			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of cluster "other"`)),
 		},
 		"of an owner without cluster": {
-			changed: fields(own), wantID: ownID, world: worldOf(labelsOf("hl9tl", "")),
+			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("")),
 			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of no cluster`)),
 		},
 		"of an owner that is not there": {
@@ -179,14 +177,18 @@ func moves() map[string]situation {
 var openStackMachine = v1beta1.GateConfiguration{OpenStack: v1beta1.OpenStack{AuthURLs: []string{"https://keystone.example.com/v3"}}}.MachineKinds()[1]
 
 func TestMovesOfAnIdentity(t *testing.T) {
-	ref := func(parts ...string) object {
-		o := object{}
-		for i := 0; i < len(parts); i += 2 {
-			o[parts[i]] = parts[i+1]
+	type ref struct{ name, cloudName, region, kind string }
+	of := func(r ref) object {
+		o := object{"name": r.name, "cloudName": r.cloudName}
+		if r.region != "" {
+			o["region"] = r.region
+		}
+		if r.kind != "" {
+			o["type"] = r.kind
 		}
 		return o
 	}
-	keys := ref("name", "keys", "cloudName", "tenant")
+	keys := of(ref{name: "keys", cloudName: "tenant"})
 	identity := func(value any) func(object) { return with("spec.identityRef", value) }
 	matches := matcher(t, openStackMachine)
 	for name, tc := range map[string]struct {
@@ -196,11 +198,11 @@ func TestMovesOfAnIdentity(t *testing.T) {
 		"set":                        {fields(), fields(identity(keys)), "InstanceNotOwned"},
 		"removed":                    {fields(identity(keys)), fields(), "InstanceNotOwned"},
 		"null":                       {fields(identity(keys)), fields(identity(nil)), "InstanceNotOwned"},
-		"another Secret":             {fields(identity(keys)), fields(identity(ref("name", "other", "cloudName", "tenant"))), "InstanceNotOwned"},
-		"another entry":              {fields(identity(keys)), fields(identity(ref("name", "keys", "cloudName", "other"))), "InstanceNotOwned"},
-		"a region":                   {fields(identity(keys)), fields(identity(ref("name", "keys", "cloudName", "tenant", "region", "east"))), "InstanceNotOwned"},
-		"another region":             {fields(identity(ref("name", "keys", "cloudName", "tenant", "region", "west"))), fields(identity(ref("name", "keys", "cloudName", "tenant", "region", "east"))), "InstanceNotOwned"},
-		"another type":               {fields(identity(keys)), fields(identity(ref("name", "keys", "cloudName", "tenant", "type", "ClusterIdentity"))), "InstanceNotOwned"},
+		"another Secret":             {fields(identity(keys)), fields(identity(of(ref{name: "other", cloudName: "tenant"}))), "InstanceNotOwned"},
+		"another entry":              {fields(identity(keys)), fields(identity(of(ref{name: "keys", cloudName: "other"}))), "InstanceNotOwned"},
+		"a region":                   {fields(identity(keys)), fields(identity(of(ref{name: "keys", cloudName: "tenant", region: "east"}))), "InstanceNotOwned"},
+		"another region":             {fields(identity(of(ref{name: "keys", cloudName: "tenant", region: "west"}))), fields(identity(of(ref{name: "keys", cloudName: "tenant", region: "east"}))), "InstanceNotOwned"},
+		"another type":               {fields(identity(keys)), fields(identity(of(ref{name: "keys", cloudName: "tenant", kind: "ClusterIdentity"}))), "InstanceNotOwned"},
 		"the same":                   {fields(identity(keys)), fields(identity(keys)), "NothingClaimed"},
 		"null where there was none":  {fields(), fields(identity(nil)), "NothingClaimed"},
 		"empty where there was none": {fields(), fields(identity(object{})), "NothingClaimed"},
@@ -235,7 +237,7 @@ func TestMovesOfAnIdentity(t *testing.T) {
 // evaluation error, and what the API server does not ask about the gate would not have refused.
 func TestConditionsOfOddMoves(t *testing.T) {
 	matches := matcher(t, openStackMachine)
-	shapes := []func(object){func(object) {}, with("metadata.labels", nil), with("metadata.labels", "odd"), with("metadata.labels", []any{}), inCluster("other")}
+	shapes := []func(object){func(object) {}, with("metadata.labels", nil), with("metadata.labels", "odd"), with("metadata.labels", []any{}), inOther}
 	for _, value := range []any{nil, int64(5), true, object{}} {
 		shapes = append(shapes, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": value}), with("spec.identityRef", value), with("spec.identityRef.name", value))
 	}
@@ -314,15 +316,15 @@ func TestChangesOfTheOwner(t *testing.T) {
 		want         outcome
 	}{
 		"another label, where it owns a machine with an instance": {
-			old: capiMachine(), changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "metal", ownID)),
+			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "metal", ownID)),
 			want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
 		"another label, where it owns a machine without an instance": {
-			old: capiMachine(), changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "metal", "")),
+			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "metal", "")),
 			want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
 		"another label, where it owns many": {
-			old: capiMachine(), changed: capiMachine(inCluster("other")),
+			old: capiMachine(), changed: capiMachine(inOther),
 			world: owning(machineOf("d", "metal", ""), machineOf("c", "metal", ""), machineOf("e", "metal", ""), machineOf("b", "metal", ""), machineOf("a", "other", "")),
 			want:  refused(changed, `CloudSigmaMachine "b" of cluster "metal", CloudSigmaMachine "c" of cluster "metal", CloudSigmaMachine "d" of cluster "metal", 1 more`),
 		},
@@ -331,24 +333,24 @@ func TestChangesOfTheOwner(t *testing.T) {
 			want: refused(`label cluster.x-k8s.io/cluster-name "" `, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
 		"another label, as what it owns has": {
-			old: capiMachine(), changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "other", ownID)), want: same,
+			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "other", ownID)), want: same,
 		},
 		"another label, where it owns what is of no cluster and names nothing": {
-			old: capiMachine(), changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "", "")), want: same,
+			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "", "")), want: same,
 		},
 		"another label, where it owns what is of no cluster and names an instance": {
-			old: capiMachine(), changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "", ownID)),
+			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "", ownID)),
 			want: refused(changed, `CloudSigmaMachine "a" of cluster ""`),
 		},
-		"another label, where it owns nothing": {old: capiMachine(), changed: capiMachine(inCluster("other")), want: same},
+		"another label, where it owns nothing": {old: capiMachine(), changed: capiMachine(inOther), want: same},
 		"another label, where that cannot be told": {
-			old: capiMachine(), changed: capiMachine(inCluster("other")), world: func(w *world) { w.ownedErr = errors.New("etcd is away") },
+			old: capiMachine(), changed: capiMachine(inOther), world: func(w *world) { w.ownedErr = errors.New("etcd is away") },
 			want: outcome{decision: webhooks.Undecided, reason: "ObjectsUnknown", field: clusterLabel, message: changed + ofMachine +
 				"it cannot be told now which machines it owns; try again"},
 		},
 		"a new one, of the cluster of what it owns": {changed: capiMachine(), world: owning(machineOf("a", "metal", ownID)), want: same},
 		"a new one, of another cluster than what it owns": {
-			changed: capiMachine(inCluster("other")), world: owning(machineOf("a", "metal", ownID)), want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
+			changed: capiMachine(inOther), world: owning(machineOf("a", "metal", ownID)), want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
 		"a new one, of no cluster": {changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)), want: nothing},
 		"something else": {
