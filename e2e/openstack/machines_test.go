@@ -178,6 +178,27 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Expect(s.set(ctx, machine, instanceIDPath, other.server("worker").ID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
+	It("is to refuse other credentials of its own while it names a server of those that it had", func(ctx SpecContext) {
+		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
+		s.writeSecret(ctx, "own", other.password(other.user))
+		own := map[string]any{"name": "own", "cloudName": cloudName}
+		machine, id := s.machine(ctx, "worker"), s.server("worker").ID
+		Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
+		expectRefusal(s.set(ctx, machine, identityRefPath, own), "InstanceNotFound", identityRefPath,
+			`change of spec.identityRef of OpenStackMachine "worker"`, id, `Secret "own" (`+other.project+`)`, "leave spec.identityRef as it is")
+
+		By("as well as none any more, which is those of its cluster")
+		bringing, theirs := s.existing(ctx, newMachine(s.namespace, "bringing", clusterName, actsWith("own"))), other.server("bringing").ID
+		Expect(s.set(ctx, bringing, instanceIDPath, theirs)).To(Succeed())
+		expectRefusal(s.set(ctx, bringing, identityRefPath, nil), "InstanceNotFound", identityRefPath, `Secret "credentials" (`+s.project+`)`)
+		expectRefusal(s.set(ctx, bringing, "metadata.labels", map[string]any{"cluster.x-k8s.io/cluster-name": nil}), "MachineWithoutCluster",
+			"metadata.labels[cluster.x-k8s.io/cluster-name]", "removal of label")
+
+		By("but not once it names none")
+		Expect(s.set(ctx, bringing, instanceIDPath, "")).To(Succeed())
+		Expect(s.set(ctx, bringing, identityRefPath, nil)).To(Succeed())
+	}, SpecTimeout(timeout))
+
 	It("is to refuse where it is not known with what the cluster acts", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		machine, id := s.machine(ctx, "worker"), s.server("worker").ID
