@@ -24,6 +24,10 @@ func allowed(reason string) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: reason}
 }
 
+func undecodable(message string) webhooks.Answer {
+	return webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: message}
+}
+
 // told is an answer with its Event on the object of a kind.
 func told(answer webhooks.Answer, kind, verb string) webhooks.Answer {
 	answer.Events = []events.Event{{Object: self(kind), Type: corev1.EventTypeWarning, Reason: answer.Reason, Message: verb + answer.Message}}
@@ -183,21 +187,21 @@ func TestOddRequests(t *testing.T) {
 		},
 		"no object": {
 			modify: func(r *admissionv1.AdmissionRequest) { r.Object.Raw = nil },
-			want:   webhooks.Answer{Reason: "Undecodable", Message: "the ConfigMap cannot be decoded"},
+			want:   undecodable("the ConfigMap cannot be decoded"),
 		},
 		"a Secret that cannot be decoded is not repeated": {
 			modify: func(r *admissionv1.AdmissionRequest) {
 				r.Resource.Resource, r.Object.Raw = "secrets", []byte(`{"data": {"password": "hunter2 is no base64"}}`)
 			},
-			want: webhooks.Answer{Reason: "Undecodable", Message: "the Secret cannot be decoded"},
+			want: undecodable("the Secret cannot be decoded"),
 		},
 		"another kind": {
 			modify: func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "pods" },
-			want:   webhooks.Answer{Reason: "Undecodable", Message: `"pods" of group "" are neither ConfigMaps nor Secrets`},
+			want:   undecodable(`"pods" of group "" are neither ConfigMaps nor Secrets`),
 		},
 		"another group": {
 			modify: func(r *admissionv1.AdmissionRequest) { r.Resource.Group = "example.com" },
-			want:   webhooks.Answer{Reason: "Undecodable", Message: `"configmaps" of group "example.com" are neither ConfigMaps nor Secrets`},
+			want:   undecodable(`"configmaps" of group "example.com" are neither ConfigMaps nor Secrets`),
 		},
 		"an old object that cannot be decoded is none": {
 			modify: func(r *admissionv1.AdmissionRequest) {
