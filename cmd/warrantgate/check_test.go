@@ -164,7 +164,7 @@ cases:
 			policy:      "a: 5\n",
 			cases:       "cases: []\n",
 			wantCode:    exitUnknown,
-			wantMessage: `policy.yaml:1: rule "a" cannot be loaded, and with it the whole file: 5 is neither a text nor a list`,
+			wantMessage: `policy.yaml:1: "5" may be a number or a date to YAML; put it in quotes`,
 		},
 	}
 	for name, tc := range tests {

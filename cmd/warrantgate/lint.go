@@ -43,7 +43,8 @@ func newLintKeystonePolicyCommand() *cobra.Command {
 		Long: `Find rules of a Keystone policy that do not do what they say: those that silently allow everybody, that silently never
 match, that oslo.policy cannot parse, that refer to what does not exist, that let pass whom Keystone's own rules deny, or
 that let the manager of a domain grant roles beyond those that are managed. FILE is an override in YAML or JSON, as
-Keystone reads it; each file is judged by itself, over the rules that Keystone 22 ships.
+Keystone reads it; each file is judged by itself, over the rules that Keystone 22 ships. YAML is read more strictly than its
+standard allows: what oslo.policy may not load, or may read otherwise, is an error, such as tabs, tags and anchors.
 
 It needs no Keystone and asks no other host.
 

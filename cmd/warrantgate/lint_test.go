@@ -105,7 +105,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 			policy:   "- x\n",
 			wantCode: exitWrong,
 			wantOut: "PLACE          SEVERITY  CODE  RULE  MESSAGE\n" +
-				"policy.yaml:1  error     file        it holds a list, not rules with their names; mend it before Keystone reads it: until then the former rules go on, and after a restart every request fails\n",
+				"policy.yaml:1  error     file        it holds a list, not rules with their names; mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails\n",
 		},
 		"no such output": {
 			args:        []string{"-o", "xml"},
@@ -212,13 +212,16 @@ func TestLintAsSARIF(t *testing.T) {
           "ruleId": "file",
           "level": "error",
           "message": {
-            "text": "it holds more than one document; only one is read; mend it before Keystone reads it: until then the former rules go on, and after a restart every request fails"
+            "text": "--- ends a document of YAML, and only one is read; take the line out; mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails"
           },
           "locations": [
             {
               "physicalLocation": {
                 "artifactLocation": {
                   "uri": "broken.yaml"
+                },
+                "region": {
+                  "startLine": 2
                 }
               }
             }

@@ -59,7 +59,8 @@ func ours(request fileRequest) fileReply {
 	return reply
 }
 
-// disagreements asks both about files and tells where they differ, and how often each answer was given.
+// disagreements asks both about files and tells where they differ, and how often each answer was given. Files that oslo.policy
+// loads, and that are not read here because others might load them otherwise, are "refused".
 func disagreements(requests []fileRequest) (differences []string, given map[string]int) {
 	GinkgoHelper()
 	given = map[string]int{}
@@ -67,6 +68,10 @@ func disagreements(requests []fileRequest) (differences []string, given map[stri
 		var theirs fileReply
 		asked.ask(request, &theirs)
 		own := ours(request)
+		if theirs.Loads && !own.Loads {
+			given["refused"]++
+			continue
+		}
 		if own.Loads != theirs.Loads {
 			differences = append(differences, fmt.Sprintf("%q loads: ours %t, reference %t", request.File, own.Loads, theirs.Loads))
 			continue
@@ -221,6 +226,12 @@ var surprises = []string{
 	"rule: \"role:admin\" or role:member", `rule: role: admin`, `? rule` + "\n: role:admin", "other: \"@\"",
 }
 
+// refusedSurprises are those that oslo.policy loads, and that are not read here.
+var refusedSurprises = []string{
+	`rule: ! role:admin`, `rule: 0.0`, `rule: 0x0`, `rule: 00`, `rule: -0`, `rule: 0o0`, `rule: 0b0`, `rule: .0`, `rule: 08`, "---\nrule: \"@\"\n...\n",
+	`rule: [["role:admin", 5]]`, "rule: &x role:admin\nother: *x", `rule: !!str role:admin`, `? rule` + "\n: role:admin",
+}
+
 var _ = Describe("Our reading of policy files and oslo.policy's", func() {
 	It("is the same for generated rules", func(_ SpecContext) {
 		g := generator{rand.New(rand.NewPCG(1, 2))}
@@ -244,6 +255,7 @@ var _ = Describe("Our reading of policy files and oslo.policy's", func() {
 		for _, answer := range []string{"allow", "deny", "error", "unloadable"} {
 			Expect(given[answer]).To(BeNumerically(">=", 20), answer+" has to occur, or nothing was compared")
 		}
+		Expect(given["refused"]).To(BeNumerically("<=", len(requests)/20), "too many are refused that oslo.policy loads")
 	}, SpecTimeout(specTimeout))
 
 	It("is the same for the surprises that are known", func(_ SpecContext) {
@@ -254,6 +266,12 @@ var _ = Describe("Our reading of policy files and oslo.policy's", func() {
 		differences, given := disagreements(requests)
 		AddReportEntry("answers", fmt.Sprintf("%d files, answers of the reference: %v", len(requests), given))
 		Expect(differences).To(BeEmpty())
+		Expect(given["refused"]).To(Equal(len(refusedSurprises)))
+		for _, file := range refusedSurprises {
+			Expect(surprises).To(ContainElement(file))
+			_, err := oslopolicy.Read("policy.yaml", []byte(file))
+			Expect(err).To(HaveOccurred(), file)
+		}
 	}, SpecTimeout(specTimeout))
 
 	DescribeTable("is the same for Keystone's policy", func(file string, keystone bool) {

@@ -107,7 +107,7 @@ func LintKeystone(ctx context.Context, name string, data []byte, options LintOpt
 	if err != nil {
 		finding := Finding{
 			File: name, Severity: SeverityError, Code: CodeFile, Message: err.Error(),
-			Suggestion: "mend it before Keystone reads it: until then the former rules go on, and after a restart every request fails",
+			Suggestion: "mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails",
 		}
 		if failed, ok := errors.AsType[*FileError](err); ok {
 			finding.Line, finding.Message = failed.Line, failed.Err.Error()

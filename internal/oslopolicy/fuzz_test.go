@@ -1,6 +1,8 @@
 package oslopolicy
 
 import (
+	"bytes"
+	"encoding/json"
 	"testing"
 )
 
@@ -33,6 +35,46 @@ func FuzzPolicy(f *testing.F) {
 			passed, err := policy.Enforce(r.name, target, credentials)
 			if passed && err != nil {
 				t.Errorf("rule %q passes with the error %v", r.name, err)
+			}
+		}
+	})
+}
+
+// FuzzRead reads whatever may be a file. What is read has as many rules as its lines and commas leave room for, and is read
+// alike when it is written as JSON.
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{
+		"# why\n---\n\"a\": \"role:b\" # c\n'd' : 'it''s'\ne: |-\n  role:f\n  or role:g\nh:\n- role:i\n- [role:j, \"k\"]\n", "a: >\n  b\n\n   c\n  d\n",
+		"{\"a\": [b, {c: d}], 'e': \"f\\\n  g\\u00e9\",\n}", "a: b\n  c\n\n  d # e\nf:\n", "a:\tb", "a: \"b\n  c\"\r\nd: !", "a:\n  - - - b\n    - c\n", "a: [[[[[", "a: |+\n  b\n\n\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := Read("fuzz", data)
+		if err != nil {
+			return
+		}
+		if rules := len(file.rules) + len(file.unnamed); rules > bytes.Count(data, []byte("\n"))+bytes.Count(data, []byte(","))+1 {
+			t.Errorf("%d rules in %q", rules, data)
+		}
+		values := map[string]any{}
+		for _, r := range file.rules { // the last of a name counts
+			delete(values, r.name)
+			if _, ok := r.value.(string); ok {
+				values[r.name] = r.value
+			}
+		}
+		document, err := json.Marshal(values)
+		if err != nil || surrogate.Match(document) || len(document) > maxFileBytes {
+			return
+		}
+		again, err := Read("fuzz", document)
+		if err != nil {
+			t.Fatalf("the same as JSON: %v", err)
+		}
+		for name, check := range again.Checks() {
+			if want := file.Checks()[name]; check != want {
+				t.Errorf("rule %q is %s, and as JSON %s", name, want, check)
 			}
 		}
 	})

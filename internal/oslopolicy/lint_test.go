@@ -51,7 +51,7 @@ func TestLintKeystone(t *testing.T) {
 		"as shipped, in other words":    {file: "identity:create_user: role:admin"},
 		"open as shipped":               {file: "identity:get_auth_catalog: ''"},
 		"denied":                        {file: `identity:create_user: "!"`},
-		"a file that cannot be read":    {file: "a: b\n c: d", want: []string{"2 error file : it is no YAML: mapping values are not allowed in this context; mend it before Keystone reads it: until then the former rules go on, and after a restart every request fails"}},
+		"a file that cannot be read":    {file: "a: b\n c: d", want: []string{"2 error file : a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes; mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails"}},
 		"an empty text":                 {file: "identity:create_user: ''", want: []string{`1 error always-allows identity:create_user: "" as a rule allows everybody` + andDeny}},
 		"null":                          {file: "\nidentity:create_user: null", want: []string{"2 error always-allows identity:create_user: null as a rule allows everybody" + andDeny}},
 		"an empty list":                 {file: "identity:create_user: []", want: []string{"1 error always-allows identity:create_user: [] as a rule allows everybody" + andDeny}},

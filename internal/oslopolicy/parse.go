@@ -16,14 +16,15 @@ const (
 )
 
 // parseRule makes a check of the value of a rule: a text, or the list form. An error means that oslo.policy fails to load
-// the whole file because of this value; a rule that it loads and does not understand is a check that denies.
+// the whole file because of this value, or that there is more than is read here; a rule that oslo.policy loads and does not
+// understand is a check that denies.
 func parseRule(v any) (check, error) {
 	if falsy(v) {
 		return constant(true), nil
 	}
 	switch v := v.(type) {
 	case string:
-		return parseText(v), nil
+		return parseText(v)
 	case []any:
 		return parseList(v)
 	case mapping:
@@ -152,24 +153,39 @@ func tokenize(text string) []token {
 	return tokens
 }
 
+// errTooDeep tells of what oslo.policy may read, and nobody writes.
+var errTooDeep = fmt.Errorf("it is nested more than %d deep", maxDepth)
+
 // parseText reads the text form: "not" binds one check or a parenthesis, then comes "and", then "or".
-func parseText(text string) check {
+func parseText(text string) (check, error) {
 	if len(text) > maxRuleBytes {
-		return unparsed{why: fmt.Sprintf("it has more than %d bytes", maxRuleBytes)}
+		return nil, fmt.Errorf("it has more than %d bytes", maxRuleBytes)
 	}
 	tokens := tokenize(text)
 	if len(tokens) == 1 && tokens[0].kind != tokenCheck {
-		return raising{word: tokens[0].text}
+		return raising{word: tokens[0].text}, nil
+	}
+	// Python's stack ends at a thousand "not" in a row, wherever they stand, and nothing of the file is loaded then.
+	negations := 0
+	for _, t := range tokens {
+		if t.kind != tokenNot {
+			negations = 0
+		} else if negations++; negations > maxDepth {
+			return nil, errTooDeep
+		}
 	}
 	p := parser{tokens: tokens}
 	c, err := p.any(0)
 	if err == nil && len(p.tokens) > 0 {
 		err = fmt.Errorf("%q does not belong where it stands", p.tokens[0].text)
 	}
-	if err != nil {
-		return unparsed{why: err.Error()}
+	switch {
+	case errors.Is(err, errTooDeep):
+		return nil, err
+	case err != nil:
+		return unparsed{why: err.Error()}, nil
 	}
-	return c
+	return c, nil
 }
 
 // parser takes tokens from the front.
@@ -224,7 +240,7 @@ func (p *parser) all(depth int) (check, error) {
 func (p *parser) one(depth int) (check, error) {
 	switch {
 	case depth > maxDepth:
-		return nil, fmt.Errorf("it is nested more than %d deep", maxDepth)
+		return nil, errTooDeep
 	case p.take(tokenNot):
 		inner, err := p.one(depth + 1)
 		if err != nil {

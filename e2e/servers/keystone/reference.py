@@ -5,13 +5,18 @@ Reads one JSON object per line and writes one per line:
 
   {"file": TEXT, "keystone": BOOL, "questions": [{"rule": NAME, "target": {}, "credentials": {}}]}
       -> {"loads": BOOL, "answers": ["allow" | "deny" | "error"]}
+  {"parse": [BASE64]}
+      -> {"parsed": [null | {NAME: CHECK}]}
   {"shipped": true}
       -> {"rules": [{"name": NAME, "rule": TEXT, "former": TEXT}]}
 
-With "keystone" the rules that Keystone ships stand where the file has none. Nothing is asked over the network: a check that
+"parse" tells of files what their rules mean, in the words of oslo.policy, and null where it cannot load them. With
+"keystone" the rules that Keystone ships stand where the file has none. Nothing is asked over the network: a check that
 would do so raises an exception.
 """
 
+import base64
+import io
 import json
 import logging
 import os
@@ -20,6 +25,7 @@ import tempfile
 import warnings
 
 from oslo_config import cfg
+from oslo_policy import _checks
 from oslo_policy import policy
 import requests
 
@@ -62,7 +68,37 @@ def answer(enforcer, question):
     return "allow" if passed else "deny"
 
 
+def written(check):
+    """Writes a check as oslo.policy does, without parentheses around an "and" in an "and" and an "or" in an "or"."""
+    for kind, operator in ((_checks.AndCheck, " and "), (_checks.OrCheck, " or ")):
+        if isinstance(check, kind):
+            return "(" + operator.join(flat(check, kind)) + ")"
+    if isinstance(check, _checks.NotCheck):
+        return "not " + written(check.rule)
+    return str(check)
+
+
+def flat(check, kind):
+    for rule in check.rules:
+        if isinstance(rule, kind):
+            yield from flat(rule, kind)
+        else:
+            yield written(rule)
+
+
+def parse(encoded):
+    """Reads a file as oslo.policy opens it, with the kinds of line ends made one."""
+    try:
+        text = io.TextIOWrapper(io.BytesIO(base64.b64decode(encoded)), encoding="utf-8").read()
+        rules = policy.Rules.load(text)
+    except Exception:
+        return None
+    return {name: written(check) for name, check in rules.items() if isinstance(name, str)}
+
+
 def reply(request, directory):
+    if "parse" in request:
+        return {"parsed": [parse(encoded) for encoded in request["parse"]]}
     if request.get("shipped"):
         return {
             "rules": [

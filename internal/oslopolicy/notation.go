@@ -1,0 +1,55 @@
+package oslopolicy
+
+import "strings"
+
+// Checks says what the rules of a file mean, by their names and in the notation in which oslo.policy writes its checks, but
+// without parentheses around an "and" in an "and", or an "or" in an "or". Of rules with the same name the last counts, and those whose name is no text are left out. It is for comparing files.
+func (f *File) Checks() map[string]string {
+	checks := make(map[string]string, len(f.rules))
+	for _, r := range f.rules {
+		checks[r.name] = notation(r.check)
+	}
+	return checks
+}
+
+func notation(c check) string {
+	switch c := c.(type) {
+	case constant:
+		if c {
+			return "@"
+		}
+	case notCheck:
+		return "not " + notation(c.inner)
+	case allCheck:
+		return "(" + strings.Join(flat[allCheck](c), " and ") + ")"
+	case anyCheck:
+		return "(" + strings.Join(flat[anyCheck](c), " or ") + ")"
+	case roleCheck:
+		return "role:" + c.match.text
+	case ruleCheck:
+		return "rule:" + c.name
+	case remoteCheck:
+		return c.url.text
+	case genericCheck:
+		return c.kind + ":" + c.match.text
+	case raising: // oslo.policy keeps the word instead of a check
+		if word := c.word; len(word) >= 2 && (word[0] == '"' || word[0] == '\'') {
+			return word[1 : len(word)-1]
+		}
+		return c.word
+	}
+	return "!"
+}
+
+// flat writes the checks of an operator, with those of the same operator among them in their place.
+func flat[C ~[]check](checks C) []string {
+	var texts []string
+	for _, c := range checks {
+		if same, ok := any(c).(C); ok {
+			texts = append(texts, flat(same)...)
+		} else {
+			texts = append(texts, notation(c))
+		}
+	}
+	return texts
+}
