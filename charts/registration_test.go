@@ -49,6 +49,10 @@ openStack: {authURLs: ["https://keystone.example.com/v3"]}
 `,
 	"controller managers by labels and names, to warn": `controllerManager: {mode: Warn, selector: {matchLabels: {app: ccm}}, commands: [/manager], objects: [{namespace: tenant-a, name: ccm}]}
 `,
+	"policies by their names": `keystonePolicy: {objects: [{namespace: keystone, name: policy}, {namespace: other, name: policy.d}]}
+`,
+	"policies by labels and names, to warn": `keystonePolicy: {mode: Warn, selector: {matchLabels: {holds: policy}}, objects: [{namespace: keystone, name: policy}]}
+`,
 	"an OpenStack without a Keystone": "openStack: {authURLs: [], concurrency: 4}\n",
 	"selectors of every kind": `controllerManager:
   selector:

@@ -171,6 +171,13 @@ cloudSigma:
 				c.KeystonePolicy.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"holds": "keystone-policy"}}
 			}),
 		},
+		"policies for Keystone, judged once their names are said": {
+			raw: header + "keystonePolicy:\n  objects: [{namespace: keystone, name: policy}]\n",
+			want: configuration(func(c *v1beta1.GateConfiguration) {
+				c.KeystonePolicy.Mode = v1beta1.Enforce
+				c.KeystonePolicy.Objects = []v1beta1.KeystonePolicyObject{{Namespace: "keystone", Name: "policy"}}
+			}),
+		},
 		"everything about policies for Keystone": {
 			raw: header + `keystonePolicy:
   mode: Warn
@@ -372,6 +379,17 @@ audit: {interval: -1m, requestsPerSecond: -1}
 		"policies for Keystone, but not where they are": {
 			raw:  header + "keystonePolicy: {mode: Enforce}\n",
 			want: []string{`keystonePolicy.selector: Required value: without labels to pick them by, every ConfigMap and Secret would be taken for a policy`},
+		},
+		"policies for Keystone under names that there are not": {
+			raw: header + "keystonePolicy: {objects: [{namespace: keystone, name: policy}, {namespace: a/b, name: policy}, {namespace: keystone, name: policy}, {namespace: keystone, name: \"\"}]}\n",
+			want: []string{
+				`keystonePolicy.objects[1].namespace: Invalid value: "a/b": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', ` +
+					`and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
+				`keystonePolicy.objects[2]: Duplicate value: "keystone/policy"`,
+				`keystonePolicy.objects[3].name: Invalid value: "": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', ` +
+					`and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is ` +
+					`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`,
+			},
 		},
 		"policies for Keystone in a mode, under labels and keys that there are not": {
 			raw: header + "keystonePolicy: {mode: maybe, selector: {matchExpressions: [{key: a, operator: Like}]}, keys: [policy.yaml, a/b]}\n",

@@ -33,21 +33,28 @@ const (
 	reasonDoubtful = "KeystonePolicyDoubtful"
 	// reasonMissing: the object is selected, and has nothing that could be judged.
 	reasonMissing = "KeystonePolicyMissing"
+	// reasonDeselected: the write takes the labels away by which the object is selected, and leaves policies in it.
+	reasonDeselected = "KeystonePolicyDeselected"
 	// reasonTooLarge: there is more than is judged.
 	reasonTooLarge = "KeystonePolicyTooLarge"
 	// reasonUnjudged: there was not enough time.
 	reasonUnjudged = "KeystonePolicyUnjudged"
+	// reasonBusy: too many requests of the same tenant wait.
+	reasonBusy = "TooManyRequests"
 )
 
 // Gate is the validating gate. It fails closed: while no warrantgate answers, no policy is changed. Keystone goes on with
 // the one that it has.
 //
-// It judges what a request writes. A policy that was there before the gate stays as it is, and so do the keys that a
-// request leaves alone.
+// It judges what a request writes into an object that is selected before or after the write. A policy that was there before
+// the gate stays as it is, and so do the keys that a request leaves alone. An object that holds a policy and is selected by
+// its labels keeps them: else two writes would do what one must not. It can still be deleted and created anew without them,
+// so Keystone must not mount such an object by a name that others can write: that is what selection by name is for.
 type Gate struct {
 	mode     v1beta1.Mode
 	keys     []string
 	selector labels.Selector
+	objects  map[v1beta1.KeystonePolicyObject]bool
 	judge    *judge
 }
 
@@ -57,8 +64,12 @@ func New(config v1beta1.KeystonePolicy) (*Gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keystonePolicy.selector: %w", err)
 	}
+	objects := map[v1beta1.KeystonePolicyObject]bool{}
+	for _, object := range config.Objects {
+		objects[object] = true
+	}
 	options := oslopolicy.LintOptions{ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles}
-	return &Gate{mode: config.Mode, keys: config.Keys, selector: selector, judge: newJudge(options)}, nil
+	return &Gate{mode: config.Mode, keys: config.Keys, selector: selector, objects: objects, judge: newJudge(options)}, nil
 }
 
 var _ webhooks.Gate = &Gate{}
@@ -75,32 +86,54 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	if err != nil {
 		return webhooks.Undecodable(err)
 	}
-	if !g.selects(after) {
-		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NotSelected"}
-	}
-	policies := after.policies(g.keys)
-	// What was not selected before, or cannot be read, is judged as if it had not been there.
-	if before, err := decode(request, request.OldObject); after.exists && err == nil && g.selects(before) {
-		was := before.policies(g.keys)
-		if policies = changed(was, policies); len(policies) == 0 && (len(was) == 0 || len(after.policies(g.keys)) > 0) {
-			return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicyUnchanged"}
+	var before object
+	if after.exists {
+		if before, err = decode(request, request.OldObject); err != nil {
+			return webhooks.Undecodable(err)
 		}
 	}
+	policies, was := after.policies(g.keys), before.policies(g.keys)
+	selectedBefore := after.exists && g.selects(before)
+	switch {
+	case !g.selects(after) && !selectedBefore:
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NotSelected"}
+	case !g.selects(after) && len(policies) == 0:
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicyRemoved"}
+	case !g.selects(after):
+		return g.answer(after, webhooks.Denied, reasonDeselected, deselected(after, policies))
+	case selectedBefore: // what was not selected before is judged as if it had not been there
+		written := changed(was, policies)
+		if len(written) == 0 && (len(was) == 0 || len(policies) > 0) {
+			return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicyUnchanged"}
+		}
+		policies = written
+	}
 	if len(policies) == 0 {
-		return g.answer(after, webhooks.Warned, reasonMissing, missing(after, g.keys))
+		return g.answer(after, webhooks.Warned, reasonMissing, missing(after, g.keys, g.named(after)))
 	}
 	return g.review(ctx, after, policies)
 }
 
-func (g *Gate) selects(o object) bool { return g.selector.Matches(labels.Set(o.Labels)) }
+// selects tells whether an object is one that the gate judges. Its kind does not matter to those selected by name, because a
+// projected volume takes either.
+func (g *Gate) selects(o object) bool { return g.named(o) || g.selector.Matches(labels.Set(o.Labels)) }
+
+func (g *Gate) named(o object) bool {
+	return o.named && g.objects[v1beta1.KeystonePolicyObject{Namespace: o.Namespace, Name: o.Name}]
+}
 
 // review judges what is written. There is at least one policy.
 func (g *Gate) review(ctx context.Context, o object, policies []policy) webhooks.Answer {
-	findings, err := g.judge.findings(ctx, o.secret, policies)
+	findings, err := g.judge.findings(ctx, webhooks.TenantOf(ctx), o.secret, policies)
 	var large *sizeError
+	var busy *busyError
 	switch {
 	case errors.As(err, &large):
 		return g.answer(o, webhooks.Denied, reasonTooLarge, large.Error())
+	case errors.As(err, &busy):
+		answer := g.answer(o, webhooks.Denied, reasonBusy, busy.Error())
+		answer.Status, answer.RetryAfter = metav1.StatusReasonTooManyRequests, retryAfter
+		return answer
 	case err != nil:
 		answer := g.answer(o, webhooks.Undecided, reasonUnjudged, `it could not be judged in time; try again, or see what `+
 			`"warrantgate lint keystone-policy" says of the file`)

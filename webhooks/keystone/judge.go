@@ -2,11 +2,13 @@ package keystone
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"time"
 	"unicode/utf8"
 
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/oslopolicy"
 )
 
@@ -20,6 +22,14 @@ const (
 	// maxJudges is how many requests are judged at the same time, so that policies that were made to take long leave the
 	// processor to the other gates.
 	maxJudges = 2
+	// maxWait is how long a request waits for that. The next that is done makes room for the tenant that uses least, so it is
+	// longer than maxTime: what one tenant sends does not keep another from being judged. Both are less than what the API
+	// server waits.
+	maxWait = 1200 * time.Millisecond
+	// maxWaitingPerTenant and maxWaiting are how many requests of a tenant and of all wait at the same time.
+	maxWaitingPerTenant, maxWaiting = 8, 128
+	// retryAfter is when to try again after too many others of the tenant.
+	retryAfter = time.Second
 )
 
 // finding is what is wrong with a policy, and where in the object that is.
@@ -37,12 +47,20 @@ func (e *sizeError) Error() string {
 		"or have the keys that hold one named in keystonePolicy.keys of warrantgate's configuration", e.bytes, e.keys, maxBytes, maxPolicies)
 }
 
+// busyError says that too many policies of the same tenant wait. It is for people.
+type busyError struct{}
+
+// Error implements error.
+func (*busyError) Error() string {
+	return "too many policies of this namespace wait to be checked; try again, and write fewer or smaller ones at once"
+}
+
 // judge finds out what is wrong with policies, in bounded time.
 type judge struct {
 	lint func(ctx context.Context, name string, data []byte) ([]oslopolicy.Finding, error)
 	// time is maxTime.
 	time  time.Duration
-	slots chan struct{}
+	queue *fairqueue.Queue
 }
 
 func newJudge(options oslopolicy.LintOptions) *judge {
@@ -50,7 +68,7 @@ func newJudge(options oslopolicy.LintOptions) *judge {
 		lint: func(ctx context.Context, name string, data []byte) ([]oslopolicy.Finding, error) {
 			return oslopolicy.LintKeystone(ctx, name, data, options)
 		},
-		time: maxTime, slots: make(chan struct{}, maxJudges),
+		time: maxTime, queue: fairqueue.New(fairqueue.Limits{Slots: maxJudges, WaitingPerShare: maxWaitingPerTenant, Waiting: maxWaiting}),
 	}
 }
 
@@ -60,9 +78,9 @@ type verdict struct {
 	err      error
 }
 
-// findings judges policies. The error is a *sizeError where there is too much of them; any other means that they could
-// not be judged.
-func (j *judge) findings(ctx context.Context, secret bool, policies []policy) ([]finding, error) {
+// findings judges policies of a tenant. The error is a *sizeError where there is too much of them, and a *busyError where too
+// many others of the tenant wait; any other means that they could not be judged.
+func (j *judge) findings(ctx context.Context, tenant fairqueue.Tenant, secret bool, policies []policy) ([]finding, error) {
 	size := 0
 	for _, p := range policies {
 		size += len(p.content)
@@ -70,17 +88,21 @@ func (j *judge) findings(ctx context.Context, secret bool, policies []policy) ([
 	if size > maxBytes || len(policies) > maxPolicies {
 		return nil, &sizeError{bytes: size, keys: len(policies)}
 	}
+	waiting, stop := context.WithTimeout(ctx, maxWait)
+	defer stop()
+	release, err := j.queue.Acquire(waiting, tenant)
+	switch {
+	case errors.Is(err, fairqueue.ErrTenant):
+		return nil, &busyError{}
+	case err != nil:
+		return nil, fmt.Errorf("wait for other policies to be judged: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, j.time)
 	defer cancel()
-	select {
-	case j.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for other policies to be judged: %w", ctx.Err())
-	}
 	// When the time is up, the linter ends with the step that it is at, and keeps its slot until then.
 	judged := make(chan verdict, 1)
 	go func() {
-		defer func() { <-j.slots }()
+		defer release()
 		judged <- j.all(ctx, secret, policies)
 	}()
 	select {

@@ -6,10 +6,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
@@ -126,4 +130,60 @@ func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
 	if diff := cmp.Diff(allowed("KeystonePolicySound"), gate.Review(t.Context(), slow), withoutDetails); diff != "" {
 		t.Errorf("answer once they are done (-want +got):\n%s", diff)
 	}
+}
+
+// TestOneTenantDoesNotKeepAnotherWaiting: while one has sent more than is judged, another is judged next, and the first is told
+// that it sends too much.
+func TestOneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
+	gate := newGate(t, config())
+	started, release := make(chan struct{}, 100), make(chan struct{})
+	gate.LintWith(func(string, []byte) []oslopolicy.Finding {
+		started <- struct{}{}
+		<-release
+		return nil
+	})
+	review := func(namespace string) webhooks.Answer {
+		r := request(t, configMap(), configMap("a", sound))
+		r.Namespace = namespace
+		var answer webhooks.Answer
+		recorder := &fakeRecorder{}
+		response := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder), r)
+		if answer.Decision = webhooks.Denied; response.Allowed {
+			answer.Decision = webhooks.Allowed
+		}
+		answer.Reason = response.AuditAnnotations["reason"]
+		answer.Status = response.Result.Reason
+		return answer
+	}
+	answers := make(chan webhooks.Answer, 100)
+	var reviews sync.WaitGroup
+	for range keystone.MaxJudges + keystone.MaxWaitingPerTenant + 1 {
+		reviews.Go(func() { answers <- review("attacker") })
+	}
+	for range keystone.MaxJudges {
+		<-started
+	}
+	want := webhooks.Answer{Decision: webhooks.Denied, Reason: "TooManyRequests", Status: metav1.StatusReasonTooManyRequests}
+	if diff := cmp.Diff(want, <-answers); diff != "" {
+		t.Errorf("the one too many (-want +got):\n%s", diff)
+	}
+	other := make(chan webhooks.Answer, 1)
+	reviews.Go(func() { other <- review("other") })
+	for gate.Waiting() <= keystone.MaxWaitingPerTenant {
+		time.Sleep(time.Millisecond)
+	}
+	release <- struct{}{} // one is done
+	<-started             // and the next has begun
+	release <- struct{}{}
+	release <- struct{}{}
+	select {
+	case answer := <-other:
+		if diff := cmp.Diff(webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicySound"}, answer, cmpopts.IgnoreFields(webhooks.Answer{}, "Status")); diff != "" {
+			t.Errorf("the other tenant (-want +got):\n%s", diff)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the other tenant waits")
+	}
+	close(release)
+	reviews.Wait()
 }

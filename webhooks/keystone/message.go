@@ -91,16 +91,35 @@ func causes(findings []finding) []metav1.StatusCause {
 }
 
 // missing says that a selected object holds nothing to be judged.
-func missing(o object, keys []string) string {
+func missing(o object, keys []string, named bool) string {
+	why, instead := "its labels say", "take the labels away"
+	if named {
+		why, instead = "keystonePolicy.objects of warrantgate's configuration says", "have it taken out there"
+	}
 	if len(keys) == 0 {
-		return "its labels say that it holds a policy for Keystone, but it holds nothing; write the policy, or take the labels away"
+		return why + " that it holds a policy for Keystone, but it holds nothing; write the policy, or " + instead
 	}
-	quoted := make([]string, 0, len(keys))
-	for _, key := range keys {
-		quoted = append(quoted, fmt.Sprintf("%q", clip(key, maxName)))
+	return clip(fmt.Sprintf("%s that it holds a policy for Keystone, but it has no key %s, so that nothing was checked; name the key so, or %s",
+		why, quotedNames(keys), instead), maxMessage-len(o.String()+": "))
+}
+
+// deselected says that the labels cannot be taken away while policies stay.
+func deselected(o object, policies []policy) string {
+	keys := make([]string, 0, len(policies))
+	for _, p := range policies[:min(len(policies), maxPolicies)] {
+		keys = append(keys, p.key)
 	}
-	return clip(fmt.Sprintf("its labels say that it holds a policy for Keystone, but it has no key %s, so that nothing was checked; "+
-		"name the key so, or take the labels away", strings.Join(quoted, " or ")), maxMessage-len(o.String()+": "))
+	const instead = "; delete the object, or take these keys out in the same write, or have the object named in keystonePolicy.objects of warrantgate's configuration"
+	return clip("the write takes away the labels by which warrantgate checks this policy for Keystone, while the object still holds it under "+
+		quotedNames(keys), maxMessage-len(o.String()+": "+instead)) + instead
+}
+
+func quotedNames(names []string) string {
+	quoted := make([]string, 0, len(names))
+	for _, name := range names {
+		quoted = append(quoted, fmt.Sprintf("%q", clip(name, maxName)))
+	}
+	return strings.Join(quoted, " or ")
 }
 
 // printable replaces what a terminal would act upon, or an API server would not pass on.

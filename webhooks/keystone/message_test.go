@@ -49,8 +49,8 @@ func TestAsManyFindingsAreToldAsThereIsRoomFor(t *testing.T) {
 		},
 		"errors of two keys": {
 			changed: configMap("a.json", "[", "b.yaml", "identity:get_user: role:a and"), wantCauses: 2,
-			want: ofConfigMap + `2 errors: a.json:1: it is no YAML: did not find expected node content (mend it before Keystone reads it: until then the ` +
-				`former rules go on, and after a restart every request fails); b.yaml:1, rule "identity:get_user": oslo.policy cannot parse the rule ` +
+			want: ofConfigMap + `2 errors: a.json:1: '[' has a meaning of its own in YAML where it stands; put the whole text in quotes (mend it before Keystone reads it: ` +
+				`where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails); b.yaml:1, rule "identity:get_user": oslo.policy cannot parse the rule ` +
 				`and silently denies: a check is missing at its end (join checks with and, or, not and parentheses that match)` + seeAll,
 		},
 		"hundreds of errors": {
@@ -80,11 +80,11 @@ func unknown(line int) string {
 
 // TestSecretsAreNotRepeated is about keys of Secrets that hold no policy, which may be there beside one.
 func TestSecretsAreNotRepeated(t *testing.T) {
-	const why = "Keystone cannot load it; why is not repeated here, because it is a Secret (mend it before Keystone reads it: until then the " +
+	const why = "Keystone cannot load it; why is not repeated here, because it is a Secret (mend it before Keystone reads it: where oslo.policy cannot load a file, the " +
 		"former rules go on, and after a restart every request fails)"
 	for name, tc := range map[string]struct{ content, want string }{
 		"a text":                     {"hunter2", "key:1: " + why},
-		"an alias of YAML":           {"*hunter2", "key: " + why},
+		"an alias of YAML":           {"*hunter2", "key:1: " + why},
 		"a tag of YAML":              {"a: !hunter2 b", "key:1: " + why},
 		"a number under a name":      {"identity:hunter2: 47110815", "key:1: " + why},
 		"a number of JSON":           {`{"password": 1e47110815}`, "key: " + why},

@@ -28,6 +28,8 @@ type object struct {
 	kind string
 	// secret is true of a Secret: what is no policy must not be repeated.
 	secret bool
+	// named is false where the API server is yet to make up the name.
+	named bool
 	// exists is false where the request is to create the object.
 	exists bool
 	// held is all that the object holds.
@@ -71,7 +73,9 @@ func decode(request admission.Request, raw runtime.RawExtension) (object, error)
 	}
 	// An object need not repeat what the request says, and has no name yet where the API server is to make one up.
 	o.Namespace = cmp.Or(o.Namespace, request.Namespace)
-	o.Name = cmp.Or(o.Name, request.Name, o.GenerateName)
+	o.Name = cmp.Or(o.Name, request.Name)
+	o.named = o.Name != ""
+	o.Name = cmp.Or(o.Name, o.GenerateName)
 	slices.SortFunc(o.held, func(a, b policy) int { return cmp.Compare(a.key, b.key) })
 	return o, nil
 }

@@ -19,16 +19,35 @@ import (
 // may lack either field.
 const celWritten = "oldObject == null || object.?data != oldObject.?data || object.?binaryData != oldObject.?binaryData"
 
-// Hooks returns how the gate is registered. There are none where it is off.
+// Hooks returns how the gate is registered: one webhook for objects that are selected by labels, and one for those that are
+// selected by name. There are none where the gate is off.
 //
 // The selector holds for an object as it was as well as for what becomes of it (the API server asks about either), so that
-// giving it the labels is judged.
+// giving it the labels is judged, and taking them away, too.
 func Hooks(config v1beta1.KeystonePolicy) []webhooks.Hook {
 	if config.Mode == v1beta1.Off {
 		return nil
 	}
-	return []webhooks.Hook{{
-		Name: "policies.keystone.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(config.Mode), Selector: config.Selector,
+	var hooks []webhooks.Hook
+	if config.Selector != nil || len(config.Objects) == 0 {
+		labeled := newHook("policies.keystone.warrantgate.dev", config.Mode)
+		labeled.Selector = config.Selector
+		labeled.Conditions = []admissionregistrationv1.MatchCondition{{Name: "changes-data-or-selection", Expression: condition(config.Selector)}}
+		hooks = append(hooks, labeled)
+	}
+	if len(config.Objects) > 0 {
+		named := newHook("named-policies.keystone.warrantgate.dev", config.Mode)
+		named.Conditions = []admissionregistrationv1.MatchCondition{
+			{Name: "names-a-policy", Expression: celNamed(config.Objects)}, {Name: "changes-data", Expression: celWritten},
+		}
+		hooks = append(hooks, named)
+	}
+	return hooks
+}
+
+func newHook(name string, mode v1beta1.Mode) webhooks.Hook {
+	return webhooks.Hook{
+		Name: name, Path: Path, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: []admissionregistrationv1.RuleWithOperations{{
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 			Rule: admissionregistrationv1.Rule{
@@ -36,8 +55,17 @@ func Hooks(config v1beta1.KeystonePolicy) []webhooks.Hook {
 				Resources: []string{configMaps, secrets}, Scope: ptr.To(admissionregistrationv1.NamespacedScope),
 			},
 		}},
-		Conditions: []admissionregistrationv1.MatchCondition{{Name: "changes-data-or-selection", Expression: condition(config.Selector)}},
-	}}
+	}
+}
+
+// celNamed is true of requests for one of the objects. The name is that of the object, because a request to create one whose
+// name the API server makes up has none. No name holds a slash.
+func celNamed(objects []v1beta1.KeystonePolicyObject) string {
+	quoted := make([]string, 0, len(objects))
+	for _, object := range objects {
+		quoted = append(quoted, strconv.Quote(object.Namespace+"/"+object.Name))
+	}
+	return fmt.Sprintf("request.namespace + '/' + object.metadata.name in [%s]", strings.Join(quoted, ", "))
 }
 
 // condition is true of requests that write data, or a label that the selector goes by.

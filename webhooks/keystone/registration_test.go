@@ -1,6 +1,7 @@
 package keystone_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,18 +25,18 @@ import (
 	"warrantgate.dev/webhooks/keystone"
 )
 
-// registered returns the webhook as an API server gets it.
-func registered(t *testing.T, config v1beta1.KeystonePolicy) *admissionregistrationv1.ValidatingWebhook {
+// registered returns the webhooks as an API server gets them.
+func registered(t *testing.T, config v1beta1.KeystonePolicy) []admissionregistrationv1.ValidatingWebhook {
 	t.Helper()
 	objects := (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, keystone.Hooks(config))
 	if len(objects) != 1 {
 		t.Fatalf("%d configurations are registered", len(objects))
 	}
 	configuration, ok := objects[0].(*admissionregistrationv1.ValidatingWebhookConfiguration)
-	if !ok || len(configuration.Webhooks) != 1 {
+	if !ok {
 		t.Fatalf("registered is %v", objects[0])
 	}
-	return &configuration.Webhooks[0]
+	return configuration.Webhooks
 }
 
 func TestTheWebhookIsPinned(t *testing.T) {
@@ -43,12 +44,14 @@ func TestTheWebhookIsPinned(t *testing.T) {
 		v1beta1.Enforce: admissionregistrationv1.Fail,
 		v1beta1.Warn:    admissionregistrationv1.Ignore, // what only warns must not refuse anything by being away
 	} {
-		got := registered(t, config(func(c *v1beta1.KeystonePolicy) { c.Mode = mode }))
-		if len(got.MatchConditions) != 1 {
-			t.Errorf("%s: %d match conditions", mode, len(got.MatchConditions))
+		got := registered(t, config(named, func(c *v1beta1.KeystonePolicy) { c.Mode = mode }))
+		for i := range got {
+			if len(got[i].MatchConditions) != i+1 {
+				t.Errorf("%s: %d match conditions", mode, len(got[i].MatchConditions))
+			}
+			got[i].MatchConditions = nil // see below
 		}
-		got.MatchConditions = nil // see below
-		want := &admissionregistrationv1.ValidatingWebhook{
+		want := admissionregistrationv1.ValidatingWebhook{
 			Name:         "policies.keystone.warrantgate.dev",
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://warrantgate.example.com:9443/keystone/policy")},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
@@ -62,12 +65,18 @@ func TestTheWebhookIsPinned(t *testing.T) {
 			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun), TimeoutSeconds: ptr.To[int32](3),
 			AdmissionReviewVersions: []string{"v1"},
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		byName := *want.DeepCopy()
+		byName.Name, byName.ObjectSelector = "named-policies.keystone.warrantgate.dev", nil
+		if diff := cmp.Diff([]admissionregistrationv1.ValidatingWebhook{want, byName}, got); diff != "" {
 			t.Errorf("%s: webhook (-want +got):\n%s", mode, diff)
 		}
 	}
 	if hooks := keystone.Hooks(v1beta1.KeystonePolicy{Mode: v1beta1.Off}); len(hooks) > 0 {
 		t.Errorf("%d webhooks are registered while the gate is off", len(hooks))
+	}
+	onlyNamed := config(named, func(c *v1beta1.KeystonePolicy) { c.Selector = nil })
+	if got := registered(t, onlyNamed); len(got) != 1 || got[0].Name != "named-policies.keystone.warrantgate.dev" {
+		t.Errorf("registered without a selector: %v", got)
 	}
 	// Uninstall registers nothing, and goes by the name of what it takes out.
 	if hooks := keystone.Hooks(v1beta1.KeystonePolicy{Mode: v1beta1.Enforce}); len(hooks) != 1 {
@@ -91,6 +100,10 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 	annotated := func(o *corev1.ConfigMap) *corev1.ConfigMap {
 		o.Annotations, o.Finalizers = map[string]string{"a": "b"}, []string{"example.com/f"}
 		o.OwnerReferences, o.Immutable = []metav1.OwnerReference{{Name: "x"}}, ptr.To(true)
+		return o
+	}
+	renamed := func(o *corev1.ConfigMap, name string) *corev1.ConfigMap {
+		o.Name = name
 		return o
 	}
 	binary := func(content string) *corev1.ConfigMap {
@@ -128,11 +141,16 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		"nothing changes":                  {old: configMap(), changed: configMap()},
 		"as large as can be stored":        {old: configMap("a", large), changed: configMap("a", large+"#"), want: true},
 		"as large, and the same":           {old: secret("a", large), changed: secret("a", large)},
+		"named, created":                   {config: config(named), changed: labeled(configMap("a", broken), nil), want: true},
+		"named, created as a Secret":       {config: config(named), changed: labeled(secret("a", broken), nil), want: true},
+		"named, changed":                   {config: config(named), old: labeled(configMap("a", sound), nil), changed: labeled(configMap("a", broken), nil), want: true},
+		"named, metadata only":             {config: config(named), old: labeled(configMap("a", broken), nil), changed: labeled(annotated(configMap("a", broken)), nil)},
+		"of another name":                  {config: config(named), changed: labeled(renamed(configMap("a", broken), "policy2"), nil)},
 		"an empty label appears":           {config: config(expressions), old: configMap("a", sound), changed: labeled(configMap("a", sound), both), want: true},
 		"an empty label is missing before": {config: config(expressions), old: configMap("a", sound), changed: configMap("a", broken)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tc.config.Selector == nil {
+			if tc.config.Mode == "" {
 				tc.config = config()
 			}
 			asked := asked(t, tc.config, tc.old, tc.changed)
@@ -147,10 +165,19 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 	}
 }
 
-// asked tells whether the API server would call the webhook. No object may cause an evaluation error.
+// asked tells whether the API server would call a webhook. No object may cause an evaluation error.
 func asked(t *testing.T, config v1beta1.KeystonePolicy, old, changed client.Object) bool {
 	t.Helper()
-	accessor := webhook.NewValidatingWebhookAccessor("", "", registered(t, config))
+	hooks := registered(t, config)
+	return slices.ContainsFunc(hooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return askedBy(t, &hook, old, changed) })
+}
+
+func askedBy(t *testing.T, hook *admissionregistrationv1.ValidatingWebhook, old, changed client.Object) bool {
+	t.Helper()
+	if hook.ObjectSelector == nil { // the API server's default
+		hook.ObjectSelector = &metav1.LabelSelector{}
+	}
+	accessor := webhook.NewValidatingWebhookAccessor("", "", hook)
 	kind, resource := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	if _, isSecret := changed.(*corev1.Secret); isSecret {
 		kind.Kind, resource.Resource = "Secret", "secrets"

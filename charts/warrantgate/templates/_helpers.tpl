@@ -161,9 +161,11 @@ capabilities: {drop: [ALL]}
 {{- fail (printf "config.%s.selector has to say by which labels objects are picked, or all would be" $part) -}}
 {{- end -}}
 {{- end -}}
-{{- range dig "controllerManager" "objects" list $v.config -}}
+{{- range $part := list "controllerManager" "keystonePolicy" -}}
+{{- range dig $part "objects" list $v.config -}}
 {{- if has .namespace (append $v.kubernetes.excludedNamespaces $.Release.Namespace) -}}
-{{- fail (printf "config.controllerManager.objects: nothing in the namespace %s is gated: it is the release's, or one of kubernetes.excludedNamespaces" .namespace) -}}
+{{- fail (printf "config.%s.objects: nothing in the namespace %s is gated: it is the release's, or one of kubernetes.excludedNamespaces" $part .namespace) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and $v.kcp.install.enabled (not (and $v.kcp.enabled $v.kcp.install.kubeconfigSecret)) -}}

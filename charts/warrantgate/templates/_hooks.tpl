@@ -56,9 +56,14 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
   (include "warrantgate.celChanged" (list "spec" "userRef" "name")) (include "warrantgate.celChanged" (list "spec" "userRef" "namespace")) -}}
 {{- end -}}
 
+{{/* Requests that write a policy. */}}
+{{- define "warrantgate.celWritten" -}}
+oldObject == null || object.?data != oldObject.?data || object.?binaryData != oldObject.?binaryData
+{{- end -}}
+
 {{/* Requests that write a policy, or a label that its selector goes by. */}}
 {{- define "warrantgate.celPolicy" -}}
-{{- $expressions := list "oldObject == null || object.?data != oldObject.?data || object.?binaryData != oldObject.?binaryData" -}}
+{{- $expressions := list (include "warrantgate.celWritten" .) -}}
 {{- $keys := keys (.matchLabels | default dict) -}}
 {{- range .matchExpressions -}}{{- $keys = append $keys .key -}}{{- end -}}
 {{- range $keys | sortAlpha | uniq -}}
@@ -205,8 +210,19 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
 {{- end -}}
 {{- $mode = include "warrantgate.mode" (dict "part" $config.keystonePolicy "selected" true) -}}
 {{- if ne $mode "Off" -}}
+{{- $policies := $config.keystonePolicy -}}
+{{- if $policies.selector -}}
 {{- include "warrantgate.hook" (dict "root" . "mode" $mode "name" "policies.keystone.warrantgate.dev" "path" "/keystone/policy"
-  "group" "" "version" "v1" "resources" (list "configmaps" "secrets") "scope" "Namespaced" "selector" $config.keystonePolicy.selector
-  "conditions" (list (dict "name" "changes-data-or-selection" "expression" (include "warrantgate.celPolicy" $config.keystonePolicy.selector)))) -}}
+  "group" "" "version" "v1" "resources" (list "configmaps" "secrets") "scope" "Namespaced" "selector" $policies.selector
+  "conditions" (list (dict "name" "changes-data-or-selection" "expression" (include "warrantgate.celPolicy" $policies.selector)))) -}}
+{{- end -}}
+{{- if $policies.objects -}}
+{{- $names := list -}}
+{{- range $policies.objects -}}{{- $names = append $names (quote (printf "%s/%s" .namespace .name)) -}}{{- end -}}
+{{- include "warrantgate.hook" (dict "root" . "mode" $mode "name" "named-policies.keystone.warrantgate.dev" "path" "/keystone/policy"
+  "group" "" "version" "v1" "resources" (list "configmaps" "secrets") "scope" "Namespaced" "conditions" (list
+    (dict "name" "names-a-policy" "expression" (printf "request.namespace + '/' + object.metadata.name in [%s]" (join ", " $names)))
+    (dict "name" "changes-data" "expression" (include "warrantgate.celWritten" .)))) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -85,6 +85,9 @@ func setRoleDefaults(roles *Roles) {
 }
 
 func setKeystonePolicyDefaults(policy *KeystonePolicy) {
+	if len(policy.Objects) > 0 {
+		policy.Mode = cmp.Or(policy.Mode, Enforce)
+	}
 	policy.Mode = modeOf(policy.Mode, policy.Selector)
 	if policy.ManagerRoles == nil {
 		policy.ManagerRoles = []string{roleManager}

@@ -48,14 +48,25 @@ func (o OpenStack) Enabled() bool { return len(o.AuthURLs) > 0 }
 
 // KeystonePolicy configures the gate on ConfigMaps and Secrets that hold a policy for Keystone.
 type KeystonePolicy struct {
-	// Mode is Enforce, Warn or Off. Default: Off, as long as no selector says which objects they are, else Enforce.
+	// Mode is Enforce, Warn or Off. Default: Off, as long as neither selector nor objects say which objects they are, else Enforce.
 	Mode Mode `json:"mode,omitzero"`
 	// Selector picks the ConfigMaps and Secrets by their labels.
 	Selector *metav1.LabelSelector `json:"selector,omitzero"`
+	// Objects picks ConfigMaps and Secrets by their names, whatever labels they have. For those that Pods mount by name: they
+	// could be deleted and created anew without labels.
+	Objects []KeystonePolicyObject `json:"objects,omitzero"`
 	// Keys are the keys that hold a policy, such as policy.yaml. Default: all.
 	Keys []string `json:"keys,omitzero"`
 	// ManagerRoles are the roles of those who manage a domain and nothing beyond. Default: manager.
 	ManagerRoles []string `json:"managerRoles,omitzero"`
 	// ManagedRoles are the roles that those may grant. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string `json:"managedRoles,omitzero"`
+}
+
+// KeystonePolicyObject names a ConfigMap, a Secret, or one of each.
+type KeystonePolicyObject struct {
+	// Namespace of the object. Required.
+	Namespace string `json:"namespace"`
+	// Name of the object. Required.
+	Name string `json:"name"`
 }

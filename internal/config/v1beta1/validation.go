@@ -189,12 +189,31 @@ func validateKeystonePolicy(policy KeystonePolicy, at *field.Path) field.ErrorLi
 	if policy.Mode == Off {
 		return errs
 	}
-	errs = append(errs, validateSelector(policy.Selector, at.Child("selector"),
-		"without labels to pick them by, every ConfigMap and Secret would be taken for a policy")...)
+	if policy.Selector != nil || len(policy.Objects) == 0 {
+		errs = append(errs, validateSelector(policy.Selector, at.Child("selector"),
+			"without labels to pick them by, every ConfigMap and Secret would be taken for a policy")...)
+	}
+	for i, object := range policy.Objects {
+		errs = append(errs, validatePolicyObject(object, slices.Contains(policy.Objects[:i], object), at.Child("objects").Index(i))...)
+	}
 	for i, key := range policy.Keys {
 		for _, problem := range validation.IsConfigMapKey(key) {
 			errs = append(errs, field.Invalid(at.Child("keys").Index(i), key, problem))
 		}
+	}
+	return errs
+}
+
+func validatePolicyObject(object KeystonePolicyObject, again bool, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if again {
+		errs = append(errs, field.Duplicate(at, object.Namespace+"/"+object.Name))
+	}
+	for _, problem := range validation.IsDNS1123Label(object.Namespace) {
+		errs = append(errs, field.Invalid(at.Child("namespace"), object.Namespace, problem))
+	}
+	for _, problem := range validation.IsDNS1123Subdomain(object.Name) {
+		errs = append(errs, field.Invalid(at.Child("name"), object.Name, problem))
 	}
 	return errs
 }
