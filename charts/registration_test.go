@@ -66,6 +66,18 @@ keystonePolicy:
     - {key: m, operator: Exists}
     - {key: a, operator: NotIn, values: ["3"]}
 `,
+	"further kinds of clusters": `cluster:
+  impersonation:
+    kinds:
+    - {group: example.com, version: v1, kind: Farm, resource: farms, emailPath: spec.owner.email, annotations: [example.com/a, example.com/b]}
+    - {group: example.com, version: v1, kind: Barn, resource: barns, annotations: [example.com/a]}
+  delegation:
+    kinds:
+    - {group: example.com, version: v1, kind: Farm, resource: farms}
+    - {group: example.com, version: v1, kind: Barn, resource: barns, identityRefPath: spec.keys}
+  exemptNamespaces: [operators, storage]
+openStack: {authURLs: ["https://keystone.example.com/v3"]}
+`,
 	"further kinds": `machine:
   kinds:
   - {group: infrastructure.example.com, version: v1, kind: ExampleMachine, resource: examplemachines, provider: cloudsigma}

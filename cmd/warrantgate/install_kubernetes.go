@@ -108,9 +108,9 @@ func newUninstallKubernetesCommand() *cobra.Command {
 func kubernetesRegistration(server webhooks.Server, config v1beta1.GateConfiguration) []client.Object {
 	mutating, validating := controllermanager.Hooks(config.ControllerManager)
 	validating = append(validating, machine.Hooks(config.Machine.Mode, config.MachineKinds())...)
-	validating = append(validating, cluster.Hooks(config.Cluster.Impersonation.Mode)...)
+	validating = append(validating, cluster.Hooks(config.Cluster)...)
 	if config.OpenStack.Enabled() {
-		validating = append(validating, cluster.DelegationHooks(config.Cluster.Delegation.Mode)...)
+		validating = append(validating, cluster.DelegationHooks(config.Cluster)...)
 	}
 	validating = append(validating, keystone.Hooks(config.KeystonePolicy)...)
 	return server.Registration(mutating, validating)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/go-logr/logr"
+	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -17,6 +18,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
@@ -36,12 +38,14 @@ type owners struct {
 	openStack *openstack.Cloud // nil where there is no access to one
 	clouds    map[string]ownership.Cloud
 	gate      *ownership.Gate // nil where there is no access to a cloud
+	// writes are those that may not be stored yet.
+	writes *inflight.Registry
 }
 
 // newOwners returns what decides with the access that the flags give. kubernetes is where a Secret would be read; it may be
 // nil.
 func newOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags cloudFlags, log logr.Logger) (owners, error) {
-	o := owners{clouds: map[string]ownership.Cloud{}}
+	o := owners{clouds: map[string]ownership.Cloud{}, writes: &inflight.Registry{}}
 	var err error
 	if o.cloudAccess, err = flags.access(config.CloudSigma, kubernetes, log); err != nil {
 		return o, err
@@ -72,7 +76,17 @@ func (o owners) Start(ctx context.Context) error {
 }
 
 func (o owners) options(config v1beta1.GateConfiguration) clusterapi.Options {
-	return clusterapi.Options{Kinds: kinds(config), SharedAccount: o.cloud != nil && !o.impersonating}
+	return clusterapi.Options{
+		Kinds: kinds(config), SharedAccount: o.cloud != nil && !o.impersonating, ExemptNamespaces: config.Cluster.ExemptNamespaces,
+	}
+}
+
+// holdings returns what holds changes of clusters against the instances of machines, nil where machines are not gated.
+func (o owners) holdings(config v1beta1.GateConfiguration, machines cluster.Machines, in logicalcluster.Name) *cluster.Holdings {
+	if o.gate == nil || config.Machine.Mode == v1beta1.Off {
+		return nil
+	}
+	return cluster.NewHoldings(machines, o.gate, o.writes, in.String())
 }
 
 // kubernetesGates are the gates on the objects of Cluster API, and what they need. The zero value is none of them.
@@ -107,7 +121,8 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 	if err != nil {
 		return kubernetesGates{}, err
 	}
-	g.handle(cluster.Path, cluster.New(config.Cluster.Impersonation.Mode, reviewer, g.objects), config.Cluster.Impersonation.Mode)
+	holdings := owners.holdings(config, g.objects, "")
+	g.handle(cluster.Path, cluster.New(config.Cluster, reviewer, g.objects, holdings), config.Cluster.Impersonation.Mode)
 	policies, err := keystone.New(config.KeystonePolicy)
 	if err != nil {
 		return kubernetesGates{}, err
@@ -117,13 +132,16 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 	g.handle(controllermanager.IdentityPath, controllermanager.NewIdentity(managers, owners.impersonating, g.objects), managers.Mode)
 	g.handle(controllermanager.IntegrityPath, controllermanager.NewIntegrity(managers, owners.impersonating, g.objects), managers.Mode)
 	if owners.openStack != nil {
-		delegation := config.Cluster.Delegation
-		g.handle(cluster.DelegationPath, cluster.NewDelegation(delegation, config.RolePolicy(), owners.openStack), delegation.Mode)
+		with := func(namespace, name string, data map[string][]byte) cluster.Proposed {
+			return owners.openStack.WithSecret(namespace, name, data)
+		}
+		delegation := cluster.NewDelegation(config.Cluster, config.RolePolicy(), owners.openStack, with, g.objects, holdings)
+		g.handle(cluster.DelegationPath, delegation, config.Cluster.Delegation.Mode)
 	}
 	if owners.gate == nil {
 		return g, nil
 	}
-	g.handle(machine.Path, machine.New(config.Machine, kinds(config), g.objects, owners.gate), config.Machine.Mode)
+	g.handle(machine.Path, machine.New(config.Machine, kinds(config), g.objects, owners.gate).Sharing(owners.writes, g.objects.Version, ""), config.Machine.Mode)
 	err = g.addAudit(kubernetes, config, owners, leaseNamespace)
 	return g, err
 }

@@ -40,7 +40,10 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 	}
 	machines := webhooks.PerCluster("machine-ownership", func(name logicalcluster.Name) (webhooks.Gate, error) {
 		objects, err := workspaces.In(name)
-		return machine.New(config.Machine, kinds(config), objects, owners.gate), err
+		if err != nil {
+			return nil, err
+		}
+		return machine.New(config.Machine, kinds(config), objects, owners.gate).Sharing(owners.writes, objects.Version, name.String()), nil
 	})
 	mode := config.Cluster.Impersonation.Mode
 	server.Register(providerPath+machine.Path, webhooks.Handler(machines, config.Machine.Mode, recorder))
@@ -50,14 +53,16 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 			http.NotFound(w, r)
 			return
 		}
-		webhooks.Handler(impersonationGate(reached, workspaces, mode, provider), mode, recorder).ServeHTTP(w, r)
+		webhooks.Handler(impersonationGate(reached, workspaces, config, owners, provider), mode, recorder).ServeHTTP(w, r)
 	}))
 	server.Register(providerPath+cluster.Path, webhooks.Handler(unknownProvider{}, mode, recorder))
 	return nil
 }
 
 // impersonationGate is the gate for the APIExports of one provider.
-func impersonationGate(reached *rest.Config, workspaces *clusterapi.Workspaces, mode v1beta1.Mode, provider logicalcluster.Name) webhooks.Gate {
+func impersonationGate(
+	reached *rest.Config, workspaces *clusterapi.Workspaces, config v1beta1.GateConfiguration, owners owners, provider logicalcluster.Name,
+) webhooks.Gate {
 	return webhooks.PerCluster("cluster-impersonation", func(name logicalcluster.Name) (webhooks.Gate, error) {
 		objects, err := workspaces.In(name)
 		if err != nil {
@@ -68,7 +73,7 @@ func impersonationGate(reached *rest.Config, workspaces *clusterapi.Workspaces, 
 			return nil, err
 		}
 		reviewer, err := cluster.NewReviewer(within)
-		return cluster.NewForProvider(mode, reviewer, objects, provider), err
+		return cluster.NewForProvider(config.Cluster, reviewer, objects, owners.holdings(config, objects, name), provider), err
 	})
 }
 
@@ -97,7 +102,7 @@ func exportable(config v1beta1.GateConfiguration) v1beta1.GateConfiguration {
 // providerHooks are how these gates are registered in the logical cluster of a provider.
 func providerHooks(config v1beta1.GateConfiguration, provider logicalcluster.Name) []webhooks.Hook {
 	config = exportable(config)
-	machines, clusters := machine.Hooks(config.Machine.Mode, config.MachineKinds()), cluster.ProviderHooks(config.Cluster.Impersonation.Mode)
+	machines, clusters := machine.Hooks(config.Machine.Mode, config.MachineKinds()), cluster.ProviderHooks(config.Cluster)
 	for i := range machines {
 		machines[i].Path = providerPath + machines[i].Path
 	}

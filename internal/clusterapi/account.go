@@ -48,6 +48,8 @@ const (
 	ClusterAmbiguous Reason = "ClusterAmbiguous"
 	// IdentityMissing: the cluster refers to no credentials.
 	IdentityMissing Reason = "IdentityMissing"
+	// NamespaceExempt: the Secret is in a namespace whose Secrets are not judged.
+	NamespaceExempt Reason = "NamespaceExempt"
 	// IdentityUnsupported: the cluster refers to credentials of a kind that is not known.
 	IdentityUnsupported Reason = "IdentityUnsupported"
 )
@@ -74,6 +76,16 @@ type reader struct {
 	// secrets is nil where no Secret may say as whom a provider acts.
 	secrets       corev1client.SecretsGetter
 	sharedAccount bool
+	// exempt are the namespaces whose Secrets are not judged, so that no cluster may act by them.
+	exempt []string
+}
+
+// guarded returns an *AccountError where nothing keeps a Secret from being changed.
+func (r *reader) guarded(namespace string) error {
+	if slices.Contains(r.exempt, namespace) {
+		return accountErrorf(NamespaceExempt, "the Secrets of namespace %q are not judged (cluster.exemptNamespaces), so no cluster may act by them", namespace)
+	}
+	return nil
 }
 
 // clusterKind is one of the kinds of cluster objects that say as whom a provider acts.
@@ -130,6 +142,9 @@ func (o *Objects) Account(ctx context.Context, cluster Cluster) (ownership.Accou
 // AccountNow is Account by what the API server says now.
 func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	if cluster.Identity != (IdentityRef{}) {
+		if err := r.guarded(cluster.Namespace); err != nil {
+			return ownership.Account{}, err
+		}
 		return cluster.Identity.account(cluster.Namespace, "the machine")
 	}
 	kind, known := clusterKinds[cluster.Provider]
@@ -155,7 +170,7 @@ func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*
 			return nil, accountErrorf(ClusterAmbiguous, "%d objects of kind %s in namespace %q have the label %s=%s; take it off all but one",
 				len(labeled.Items), kind.kind, cluster.Namespace, ClusterNameLabel, cluster.Name)
 		case len(labeled.Items) == 1:
-			return &labeled.Items[0], nil
+			return r.onlyOne(ctx, kind, cluster, &labeled.Items[0])
 		}
 	}
 	object, err := objects.Get(ctx, cluster.Name, metav1.GetOptions{})
@@ -171,4 +186,21 @@ func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*
 		return nil, fmt.Errorf("read %s %q: %w", kind.kind, cluster.Name, err)
 	}
 	return object, nil
+}
+
+// onlyOne returns the object that has the label of a Cluster, if no other one has the name of the Cluster and no label: the
+// provider would act as that one says once the label is gone.
+func (r *reader) onlyOne(ctx context.Context, kind clusterKind, cluster Cluster, labeled *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if labeled.GetName() == cluster.Name {
+		return labeled, nil
+	}
+	named, err := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace).Get(ctx, cluster.Name, metav1.GetOptions{})
+	switch {
+	case err == nil && kind.clusterName(named) == cluster.Name:
+		return nil, accountErrorf(ClusterAmbiguous, "%s %q in namespace %q has the label %s=%s, and another one has this name; delete one of them, or label the other",
+			kind.kind, labeled.GetName(), cluster.Namespace, ClusterNameLabel, cluster.Name)
+	case err != nil && !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("read %s %q: %w", kind.kind, cluster.Name, err)
+	}
+	return labeled, nil
 }

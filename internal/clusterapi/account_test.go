@@ -15,6 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -269,12 +270,36 @@ func TestWhoseUserASecretIs(t *testing.T) {
 			named("none"),
 		)
 		defer server.start(t.Context(), t)()
-		got := server.objects.SecretIsUserOf(secret(namespace, "bob", "anybody@example.com"))
-		if want := "team-a/first team-a/second team-b/elsewhere"; strings.Join(got, " ") != want {
-			t.Errorf("SecretIsUserOf() = %q, want %s", got, want)
+		dependents := func(name string, also ...inflight.Object) string {
+			t.Helper()
+			found, err := server.objects.UserDependents(t.Context(), secret(namespace, name, ""), "next@example.com", also)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, dependent := range found {
+				if diff := cmp.Diff(account("next@example.com"), dependent.Account); diff != "" {
+					t.Errorf("account (-want +got):\n%s", diff)
+				}
+				names = append(names, dependent.Cluster.Namespace+"/"+dependent.Cluster.Name)
+			}
+			return strings.Join(names, " ")
 		}
-		if got := server.objects.SecretIsUserOf(secret(namespace, "nobodys", "")); len(got) > 0 {
-			t.Errorf("SecretIsUserOf() = %q, want none", got)
+		if got, want := dependents("bob"), "team-a/first team-a/second team-b/elsewhere"; got != want {
+			t.Errorf("UserDependents() = %q, want %s", got, want)
+		}
+		if got := dependents("nobodys"); got != "" {
+			t.Errorf("UserDependents() = %q, want none", got)
+		}
+		// What was written a moment ago need not have been seen, and is read.
+		moved := named("moved", ref(map[string]any{"name": "late", "namespace": namespace}), inNamespace("team-d"))
+		if _, err := server.machines.Resource(clusterapi.CloudSigmaClusters).Namespace("team-d").Create(t.Context(), moved, createOptions); err != nil {
+			t.Fatal(err)
+		}
+		late := inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-d", Name: "moved"}
+		gone := inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-d", Name: "gone"}
+		if got, want := dependents("late", late, gone), "team-d/moved"; got != want {
+			t.Errorf("UserDependents() = %q, want %s", got, want)
 		}
 	})
 }

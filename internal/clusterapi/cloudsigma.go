@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -64,6 +63,9 @@ func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 	if r.secrets == nil {
 		return "", accountErrorf(UserRefUnguarded, "spec.userRef: in a workspace of kcp no gate keeps the Secret from being changed; name the user in spec.userEmail")
 	}
+	if err := r.guarded(ref.SecretNamespace); err != nil {
+		return "", err
+	}
 	secret, err := r.secrets.Secrets(ref.SecretNamespace).Get(ctx, ref.SecretName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -110,13 +112,4 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 func (r *reader) noUser(err error) bool {
 	refused, ok := errors.AsType[*AccountError](err)
 	return ok && r.sharedAccount && refused.Reason == UserMissing
-}
-
-// SecretIsUserOf returns the names, with namespace, of the CloudSigmaClusters that take their user from the Secret.
-func (o *Objects) SecretIsUserOf(secret *corev1.Secret) []string {
-	var names []string
-	for _, cluster := range o.clusters[v1beta1.ProviderCloudSigma].byIndex(indexUserSecret, secret.Namespace+"/"+secret.Name) {
-		names = append(names, cluster.GetNamespace()+"/"+cluster.GetName())
-	}
-	return names
 }

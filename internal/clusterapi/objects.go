@@ -47,6 +47,8 @@ type Options struct {
 	ClustersOnly bool
 	// SharedAccount is true where one account stands for all clusters that name no user.
 	SharedAccount bool
+	// ExemptNamespaces are namespaces whose Secrets are not judged.
+	ExemptNamespaces []string
 }
 
 // NewObjects returns the objects of the API server that config reaches. They are seen once Start runs.
@@ -70,6 +72,7 @@ func newObjects(
 	o := &Objects{
 		reader: reader{
 			dynamic: dynamicClient, discovery: discovery, ownerVersion: &versionHint{}, secrets: secrets, sharedAccount: options.SharedAccount,
+			exempt: options.ExemptNamespaces,
 		},
 		clusters: map[v1beta1.Provider]*watched{},
 	}

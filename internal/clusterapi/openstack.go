@@ -82,8 +82,13 @@ func decodeIdentityRef(raw []byte, path string) (IdentityRef, error) {
 // ReadIdentity returns the credentials that an OpenStackCluster or OpenStackMachine refers to, and the region. The error is an
 // *AccountError.
 func ReadIdentity(object *unstructured.Unstructured) (ownership.Account, error) {
+	return ReadIdentityAt(object, identityRefPath)
+}
+
+// ReadIdentityAt is ReadIdentity of an object that refers to them at another path.
+func ReadIdentityAt(object *unstructured.Unstructured, path string) (ownership.Account, error) {
 	who := fmt.Sprintf("%s %q", object.GetKind(), object.GetName())
-	ref, err := readIdentityRef(object, identityRefPath)
+	ref, err := readIdentityRef(object, path)
 	if err != nil {
 		return ownership.Account{}, accountErrorf(ClusterUnreadable, "%s: %v", who, err)
 	}
@@ -107,6 +112,9 @@ func (r IdentityRef) account(namespace, who string) (ownership.Account, error) {
 	}, nil
 }
 
-func (*reader) openStackAccount(_ context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
+func (r *reader) openStackAccount(_ context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
+	if err := r.guarded(cluster.GetNamespace()); err != nil {
+		return ownership.Account{}, err
+	}
 	return ReadIdentity(cluster)
 }

@@ -85,7 +85,7 @@ func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Objec
 		events.Rule(),
 	}
 	for _, kind := range kinds {
-		rules = append(rules, rule(kind.Group, kind.Resource, "list"))
+		rules = append(rules, rule(kind.Group, kind.Resource, "get", "list"))
 	}
 	return install.Role(workspaceRoleName, install.User(username), rules...)
 }

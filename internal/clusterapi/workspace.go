@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
@@ -99,9 +98,6 @@ func (w *Workspace) Holder(ctx context.Context, id string, other Machine) (*Mach
 	}
 	return nil, nil
 }
-
-// SecretIsUserOf returns nothing: no Secret names a user here.
-func (*Workspace) SecretIsUserOf(*corev1.Secret) []string { return nil }
 
 // Synced returns nil: nothing is watched.
 func (*Workspace) Synced() error { return nil }

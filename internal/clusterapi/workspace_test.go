@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -88,8 +87,8 @@ func TestWorkspace(t *testing.T) {
 	if err := workspace.Synced(); err != nil {
 		t.Errorf("Synced() = %v, although nothing is watched", err)
 	}
-	if names := workspace.SecretIsUserOf(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "bob"}}); len(names) > 0 {
-		t.Errorf("SecretIsUserOf() = %q", names)
+	if _, err := workspace.UserDependents(t.Context(), secret("team-a", "bob", ""), "", nil); err == nil {
+		t.Error("UserDependents() has no error, although no gate is asked about Secrets")
 	}
 
 	elsewhere, err := workspaces.In("m82w61j76ws21znq")
@@ -139,7 +138,7 @@ func TestWorkspaceRoles(t *testing.T) {
 				{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"machines"}, Verbs: []string{"get"}},
 				{APIGroups: []string{group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"get"}},
 				{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-				{APIGroups: []string{group}, Resources: []string{"cloudsigmamachines"}, Verbs: []string{"list"}},
+				{APIGroups: []string{group}, Resources: []string{"cloudsigmamachines"}, Verbs: []string{"get", "list"}},
 			},
 		},
 		&rbacv1.ClusterRoleBinding{

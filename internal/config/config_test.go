@@ -38,7 +38,7 @@ func configuration(modify ...func(*v1beta1.GateConfiguration)) v1beta1.GateConfi
 		Repair:  v1beta1.Repair{Mode: v1beta1.Enforce, After: metav1.Duration{Duration: time.Minute}, WorkspacesPerSecond: 50},
 		Machine: v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Refuse},
 		Cluster: v1beta1.Cluster{
-			Impersonation: v1beta1.Gate{Mode: v1beta1.Enforce},
+			Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce},
 			Delegation:    v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: v1beta1.ApplicationCredential},
 		},
 		Delegation: v1beta1.Delegation{OpenStackRoles: v1beta1.Roles{

@@ -34,16 +34,21 @@ const (
 
 // Key is something that writes depend on, such as the identity of a cluster. It is comparable.
 type Key struct {
-	// LogicalCluster is the logical cluster of kcp, "" on Kubernetes.
-	LogicalCluster string
 	// Subject is what it is about, such as "Secret".
 	Subject string
-	// Namespace and Name are those of the subject.
+	// Namespace and Name are those of the subject, which is in the logical cluster of the write.
 	Namespace, Name string
+}
+
+// scopedKey is a key in a logical cluster.
+type scopedKey struct {
+	logicalCluster string
+	Key
 }
 
 // Object is an object of an API server. It is comparable.
 type Object struct {
+	// LogicalCluster is the logical cluster of kcp, "" on Kubernetes.
 	LogicalCluster  string
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
@@ -61,12 +66,28 @@ type Write struct {
 
 // excludes tells whether only one of two writes of different objects may be on its way.
 func (w Write) excludes(other Write) bool {
+	if w.LogicalCluster != other.LogicalCluster {
+		return false
+	}
 	if w.Object == other.Object { // only one of them can be stored, because both replace one version
 		return false
 	}
 	among := func(keys []Key) func(Key) bool { return func(key Key) bool { return slices.Contains(keys, key) } }
 	return slices.ContainsFunc(w.Changes, among(other.Changes)) || slices.ContainsFunc(w.Changes, among(other.Uses)) ||
 		slices.ContainsFunc(w.Uses, among(other.Changes))
+}
+
+// space is a namespace in a logical cluster.
+type space struct{ logicalCluster, namespace string }
+
+func (o Object) space() space { return space{o.LogicalCluster, o.Namespace} }
+
+func (w Write) keys() []scopedKey {
+	keys := make([]scopedKey, 0, len(w.Uses)+len(w.Changes))
+	for _, key := range slices.Concat(w.Uses, w.Changes) {
+		keys = append(keys, scopedKey{w.LogicalCluster, key})
+	}
+	return keys
 }
 
 // PendingError says that another write has to be stored first.
@@ -83,10 +104,10 @@ func (e *PendingError) Error() string {
 // Registry remembers writes. Its methods may be called at the same time. The zero value is ready to be used.
 type Registry struct {
 	mu sync.Mutex
-	// entries are all that are remembered, by namespace of the object.
-	entries map[string]map[*Entry]struct{}
+	// entries are all that are remembered, by namespace of the object, in its logical cluster.
+	entries map[space]map[*Entry]struct{}
 	// byKey are the same, by what they use or change.
-	byKey map[Key]map[*Entry]struct{}
+	byKey map[scopedKey]map[*Entry]struct{}
 }
 
 // Entry is a write that is remembered. Either Admitted or End has to be called.
@@ -128,13 +149,13 @@ func (r *Registry) Begin(
 func (r *Registry) add(write Write) (*Entry, []Write, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.entries[write.Namespace]) >= maxPerNamespace {
+	if len(r.entries[write.space()]) >= maxPerNamespace {
 		return nil, nil, fmt.Errorf("%d writes of namespace %q are on their way already", maxPerNamespace, write.Namespace)
 	}
 	entry := &Entry{registry: r, write: write}
 	var others []Write
 	seen := map[*Entry]bool{}
-	for _, key := range slices.Concat(write.Uses, write.Changes) {
+	for _, key := range write.keys() {
 		for other := range r.byKey[key] {
 			if !seen[other] && write.excludes(other.write) {
 				others = append(others, other.write)
@@ -148,10 +169,10 @@ func (r *Registry) add(write Write) (*Entry, []Write, error) {
 
 func (r *Registry) put(entry *Entry) {
 	if r.entries == nil {
-		r.entries, r.byKey = map[string]map[*Entry]struct{}{}, map[Key]map[*Entry]struct{}{}
+		r.entries, r.byKey = map[space]map[*Entry]struct{}{}, map[scopedKey]map[*Entry]struct{}{}
 	}
-	insert(r.entries, entry.write.Namespace, entry)
-	for _, key := range slices.Concat(entry.write.Uses, entry.write.Changes) {
+	insert(r.entries, entry.write.space(), entry)
+	for _, key := range entry.write.keys() {
 		insert(r.byKey, key, entry)
 	}
 }
@@ -202,8 +223,8 @@ func (e *Entry) End() {
 }
 
 func (e *Entry) forget() {
-	remove(e.registry.entries, e.write.Namespace, e)
-	for _, key := range slices.Concat(e.write.Uses, e.write.Changes) {
+	remove(e.registry.entries, e.write.space(), e)
+	for _, key := range e.write.keys() {
 		remove(e.registry.byKey, key, e)
 	}
 }

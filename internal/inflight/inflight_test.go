@@ -52,8 +52,7 @@ func TestWhichWritesExcludeEachOther(t *testing.T) {
 	sameObject := change
 	sameObject.ResourceVersion = "8"
 	elsewhere := change
-	elsewhere.Changes = []inflight.Key{{LogicalCluster: "abc", Subject: "Cluster", Namespace: "team-a", Name: "pool"}}
-	elsewhere.Uses = nil
+	elsewhere.LogicalCluster = "abc"
 	secretChange := inflight.Write{Object: object("secrets", "user"), ResourceVersion: "9", Changes: []inflight.Key{secret}}
 	relabeled := inflight.Write{Object: object("clusters", "other"), ResourceVersion: "1", Changes: []inflight.Key{pool}}
 	away := errors.New("the API server is away")

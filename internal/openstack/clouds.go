@@ -61,32 +61,41 @@ type auth struct {
 
 // readEntry returns the cloud of that name. Errors have no word of the file: it is full of secrets, and parsers quote.
 func readEntry(identity ownership.Identity, data map[string][]byte) (entry, error) {
-	fail := func(format string, args ...any) (entry, error) {
-		return entry{}, unusable(identity, IdentityMalformed, format, args...)
+	fail := func(problem string) (entry, error) {
+		return entry{}, unusable(identity, IdentityMalformed, "%s", problem)
 	}
+	all, problem := readClouds(data)
+	if problem != "" {
+		return fail(problem)
+	}
+	if len(all) == 0 {
+		return fail(cloudsKey + " has no clouds")
+	}
+	cloud, found := all[identity.Entry]
+	if !found {
+		return fail(cloudsKey + " has no cloud of this name")
+	}
+	return cloud, nil
+}
+
+// readClouds returns the clouds of a Secret by name, or what is wrong with its clouds.yaml.
+func readClouds(data map[string][]byte) (entries map[string]entry, problem string) {
 	content, found := data[cloudsKey]
 	switch {
 	case !found:
-		return fail("the Secret has no key %q", cloudsKey)
+		return nil, fmt.Sprintf("the Secret has no key %q", cloudsKey)
 	case len(content) > maxCloudsBytes:
-		return fail("%s has %d bytes, more than the %d that are read", cloudsKey, len(content), maxCloudsBytes)
+		return nil, fmt.Sprintf("%s has %d bytes, more than the %d that are read", cloudsKey, len(content), maxCloudsBytes)
 	}
 	// Of keys that are there twice, parsers choose differently.
 	if _, err := yaml.YAMLToJSONStrict(content); err != nil {
-		return fail("%s is no YAML that can be used%s", cloudsKey, line(err))
+		return nil, fmt.Sprintf("%s is no YAML that can be used%s", cloudsKey, line(err))
 	}
 	var all clouds
 	if err := yaml.Unmarshal(content, &all); err != nil {
-		return fail("%s has a value of the wrong type%s", cloudsKey, place(err))
+		return nil, fmt.Sprintf("%s has a value of the wrong type%s", cloudsKey, place(err))
 	}
-	if len(all.Clouds) == 0 {
-		return fail("%s has no clouds", cloudsKey)
-	}
-	cloud, found := all.Clouds[identity.Entry]
-	if !found {
-		return fail("%s has no cloud of this name", cloudsKey)
-	}
-	return cloud, nil
+	return all.Clouds, ""
 }
 
 var linePattern = regexp.MustCompile(`^[^\n]{0,40}?yaml: (line [0-9]{1,6}):`)

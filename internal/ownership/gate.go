@@ -108,9 +108,17 @@ func (g *Gate) Preview(ctx context.Context, tenant fairqueue.Tenant, claim Claim
 // Instances lists all instances of an account for a tenant, before ctx ends. It is limited like Decide, and its errors are
 // the same. Lists are not remembered.
 func (g *Gate) Instances(ctx context.Context, tenant fairqueue.Tenant, account Account) ([]Instance, error) {
-	instances, err := fly(ctx, g, fmt.Sprintf("list %q %q", tenant, account), tenant, account.Cloud,
+	return g.InstancesBy(ctx, tenant, account, nil)
+}
+
+// InstancesBy is Instances as lister says, within the limits of the account's cloud. nil is this cloud.
+func (g *Gate) InstancesBy(ctx context.Context, tenant fairqueue.Tenant, account Account, lister Lister) ([]Instance, error) {
+	instances, err := fly(ctx, g, fmt.Sprintf("list %q %q %p", tenant, account, lister), tenant, account.Cloud,
 		func(ctx context.Context, cloud *limitedCloud) ([]Instance, error) {
-			instances, _, err := cloud.Instances(ctx, account)
+			if lister == nil {
+				lister = cloud
+			}
+			instances, _, err := lister.Instances(ctx, account)
 			return instances, err
 		})
 	if err != nil {

@@ -232,7 +232,12 @@ type Cloud interface {
 	// Ask finds out whose the claimed instance is. It returns an *UnknownError where it could not, a *RegionError where the
 	// region may not be asked, and an *IdentityError where the account's own credentials are of no use.
 	Ask(ctx context.Context, claim Claim) (Answer, error)
-	// Instances lists all instances of an account and the number of requests that this took, for the audit. Its errors are
-	// those of Ask.
+	Lister
+}
+
+// Lister lists instances.
+type Lister interface {
+	// Instances lists all instances of an account and the number of requests that this took. Its errors are those of Ask of a
+	// Cloud.
 	Instances(ctx context.Context, account Account) (instances []Instance, requests int, err error)
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -13,6 +15,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -30,6 +33,12 @@ const applicationCredentialWarning = "the credentials are an application credent
 	"a user of the tenant. Whoever runs Keystone can allow it with [security_compliance] " +
 	"allow_insecure_application_credential_trust_escalation, and should not: the credential can delegate roles then that it does not have"
 
+// maxClouds bounds how many clouds of one Secret are judged in a request: each takes an authentication.
+const maxClouds = 8
+
+// cloudsField is the field of a Secret that holds credentials.
+const cloudsField = "data[" + cloudsKey + "]"
+
 // Delegations finds out what credentials carry.
 type Delegations interface {
 	// Delegation returns what Keystone says of credentials. The error is an *ownership.IdentityError where no cluster may act
@@ -37,19 +46,41 @@ type Delegations interface {
 	Delegation(ctx context.Context, credentials ownership.Identity, policy identity.RolePolicy) (openstack.Token, error)
 }
 
+// Proposed is OpenStack as it would be asked once a Secret is stored.
+type Proposed interface {
+	Delegations
+	ownership.Lister
+}
+
+// Credentials tells which credentials are used.
+type Credentials interface {
+	// CredentialDependents returns what refers now to one of the clouds of a Secret.
+	CredentialDependents(ctx context.Context, namespace, secret string, clouds []string) ([]clusterapi.Dependent, error)
+}
+
 // Delegation is the validating gate on the credentials that a cluster on OpenStack acts with: they are the tenant's own, carry
 // what a cluster needs, and nothing beyond. It fails closed: what Keystone does not answer is refused.
 //
-// It judges when an object comes to refer to credentials. What becomes of the Secret and of the roles later is for the audit.
+// It judges when an object comes to refer to credentials, and when credentials are written, whether they are used or not. What
+// becomes of the roles later is for the audit. As in Gate, no change passes while machines name instances that do not belong
+// to the project that the credentials are for.
 type Delegation struct {
-	config      v1beta1.ClusterDelegation
+	config      v1beta1.Cluster
 	policy      identity.RolePolicy
 	delegations Delegations
+	// with returns what is asked once a Secret has this data.
+	with        func(namespace, name string, data map[string][]byte) Proposed
+	credentials Credentials
+	holdings    *Holdings
 }
 
-// NewDelegation returns the gate. The mode is that of webhooks.Handler, for the words of Events.
-func NewDelegation(config v1beta1.ClusterDelegation, policy identity.RolePolicy, delegations Delegations) *Delegation {
-	return &Delegation{config: config, policy: policy, delegations: delegations}
+// NewDelegation returns the gate. with returns what delegations would be once a Secret has other data. holdings is nil where no
+// machines are gated.
+func NewDelegation(
+	config v1beta1.Cluster, policy identity.RolePolicy, delegations Delegations,
+	with func(namespace, name string, data map[string][]byte) Proposed, credentials Credentials, holdings *Holdings,
+) *Delegation {
+	return &Delegation{config: config, policy: policy, delegations: delegations, with: with, credentials: credentials, holdings: holdings}
 }
 
 var _ webhooks.Gate = &Delegation{}
@@ -59,16 +90,24 @@ func (*Delegation) Name() string { return "cluster-delegation" }
 
 // Review implements webhooks.Gate.
 func (g *Delegation) Review(ctx context.Context, request admission.Request) webhooks.Answer {
-	kind, known := kindOf(delegationKinds(), request)
+	kind, known := kindOf(delegationKindsOf(g.config.Delegation), request)
 	if !known {
 		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
 			"%s of group %q is no kind of objects that refer to credentials", request.Resource.Resource, request.Resource.Group)}
 	}
 	o, err := readObject(kind, request)
-	if err != nil {
+	switch {
+	case err != nil:
 		return unreadable(err)
+	case kind.resource == secrets:
+		return g.reviewSecret(ctx, o, request)
 	}
-	account, err := referredBy(o, request.Object.Raw)
+	return g.reviewReference(ctx, o, request)
+}
+
+// reviewReference judges an object that refers to credentials.
+func (g *Delegation) reviewReference(ctx context.Context, o object, request admission.Request) (answer webhooks.Answer) {
+	after, account, err := referredBy(o, request.Object.Raw)
 	var refused *clusterapi.AccountError
 	switch {
 	case errors.As(err, &refused):
@@ -76,17 +115,111 @@ func (g *Delegation) Review(ctx context.Context, request admission.Request) webh
 	case err != nil:
 		return unreadable(err)
 	}
+	dependent := clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Account: account}
+	var keys []inflight.Key
+	if o.kind.provider != "" {
+		dependent.Cluster = clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, after)}
+		keys = append(keys, dependent.Cluster.Key())
+	}
+	same, moved := false, o.kind.provider != ""
 	if o.exists {
-		if before, err := referredBy(o, request.OldObject.Raw); err == nil && before == account {
-			return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
+		before, was, err := referredBy(o, request.OldObject.Raw)
+		same = err == nil && was == account
+		if o.kind.provider != "" && err == nil {
+			name := clusterapi.ClusterNameOf(o.kind.provider, before)
+			moved = !same || name != dependent.Cluster.Name
+			keys = append(keys, clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: name}.Key())
 		}
 	}
-	return g.conclude(o, g.judge(ctx, account.Identity))
+	if same && !moved {
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
+	}
+	if g.config.Exempts(o.Namespace) {
+		return g.conclude(o, denied(namespaceExempt, fmt.Sprintf(
+			"the Secrets of namespace %q are not judged (cluster.exemptNamespaces), so no cluster may act by them", o.Namespace)))
+	}
+	c, pending := g.holdings.begin(ctx, o, request, []inflight.Key{clusterapi.SecretKey(o.Namespace, account.Identity.Secret)}, keys)
+	if pending != nil {
+		return g.conclude(o, *pending)
+	}
+	defer func() { c.end(answer.Decision) }()
+	f := finding{decision: webhooks.Allowed, reason: "IdentityUnchanged"}
+	if !same {
+		f = g.judge(ctx, g.delegations, account.Identity)
+	}
+	if moved && (f.decision == webhooks.Allowed || f.decision == webhooks.Warned) {
+		if refused := c.check(ctx, o, openly, nil, dependent); refused != nil {
+			f = *refused
+		}
+	}
+	return g.conclude(o, f)
+}
+
+// reviewSecret judges credentials that are written.
+func (g *Delegation) reviewSecret(ctx context.Context, o object, request admission.Request) (answer webhooks.Answer) {
+	var secret, old corev1.Secret
+	if json.Unmarshal(request.Object.Raw, &secret) != nil {
+		return unreadable(undecodable(o.kind))
+	}
+	if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
+		old = corev1.Secret{} // as if it had held nothing
+	}
+	if g.config.Exempts(o.Namespace) { // no cluster can refer to it
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: namespaceExempt}
+	}
+	clouds, err := openstack.ChangedClouds(o.Name, old.Data, secret.Data)
+	var malformed *ownership.IdentityError
+	switch {
+	case errors.As(err, &malformed):
+		f := denied(malformed.Reason, malformed.Message)
+		f.status = metav1.StatusReasonInvalid
+		return g.conclude(o, f)
+	case len(clouds) == 0:
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "CredentialsUnchanged"}
+	case len(clouds) > maxClouds:
+		return g.conclude(o, denied("TooManyClouds", fmt.Sprintf("it changes %d clouds, and at most %d are judged at a time; change fewer, or use more Secrets",
+			len(clouds), maxClouds)))
+	}
+	c, pending := g.holdings.begin(ctx, o, request, nil, []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)})
+	if pending != nil {
+		return g.conclude(o, *pending)
+	}
+	defer func() { c.end(answer.Decision) }()
+	dependents, err := g.credentials.CredentialDependents(ctx, o.Namespace, o.Name, clouds)
+	if err != nil {
+		return g.conclude(o, undecided("ClustersUnknown", "it cannot be told now what refers to this Secret; try again", err))
+	}
+	if pending := c.extend(ctx, dependents); pending != nil {
+		return g.conclude(o, *pending)
+	}
+	return g.conclude(o, g.judgeSecret(ctx, o, clouds, dependents, secret.Data, c))
+}
+
+func (g *Delegation) judgeSecret(
+	ctx context.Context, o object, clouds []string, dependents []clusterapi.Dependent, data map[string][]byte, c *change,
+) finding {
+	proposed := g.with(o.Namespace, o.Name, data)
+	f := finding{decision: webhooks.Allowed, reason: "CredentialsUnchanged"}
+	for _, name := range clouds {
+		used := slices.ContainsFunc(dependents, func(d clusterapi.Dependent) bool { return d.Account.Identity.Entry == name })
+		f = g.judge(ctx, proposed, ownership.Identity{Namespace: o.Namespace, Secret: o.Name, Entry: name})
+		switch {
+		case f.reason == openstack.IdentityEndpointNotAllowed && !used:
+			// Nobody can act with it where the gates look, and nothing can come to refer to it.
+			f = finding{decision: webhooks.Allowed, reason: "CredentialsOfAnotherCloud"}
+		case f.decision != webhooks.Allowed && f.decision != webhooks.Warned:
+			return f
+		}
+	}
+	if refused := c.check(ctx, o, openly, proposed, dependents...); refused != nil {
+		return *refused
+	}
+	return f
 }
 
 // judge finds out whether a cluster may act with the credentials.
-func (g *Delegation) judge(ctx context.Context, credentials ownership.Identity) finding {
-	token, err := g.delegations.Delegation(ctx, credentials, g.policy)
+func (g *Delegation) judge(ctx context.Context, delegations Delegations, credentials ownership.Identity) finding {
+	token, err := delegations.Delegation(ctx, credentials, g.policy)
 	var refused *ownership.IdentityError
 	var unknown *ownership.UnknownError
 	switch {
@@ -96,7 +229,7 @@ func (g *Delegation) judge(ctx context.Context, credentials ownership.Identity) 
 		return undecided("DelegationUnknown", fmt.Sprintf("it cannot be told now what %s carries: %s", credentials, unknown.Cause.Explain()), err)
 	case err != nil:
 		return undecided("DelegationUnknown", fmt.Sprintf("it cannot be told now what %s carries; try again", credentials), err)
-	case g.config.Through == v1beta1.Trust && token.ApplicationCredential != nil:
+	case g.config.Delegation.Through == v1beta1.Trust && token.ApplicationCredential != nil:
 		return finding{
 			decision: webhooks.Warned, reason: "ApplicationCredentialWithoutTrust", message: applicationCredentialWarning,
 			public: applicationCredentialWarning, details: detailsOf(credentials, token),
@@ -113,20 +246,28 @@ func detailsOf(credentials ownership.Identity, token openstack.Token) []any {
 	}
 }
 
-// referredBy returns the credentials that an object refers to. Of what it says about a field the error is a
+// referredBy returns an object and the credentials that it refers to. Of what it says about a field the error is a
 // *clusterapi.AccountError.
-func referredBy(o object, raw []byte) (ownership.Account, error) {
+func referredBy(o object, raw []byte) (*unstructured.Unstructured, ownership.Account, error) {
 	content := &unstructured.Unstructured{}
 	if json.Unmarshal(raw, &content.Object) != nil {
-		return ownership.Account{}, undecodable(o.kind)
+		return nil, ownership.Account{}, undecodable(o.kind)
+	}
+	if content.Object == nil { // null
+		content.Object = map[string]any{}
 	}
 	content.SetNamespace(o.Namespace)
 	content.SetName(o.Name)
 	content.SetKind(o.kind.name)
-	return clusterapi.ReadIdentity(content)
+	account, err := clusterapi.ReadIdentityAt(content, o.kind.identityRefPath)
+	return content, account, err
 }
 
 // conclude makes an answer of a finding, in the words of the request.
 func (g *Delegation) conclude(o object, f finding) webhooks.Answer {
-	return f.answer(o, identityRefField, identityRefField+" of "+o.String(), g.config.Mode)
+	at := cloudsField
+	if o.kind.resource != secrets {
+		at = o.kind.identityRefPath
+	}
+	return f.answer(o, at, at+" of "+o.String(), g.config.Delegation.Mode)
 }

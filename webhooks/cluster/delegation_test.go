@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
@@ -33,6 +34,8 @@ type fakeDelegations struct {
 	token openstack.Token
 	err   error
 	asked []ownership.Identity
+	// instances are those of every account.
+	instances []ownership.Instance
 }
 
 var _ cluster.Delegations = &fakeDelegations{}
@@ -43,6 +46,25 @@ func (d *fakeDelegations) Delegation(_ context.Context, credentials ownership.Id
 		return openstack.Token{}, errors.New("another policy: " + diff)
 	}
 	return d.token, d.err
+}
+
+// Instances implements cluster.Proposed.
+func (d *fakeDelegations) Instances(context.Context, ownership.Account) ([]ownership.Instance, int, error) {
+	return d.instances, 1, nil
+}
+
+// newDelegation returns the gate where no machines are gated.
+func newDelegation(config v1beta1.ClusterDelegation, delegations *fakeDelegations) *cluster.Delegation {
+	with := func(string, string, map[string][]byte) cluster.Proposed { return delegations }
+	return cluster.NewDelegation(v1beta1.Cluster{Delegation: config}, tenantRoles, delegations, with, fakeCredentials(nil), nil)
+}
+
+// fakeCredentials are what refers to credentials.
+type fakeCredentials []clusterapi.Dependent
+
+// CredentialDependents implements cluster.Credentials.
+func (c fakeCredentials) CredentialDependents(_ context.Context, _, _ string, clouds []string) ([]clusterapi.Dependent, error) {
+	return slices.DeleteFunc(slices.Clone(c), func(d clusterapi.Dependent) bool { return !slices.Contains(clouds, d.Account.Identity.Entry) }), nil
 }
 
 // tenant is what Keystone says of an application credential of the tenant.
@@ -153,8 +175,8 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 			},
 		},
 		"another kind": {
-			resource: "secrets", after: secretWith(nil), unasked: true,
-			want: webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `secrets of group "" is no kind of objects that refer to credentials`},
+			resource: "kdcclusters", after: kdcWith(nil), unasked: true,
+			want: webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `kdcclusters of group "k8s.kube-dc.com" is no kind of objects that refer to credentials`},
 		},
 		"a trust is made of a password": {
 			config: v1beta1.ClusterDelegation{Through: v1beta1.Trust}, after: onOpenStack(keysRef()),
@@ -168,7 +190,7 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 			if tc.delegations.err == nil && tc.delegations.token.UserID == "" {
 				tc.delegations.token = tenant
 			}
-			gate := cluster.NewDelegation(tc.config, tenantRoles, &tc.delegations)
+			gate := newDelegation(tc.config, &tc.delegations)
 			got := gate.Review(t.Context(), request(t, tc.resource, tc.before, tc.after))
 			compareAnswers(t, tc.want, got)
 			want := []ownership.Identity{tenantKeys}
@@ -186,7 +208,7 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 func TestATrustCannotBeMadeOfAnApplicationCredential(t *testing.T) {
 	r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
 	recorder := &fakeRecorder{}
-	gate := cluster.NewDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: v1beta1.Trust}, tenantRoles, &fakeDelegations{token: tenant})
+	gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: v1beta1.Trust}, &fakeDelegations{token: tenant})
 	got := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder), &r)
 	message := ofOpenStackCluster + "the credentials are an application credential, from which Keystone takes no trust; use the password of " +
 		"a user of the tenant. Whoever runs Keystone can allow it with [security_compliance] " +
@@ -209,7 +231,7 @@ func TestCredentialsOnADryRunLeaveNoTrace(t *testing.T) {
 	r.DryRun = ptr.To(true)
 	recorder := &fakeRecorder{}
 	delegations := &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing", Message: "missing: load-balancer_member"}}
-	gate := cluster.NewDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce}, tenantRoles, delegations)
+	gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce}, delegations)
 	if got := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder), &r); got.Allowed || got.Result.Code != http.StatusForbidden {
 		t.Errorf("response = %+v, want a refusal", got)
 	}
@@ -222,7 +244,7 @@ func TestWhatCannotBeDecodedIsRefused(t *testing.T) {
 	for _, raw := range []string{"", "{", "[]", "5", `"x"`} {
 		r := request(t, "openstackclusters", nil, object{})
 		r.Object.Raw = []byte(raw)
-		gate := cluster.NewDelegation(v1beta1.ClusterDelegation{}, tenantRoles, &fakeDelegations{})
+		gate := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{})
 		if got := gate.Review(t.Context(), r); got.Decision != webhooks.Denied || got.Reason != "Undecodable" {
 			t.Errorf("Review() of %q = %+v, want a refusal", raw, got)
 		}
@@ -230,7 +252,7 @@ func TestWhatCannotBeDecodedIsRefused(t *testing.T) {
 }
 
 func TestWhichReferencesAreAskedAbout(t *testing.T) {
-	matches := matcherOf(t, cluster.DelegationHooks(v1beta1.Enforce), "delegation", "openstackclusters")
+	matches := matcherOf(t, cluster.DelegationHooks(enforced), "delegation", "openstackclusters")
 	for name, tc := range map[string]struct {
 		old, new any // the references
 		create   bool
@@ -275,7 +297,7 @@ func FuzzDelegation(f *testing.F) {
 	} {
 		f.Add([]byte(seed), []byte(`{}`))
 	}
-	gate := cluster.NewDelegation(v1beta1.ClusterDelegation{}, tenantRoles, &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing"}})
+	gate := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing"}})
 	f.Fuzz(func(t *testing.T, after, before []byte) {
 		r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Operation: admissionv1.Update, Resource: delegationResources["openstackclusters"],

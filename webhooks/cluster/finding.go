@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +23,10 @@ const maxMessage = 1024 - 80
 // finding is what the gate found out about a user who is named.
 type finding struct {
 	decision webhooks.Decision
-	status   metav1.StatusReason // as in webhooks.Answer
 	reason   string
+	// status and retryAfter are as in webhooks.Answer.
+	status     metav1.StatusReason
+	retryAfter time.Duration
 	// message is for the person who sent the request. public is the same for all who may read the object's Events: they
 	// need not be allowed to read Secrets.
 	message, public string
@@ -54,7 +57,7 @@ func undecided(reason, message string, err error) finding {
 // it is favorable.
 func (f finding) answer(o object, field, subject string, mode v1beta1.Mode) webhooks.Answer {
 	answer := webhooks.Answer{
-		Decision: f.decision, Status: f.status, Reason: f.reason, Message: subject + ": " + f.message, Field: field,
+		Decision: f.decision, Status: f.status, RetryAfter: f.retryAfter, Reason: f.reason, Message: subject + ": " + f.message, Field: field,
 		Details: func() []any { return f.details },
 	}
 	if f.decision == webhooks.Allowed {
@@ -88,7 +91,11 @@ func unreadable(err error) webhooks.Answer {
 func noUser(err error) finding {
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {
-		return denied(string(refused.Reason), strings.TrimPrefix(refused.Message, userRefField+": ")+
+		message := strings.TrimPrefix(refused.Message, userRefField+": ")
+		if refused.Reason == clusterapi.NamespaceExempt {
+			return denied(string(refused.Reason), message)
+		}
+		return denied(string(refused.Reason), message+
 			"; write the user's email there under the key "+userEmailKey+" first, or name the user in spec.userEmail")
 	}
 	return undecided("SecretUnknown", "the Secret cannot be read now; try again", err)
@@ -114,9 +121,8 @@ func (g *Gate) notAllowed(
 	requester, known authenticationv1.UserInfo, o object, n naming, email string, disclosed bool, evaluationErrors []string,
 ) finding {
 	room := maxMessage - len(n.subject(o))
-	open := g.notAllowedText(requester, known, o, n, fmt.Sprintf("%q", clip(email)), g.grant(known, email), room)
-	hidden := g.notAllowedText(requester, known, o, n,
-		fmt.Sprintf("the user whom Secret %q of namespace %q names", clip(n.ref.SecretName), clip(n.ref.SecretNamespace)), "", room)
+	open := g.notAllowedText(requester, known, fmt.Sprintf("%q", clip(email)), g.grant(known, email), room)
+	hidden := g.notAllowedText(requester, known, n.bySecret(), "", room)
 
 	f := denied("ImpersonationNotAllowed", open)
 	if !disclosed {
@@ -126,9 +132,6 @@ func (g *Gate) notAllowed(
 		f.public = hidden
 		f.details = append(f.details, "secret", n.ref.SecretNamespace+"/"+n.ref.SecretName)
 	}
-	if len(n.clusters) > 0 {
-		f.details = append(f.details, "clusters", n.clusters)
-	}
 	if len(evaluationErrors) > 0 {
 		f.details = append(f.details, "evaluationErrors", evaluationErrors)
 	}
@@ -136,27 +139,13 @@ func (g *Gate) notAllowed(
 }
 
 // notAllowedText leaves out the commands where there are none, or not enough room for them.
-func (g *Gate) notAllowedText(requester, known authenticationv1.UserInfo, o object, n naming, whom, commands string, room int) string {
+func (g *Gate) notAllowedText(requester, known authenticationv1.UserInfo, whom, commands string, room int) string {
 	text := func(where string) string {
-		return fmt.Sprintf("user %q may not impersonate %s%s%s; name a user whom you may impersonate, or have it granted: ",
-			clip(requester.Username), whom, n.actor(o), where)
+		return fmt.Sprintf("user %q may not impersonate %s%s; name a user whom you may impersonate, or have it granted: ",
+			clip(requester.Username), whom, where)
 	}
 	if with := text(g.where()) + commands; commands != "" && len(with) <= room {
 		return with
 	}
 	return text(g.where()+g.knownThere(requester, known)) + g.grantInWords(requester, known)
-}
-
-// actor says who would act as the user where that is not the object itself. Names of another namespace are another
-// tenant's.
-func (n naming) actor(o object) string {
-	if len(n.clusters) == 0 {
-		return ""
-	}
-	for _, cluster := range n.clusters {
-		if name, own := strings.CutPrefix(cluster, o.Namespace+"/"); own {
-			return fmt.Sprintf(", as whom CloudSigmaCluster %q acts by this Secret", clip(name))
-		}
-	}
-	return ", as whom a CloudSigmaCluster of another namespace acts by this Secret"
 }

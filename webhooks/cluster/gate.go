@@ -21,48 +21,56 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
 
 // Path is where the gate is served.
 const Path = "/cluster/impersonation"
 
-// Users tells whom Secrets name and which of them matter.
+// Users tells whom clusters and Secrets name.
 type Users interface {
 	// User returns the user that ref means. The error is a *clusterapi.AccountError where the objects do not say, and any
 	// other where they could not be read.
 	User(ctx context.Context, ref clusterapi.UserRef) (string, error)
-	// SecretIsUserOf returns the names, with namespace, of the CloudSigmaClusters that take their user from the Secret.
-	SecretIsUserOf(secret *corev1.Secret) []string
-	// Synced returns why it is not known yet which clusters there are, nil if it is.
-	Synced() error
+	// AccountOf returns as whom the provider of a cluster object acts, as the object says it. The error is that of User.
+	AccountOf(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) (ownership.Account, error)
+	// UserDependents returns the clusters that take their user from the Secret, with the account that they have with this user.
+	// also are objects that were written a moment ago.
+	UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]clusterapi.Dependent, error)
 }
 
 // Gate is the validating gate. It fails closed: while the API server cannot be asked, nobody can name a user anew.
 //
-// A Secret is judged as soon as a cluster refers to it, by what was last seen of the clusters. A Secret that is changed in
-// the very moment in which a cluster begins to refer to it can slip through, as neither request sees the other.
+// A Secret is judged whether a cluster refers to it or not. If only Secrets in use were, a cluster could be admitted with the
+// user of a Secret while another user is written into it.
+//
+// As whom a provider acts is part of what a machine claims. A change of it is refused while machines name instances that do not
+// belong to whom the provider would act as.
 type Gate struct {
-	mode     v1beta1.Mode
+	config   v1beta1.Cluster
 	reviewer Reviewer
 	users    Users
+	holdings *Holdings
 	// provider is the logical cluster in which permissions are checked, empty on Kubernetes. See NewForProvider.
 	provider logicalcluster.Name
 }
 
-// New returns the gate. The mode is that of webhooks.Handler, for the words of Events.
-func New(mode v1beta1.Mode, reviewer Reviewer, users Users) *Gate {
-	return &Gate{mode: mode, reviewer: reviewer, users: users}
+// New returns the gate. holdings is nil where no machines are gated.
+func New(config v1beta1.Cluster, reviewer Reviewer, users Users, holdings *Holdings) *Gate {
+	return &Gate{config: config, reviewer: reviewer, users: users, holdings: holdings}
 }
 
 // NewForProvider returns the gate on what a provider exports on kcp. The reviewer asks in the provider's workspace, the one of the
 // APIExport: in its own the requester may be cluster-admin, and allow itself to impersonate anybody.
-func NewForProvider(mode v1beta1.Mode, reviewer Reviewer, users Users, provider logicalcluster.Name) *Gate {
-	return &Gate{mode: mode, reviewer: reviewer, users: users, provider: provider}
+func NewForProvider(config v1beta1.Cluster, reviewer Reviewer, users Users, holdings *Holdings, provider logicalcluster.Name) *Gate {
+	return &Gate{config: config, reviewer: reviewer, users: users, holdings: holdings, provider: provider}
 }
 
 var _ webhooks.Gate = &Gate{}
@@ -71,8 +79,8 @@ var _ webhooks.Gate = &Gate{}
 func (*Gate) Name() string { return "cluster-impersonation" }
 
 // Review implements webhooks.Gate.
-func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.Answer {
-	kind, known := kindOf(kinds(), request)
+func (g *Gate) Review(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
+	kind, known := kindOf(kindsOf(g.config.Impersonation), request)
 	if !known {
 		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
 			"%s of group %q is no kind of objects that name users", request.Resource.Resource, request.Resource.Group)}
@@ -81,14 +89,34 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	if err != nil {
 		return unreadable(err)
 	}
+	if kind.resource == secrets && g.config.Exempts(o.Namespace) { // no cluster can refer to it
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: namespaceExempt}
+	}
 	names, err := kind.names(o, request)
 	if err != nil {
 		return unreadable(err)
+	}
+	m, err := moveOf(o, request, names)
+	if err != nil {
+		return unreadable(err)
+	}
+	var c *change
+	if m != nil {
+		var refused *finding
+		if c, refused = g.holdings.begin(ctx, o, request, m.uses(), m.changes(o)); refused != nil {
+			return g.conclude(o, m.naming, *refused)
+		}
+		defer func() { c.end(answer.Decision) }()
 	}
 	f := finding{decision: webhooks.Allowed, reason: "NothingNamed"}
 	for _, n := range names {
 		if f = g.judge(ctx, request.UserInfo, o, n); f.decision != webhooks.Allowed {
 			return g.conclude(o, n, f)
+		}
+	}
+	if m != nil {
+		if refused := g.hold(ctx, request.UserInfo, o, *m, c); refused != nil {
+			return g.conclude(o, m.naming, *refused)
 		}
 	}
 	return webhooks.Answer{Decision: f.decision, Reason: f.reason}
@@ -97,14 +125,6 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 // judge finds out whether the requester may name the user. Whatever it says of a Secret's content, it says only to those
 // who wrote it or may read it.
 func (g *Gate) judge(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) finding {
-	if o.kind.resource == secrets {
-		if err := g.users.Synced(); err != nil {
-			return undecided("ClustersUnknown", "it cannot be told yet whether a cluster takes its user from this Secret; try again", err)
-		}
-		if n.clusters = g.users.SecretIsUserOf(&corev1.Secret{ObjectMeta: o.ObjectMeta}); len(n.clusters) == 0 {
-			return finding{decision: webhooks.Allowed, reason: "SecretUnused"}
-		}
-	}
 	email := n.email
 	if email == "" {
 		var refused *finding
@@ -123,12 +143,16 @@ func (g *Gate) judge(ctx context.Context, requester authenticationv1.UserInfo, o
 	case allowed:
 		return finding{decision: webhooks.Allowed, reason: "ImpersonationAllowed"}
 	}
-	disclosed := n.email != ""
-	if !disclosed {
-		status, err := g.reviewer.Review(ctx, getSecret(requester, n.ref))
-		disclosed = err == nil && status.Allowed
+	return g.notAllowed(requester, known, o, n, email, g.knows(ctx, requester, n), evaluationErrors)
+}
+
+// knows tells whether the requester knows the user that is named: by having written it, or by what it may read.
+func (g *Gate) knows(ctx context.Context, requester authenticationv1.UserInfo, n naming) bool {
+	if n.email != "" {
+		return true
 	}
-	return g.notAllowed(requester, known, o, n, email, disclosed, evaluationErrors)
+	status, err := g.reviewer.Review(ctx, getSecret(requester, n.ref))
+	return err == nil && status.Allowed
 }
 
 // read returns the user that a Secret names, or why not. The Secret of another namespace has to be one that the requester
@@ -156,5 +180,5 @@ func (g *Gate) read(ctx context.Context, requester authenticationv1.UserInfo, o 
 
 // conclude makes an answer of a finding that is not favorable, in the words of the request.
 func (g *Gate) conclude(o object, n naming, f finding) webhooks.Answer {
-	return f.answer(o, n.field, n.subject(o), g.mode)
+	return f.answer(o, n.field, n.subject(o), g.config.Impersonation.Mode)
 }

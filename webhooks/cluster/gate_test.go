@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -22,6 +24,8 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 )
@@ -75,12 +79,14 @@ func reviewerThatAllows(questions ...authorizationv1.SubjectAccessReviewSpec) *f
 	return r
 }
 
-// fakeUsers are the Secrets by namespace and name, and the clusters that refer to them.
+// fakeUsers are the Secrets by namespace and name, and the clusters that refer to each.
 type fakeUsers struct {
-	emails    map[string]string
-	clusters  map[string][]string
-	err       error
-	notSynced error
+	emails     map[string]string
+	dependents map[string][]clusterapi.Dependent
+	err        error
+	// account is that of every cluster object.
+	account    ownership.Account
+	accountErr error
 }
 
 var _ cluster.Users = &fakeUsers{}
@@ -101,11 +107,22 @@ func (u *fakeUsers) User(_ context.Context, ref clusterapi.UserRef) (string, err
 	return email, nil
 }
 
-func (u *fakeUsers) SecretIsUserOf(secret *corev1.Secret) []string {
-	return u.clusters[secret.Namespace+"/"+secret.Name]
+func (u *fakeUsers) AccountOf(context.Context, v1beta1.Provider, *unstructured.Unstructured) (ownership.Account, error) {
+	return u.account, u.accountErr
 }
 
-func (u *fakeUsers) Synced() error { return u.notSynced }
+func (u *fakeUsers) UserDependents(_ context.Context, secret *corev1.Secret, user string, _ []inflight.Object) ([]clusterapi.Dependent, error) {
+	dependents := slices.Clone(u.dependents[secret.Namespace+"/"+secret.Name])
+	for i := range dependents {
+		dependents[i].Account.User = user
+	}
+	return dependents, u.err
+}
+
+// enforced is the configuration of gates that refuse.
+var enforced = v1beta1.Cluster{
+	Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce}, Delegation: v1beta1.ClusterDelegation{Mode: v1beta1.Enforce},
+}
 
 // object is what a request is about, as JSON.
 type object map[string]any
@@ -145,6 +162,7 @@ var resources = map[string]metav1.GroupVersionResource{
 var delegationResources = map[string]metav1.GroupVersionResource{
 	"openstackclusters": {Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "openstackclusters"},
 	"openstackmachines": {Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "openstackmachines"},
+	"secrets":           {Version: "v1", Resource: "secrets"},
 }
 
 func resourceOf(name string) metav1.GroupVersionResource {
@@ -419,7 +437,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gate := cluster.New(v1beta1.Enforce, tc.reviewer, &fakeUsers{emails: emails, err: tc.err})
+			gate := cluster.New(enforced, tc.reviewer, &fakeUsers{emails: emails, err: tc.err}, nil)
 			compareAnswers(t, tc.want, gate.Review(t.Context(), request(t, "cloudsigmaclusters", tc.old, tc.new)))
 			if diff := cmp.Diff(tc.wantAsked, tc.reviewer.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
@@ -474,7 +492,7 @@ func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reviewer := reviewerThatAllows(impersonate("alice@shalb.com"))
-			answer := cluster.New(v1beta1.Enforce, reviewer, &fakeUsers{}).Review(t.Context(), request(t, "kdcclusters", kdcWith(tc.old), kdcWith(tc.new)))
+			answer := cluster.New(enforced, reviewer, &fakeUsers{}, nil).Review(t.Context(), request(t, "kdcclusters", kdcWith(tc.old), kdcWith(tc.new)))
 			compareAnswers(t, tc.want, answer)
 			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
@@ -483,82 +501,75 @@ func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
 	}
 }
 
-// TestWhoMayNameWhomInASecret is about the way around the gate: the Secret is rewritten after the cluster was admitted.
+// TestWhoMayNameWhomInASecret is about the way around the gate: the Secret is written after the cluster was admitted, or while it is.
 func TestWhoMayNameWhomInASecret(t *testing.T) {
 	const canary = "canary-of-the-secret"
 	data := func(email string) map[string][]byte {
 		return map[string][]byte{"userEmail": []byte(email), "password": []byte(canary)}
 	}
-	own := `, as whom CloudSigmaCluster "prod" acts by this Secret`
 	public := `Refused: ` + ofSecret + `user "alice" may not impersonate the user whom Secret "user" of namespace "team-a" names`
 
 	for name, tc := range map[string]struct {
 		old, new  object
-		clusters  []string
-		notSynced error
+		exempt    bool
 		want      webhooks.Answer
 		wantAsked []authorizationv1.SubjectAccessReviewSpec
 	}{
-		"a Secret to which no cluster refers": {
-			old: secretWith(data("alice@shalb.com")), new: secretWith(data("tsap@shalb.com")),
-			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "SecretUnused"},
+		"another, in a namespace to whose Secrets no cluster can refer": {
+			old: secretWith(data("alice@shalb.com")), new: secretWith(data("tsap@shalb.com")), exempt: true,
+			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NamespaceExempt"},
 		},
 		"a user whom the requester may impersonate": {
-			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("alice@shalb.com\n")), clusters: []string{"team-a/prod"},
+			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("alice@shalb.com\n")),
 			want:      webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
 		"another, whom the requester wrote, but whom readers of Events need not know": {
-			old: secretWith(data("alice@shalb.com")), new: secretWith(data("TSAP@shalb.com")), clusters: []string{"other/prod", "team-a/prod"},
+			old: secretWith(data("alice@shalb.com")), new: secretWith(data("TSAP@shalb.com")),
 			want: webhooks.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "data.userEmail",
-				Message: ofSecret + `user "alice" may not impersonate "TSAP@shalb.com"` + own + remedy + grantAlice,
-				Details: details("secret", "team-a/user", "clusters", []string{"other/prod", "team-a/prod"}),
-				Events:  eventOn("v1", "Secret", "user", "ImpersonationNotAllowed", public+own+byName),
+				Message: ofSecret + `user "alice" may not impersonate "TSAP@shalb.com"` + remedy + grantAlice,
+				Details: details("secret", "team-a/user"),
+				Events:  eventOn("v1", "Secret", "user", "ImpersonationNotAllowed", public+byName),
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
 		},
-		"another on create, of a cluster of another namespace, which is not named": {
-			new: secretWith(data("tsap@shalb.com")), clusters: []string{"other/prod"},
+		"another on create": {
+			new: secretWith(data("tsap@shalb.com")),
 			want: webhooks.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "data.userEmail",
-				Message: ofSecret + `user "alice" may not impersonate "tsap@shalb.com", as whom a CloudSigmaCluster of another namespace acts by this Secret` +
-					remedy + grantAlice,
-				Details: details("secret", "team-a/user", "clusters", []string{"other/prod"}),
+				Message: ofSecret + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice,
+				Details: details("secret", "team-a/user"),
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"clusters that are not known yet": {
-			new: secretWith(data("tsap@shalb.com")), notSynced: errors.New("not read yet"),
-			want: webhooks.Answer{
-				Decision: webhooks.Undecided, Reason: "ClustersUnknown", Field: "data.userEmail", Details: details("error", "not read yet"),
-				Message: ofSecret + "it cannot be told yet whether a cluster takes its user from this Secret; try again",
-			},
-		},
 		"the same user in other letters": {
-			old: secretWith(data("tsap@shalb.com")), new: secretWith(data(" Tsap@Shalb.com\n")), clusters: []string{"team-a/prod"},
+			old: secretWith(data("tsap@shalb.com")), new: secretWith(data(" Tsap@Shalb.com\n")),
 			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"the user is cleared": {
-			old: secretWith(data("tsap@shalb.com")), new: secretWith(nil), clusters: []string{"team-a/prod"},
+			old: secretWith(data("tsap@shalb.com")), new: secretWith(nil),
 			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"a Secret that could not be read before": {
-			old: object{"data": canary}, new: secretWith(data("alice@shalb.com")), clusters: []string{"team-a/prod"},
+			old: object{"data": canary}, new: secretWith(data("alice@shalb.com")),
 			want:      webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
 		"a Secret that cannot be read, of which nothing is told": {
-			old: secretWith(nil), new: object{"data": object{"userEmail": canary}}, clusters: []string{"team-a/prod"},
+			old: secretWith(nil), new: object{"data": object{"userEmail": canary}},
 			want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the Secret cannot be decoded"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reviewer := reviewerThatAllows(impersonate("alice@shalb.com"))
-			users := &fakeUsers{clusters: map[string][]string{"team-a/user": tc.clusters}, notSynced: tc.notSynced}
+			config := enforced
+			if tc.exempt {
+				config.ExemptNamespaces = []string{"other", "team-a"}
+			}
 			r := request(t, "secrets", tc.old, tc.new)
 			r.Name = "user"
-			answer := cluster.New(v1beta1.Enforce, reviewer, users).Review(t.Context(), r)
+			answer := cluster.New(config, reviewer, &fakeUsers{}, nil).Review(t.Context(), r)
 			compareAnswers(t, tc.want, answer)
 			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
@@ -571,7 +582,7 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 }
 
 func TestRequestsThatCannotBeJudgedAreRefused(t *testing.T) {
-	gate := cluster.New(v1beta1.Enforce, reviewerThatAllows(), &fakeUsers{})
+	gate := cluster.New(enforced, reviewerThatAllows(), &fakeUsers{}, nil)
 	for name, tc := range map[string]struct {
 		resource, raw string
 		want          webhooks.Answer

@@ -6,7 +6,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 
-	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks/cluster"
 )
 
@@ -41,7 +40,7 @@ func TestWhatWouldGrantTheRight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": tc.email}))
 			r.UserInfo = authenticationv1.UserInfo{Username: tc.username}
-			message := cluster.New(v1beta1.Enforce, reviewerThatAllows(), &fakeUsers{}).Review(t.Context(), r).Message
+			message := cluster.New(enforced, reviewerThatAllows(), &fakeUsers{}, nil).Review(t.Context(), r).Message
 			_, got, found := strings.Cut(message, "or have it granted: ")
 			if !found || got != tc.want {
 				t.Errorf("grant in %q\n     = %q\n want %q", message, got, tc.want)

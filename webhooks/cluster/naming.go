@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
@@ -28,6 +30,10 @@ const (
 	userRefField = "spec.userRef"
 	// userEmailKey is the key of a Secret that names a user.
 	userEmailKey = "userEmail"
+	// cloudsKey is the key of a Secret that holds credentials.
+	cloudsKey = "clouds.yaml"
+	// namespaceExempt is the reason where the Secrets of a namespace are not judged.
+	namespaceExempt = string(clusterapi.NamespaceExempt)
 )
 
 // ownerAnnotations are the annotations by which a KdcCluster names its user, the newer one first.
@@ -40,25 +46,62 @@ type kind struct {
 	// condition returns the expression, in CEL, that is true of requests that name a user anew. It may let through too
 	// much, never too little.
 	condition func() string
+	// identityRefPath is the field that refers to credentials, "" if the kind has none.
+	identityRefPath string
+	// provider is the one whose clusters the kind is of, "" if it is none.
+	provider v1beta1.Provider
 	// names returns the users whom a request names anew, none where it leaves them as they are or clears them. The error
 	// is for people; it is a *clusterapi.AccountError where it is about a field.
 	names func(o object, request admission.Request) ([]naming, error)
 }
 
-func kinds() []kind {
-	return []kind{
-		{resource: clusterapi.CloudSigmaClusters, name: "CloudSigmaCluster", condition: celCluster, names: namedByCluster},
-		{resource: kdcClusters, name: "KdcCluster", condition: celAnnotations, names: namedByAnnotations},
-		{resource: secrets, name: "Secret", condition: celSecret, names: namedBySecret},
+// kindsOf are the kinds of objects that name users: those that are built in, and those that are configured.
+func kindsOf(config v1beta1.ClusterImpersonation) []kind {
+	kinds := []kind{
+		{
+			resource: clusterapi.CloudSigmaClusters, name: "CloudSigmaCluster", provider: v1beta1.ProviderCloudSigma,
+			condition: celCluster, names: namedByCluster,
+		},
+		annotated(kdcClusters, "KdcCluster", ownerAnnotations),
+		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSetAnew("data", userEmailKey) }, names: namedBySecret},
 	}
+	for _, k := range config.Kinds {
+		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
+		kinds = append(kinds, kind{
+			resource: resource, name: k.Kind, condition: func() string { return celNaming(k) }, names: namedBy(k),
+		})
+	}
+	return kinds
 }
 
-// delegationKinds are the kinds of objects that refer to credentials. A machine may bring its own.
-func delegationKinds() []kind {
-	condition := func() string { return webhooks.CELSetAnew("spec", "identityRef") }
-	return []kind{
-		{resource: clusterapi.OpenStackClusters, name: "OpenStackCluster", condition: condition},
-		{resource: clusterapi.OpenStackClusters.GroupVersion().WithResource("openstackmachines"), name: "OpenStackMachine", condition: condition},
+// annotated is a kind of objects that name users by annotations.
+func annotated(resource schema.GroupVersionResource, name string, keys []string) kind {
+	return kind{resource: resource, name: name, condition: func() string { return celAnnotations(keys) }, names: namedByAnnotations(keys)}
+}
+
+// delegationKindsOf are the kinds of objects that refer to credentials, or hold them. A machine may bring its own.
+func delegationKindsOf(config v1beta1.ClusterDelegation) []kind {
+	machines := clusterapi.OpenStackClusters.GroupVersion().WithResource("openstackmachines")
+	kinds := []kind{
+		{
+			resource: clusterapi.OpenStackClusters, name: "OpenStackCluster", provider: v1beta1.ProviderOpenStack,
+			condition: celCredentialsOfCluster, identityRefPath: identityRefField,
+		},
+		referring(machines, "OpenStackMachine", identityRefField),
+		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSetAnew("data", cloudsKey) }},
+	}
+	for _, k := range config.Kinds {
+		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
+		kinds = append(kinds, referring(resource, k.Kind, k.IdentityRefPath))
+	}
+	return kinds
+}
+
+// referring is a kind of objects that refer to credentials.
+func referring(resource schema.GroupVersionResource, name, path string) kind {
+	return kind{
+		resource: resource, name: name, identityRefPath: path,
+		condition: func() string { return webhooks.CELSetAnew(strings.Split(path, ".")...) },
 	}
 }
 
@@ -77,6 +120,8 @@ type object struct {
 	kind kind
 	// exists is false where the request is to create the object.
 	exists bool
+	// oldVersion is the resource version that the request replaces.
+	oldVersion string
 }
 
 // readObject reads what the request is about. The error is for people.
@@ -86,6 +131,12 @@ func readObject(k kind, request admission.Request) (object, error) {
 		return object{}, undecodable(k)
 	}
 	o := object{ObjectMeta: meta.ObjectMeta, kind: k, exists: request.Operation != admissionv1.Create}
+	if o.exists {
+		var old metav1.PartialObjectMetadata
+		if json.Unmarshal(request.OldObject.Raw, &old) == nil { // what is stored can be decoded, or the write is not
+			o.oldVersion = old.ResourceVersion
+		}
+	}
 	// An object need not repeat where it is sent to.
 	o.Namespace, o.Name = cmp.Or(o.Namespace, request.Namespace), cmp.Or(o.Name, request.Name)
 	return o, nil
@@ -115,8 +166,6 @@ type naming struct {
 	email string
 	// ref is the Secret that the email is in, if it is in one.
 	ref clusterapi.UserRef
-	// clusters are those that take their user from the Secret that the request writes, with their namespaces.
-	clusters []string
 }
 
 func (n naming) subject(o object) string { return n.field + " of " + o.String() }
@@ -158,19 +207,68 @@ func canonical(ref clusterapi.UserRef) clusterapi.UserRef {
 	return ref
 }
 
-func namedByAnnotations(o object, request admission.Request) ([]naming, error) {
-	var old metav1.PartialObjectMetadata
-	if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
-		old = metav1.PartialObjectMetadata{} // as if it had named nobody
-	}
-	var names []naming
-	for _, key := range ownerAnnotations {
-		email, before := strings.TrimSpace(o.Annotations[key]), strings.TrimSpace(old.Annotations[key])
-		if email != "" && canonical(clusterapi.UserRef{Email: email}) != canonical(clusterapi.UserRef{Email: before}) {
-			names = append(names, naming{field: field.NewPath("metadata", "annotations").Key(key).String(), email: email})
+func namedByAnnotations(keys []string) func(o object, request admission.Request) ([]naming, error) {
+	return func(o object, request admission.Request) ([]naming, error) {
+		var old metav1.PartialObjectMetadata
+		if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
+			old = metav1.PartialObjectMetadata{} // as if it had named nobody
 		}
+		var names []naming
+		for _, key := range keys {
+			if email := strings.TrimSpace(o.Annotations[key]); another(email, strings.TrimSpace(old.Annotations[key])) {
+				names = append(names, naming{field: field.NewPath("metadata", "annotations").Key(key).String(), email: email})
+			}
+		}
+		return names, nil
 	}
-	return names, nil
+}
+
+// namedBy reads what names users in a kind that is configured.
+func namedBy(k v1beta1.UserKind) func(o object, request admission.Request) ([]naming, error) {
+	byAnnotations := namedByAnnotations(k.Annotations)
+	if k.EmailPath == "" {
+		return byAnnotations
+	}
+	byField := namedAt(k.EmailPath, strings.Split(k.EmailPath, "."))
+	return func(o object, request admission.Request) ([]naming, error) {
+		names, err := byField(o, request)
+		if err != nil {
+			return nil, err
+		}
+		annotated, err := byAnnotations(o, request)
+		return append(names, annotated...), err
+	}
+}
+
+// another tells whether an email names somebody, and somebody else than the one before.
+func another(email, before string) bool {
+	return email != "" && canonical(clusterapi.UserRef{Email: email}) != canonical(clusterapi.UserRef{Email: before})
+}
+
+// namedAt reads the email at a path of fields.
+func namedAt(at string, path []string) func(o object, request admission.Request) ([]naming, error) {
+	emailIn := func(raw []byte) (string, error) {
+		var content map[string]any
+		if json.Unmarshal(raw, &content) != nil {
+			return "", errors.New("it cannot be decoded")
+		}
+		email, _, err := unstructured.NestedString(content, path...)
+		return strings.TrimSpace(email), err
+	}
+	return func(o object, request admission.Request) ([]naming, error) {
+		email, err := emailIn(request.Object.Raw)
+		if err != nil {
+			return nil, &clusterapi.AccountError{Reason: clusterapi.ClusterUnreadable, Message: fmt.Sprintf("%s %q: %s is not a string", o.kind.name, clip(o.Name), at)}
+		}
+		before, err := emailIn(request.OldObject.Raw)
+		if err != nil || !o.exists {
+			before = "" // as if it had named nobody
+		}
+		if !another(email, before) {
+			return nil, nil
+		}
+		return []naming{{field: at, email: email}}, nil
+	}
 }
 
 func namedBySecret(o object, request admission.Request) ([]naming, error) {

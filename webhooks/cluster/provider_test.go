@@ -11,7 +11,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 )
@@ -113,7 +112,7 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 			reviewer := reviewerThatAllows()
 			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": "tsap@shalb.com"}))
 			r.UserInfo = tc.requester
-			got := cluster.NewForProvider(v1beta1.Enforce, reviewer, &fakeUsers{}, "pppppppp").Review(t.Context(), r)
+			got := cluster.NewForProvider(enforced, reviewer, &fakeUsers{}, nil, "pppppppp").Review(t.Context(), r)
 			reason := tc.wantReason
 			if reason == "" {
 				reason = "ImpersonationNotAllowed"
@@ -132,11 +131,11 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 			if tc.wantReason != "" {
 				return
 			}
-			allowing := cluster.NewForProvider(v1beta1.Enforce, reviewerThatAllows(tc.wantAsked...), &fakeUsers{}, "pppppppp")
+			allowing := cluster.NewForProvider(enforced, reviewerThatAllows(tc.wantAsked...), &fakeUsers{}, nil, "pppppppp")
 			if got := allowing.Review(t.Context(), r); got.Decision != webhooks.Allowed || got.Reason != "ImpersonationAllowed" {
 				t.Errorf("Review() of who may = %v", got)
 			}
-			failing := cluster.NewForProvider(v1beta1.Enforce, &fakeReviewer{err: errors.New("no")}, &fakeUsers{}, "pppppppp")
+			failing := cluster.NewForProvider(enforced, &fakeReviewer{err: errors.New("no")}, &fakeUsers{}, nil, "pppppppp")
 			if got := failing.Review(t.Context(), r); got.Decision != webhooks.Undecided || got.Reason != "ImpersonationUnknown" {
 				t.Errorf("Review() where nobody answers = %v", got)
 			}
@@ -149,7 +148,7 @@ func TestOnKCPNoSecretNamesAUser(t *testing.T) {
 	reviewer := reviewerThatAllows()
 	users := &fakeUsers{err: &clusterapi.AccountError{Reason: clusterapi.UserRefUnguarded, Message: "spec.userRef: no gate"}}
 	for _, namespace := range []string{"", "team-a", "team-b"} {
-		got := cluster.NewForProvider(v1beta1.Enforce, reviewer, users, "pppppppp").Review(t.Context(),
+		got := cluster.NewForProvider(enforced, reviewer, users, nil, "pppppppp").Review(t.Context(),
 			request(t, "cloudsigmaclusters", nil, clusterWith(object{"userRef": userRef("user", namespace)})))
 		if got.Decision != webhooks.Denied || got.Reason != string(clusterapi.UserRefUnguarded) {
 			t.Errorf("Review() = %v, %s", got.Decision, got.Reason)

@@ -3,50 +3,68 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
 
+	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 )
 
 // Hooks returns how the gate is registered: one webhook for each kind, as each names users elsewhere. There are none
 // where the gate is off.
-func Hooks(mode v1beta1.Mode) []webhooks.Hook { return hooksOf(mode, kinds()) }
+func Hooks(config v1beta1.Cluster) []webhooks.Hook {
+	return hooksOf(config, kindsOf(config.Impersonation))
+}
 
 // ProviderHooks returns those of them that a provider's APIExport on kcp can have: for what it exports, which Secrets are
 // not among.
-func ProviderHooks(mode v1beta1.Mode) []webhooks.Hook {
-	return hooksOf(mode, slices.DeleteFunc(kinds(), func(k kind) bool { return k.resource == secrets }))
+func ProviderHooks(config v1beta1.Cluster) []webhooks.Hook {
+	kinds := kindsOf(config.Impersonation)
+	return hooksOf(config, slices.DeleteFunc(kinds, func(k kind) bool { return k.resource == secrets }))
 }
 
-func hooksOf(mode v1beta1.Mode, kinds []kind) []webhooks.Hook {
+func hooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
+	mode := config.Impersonation.Mode
 	if mode == v1beta1.Off {
 		return nil
 	}
 	hooks := make([]webhooks.Hook, 0, len(kinds))
 	for _, kind := range kinds {
-		hooks = append(hooks, kind.hook("cluster", Path, mode, "names-another-user"))
+		hooks = append(hooks, kind.hook("cluster", Path, mode, "names-another-user", config.ExemptNamespaces))
 	}
 	return hooks
 }
 
 // DelegationHooks returns how the gate on delegated roles is registered. There are none where the gate is off.
-func DelegationHooks(mode v1beta1.Mode) []webhooks.Hook {
+func DelegationHooks(config v1beta1.Cluster) []webhooks.Hook {
+	mode := config.Delegation.Mode
 	if mode == v1beta1.Off {
 		return nil
 	}
 	var hooks []webhooks.Hook
-	for _, kind := range delegationKinds() {
-		hooks = append(hooks, kind.hook("delegation", DelegationPath, mode, "names-other-credentials"))
+	for _, kind := range delegationKindsOf(config.Delegation) {
+		hooks = append(hooks, kind.hook("delegation", DelegationPath, mode, "names-other-credentials", config.ExemptNamespaces))
 	}
 	return hooks
 }
 
 // hook is how a gate on objects of the kind is registered. The condition's name says what is true of the requests that reach it.
-func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string) webhooks.Hook {
+// Secrets of exempt namespaces do not reach it, so that they can be written while no warrantgate is running.
+func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string, exempt []string) webhooks.Hook {
+	conditions := []admissionregistrationv1.MatchCondition{{Name: condition, Expression: k.condition()}}
+	if k.resource == secrets && len(exempt) > 0 {
+		quoted := make([]string, 0, len(exempt))
+		for _, namespace := range exempt {
+			quoted = append(quoted, strconv.Quote(namespace))
+		}
+		conditions = append(conditions, admissionregistrationv1.MatchCondition{
+			Name: "namespace-is-not-exempt", Expression: "!(request.namespace in [" + strings.Join(quoted, ", ") + "])",
+		})
+	}
 	return webhooks.Hook{
 		Name: k.resource.Resource + "." + gate + ".warrantgate.dev", Path: path, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: []admissionregistrationv1.RuleWithOperations{{
@@ -59,31 +77,45 @@ func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string) webho
 				Scope:       ptr.To(admissionregistrationv1.AllScopes), // a rule of the wrong scope would never match
 			},
 		}},
-		Conditions: []admissionregistrationv1.MatchCondition{{Name: condition, Expression: k.condition()}},
+		Conditions: conditions,
 	}
 }
 
-// celCluster is true where the email changes, or the Secret while it counts, and either is there in the end. An email of
-// nothing but blanks is none.
+// celCluster is true where the user, the Secret that names it, or the region changes. Also where it is taken away: a cluster
+// without a user can act as the one account that all clusters share.
 func celCluster() string {
-	email := webhooks.CELField("object", "spec", "userEmail")
-	name := webhooks.CELField("object", "spec", "userRef", "name")
-	return fmt.Sprintf("(%s != '' || %s != '') && (%s || !(type(%s) == string && %s.trim() != '') && (%s || %s))",
-		email, name, celChanged("spec", "userEmail"), email, email,
-		celChanged("spec", "userRef", "name"), celChanged("spec", "userRef", "namespace"))
+	return strings.Join([]string{
+		celChanged("spec", "userEmail"), celChanged("spec", "userRef", "name"), celChanged("spec", "userRef", "namespace"),
+		celChanged("spec", "region"),
+	}, " || ")
+}
+
+// celCredentialsOfCluster is true where other credentials are referred to, or the same for another cluster.
+func celCredentialsOfCluster() string {
+	return fmt.Sprintf("%s || %s != '' && %s", webhooks.CELSetAnew("spec", "identityRef"), webhooks.CELField("object", "spec", "identityRef"),
+		celChanged("metadata", "labels", clusterapi.ClusterNameLabel))
 }
 
 func celChanged(path ...string) string {
 	return fmt.Sprintf("%s != %s", webhooks.CELField("object", path...), webhooks.CELField("oldObject", path...))
 }
 
-func celAnnotations() string {
-	expressions := make([]string, 0, len(ownerAnnotations))
-	for _, key := range ownerAnnotations {
-		expressions = append(expressions, webhooks.CELSetAnew("metadata", "annotations", key))
+// celNaming is true where a kind that is configured names another user.
+func celNaming(k v1beta1.UserKind) string {
+	var expressions []string
+	if k.EmailPath != "" {
+		expressions = append(expressions, webhooks.CELSetAnew(strings.Split(k.EmailPath, ".")...))
+	}
+	if len(k.Annotations) > 0 {
+		expressions = append(expressions, celAnnotations(k.Annotations))
 	}
 	return strings.Join(expressions, " || ")
 }
 
-// celSecret compares the values as they are stored, in base64. What is written as stringData is among them already.
-func celSecret() string { return webhooks.CELSetAnew("data", userEmailKey) }
+func celAnnotations(keys []string) string {
+	expressions := make([]string, 0, len(keys))
+	for _, key := range keys {
+		expressions = append(expressions, webhooks.CELSetAnew("metadata", "annotations", key))
+	}
+	return strings.Join(expressions, " || ")
+}

@@ -51,7 +51,7 @@ type pinned struct {
 }
 
 func TestWebhooksArePinned(t *testing.T) {
-	hooks := append(cluster.Hooks(v1beta1.Enforce), cluster.DelegationHooks(v1beta1.Enforce)...)
+	hooks := append(cluster.Hooks(enforced), cluster.DelegationHooks(enforced)...)
 	want := pinnedOf(resources, ".cluster.warrantgate.dev", "/cluster/impersonation")
 	maps.Copy(want, pinnedOf(delegationResources, ".delegation.warrantgate.dev", "/cluster/delegation"))
 	got := map[string]pinned{}
@@ -83,12 +83,15 @@ func pinnedOf(resources map[string]metav1.GroupVersionResource, suffix, path str
 }
 
 func TestGatesThatOnlyWarnRefuseNothingWhileAway(t *testing.T) {
-	for name, w := range registered(t, append(cluster.Hooks(v1beta1.Warn), cluster.DelegationHooks(v1beta1.Warn)...)) {
+	warned := v1beta1.Cluster{
+		Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Warn}, Delegation: v1beta1.ClusterDelegation{Mode: v1beta1.Warn},
+	}
+	for name, w := range registered(t, append(cluster.Hooks(warned), cluster.DelegationHooks(warned)...)) {
 		if *w.FailurePolicy != admissionregistrationv1.Ignore {
 			t.Errorf("%s: %s", name, *w.FailurePolicy)
 		}
 	}
-	if hooks := cluster.Hooks(v1beta1.Off); len(hooks) > 0 {
+	if hooks := cluster.Hooks(v1beta1.Cluster{Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Off}}); len(hooks) > 0 {
 		t.Errorf("%d webhooks are registered while the gate is off", len(hooks))
 	}
 }
@@ -120,18 +123,18 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		"a cluster gets another Secret":               {resource: "cloudsigmaclusters", old: ref(some), new: ref(other), want: true},
 		"a cluster gets another namespace's Secret":   {resource: "cloudsigmaclusters", old: ref(some), new: ref(userRef("some", "x")), want: true},
 		"a cluster loses its email over a Secret":     {resource: "cloudsigmaclusters", old: both("a@b", some), new: ref(some), want: true},
-		"a Secret changes below an email":             {resource: "cloudsigmaclusters", old: both("a@b", some), new: both("a@b", other)},
+		"a Secret changes below an email":             {resource: "cloudsigmaclusters", old: both("a@b", some), new: both("a@b", other), want: true},
 		"a Secret changes below an email of blanks":   {resource: "cloudsigmaclusters", old: both(" \u00a0", some), new: both(" \u00a0", other), want: true},
 		"a Secret changes below an email that is odd": {resource: "cloudsigmaclusters", old: both(5, some), new: both(5, other), want: true},
-		"a cluster loses its email":                   {resource: "cloudsigmaclusters", old: email("a@b"), new: object{}},
-		"a cluster loses its email, as an empty text": {resource: "cloudsigmaclusters", old: email("a@b"), new: email("")},
-		"a cluster loses its email, as null":          {resource: "cloudsigmaclusters", old: email("a@b"), new: email(nil)},
-		"a cluster loses its Secret":                  {resource: "cloudsigmaclusters", old: ref(some), new: ref(nil)},
-		"a cluster loses its spec":                    {resource: "cloudsigmaclusters", old: both("a@b", some), new: nil},
-		"a cluster's region changes":                  {resource: "cloudsigmaclusters", old: email("a@b"), new: object{"userEmail": "a@b", "region": "zrh"}},
+		"a cluster loses its email":                   {resource: "cloudsigmaclusters", old: email("a@b"), new: object{}, want: true},
+		"a cluster loses its email, as an empty text": {resource: "cloudsigmaclusters", old: email("a@b"), new: email(""), want: true},
+		"a cluster loses its email, as null":          {resource: "cloudsigmaclusters", old: email("a@b"), new: email(nil), want: true},
+		"a cluster loses its Secret":                  {resource: "cloudsigmaclusters", old: ref(some), new: ref(nil), want: true},
+		"a cluster loses its spec":                    {resource: "cloudsigmaclusters", old: both("a@b", some), new: nil, want: true},
+		"a cluster's region changes":                  {resource: "cloudsigmaclusters", old: email("a@b"), new: object{"userEmail": "a@b", "region": "zrh"}, want: true},
 		"a cluster's odd email stays":                 {resource: "cloudsigmaclusters", old: email(object{}), new: email(object{})},
 		"a cluster gets an odd email":                 {resource: "cloudsigmaclusters", old: email("a@b"), new: email([]any{"c@d"}), want: true},
-		"a cluster gets an odd reference":             {resource: "cloudsigmaclusters", old: ref(some), new: ref("other")},
+		"a cluster gets an odd reference":             {resource: "cloudsigmaclusters", old: ref(some), new: ref("other"), want: true},
 		"a cluster gets an odd name of a Secret":      {resource: "cloudsigmaclusters", old: ref(some), new: ref(object{"name": 5}), want: true},
 		"a cluster's spec is odd":                     {resource: "cloudsigmaclusters", old: "spec", new: []any{}},
 
@@ -182,7 +185,7 @@ func TestNothingPassesUnasked(t *testing.T) {
 		}
 	}
 	asked := matcher(t, "cloudsigmaclusters")
-	gate := cluster.New(v1beta1.Enforce, reviewerThatAllows(), &fakeUsers{})
+	gate := cluster.New(enforced, reviewerThatAllows(), &fakeUsers{}, nil)
 	made := func(spec object) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "prod"}, "spec": plain(spec)}}
 	}
@@ -253,7 +256,7 @@ func plain(value any) any {
 // evaluation error.
 func matcher(t *testing.T, resource string) func(t *testing.T, old, object runtime.Object) bool {
 	t.Helper()
-	return matcherOf(t, cluster.Hooks(v1beta1.Enforce), "cluster", resource)
+	return matcherOf(t, cluster.Hooks(enforced), "cluster", resource)
 }
 
 // matcherOf is matcher of one of the webhooks of a gate.

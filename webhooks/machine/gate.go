@@ -65,6 +65,7 @@ type Gate struct {
 	owners  Owners
 	unknown v1beta1.UnknownPolicy
 	mode    v1beta1.Mode
+	writes  writes
 }
 
 // New returns the gate on machines of the kinds.
@@ -98,7 +99,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	if !c.claims() {
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingClaimed"}
 	}
-	return g.conclude(c, g.judge(ctx, c, request.DryRun != nil && *request.DryRun))
+	return g.reviewClaim(ctx, request, c, old.ResourceVersion)
 }
 
 // judge finds the first reason why not, cheapest first.

@@ -47,13 +47,32 @@ The hooks of the gates, as "warrantgate install kubernetes" registers them. A te
   (join " || " $moves) -}}
 {{- end -}}
 
-{{/* Requests that name another user of a CloudSigmaCluster. */}}
+{{/* Requests that change the user or the region of a CloudSigmaCluster. */}}
 {{- define "warrantgate.celCluster" -}}
-{{- $email := include "warrantgate.celField" (dict "object" "object" "path" (list "spec" "userEmail")) -}}
-{{- $name := include "warrantgate.celField" (dict "object" "object" "path" (list "spec" "userRef" "name")) -}}
-{{- printf "(%s != '' || %s != '') && (%s || !(type(%s) == string && %s.trim() != '') && (%s || %s))" $email $name
-  (include "warrantgate.celChanged" (list "spec" "userEmail")) $email $email
-  (include "warrantgate.celChanged" (list "spec" "userRef" "name")) (include "warrantgate.celChanged" (list "spec" "userRef" "namespace")) -}}
+{{- $expressions := list -}}
+{{- range list (list "spec" "userEmail") (list "spec" "userRef" "name") (list "spec" "userRef" "namespace") (list "spec" "region") -}}
+{{- $expressions = append $expressions (include "warrantgate.celChanged" .) -}}
+{{- end -}}
+{{- join " || " $expressions -}}
+{{- end -}}
+
+{{/* Requests that name a user in a configured kind: by the field emailPath, and by annotations. */}}
+{{- define "warrantgate.celNaming" -}}
+{{- $expressions := list -}}
+{{- with .emailPath -}}{{- $expressions = append $expressions (include "warrantgate.celSetAnew" (splitList "." .)) -}}{{- end -}}
+{{- range .annotations -}}{{- $expressions = append $expressions (include "warrantgate.celSetAnew" (list "metadata" "annotations" .)) -}}{{- end -}}
+{{- join " || " $expressions -}}
+{{- end -}}
+
+{{/* The conditions of a hook on objects that name users or credentials: its name and expression, resource and exempt namespaces. */}}
+{{- define "warrantgate.clusterConditions" -}}
+{{- $conditions := list (dict "name" .name "expression" .expression) -}}
+{{- if and (eq .resource "secrets") .exempt -}}
+{{- $quoted := list -}}
+{{- range .exempt -}}{{- $quoted = append $quoted (quote .) -}}{{- end -}}
+{{- $conditions = append $conditions (dict "name" "namespace-is-not-exempt" "expression" (printf "!(request.namespace in [%s])" (join ", " $quoted))) -}}
+{{- end -}}
+{{- toJson (dict "conditions" $conditions) -}}
 {{- end -}}
 
 {{/* Requests that write a policy. */}}
@@ -187,25 +206,40 @@ oldObject == null || object.?data != oldObject.?data || object.?binaryData != ol
   "conditions" (list (dict "name" "changes-the-cluster"
     "expression" (include "warrantgate.celChanged" (list "metadata" "labels" "cluster.x-k8s.io/cluster-name"))))) -}}
 {{- end -}}
+{{- $exempt := dig "cluster" "exemptNamespaces" list $config -}}
+{{- $infrastructure := dict "group" "infrastructure.cluster.x-k8s.io" "version" "v1beta1" -}}
 {{- $mode = include "warrantgate.mode" (dict "part" (dig "cluster" "impersonation" dict $config)) -}}
 {{- if ne $mode "Off" -}}
-{{- $annotations := printf "%s || %s" (include "warrantgate.celSetAnew" (list "metadata" "annotations" "kube-dc.com/owner-email"))
-  (include "warrantgate.celSetAnew" (list "metadata" "annotations" "cloudsigma.com/owner-email")) -}}
-{{- range list
-  (dict "group" "infrastructure.cluster.x-k8s.io" "version" "v1beta1" "resource" "cloudsigmaclusters" "expression" (include "warrantgate.celCluster" .))
-  (dict "group" "k8s.kube-dc.com" "version" "v1alpha1" "resource" "kdcclusters" "expression" $annotations)
+{{- $kinds := list
+  (merge (dict "resource" "cloudsigmaclusters" "expression" (include "warrantgate.celCluster" .)) $infrastructure)
+  (dict "group" "k8s.kube-dc.com" "version" "v1alpha1" "resource" "kdcclusters"
+    "expression" (include "warrantgate.celNaming" (dict "annotations" (list "kube-dc.com/owner-email" "cloudsigma.com/owner-email"))))
   (dict "group" "" "version" "v1" "resource" "secrets" "expression" (include "warrantgate.celSetAnew" (list "data" "userEmail"))) -}}
+{{- range dig "cluster" "impersonation" "kinds" list $config -}}
+{{- $kinds = append $kinds (merge (dict "expression" (include "warrantgate.celNaming" .)) .) -}}
+{{- end -}}
+{{- range $kinds -}}
 {{- include "warrantgate.hook" (dict "root" $root "mode" $mode "name" (printf "%s.cluster.warrantgate.dev" .resource) "path" "/cluster/impersonation"
-  "group" .group "version" .version "resources" (list .resource) "scope" "*"
-  "conditions" (list (dict "name" "names-another-user" "expression" .expression))) -}}
+  "group" .group "version" .version "resources" (list .resource) "scope" "*" "conditions" (include "warrantgate.clusterConditions"
+  (dict "name" "names-another-user" "expression" .expression "resource" .resource "exempt" $exempt) | fromJson).conditions) -}}
 {{- end -}}
 {{- end -}}
 {{- $mode = include "warrantgate.mode" (dict "part" (dig "cluster" "delegation" dict $config)) -}}
 {{- if and (ne $mode "Off") (dig "openStack" "authURLs" list $config) -}}
-{{- range list "openstackclusters" "openstackmachines" -}}
-{{- include "warrantgate.hook" (dict "root" $root "mode" $mode "name" (printf "%s.delegation.warrantgate.dev" .) "path" "/cluster/delegation"
-  "group" "infrastructure.cluster.x-k8s.io" "version" "v1beta1" "resources" (list .) "scope" "*"
-  "conditions" (list (dict "name" "names-other-credentials" "expression" (include "warrantgate.celSetAnew" (list "spec" "identityRef"))))) -}}
+{{- $anew := include "warrantgate.celSetAnew" (list "spec" "identityRef") -}}
+{{- $kinds := list
+  (merge (dict "resource" "openstackclusters" "expression" (printf "%s || %s != '' && %s" $anew
+    (include "warrantgate.celField" (dict "object" "object" "path" (list "spec" "identityRef")))
+    (include "warrantgate.celChanged" (list "metadata" "labels" "cluster.x-k8s.io/cluster-name")))) $infrastructure)
+  (merge (dict "resource" "openstackmachines" "expression" $anew) $infrastructure)
+  (dict "group" "" "version" "v1" "resource" "secrets" "expression" (include "warrantgate.celSetAnew" (list "data" "clouds.yaml"))) -}}
+{{- range dig "cluster" "delegation" "kinds" list $config -}}
+{{- $kinds = append $kinds (merge (dict "expression" (include "warrantgate.celSetAnew" (splitList "." (.identityRefPath | default "spec.identityRef")))) .) -}}
+{{- end -}}
+{{- range $kinds -}}
+{{- include "warrantgate.hook" (dict "root" $root "mode" $mode "name" (printf "%s.delegation.warrantgate.dev" .resource) "path" "/cluster/delegation"
+  "group" .group "version" .version "resources" (list .resource) "scope" "*" "conditions" (include "warrantgate.clusterConditions"
+  (dict "name" "names-other-credentials" "expression" .expression "resource" .resource "exempt" $exempt) | fromJson).conditions) -}}
 {{- end -}}
 {{- end -}}
 {{- $mode = include "warrantgate.mode" (dict "part" $config.keystonePolicy "selected" true) -}}

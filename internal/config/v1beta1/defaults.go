@@ -13,6 +13,7 @@ const (
 	defaultWorkspacesPerSecond = 50
 	defaultInstanceIDPath      = "status.instanceID"
 	defaultProviderIDPath      = "spec.providerID"
+	defaultIdentityRefPath     = "spec.identityRef"
 	defaultClusterLabel        = "cluster.x-k8s.io/cluster-name"
 	defaultSecretName          = "cloudsigma-impersonation"
 	defaultAuditInterval       = 10 * time.Minute
@@ -42,7 +43,7 @@ var cloudSigmaMachine = MachineKind{
 // openStackMachine is built in where openStack is configured. No file can leave it out then.
 var openStackMachine = MachineKind{
 	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "OpenStackMachine", Resource: "openstackmachines",
-	InstanceIDPath: defaultInstanceIDPath, ProviderIDPath: defaultProviderIDPath, IdentityRefPath: "spec.identityRef",
+	InstanceIDPath: defaultInstanceIDPath, ProviderIDPath: defaultProviderIDPath, IdentityRefPath: defaultIdentityRefPath,
 	Provider: ProviderOpenStack,
 }
 
@@ -70,6 +71,11 @@ func SetDefaults(config *GateConfiguration) {
 	setCloudSigmaDefaults(&config.CloudSigma)
 	setRoleDefaults(&config.Delegation.OpenStackRoles)
 	config.Cluster.Delegation.Through = cmp.Or(config.Cluster.Delegation.Through, ApplicationCredential)
+	config.Cluster.Delegation.Kinds = slices.Clone(config.Cluster.Delegation.Kinds)
+	for i := range config.Cluster.Delegation.Kinds {
+		kind := &config.Cluster.Delegation.Kinds[i]
+		kind.IdentityRefPath = cmp.Or(kind.IdentityRefPath, defaultIdentityRefPath)
+	}
 	config.OpenStack.Concurrency = cmp.Or(config.OpenStack.Concurrency, defaultConcurrency)
 	setKeystonePolicyDefaults(&config.KeystonePolicy)
 }

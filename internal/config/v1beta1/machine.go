@@ -1,6 +1,10 @@
 package v1beta1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Machine configures the gate on machine objects: the instance that one names has to belong to the user that it acts as.
 type Machine struct {
@@ -59,9 +63,56 @@ type MachineKind struct {
 // Cluster configures the gates on cluster objects.
 type Cluster struct {
 	// Impersonation is the gate that lets nobody name a user whom they may not impersonate.
-	Impersonation Gate `json:"impersonation,omitzero"`
+	Impersonation ClusterImpersonation `json:"impersonation,omitzero"`
 	// Delegation is the gate on the credentials that a cluster on OpenStack acts with.
 	Delegation ClusterDelegation `json:"delegation,omitzero"`
+	// ExemptNamespaces are namespaces whose Secrets neither gate judges, such as those of controllers that have a clouds.yaml of
+	// their own. No cluster may take its user or its credentials from a Secret there. Default: none.
+	ExemptNamespaces []string `json:"exemptNamespaces,omitzero"`
+}
+
+// Exempts tells whether the Secrets of a namespace are not judged.
+func (c Cluster) Exempts(namespace string) bool {
+	return slices.Contains(c.ExemptNamespaces, namespace)
+}
+
+// ClusterImpersonation configures the gate that lets nobody name a user whom they may not impersonate.
+type ClusterImpersonation struct {
+	// Mode is Enforce, Warn or Off. Default: Enforce.
+	Mode Mode `json:"mode,omitzero"`
+	// Kinds are further kinds of objects that name a user. CloudSigmaCluster, KdcCluster and Secret are built in.
+	Kinds []UserKind `json:"kinds,omitzero"`
+}
+
+// UserKind is a kind of objects that name a user, and where.
+type UserKind struct {
+	// Group is the API group, such as infrastructure.example.com.
+	Group string `json:"group"`
+	// Version is the version in which the field is known, such as v1.
+	Version string `json:"version"`
+	// Kind is the kind, such as ExampleCluster.
+	Kind string `json:"kind"`
+	// Resource is the plural resource, such as exampleclusters.
+	Resource string `json:"resource"`
+	// EmailPath is the field with the user's email, such as spec.userEmail.
+	EmailPath string `json:"emailPath,omitzero"`
+	// Annotations are annotations with a user's email. These, emailPath or both are needed.
+	Annotations []string `json:"annotations,omitzero"`
+}
+
+// CredentialKind is a kind of objects that refer to credentials as an OpenStackCluster does, by a field with name and
+// cloudName.
+type CredentialKind struct {
+	// Group is the API group, such as infrastructure.example.com.
+	Group string `json:"group"`
+	// Version is the version in which the field is known, such as v1.
+	Version string `json:"version"`
+	// Kind is the kind, such as ExampleCluster.
+	Kind string `json:"kind"`
+	// Resource is the plural resource, such as exampleclusters.
+	Resource string `json:"resource"`
+	// IdentityRefPath is the field that refers to the credentials. Default: spec.identityRef.
+	IdentityRefPath string `json:"identityRefPath,omitzero"`
 }
 
 // ControllerManager configures the gate on the Deployments, DaemonSets and StatefulSets of cloud controller managers.

@@ -8,6 +8,8 @@ type ClusterDelegation struct {
 	Mode Mode `json:"mode,omitzero"`
 	// Through is how the cluster's identity is passed on. Default: ApplicationCredential.
 	Through DelegationWay `json:"through,omitzero"`
+	// Kinds are further kinds of objects that refer to credentials. OpenStackCluster, OpenStackMachine and Secret are built in.
+	Kinds []CredentialKind `json:"kinds,omitzero"`
 }
 
 // DelegationWay is a way in which somebody's rights in OpenStack are passed on to a cluster.

@@ -30,11 +30,16 @@ func Validate(config GateConfiguration) field.ErrorList {
 	errs = append(errs, validateMode(config.Workspace.OwnerIntegrity.Mode, workspace.Child("ownerIntegrity"))...)
 	errs = append(errs, validateRepair(config.Repair, field.NewPath("repair"))...)
 	errs = append(errs, validateMachine(config.Machine, config.OpenStack, field.NewPath("machine"))...)
-	errs = append(errs, validateMode(config.Cluster.Impersonation.Mode, field.NewPath("cluster", "impersonation"))...)
+	errs = append(errs, validateImpersonation(config.Cluster.Impersonation, field.NewPath("cluster", "impersonation"))...)
 	errs = append(errs, validateControllerManager(config.ControllerManager, field.NewPath("controllerManager"))...)
 	errs = append(errs, validateAudit(config.Audit, field.NewPath("audit"))...)
 	errs = append(errs, validateCloudSigma(config.CloudSigma, field.NewPath("cloudSigma"))...)
-	errs = append(errs, validateDelegation(config.Cluster.Delegation, field.NewPath("cluster", "delegation"))...)
+	errs = append(errs, validateDelegation(config.Cluster.Delegation, config.OpenStack, field.NewPath("cluster", "delegation"))...)
+	for i, namespace := range config.Cluster.ExemptNamespaces {
+		for _, problem := range validation.IsDNS1123Label(namespace) {
+			errs = append(errs, field.Invalid(field.NewPath("cluster", "exemptNamespaces").Index(i), namespace, problem))
+		}
+	}
 	errs = append(errs, validateOpenStack(config.OpenStack, field.NewPath("openStack"))...)
 	errs = append(errs, validateKeystonePolicy(config.KeystonePolicy, field.NewPath("keystonePolicy"))...)
 	errs = append(errs, config.RolePolicy().Validate(field.NewPath("delegation", "openStackRoles"))...)
@@ -89,17 +94,65 @@ func validateMachine(machine Machine, openStack OpenStack, at *field.Path) field
 	return errs
 }
 
-func validateMachineKind(kind MachineKind, at *field.Path) field.ErrorList {
+// builtInUserKinds and builtInCredentialKinds are the resources that no file can configure otherwise.
+var (
+	builtInUserKinds       = []string{"cloudsigmaclusters.infrastructure.cluster.x-k8s.io", "kdcclusters.k8s.kube-dc.com", "secrets."}
+	builtInCredentialKinds = []string{"openstackclusters.infrastructure.cluster.x-k8s.io", "openstackmachines.infrastructure.cluster.x-k8s.io", "secrets."}
+)
+
+func validateImpersonation(impersonation ClusterImpersonation, at *field.Path) field.ErrorList {
+	errs := validateMode(impersonation.Mode, at)
+	seen := map[string]bool{}
+	for i, kind := range impersonation.Kinds {
+		at := at.Child("kinds").Index(i)
+		errs = append(errs, validateKind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)...)
+		errs = append(errs, validateUnique(seen, builtInUserKinds, kind.Resource+"."+kind.Group, at)...)
+		switch {
+		case kind.EmailPath == "" && len(kind.Annotations) == 0:
+			errs = append(errs, field.Required(at.Child("emailPath"), "emailPath, annotations or both say where the user is named"))
+		case kind.EmailPath != "" && !fieldPathPattern.MatchString(kind.EmailPath):
+			errs = append(errs, field.Invalid(at.Child("emailPath"), kind.EmailPath, "must be a path of fields, such as spec.userEmail"))
+		}
+		for j, key := range kind.Annotations {
+			for _, problem := range validation.IsQualifiedName(strings.ToLower(key)) {
+				errs = append(errs, field.Invalid(at.Child("annotations").Index(j), key, problem))
+			}
+		}
+	}
+	return errs
+}
+
+// validateUnique wants each kind once, and none of those that are built in.
+func validateUnique(seen map[string]bool, builtIn []string, name string, at *field.Path) field.ErrorList {
+	if seen[name] || slices.Contains(builtIn, name) {
+		return field.ErrorList{field.Duplicate(at, name)}
+	}
+	seen[name] = true
+	return nil
+}
+
+// validateKind wants the names of a kind of objects.
+func validateKind(group, version, kind, resource string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	invalid := func(name, value string, problems []string) {
 		for _, problem := range problems {
 			errs = append(errs, field.Invalid(at.Child(name), value, problem))
 		}
 	}
-	invalid("group", kind.Group, validation.IsDNS1123Subdomain(kind.Group))
-	invalid("version", kind.Version, validation.IsDNS1035Label(kind.Version))
-	invalid("resource", kind.Resource, validation.IsDNS1035Label(kind.Resource))
-	invalid("kind", kind.Kind, validation.IsDNS1035Label(strings.ToLower(kind.Kind)))
+	invalid("group", group, validation.IsDNS1123Subdomain(group))
+	invalid("version", version, validation.IsDNS1035Label(version))
+	invalid("resource", resource, validation.IsDNS1035Label(resource))
+	invalid("kind", kind, validation.IsDNS1035Label(strings.ToLower(kind)))
+	return errs
+}
+
+func validateMachineKind(kind MachineKind, at *field.Path) field.ErrorList {
+	errs := validateKind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)
+	invalid := func(name, value string, problems []string) {
+		for _, problem := range problems {
+			errs = append(errs, field.Invalid(at.Child(name), value, problem))
+		}
+	}
 	const aPath = "must be a path of fields, such as status.instanceID"
 	if !fieldPathPattern.MatchString(kind.InstanceIDPath) {
 		invalid("instanceIDPath", kind.InstanceIDPath, []string{aPath})
@@ -162,8 +215,20 @@ func validateSelector(selector *metav1.LabelSelector, at *field.Path, why string
 	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, at)
 }
 
-func validateDelegation(delegation ClusterDelegation, at *field.Path) field.ErrorList {
+func validateDelegation(delegation ClusterDelegation, openStack OpenStack, at *field.Path) field.ErrorList {
 	errs := validateMode(delegation.Mode, at)
+	seen := map[string]bool{}
+	for i, kind := range delegation.Kinds {
+		at := at.Child("kinds").Index(i)
+		errs = append(errs, validateKind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)...)
+		errs = append(errs, validateUnique(seen, builtInCredentialKinds, kind.Resource+"."+kind.Group, at)...)
+		if !fieldPathPattern.MatchString(kind.IdentityRefPath) {
+			errs = append(errs, field.Invalid(at.Child("identityRefPath"), kind.IdentityRefPath, "must be a path of fields, such as spec.identityRef"))
+		}
+		if !openStack.Enabled() {
+			errs = append(errs, field.Invalid(at, kind.Resource+"."+kind.Group, "needs openStack.authURLs, which say whom to ask"))
+		}
+	}
 	if delegation.Through != ApplicationCredential && delegation.Through != Trust {
 		errs = append(errs, field.NotSupported(at.Child("through"), delegation.Through, []DelegationWay{ApplicationCredential, Trust}))
 	}

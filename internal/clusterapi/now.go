@@ -1,0 +1,223 @@
+package clusterapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
+)
+
+const (
+	// pageSize bounds how many objects are in memory at the same time: a tenant can make each of them large.
+	pageSize = 50
+	// maxDependents bounds how many clusters of other namespaces may take their user from one Secret.
+	maxDependents = 100
+)
+
+// SecretSubject is the subject of the key of a Secret.
+const SecretSubject = "Secret"
+
+// Key is what writes of this cluster's identity and claims of its machines have in common.
+func (c Cluster) Key() inflight.Key {
+	if c.Identity != (IdentityRef{}) {
+		return SecretKey(c.Namespace, c.Identity.Name)
+	}
+	return inflight.Key{Subject: "Cluster of " + string(c.Provider), Namespace: c.Namespace, Name: c.Name}
+}
+
+// SecretKey is what writes of a Secret and of what refers to it have in common.
+func SecretKey(namespace, name string) inflight.Key {
+	return inflight.Key{Subject: SecretSubject, Namespace: namespace, Name: name}
+}
+
+// Version returns the resource version that an object has now, "" where there is none.
+func (r *reader) Version(ctx context.Context, object inflight.Object) (string, error) {
+	now, err := r.dynamic.Resource(object.Resource).Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read %s %q: %w", object.Resource.Resource, object.Name, err)
+	}
+	return now.GetResourceVersion(), nil
+}
+
+// Dependent is a cluster, or a machine that brings an identity of its own, with the machines whose provider acts as it says.
+type Dependent struct {
+	// Kind and Name are those of the object.
+	Kind, Name string
+	// Cluster is what the object says it for.
+	Cluster Cluster
+	// Account is as whom the provider acts.
+	Account ownership.Account
+}
+
+// ClusterNameOf returns the name of the Cluster that a cluster object of the provider is of.
+func ClusterNameOf(provider v1beta1.Provider, object *unstructured.Unstructured) string {
+	return clusterKinds[provider].clusterName(object)
+}
+
+// AccountOf returns as whom the provider of a cluster object acts. What the object refers to is read now. The error is an
+// *AccountError where the object does not say.
+func (r *reader) AccountOf(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) (ownership.Account, error) {
+	return clusterKinds[provider].account(r, ctx, object)
+}
+
+// Holders returns the machines of a cluster that name instances now, and that act as the cluster does.
+func (o *Objects) Holders(ctx context.Context, cluster Cluster) ([]Machine, error) {
+	return o.holders(ctx, o.kinds, cluster)
+}
+
+// Holders returns the machines of a cluster that name instances now.
+func (w *Workspace) Holders(ctx context.Context, cluster Cluster) ([]Machine, error) {
+	return w.holders(ctx, w.kinds, cluster)
+}
+
+func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]Machine, error) {
+	if len(validation.IsValidLabelValue(cluster.Name)) > 0 {
+		return nil, nil // no machine can have it for a label
+	}
+	var found []Machine
+	for _, kind := range kinds {
+		if kind.Provider != cluster.Provider {
+			continue
+		}
+		options := metav1.ListOptions{LabelSelector: ClusterNameLabel + "=" + cluster.Name}
+		err := r.each(ctx, kind.Resource(), cluster.Namespace, options, func(object *unstructured.Unstructured) {
+			// What cannot be read names no instance.
+			if machine, err := kind.Read(object); err == nil && machine.Identity == cluster.Identity && len(machine.IDs()) > 0 {
+				found = append(found, machine)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(found, func(a, b Machine) int {
+		return cmp.Or(cmp.Compare(a.Kind.Kind, b.Kind.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return found, nil
+}
+
+// each calls do for all objects of a resource in a namespace, as they are now. Of what is not installed there are none.
+func (r *reader) each(
+	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
+) error {
+	options.Limit = pageSize
+	for {
+		page, err := r.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
+		if apierrors.IsNotFound(err) {
+			return r.notInstalled(ctx, resource)
+		}
+		if err != nil {
+			return fmt.Errorf("list %s: %w", resource.GroupResource(), err)
+		}
+		for i := range page.Items {
+			do(&page.Items[i])
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// UserDependents returns the CloudSigmaClusters that take their user from the Secret, each with the account that it has with
+// this user. Those of the Secret's namespace are listed now. Those of other namespaces are the ones that were last seen, and
+// also, each as it is now.
+func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]Dependent, error) {
+	kind, watched := clusterKinds[v1beta1.ProviderCloudSigma], o.clusters[v1beta1.ProviderCloudSigma]
+	if watched == nil {
+		return nil, nil
+	}
+	if err := watched.synced(); err != nil {
+		return nil, err
+	}
+	var found []Dependent
+	take := func(cluster *unstructured.Unstructured) {
+		region, err := stringAt(cluster, "spec.region")
+		if of, _ := userSecretOf(cluster); err != nil || region == "" || !slices.Contains(of, secret.Namespace+"/"+secret.Name) {
+			return // who names no region has no instances
+		}
+		found = append(found, Dependent{Kind: kind.kind, Name: cluster.GetName(),
+			Cluster: Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: cluster.GetNamespace(), Name: kind.clusterName(cluster)},
+			Account: ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma), User: user, Region: region}})
+	}
+	err := o.each(ctx, kind.resource, secret.Namespace, metav1.ListOptions{}, take)
+	if err != nil {
+		return nil, err
+	}
+	for _, cluster := range watched.byIndex(indexUserSecret, secret.Namespace+"/"+secret.Name) {
+		also = append(also, inflight.Object{Resource: kind.resource, Namespace: cluster.GetNamespace(), Name: cluster.GetName()})
+	}
+	elsewhere := map[inflight.Object]bool{}
+	for _, object := range also {
+		if object.Resource != kind.resource || object.Namespace == secret.Namespace || elsewhere[object] {
+			continue
+		}
+		if elsewhere[object] = true; len(elsewhere) > maxDependents {
+			return nil, fmt.Errorf("more than %d clusters of other namespaces refer to the Secret", maxDependents)
+		}
+		now, err := o.dynamic.Resource(kind.resource).Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("read %s %q: %w", kind.kind, object.Name, err)
+		default:
+			take(now)
+		}
+	}
+	return found, nil
+}
+
+// CredentialDependents returns what refers now to one of the clouds of a Secret: clusters, and machines that bring an
+// identity of their own. It is only in the namespace of the Secret.
+func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret string, clouds []string) ([]Dependent, error) {
+	kind, read := clusterKinds[v1beta1.ProviderOpenStack], o.clusters[v1beta1.ProviderOpenStack] != nil
+	if !read {
+		return nil, nil
+	}
+	var found []Dependent
+	refers := func(ref IdentityRef) bool { return ref.Name == secret && slices.Contains(clouds, ref.CloudName) }
+	add := func(kind, name string, cluster Cluster, ref IdentityRef) {
+		if account, err := ref.account(namespace, kind); err == nil && refers(ref) { // what says no account acts as nobody
+			found = append(found, Dependent{Kind: kind, Name: name, Cluster: cluster, Account: account})
+		}
+	}
+	err := o.each(ctx, kind.resource, namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
+		if ref, err := readIdentityRef(object, identityRefPath); err == nil {
+			add(kind.kind, object.GetName(), Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: namespace, Name: kind.clusterName(object)}, ref)
+		}
+	})
+	seen := map[Cluster]bool{}
+	for _, kind := range o.kinds {
+		if kind.Provider != v1beta1.ProviderOpenStack || kind.IdentityRefPath == "" || err != nil {
+			continue
+		}
+		err = o.each(ctx, kind.Resource(), namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
+			machine, err := kind.Read(object)
+			if err != nil || machine.Identity == (IdentityRef{}) || seen[machine.Cluster()] || len(machine.IDs()) == 0 {
+				return
+			}
+			seen[machine.Cluster()] = true
+			add(kind.Kind, machine.Name, machine.Cluster(), machine.Identity)
+		})
+	}
+	return found, err
+}
+
+// UserDependents returns nothing: no Secret names a user here.
+func (*Workspace) UserDependents(context.Context, *corev1.Secret, string, []inflight.Object) ([]Dependent, error) {
+	return nil, errors.New("no Secret names a user in a workspace of kcp")
+}

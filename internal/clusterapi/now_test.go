@@ -1,0 +1,104 @@
+package clusterapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
+)
+
+func inCluster(name string) func(map[string]any) {
+	return with("metadata.labels", map[string]any{"cluster.x-k8s.io/cluster-name": name})
+}
+
+// keys refers to a cloud of the Secret "keys".
+func keys(cloud string) map[string]any { return map[string]any{"name": "keys", "cloudName": cloud} }
+
+func TestWhoseInstancesAClusterHas(t *testing.T) {
+	names := with("status.instanceID", ownID)
+	server := newServer(t, false,
+		machine(cloudSigmaMachines, "second", names), machine(cloudSigmaMachines, "first", with("spec.providerID", "cloudsigma://"+otherID)),
+		machine(metalMachines, "metal", with("spec.instanceID", ownID)),
+		machine(cloudSigmaMachines, "nothing"), machine(cloudSigmaMachines, "odd", with("status.instanceID", int64(5))),
+		machine(cloudSigmaMachines, "no-uuid", with("status.instanceID", "x")),
+		machine(cloudSigmaMachines, "of-another", names, inCluster("other")), machine(cloudSigmaMachines, "elsewhere", names, inNamespace("team-b")),
+		machine(otherMachines, "another-cloud", names),
+		machine(openStackMachines, "own-identity", names, with("spec.identityRef", keys("own"))), machine(openStackMachines, "as-the-cluster", names),
+	)
+	own := clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal", Identity: clusterapi.IdentityRef{Name: "keys", CloudName: "own"}}
+	for want, cluster := range map[string]clusterapi.Cluster{
+		"first second metal": metalCluster, "of-another": clusterNamed("other"), "as-the-cluster": {Provider: "openstack", Namespace: namespace, Name: "metal"},
+		"own-identity": own, "": clusterNamed("no label; has this value"),
+	} {
+		machines, err := server.objects.Holders(t.Context(), cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, machine := range machines {
+			got = append(got, machine.Name)
+		}
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("machines of %v (-want +got):\n%s", cluster, diff)
+		}
+	}
+}
+
+func TestWhatRefersToCredentials(t *testing.T) {
+	server := newServer(t, false,
+		object("OpenStackCluster", "plain", with("spec.identityRef", keys("a"))),
+		object("OpenStackCluster", "labeled", with("spec.identityRef", keys("b")), inCluster("prod")),
+		object("OpenStackCluster", "other-cloud", with("spec.identityRef", keys("c"))),
+		object("OpenStackCluster", "other-secret", with("spec.identityRef", map[string]any{"name": "x", "cloudName": "a"})),
+		object("OpenStackCluster", "elsewhere", with("spec.identityRef", keys("a")), inNamespace("team-b")),
+		machine(openStackMachines, "own", with("spec.identityRef", keys("a")), with("status.instanceID", ownID)),
+		machine(openStackMachines, "own-without-instance", with("spec.identityRef", keys("b"))),
+		machine(openStackMachines, "as-the-cluster", with("status.instanceID", ownID)),
+	)
+	got, err := server.objects.CredentialDependents(t.Context(), namespace, "keys", []string{"a", "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(cloud string) ownership.Account {
+		return ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: namespace, Secret: "keys", Entry: cloud}}
+	}
+	named := func(name string, identity clusterapi.IdentityRef) clusterapi.Cluster {
+		return clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: name, Identity: identity}
+	}
+	want := []clusterapi.Dependent{
+		{Kind: "OpenStackCluster", Name: "labeled", Cluster: named("prod", clusterapi.IdentityRef{}), Account: of("b")},
+		{Kind: "OpenStackCluster", Name: "plain", Cluster: named("plain", clusterapi.IdentityRef{}), Account: of("a")},
+		{Kind: "OpenStackMachine", Name: "own", Cluster: named("metal", clusterapi.IdentityRef{Name: "keys", CloudName: "a"}), Account: of("a")},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("dependents (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheVersionOfAnObject(t *testing.T) {
+	server := newServer(t, false, cluster(with("metadata.resourceVersion", "7")))
+	for name, want := range map[string]string{"metal": "7", "missing": ""} {
+		got, err := server.objects.Version(t.Context(), inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: namespace, Name: name})
+		if err != nil || got != want {
+			t.Errorf("Version(%s) = %q, %v, want %q", name, got, err, want)
+		}
+	}
+}
+
+// TestAClusterOfALabelAndOneOfAName holds that nobody acts as one of two objects while the other one would do once it is gone.
+func TestAClusterOfALabelAndOneOfAName(t *testing.T) {
+	server := newServer(t, false,
+		object("OpenStackCluster", "labeled", with("spec.identityRef", keys("a")), inCluster("prod")),
+		object("OpenStackCluster", "prod", with("spec.identityRef", keys("b"))),
+	)
+	_, err := server.objects.AccountNow(t.Context(), clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "prod"})
+	want := &clusterapi.AccountError{Reason: clusterapi.ClusterAmbiguous, Message: `OpenStackCluster "labeled" in namespace "team-a" has the label ` +
+		`cluster.x-k8s.io/cluster-name=prod, and another one has this name; delete one of them, or label the other`}
+	if diff := cmp.Diff(error(want), err); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,257 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+)
+
+const (
+	// maxListed bounds how many machines a refusal names.
+	maxListed = 5
+	// maxAccounts bounds how many accounts are listed for one request.
+	maxAccounts = 8
+)
+
+// Machines are the machines of clusters as they are now.
+type Machines interface {
+	// Holders returns the machines of a cluster that name instances and act as the cluster does.
+	Holders(ctx context.Context, cluster clusterapi.Cluster) ([]clusterapi.Machine, error)
+	// Version returns the resource version of an object, "" where there is none.
+	Version(ctx context.Context, object inflight.Object) (string, error)
+}
+
+// Instances lists the instances of accounts.
+type Instances interface {
+	// InstancesBy returns all instances of an account for a tenant, as lister says, which is the cloud of the account if it is
+	// nil. The error is an *ownership.UnknownError.
+	InstancesBy(ctx context.Context, tenant fairqueue.Tenant, account ownership.Account, lister ownership.Lister) ([]ownership.Instance, error)
+}
+
+// Holdings holds a change of as whom a provider acts against the instances that machines name already: each has to belong to
+// whom the provider acts as afterwards. A nil *Holdings lets every change pass.
+type Holdings struct {
+	machines  Machines
+	instances Instances
+	writes    *inflight.Registry
+	// logicalCluster is that of kcp, "" on Kubernetes.
+	logicalCluster string
+}
+
+// NewHoldings returns what holds changes against the instances of machines. writes are shared with the gate on machines.
+func NewHoldings(machines Machines, instances Instances, writes *inflight.Registry, logicalCluster string) *Holdings {
+	return &Holdings{machines: machines, instances: instances, writes: writes, logicalCluster: logicalCluster}
+}
+
+// change is a request that may change as whom a provider acts, while it is judged.
+type change struct {
+	*Holdings
+	entry *inflight.Entry // nil where nothing is remembered
+}
+
+// begin remembers a request until end is called, unless it is a dry run. It has to be called before anything is read that the
+// verdict rests on. The finding says that another write has to be stored first.
+func (h *Holdings) begin(ctx context.Context, o object, request admission.Request, uses, changes []inflight.Key) (*change, *finding) {
+	if h == nil || request.DryRun != nil && *request.DryRun {
+		return &change{Holdings: h}, nil
+	}
+	write := inflight.Write{Object: inflight.Object{
+		LogicalCluster: h.logicalCluster, Resource: o.kind.resource, Namespace: o.Namespace, Name: o.Name,
+	}, Uses: uses, Changes: changes}
+	if request.Operation != admissionv1.Create {
+		write.ResourceVersion = o.oldVersion
+	}
+	entry, err := h.writes.Begin(ctx, write, h.machines.Version)
+	if err != nil {
+		return nil, pending(err)
+	}
+	return &change{Holdings: h, entry: entry}, nil
+}
+
+// pending says that a write cannot be judged while another one is on its way.
+func pending(err error) *finding {
+	f := undecided("ClaimPending", "another write is being stored that changes as whom a provider acts, or which instances its machines name; try again", err)
+	return &f
+}
+
+// end remembers the request for a while if it is admitted, and otherwise no longer.
+func (c *change) end(decision webhooks.Decision) {
+	switch {
+	case c.entry == nil:
+	case decision == webhooks.Allowed || decision == webhooks.Warned:
+		c.entry.Admitted()
+	default:
+		c.entry.End()
+	}
+}
+
+// overlaps are the objects whose writes came shortly before.
+func (c *change) overlaps() []inflight.Object {
+	if c.entry == nil {
+		return nil
+	}
+	return c.entry.Overlaps()
+}
+
+// extend has the request change the identity of these as well.
+func (c *change) extend(ctx context.Context, dependents []clusterapi.Dependent) *finding {
+	if c.entry == nil || len(dependents) == 0 {
+		return nil
+	}
+	keys := make([]inflight.Key, 0, len(dependents))
+	for _, dependent := range dependents {
+		keys = append(keys, dependent.Cluster.Key())
+	}
+	if err := c.entry.Extend(ctx, keys, c.machines.Version); err != nil {
+		return pending(err)
+	}
+	return nil
+}
+
+// whom names the owner of an account, in words for the person who sent the request and in words for everybody.
+type whom func(account ownership.Account) (open, public string)
+
+// openly names owners that everybody may know.
+func openly(account ownership.Account) (open, public string) { return account.Owner(), account.Owner() }
+
+// check holds what the objects say against the instances that their machines name. lister says what they may name, the cloud
+// of the account if it is nil.
+func (c *change) check(ctx context.Context, o object, whom whom, lister ownership.Lister, dependents ...clusterapi.Dependent) *finding {
+	if c.Holdings == nil {
+		return nil
+	}
+	own := map[ownership.Account]map[string]bool{}
+	for _, dependent := range dependents {
+		machines, err := c.machines.Holders(ctx, dependent.Cluster)
+		if err != nil {
+			f := undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again", err)
+			return &f
+		}
+		if len(machines) == 0 {
+			continue
+		}
+		open, public := whom(dependent.Account)
+		d := held{dependent: dependent, elsewhere: dependent.Cluster.Namespace != o.Namespace, open: open, public: public}
+		if own[dependent.Account] == nil {
+			if len(own) == maxAccounts {
+				f := denied("TooManyAccounts", fmt.Sprintf("machines act with more than %d accounts by it; change fewer at a time", maxAccounts))
+				return &f
+			}
+			instances, err := c.instances.InstancesBy(ctx, webhooks.TenantOf(ctx), dependent.Account, lister)
+			if err != nil {
+				return d.notListed(err)
+			}
+			own[dependent.Account] = idsOf(instances)
+		}
+		d.machines = slices.DeleteFunc(machines, func(m clusterapi.Machine) bool {
+			return !slices.ContainsFunc(m.IDs(), func(id string) bool { return !own[dependent.Account][id] })
+		})
+		if len(d.machines) > 0 {
+			return d.refuse()
+		}
+	}
+	return nil
+}
+
+func idsOf(instances []ownership.Instance) map[string]bool {
+	ids := make(map[string]bool, len(instances))
+	for _, instance := range instances {
+		ids[instance.ID] = true
+	}
+	return ids
+}
+
+// held are machines that name instances which are not those of whom their provider would act as.
+type held struct {
+	dependent clusterapi.Dependent
+	machines  []clusterapi.Machine
+	// elsewhere is true where they are in another namespace than the object of the request, and so another tenant's.
+	elsewhere bool
+	// open and public name whom the provider would act as.
+	open, public string
+}
+
+// finding says the same in words for the person who sent the request and in words for everybody.
+func (h held) finding(make func(reason, message string, details ...any) finding, reason string, say func(whom string) string) *finding {
+	f := make(reason, say(h.open), "cluster", h.dependent.Cluster.Namespace+"/"+h.dependent.Cluster.Name, "machines", len(h.machines))
+	f.public = say(h.public)
+	return &f
+}
+
+// cluster names the cluster of the machines, unless it is another tenant's.
+func (h held) cluster() string {
+	if h.elsewhere {
+		return "a cluster of another namespace"
+	}
+	return fmt.Sprintf("cluster %q", clip(h.dependent.Cluster.Name))
+}
+
+// place says where the instances would have to be, unless another tenant's cluster says it.
+func (h held) place() string {
+	if h.elsewhere {
+		return "its region"
+	}
+	return h.dependent.Account.Place()
+}
+
+// refuse names the machines to those who are in their namespace.
+func (h held) refuse() *finding {
+	return h.finding(denied, "MachinesHoldInstances", func(whom string) string {
+		text := fmt.Sprintf("machines of %s name instances that do not belong to %s in %s", h.cluster(), whom, h.place())
+		if h.elsewhere {
+			return text + "; whoever owns them has to delete them or clear their instance IDs first"
+		}
+		return text + ": " + h.list() + "; delete these machines or clear their instance IDs first"
+	})
+}
+
+func (h held) list() string {
+	names := make([]string, 0, maxListed+1)
+	for _, machine := range h.machines[:min(maxListed, len(h.machines))] {
+		names = append(names, fmt.Sprintf("%s %q (%s)", machine.Kind.Kind, clip(machine.Name), strings.Join(machine.IDs(), ", ")))
+	}
+	if more := len(h.machines) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// notListed says why it is not known which instances an account has.
+func (h held) notListed(err error) *finding {
+	var region *ownership.RegionError
+	var identity *ownership.IdentityError
+	switch {
+	case errors.As(err, &region):
+		return h.finding(denied, "RegionNotAllowed", func(string) string {
+			if h.elsewhere {
+				return "machines of a cluster of another namespace name instances, and its region may not be asked"
+			}
+			return fmt.Sprintf("machines of %s name instances, and %v", h.cluster(), region)
+		})
+	case errors.As(err, &identity):
+		return h.finding(denied, identity.Reason, func(string) string { return identity.Message })
+	}
+	unknown := &ownership.UnknownError{Cause: ownership.CauseCloud}
+	errors.As(err, &unknown)
+	f := h.finding(denied, ownership.ReasonUnknown, func(whom string) string {
+		return fmt.Sprintf("it cannot be told whether the instances that machines of %s name belong to %s in %s: %s",
+			h.cluster(), whom, h.place(), unknown.Cause.Explain())
+	})
+	f.decision, f.details = webhooks.Undecided, append(f.details, "error", err.Error())
+	if unknown.Cause == ownership.CauseTenantBusy {
+		f.status, f.retryAfter = metav1.StatusReasonTooManyRequests, unknown.RetryAfter
+	}
+	return f
+}

@@ -1,0 +1,442 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/openstack"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+)
+
+const (
+	aliceID = "63dd227a-9502-4311-919e-cd49f3416753"
+	tsapID  = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+)
+
+// fakeMachines are the machines by the namespace/name of their cluster, and the versions of objects.
+type fakeMachines struct {
+	holders  map[string][]clusterapi.Machine
+	versions map[string]string
+	err      error
+}
+
+func (m *fakeMachines) Holders(_ context.Context, cluster clusterapi.Cluster) ([]clusterapi.Machine, error) {
+	return append([]clusterapi.Machine(nil), m.holders[cluster.Namespace+"/"+cluster.Name]...), m.err
+}
+
+func (m *fakeMachines) Version(_ context.Context, object inflight.Object) (string, error) {
+	return m.versions[object.Name], nil
+}
+
+// fakeInstances are the instances of accounts by user, and who asked for them.
+type fakeInstances struct {
+	own   map[string][]string
+	err   error
+	asked []ownership.Account
+}
+
+func (i *fakeInstances) InstancesBy(
+	_ context.Context, _ fairqueue.Tenant, account ownership.Account, lister ownership.Lister,
+) ([]ownership.Instance, error) {
+	i.asked = append(i.asked, account)
+	if lister != nil && i.err == nil {
+		instances, _, err := lister.Instances(context.Background(), account)
+		return instances, err
+	}
+	var found []ownership.Instance
+	for _, id := range i.own[account.User] {
+		found = append(found, ownership.Instance{ID: id})
+	}
+	return found, i.err
+}
+
+// holder is a machine that names an instance.
+func holder(name, id string) clusterapi.Machine {
+	same := func(value string) (string, error) {
+		if value == "" {
+			return "", errors.New("nothing")
+		}
+		return value, nil
+	}
+	return clusterapi.Machine{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "team-a"}, InstanceID: id,
+		Kind: clusterapi.Kind{MachineKind: v1beta1.MachineKind{Kind: "CloudSigmaMachine"}, ParseInstanceID: same, ParseProviderID: same},
+	}
+}
+
+func accountOf(user string) ownership.Account {
+	return ownership.Account{Cloud: "cloudsigma", User: user, Region: "next"}
+}
+
+func userDependent(namespace, name string) clusterapi.Dependent {
+	return clusterapi.Dependent{Kind: "CloudSigmaCluster", Name: name, Account: accountOf(""),
+		Cluster: clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: namespace, Name: name}}
+}
+
+// TestAClusterDoesNotMoveAwayFromItsInstances is about a requester who may impersonate everybody.
+func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
+	spec := func(email, region string) object { return clusterWith(object{"userEmail": email, "region": region}) }
+	ref := clusterWith(object{"userRef": userRef("user", ""), "region": "next"})
+	refused := func(field, whom, listed string) webhooks.Answer {
+		message := field + ofCluster + `machines of cluster "prod" name instances that do not belong to ` + whom + ` in region "next": ` + listed +
+			`; delete these machines or clear their instance IDs first`
+		return webhooks.Answer{Reason: "MachinesHoldInstances", Field: field, Message: message,
+			Events: eventOnCluster("MachinesHoldInstances", "Refused: "+message)}
+	}
+	const one = `CloudSigmaMachine "m1" (` + aliceID + `)`
+	many := make([]clusterapi.Machine, 0, 8)
+	for i := range 8 {
+		many = append(many, holder(fmt.Sprintf("m%d", i), aliceID))
+	}
+	tsaps := accountOf("tsap@shalb.com")
+
+	for name, tc := range map[string]struct {
+		old, new   object
+		machines   []clusterapi.Machine
+		account    ownership.Account
+		accountErr error
+		machineErr error
+		cloudErr   error
+		want       webhooks.Answer
+		wantAsked  []ownership.Account
+	}{
+		"to another user, whose instances they are not": {
+			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID), holder("m2", tsapID)},
+			account: tsaps, want: refused("spec.userEmail", `user "tsap@shalb.com"`, one), wantAsked: []ownership.Account{tsaps},
+		},
+		"to another user, whose instances they are": {
+			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m2", tsapID)},
+			account: tsaps, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}, wantAsked: []ownership.Account{tsaps},
+		},
+		"to another user, without machines": {
+			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), account: tsaps,
+			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+		},
+		"of which not all are named": {
+			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: many, account: tsaps, wantAsked: []ownership.Account{tsaps},
+			want: refused("spec.userEmail", `user "tsap@shalb.com"`, strings.ReplaceAll(`M0, M1, M2, M3, M4, and 3 more`, "M", "CloudSigmaMachine \"m")),
+		},
+		"to another region": {
+			old: spec("tsap@shalb.com", "zrh"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
+			account: tsaps, want: refused("spec.region", `user "tsap@shalb.com"`, one), wantAsked: []ownership.Account{tsaps},
+		},
+		"by a Secret, which is not read out": {
+			old: spec("alice@shalb.com", "next"), new: ref, machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
+			want: refused("spec.userRef", `the user whom Secret "user" of namespace "team-a" names`, one), wantAsked: []ownership.Account{tsaps},
+		},
+		"to the account that all share": {
+			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""),
+			want: refused("spec.userEmail", "the one account that all clusters share", one), wantAsked: []ownership.Account{accountOf("")},
+		},
+		"to nobody": {
+			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
+			accountErr: &clusterapi.AccountError{Reason: clusterapi.UserMissing}, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
+		"not at all": {
+			old: spec("alice@shalb.com", "next"), new: spec("ALICE@shalb.com ", " next"), machines: []clusterapi.Machine{holder("m1", tsapID)},
+			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
+		"while the machines cannot be read": {
+			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machineErr: errors.New("boom"), account: tsaps,
+			want: webhooks.Answer{Decision: webhooks.Undecided, Reason: "MachinesUnknown", Field: "spec.userEmail", Details: details("error", "boom"),
+				Message: `spec.userEmail` + ofCluster + `it cannot be told now which instances the machines of the cluster name; try again`,
+				Events: eventOnCluster("MachinesUnknown", `Refused: spec.userEmail`+ofCluster+
+					`it cannot be told now which instances the machines of the cluster name; try again`)},
+		},
+		"while the cloud does not answer": {
+			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
+			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("late")}, wantAsked: []ownership.Account{tsaps},
+			want: undecidedHoldings("", "the cloud or its identity provider did not answer in time; try again"),
+		},
+		"while the tenant asks too much": {
+			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
+			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: 2 * time.Second, Err: errors.New("busy")}, wantAsked: []ownership.Account{tsaps},
+			want: undecidedHoldings(metav1.StatusReasonTooManyRequests, ownership.CauseTenantBusy.Explain()),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			instances := &fakeInstances{own: map[string][]string{"tsap@shalb.com": {tsapID}}, err: tc.cloudErr}
+			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": tc.machines}, err: tc.machineErr}
+			users := &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}, account: tc.account, accountErr: tc.accountErr}
+			gate := cluster.New(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
+				cluster.NewHoldings(machines, instances, &inflight.Registry{}, ""))
+			got := gate.Review(t.Context(), request(t, "cloudsigmaclusters", tc.old, tc.new))
+			if strings.Contains(tc.want.Message, `CloudSigmaMachine "m0`) { // written short above
+				for i := range 5 {
+					short, long := fmt.Sprintf(`CloudSigmaMachine "m%d,`, i), fmt.Sprintf(`CloudSigmaMachine "m%d" (%s),`, i, aliceID)
+					tc.want.Message = strings.Replace(tc.want.Message, short, long, 1)
+					tc.want.Events[0].Message = strings.Replace(tc.want.Events[0].Message, short, long, 1)
+				}
+			}
+			got.Details, tc.want.Details = nil, nil
+			compareAnswers(t, tc.want, got)
+			if diff := cmp.Diff(tc.wantAsked, instances.asked); diff != "" {
+				t.Errorf("lists of instances (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func undecidedHoldings(status metav1.StatusReason, why string) webhooks.Answer {
+	message := `spec.userEmail` + ofCluster + `it cannot be told whether the instances that machines of cluster "prod" name belong to ` +
+		`user "tsap@shalb.com" in region "next": ` + why
+	answer := webhooks.Answer{Decision: webhooks.Undecided, Status: status, Reason: "OwnershipUnknown", Field: "spec.userEmail", Message: message,
+		Events: eventOnCluster("OwnershipUnknown", "Refused: "+message)}
+	if status != "" {
+		answer.RetryAfter = 2 * time.Second
+	}
+	return answer
+}
+
+// TestASecretDoesNotMoveClustersAwayFromTheirInstances holds that another tenant's clusters count, and are not told of.
+func TestASecretDoesNotMoveClustersAwayFromTheirInstances(t *testing.T) {
+	const public = `the user whom Secret "user" of namespace "team-a" names`
+	for name, tc := range map[string]struct {
+		dependent clusterapi.Dependent
+		cloudErr  error
+		want      string // of the message, with whom in place of the user
+		reason    string
+	}{
+		"of the same namespace": {dependent: userDependent("team-a", "prod"), reason: "MachinesHoldInstances",
+			want: `machines of cluster "prod" name instances that do not belong to WHOM in region "next": CloudSigmaMachine "m1" (` + aliceID +
+				`); delete these machines or clear their instance IDs first`},
+		"of another namespace": {dependent: userDependent("team-b", "theirs"), reason: "MachinesHoldInstances",
+			want: `machines of a cluster of another namespace name instances that do not belong to WHOM in its region; ` +
+				`whoever owns them has to delete them or clear their instance IDs first`},
+		"of another namespace, in a region that is not allowed": {
+			dependent: userDependent("team-b", "theirs"), reason: "RegionNotAllowed", cloudErr: &ownership.RegionError{Region: "secret"},
+			want: `machines of a cluster of another namespace name instances, and its region may not be asked`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{
+				"team-a/prod": {holder("m1", aliceID)}, "team-b/theirs": {holder("hidden", aliceID)},
+			}}
+			users := &fakeUsers{dependents: map[string][]clusterapi.Dependent{"team-a/user": {tc.dependent}}}
+			gate := cluster.New(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
+				cluster.NewHoldings(machines, &fakeInstances{err: tc.cloudErr}, &inflight.Registry{}, ""))
+			r := request(t, "secrets", secretWith(nil), secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}))
+			r.Name = "user"
+			got := gate.Review(t.Context(), r)
+			want := webhooks.Answer{
+				Reason: tc.reason, Field: "data.userEmail", Message: ofSecret + strings.Replace(tc.want, "WHOM", `user "tsap@shalb.com"`, 1),
+				Events: eventOn("v1", "Secret", "user", tc.reason, "Refused: "+ofSecret+strings.Replace(tc.want, "WHOM", public, 1)),
+			}
+			got.Details = nil
+			compareAnswers(t, want, got)
+		})
+	}
+}
+
+// TestAChangeWaitsForAClaim is about two writes at once, of which each alone would be admitted.
+func TestAChangeWaitsForAClaim(t *testing.T) {
+	claim := inflight.Write{
+		Object: inflight.Object{Resource: schema.GroupVersionResource{Resource: "cloudsigmamachines"}, Namespace: "team-a", Name: "m1"}, ResourceVersion: "5",
+		Uses: []inflight.Key{clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "team-a", Name: "prod"}.Key()},
+	}
+	for name, tc := range map[string]struct {
+		resource string
+		old, new object
+		dryRun   bool
+	}{
+		"of a cluster":              {resource: "cloudsigmaclusters", old: clusterWith(object{"userEmail": "a@b"}), new: clusterWith(object{"userEmail": "tsap@shalb.com"})},
+		"of a Secret":               {resource: "secrets", old: secretWith(nil), new: secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")})},
+		"of a cluster, on dry run":  {resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": "tsap@shalb.com"}), dryRun: true},
+		"of a cluster that is made": {resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": "tsap@shalb.com"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry := &inflight.Registry{}
+			machines := &fakeMachines{versions: map[string]string{"m1": "5"}}
+			users := &fakeUsers{account: accountOf("tsap@shalb.com"), dependents: map[string][]clusterapi.Dependent{"team-a/user": {userDependent("team-a", "prod")}}}
+			gate := cluster.New(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
+				cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
+			entry, err := registry.Begin(t.Context(), claim, machines.Version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer entry.End()
+			r := request(t, tc.resource, tc.old, tc.new)
+			r.DryRun = ptr.To(tc.dryRun)
+			if tc.resource == "secrets" {
+				r.Name = "user"
+			}
+			got := gate.Review(t.Context(), r)
+			wantDecision, wantReason := webhooks.Undecided, "ClaimPending"
+			if tc.dryRun {
+				wantDecision, wantReason = webhooks.Allowed, "ImpersonationAllowed"
+			}
+			if got.Decision != wantDecision || got.Reason != wantReason {
+				t.Errorf("while the claim is on its way: %s %s (%s), want %s", got.Decision, got.Reason, got.Message, wantReason)
+			}
+			machines.versions["m1"] = "6"
+			if got := gate.Review(t.Context(), r); got.Decision != webhooks.Allowed {
+				t.Errorf("once the claim is stored: %s %s", got.Decision, got.Reason)
+			}
+
+			// The change is on its way now, and holds up a claim, unless it was a dry run.
+			late := claim
+			late.Name = "m2"
+			machines.versions = map[string]string{"prod": "2", "user": "2"}
+			if tc.old == nil {
+				machines.versions = nil
+			}
+			second, err := registry.Begin(t.Context(), late, machines.Version)
+			if pending := (*inflight.PendingError)(nil); errors.As(err, &pending) == tc.dryRun {
+				t.Errorf("a claim after the change: error = %v", err)
+			}
+			if second != nil {
+				second.End()
+			}
+		})
+	}
+}
+
+const cloudsOf = `{clouds: {tenant: {auth: {auth_url: "https://keystone.example.com/v3", application_credential_id: %s}}}}`
+
+// TestWhichCredentialsASecretMayHold judges Secrets whether they are used or not.
+func TestWhichCredentialsASecretMayHold(t *testing.T) {
+	holding := func(content string) object { return secretWith(map[string][]byte{"clouds.yaml": []byte(content)}) }
+	other := &ownership.IdentityError{Reason: openstack.IdentityEndpointNotAllowed, Message: "another Keystone"}
+	privileged := &ownership.IdentityError{Reason: "RolePrivileged", Message: "too many: admin"}
+	var eleven strings.Builder
+	for i := range 11 {
+		fmt.Fprintf(&eleven, "  c%d: {auth: {auth_url: x}}\n", i)
+	}
+	used := []clusterapi.Dependent{{Kind: "OpenStackCluster", Name: "prod", Account: ownership.Account{Cloud: "openstack", Identity: tenantSecret},
+		Cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "prod"}}}
+
+	for name, tc := range map[string]struct {
+		old, new   object
+		err        error
+		dependents []clusterapi.Dependent
+		exempt     bool
+		instances  []ownership.Instance
+		want       webhooks.Decision
+		wantReason string
+		wantStatus metav1.StatusReason
+		unasked    bool
+	}{
+		"the tenant's own, unused":                   {new: holding(fmt.Sprintf(cloudsOf, "a")), want: webhooks.Allowed, wantReason: "DelegationAllowed"},
+		"an administrator's, unused":                 {new: holding(fmt.Sprintf(cloudsOf, "a")), err: privileged, wantReason: "RolePrivileged"},
+		"of another Keystone, unused":                {new: holding(fmt.Sprintf(cloudsOf, "a")), err: other, want: webhooks.Allowed, wantReason: "CredentialsOfAnotherCloud"},
+		"of another Keystone, used":                  {new: holding(fmt.Sprintf(cloudsOf, "a")), err: other, dependents: used, wantReason: openstack.IdentityEndpointNotAllowed},
+		"an administrator's, in a namespace without": {new: holding(fmt.Sprintf(cloudsOf, "a")), err: privileged, exempt: true, unasked: true, want: webhooks.Allowed, wantReason: "NamespaceExempt"},
+		"the same":         {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "'a'")), err: privileged, unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
+		"others":           {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), err: privileged, wantReason: "RolePrivileged"},
+		"none any more":    {old: holding(fmt.Sprintf(cloudsOf, "a")), new: secretWith(nil), unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
+		"no YAML":          {new: holding("{"), unasked: true, wantReason: openstack.IdentityMalformed, wantStatus: metav1.StatusReasonInvalid},
+		"too many at once": {new: holding("clouds:\n" + eleven.String()), unasked: true, wantReason: "TooManyClouds"},
+		"of a project without the machine's instance": {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), dependents: used, wantReason: "MachinesHoldInstances"},
+		"of the machine's project": {
+			old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), dependents: used, instances: []ownership.Instance{{ID: aliceID}},
+			want: webhooks.Allowed, wantReason: "DelegationAllowed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			delegations := &fakeDelegations{token: tenant, err: tc.err, instances: tc.instances}
+			var proposed map[string][]byte
+			with := func(_, _ string, data map[string][]byte) cluster.Proposed { proposed = data; return delegations }
+			config := enforced
+			if tc.exempt {
+				config.ExemptNamespaces = []string{"team-a"}
+			}
+			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
+			gate := cluster.NewDelegation(config, tenantRoles, &fakeDelegations{err: errors.New("what is stored is not asked")}, with,
+				fakeCredentials(tc.dependents), cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
+			r := request(t, "secrets", tc.old, tc.new)
+			r.Name = "user"
+			got := gate.Review(t.Context(), r)
+			if got.Decision != tc.want || got.Reason != tc.wantReason || got.Status != tc.wantStatus {
+				t.Errorf("Review() = %s %s %s (%s), want %s %s %s", got.Decision, got.Reason, got.Status, got.Message, tc.want, tc.wantReason, tc.wantStatus)
+			}
+			if (len(delegations.asked) == 0) != tc.unasked || !tc.unasked && len(proposed) == 0 {
+				t.Errorf("asked about %v, with %d keys", delegations.asked, len(proposed))
+			}
+		})
+	}
+}
+
+var tenantSecret = ownership.Identity{Namespace: "team-a", Secret: "user", Entry: "tenant"}
+
+// TestAnotherClusterOfTheSameCredentials is about the label by which an OpenStackCluster is that of a Cluster.
+func TestAnotherClusterOfTheSameCredentials(t *testing.T) {
+	labeled := func(name string) object {
+		return object{"metadata": metadata(object{"labels": object{"cluster.x-k8s.io/cluster-name": name}}), "spec": object{"identityRef": keysRef()}}
+	}
+	for name, tc := range map[string]struct {
+		old, new   object
+		wantReason string
+	}{
+		"whose machines name other instances": {old: labeled("empty"), new: labeled("full"), wantReason: "MachinesHoldInstances"},
+		"that has no machines":                {old: labeled("full"), new: labeled("empty"), wantReason: "IdentityUnchanged"},
+		"by its own name":                     {old: labeled("empty"), new: onOpenStack(keysRef()), wantReason: "MachinesHoldInstances"},
+		"that is made anew":                   {new: labeled("full"), wantReason: "MachinesHoldInstances"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{
+				"team-a/full": {holder("m1", aliceID)}, "team-a/prod": {holder("m2", aliceID)},
+			}}
+			gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, nil,
+				cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
+			if got := gate.Review(t.Context(), request(t, "openstackclusters", tc.old, tc.new)); got.Reason != tc.wantReason {
+				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.wantReason)
+			}
+		})
+	}
+}
+
+// TestKindsThatAreConfigured holds that they are registered and judged like those that are built in.
+func TestKindsThatAreConfigured(t *testing.T) {
+	config := v1beta1.Cluster{
+		Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce, Kinds: []v1beta1.UserKind{
+			{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.owner.email"},
+			{Group: "example.com", Version: "v1", Kind: "Barn", Resource: "barns", Annotations: []string{"example.com/email"}},
+		}},
+		Delegation: v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Kinds: []v1beta1.CredentialKind{
+			{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", IdentityRefPath: "spec.keys"},
+		}},
+		ExemptNamespaces: []string{"operators"},
+	}
+	hooks := registered(t, append(cluster.Hooks(config), cluster.DelegationHooks(config)...))
+	for _, name := range []string{"farms.cluster.warrantgate.dev", "barns.cluster.warrantgate.dev", "farms.delegation.warrantgate.dev"} {
+		if hooks[name] == nil {
+			t.Errorf("%s is not registered", name)
+		}
+	}
+	if conditions := hooks["secrets.delegation.warrantgate.dev"].MatchConditions; len(conditions) != 2 ||
+		conditions[1].Expression != `!(request.namespace in ["operators"])` {
+		t.Errorf("conditions of Secrets = %v", conditions)
+	}
+	gate := cluster.New(config, reviewerThatAllows(), &fakeUsers{}, nil)
+	for resource, after := range map[string]object{
+		"farms": {"metadata": metadata(nil), "spec": object{"owner": object{"email": "tsap@shalb.com"}}},
+		"barns": kdcWith(object{"example.com/email": "tsap@shalb.com"}),
+	} {
+		r := request(t, "kdcclusters", nil, after)
+		r.Resource = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: resource}
+		if got := gate.Review(t.Context(), r); got.Reason != "ImpersonationNotAllowed" {
+			t.Errorf("%s: %s %s", resource, got.Decision, got.Reason)
+		}
+	}
+	r := request(t, "openstackclusters", nil, object{"metadata": metadata(nil), "spec": object{"keys": keysRef()}})
+	r.Resource = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "farms"}
+	delegations := &fakeDelegations{token: tenant}
+	if got := newDelegation(config.Delegation, delegations).Review(t.Context(), r); got.Reason != "DelegationAllowed" || got.Field != "spec.keys" {
+		t.Errorf("Review() = %+v", got)
+	}
+}

@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
+)
+
+// regionField is the field of a CloudSigmaCluster that says where its instances are.
+const regionField = "spec.region"
+
+// move is what a request changes of as whom the provider of clusters acts.
+type move struct {
+	// naming is where it does.
+	naming naming
+	// cluster is the object as it is going to be, nil where the request writes a Secret.
+	cluster *unstructured.Unstructured
+}
+
+// moveOf returns what a request changes, nil where all stays as it is. names are whom it names anew.
+func moveOf(o object, request admission.Request, names []naming) (*move, error) {
+	switch {
+	case o.kind.resource == secrets && len(names) > 0:
+		return &move{naming: names[0]}, nil
+	case o.kind.provider == "":
+		return nil, nil
+	}
+	after, err := clusterIn(o, request.Object.Raw)
+	if err != nil {
+		return nil, err
+	}
+	now, err := sayingOf(after)
+	if err != nil {
+		return nil, err
+	}
+	m := &move{cluster: after, naming: naming{field: regionField, ref: now.ref}}
+	if before, err := clusterIn(o, request.OldObject.Raw); err == nil && o.exists {
+		// What was wrong before the request is judged as if it had been nothing.
+		was, err := sayingOf(before)
+		if err == nil && was == now {
+			return nil, nil
+		}
+		if err != nil || was.ref != now.ref {
+			m.naming.field = "spec.userEmail"
+		}
+	} else {
+		m.naming.field = "spec.userEmail"
+	}
+	if len(names) > 0 {
+		m.naming = names[0]
+	}
+	return m, nil
+}
+
+// saying is what a CloudSigmaCluster says of as whom its provider acts, and where.
+type saying struct {
+	ref    clusterapi.UserRef
+	region string
+}
+
+func sayingOf(cluster *unstructured.Unstructured) (saying, error) {
+	ref, err := clusterapi.ReadUserRef(cluster)
+	if err != nil {
+		return saying{}, err
+	}
+	region, _, err := unstructured.NestedString(cluster.Object, "spec", "region")
+	if err != nil {
+		return saying{}, &clusterapi.AccountError{Reason: clusterapi.ClusterUnreadable, Message: fmt.Sprintf(
+			"CloudSigmaCluster %q: %s is not a string", clip(cluster.GetName()), regionField)}
+	}
+	return saying{ref: canonical(ref), region: strings.TrimSpace(region)}, nil
+}
+
+func clusterIn(o object, raw []byte) (*unstructured.Unstructured, error) {
+	cluster := &unstructured.Unstructured{}
+	if json.Unmarshal(raw, &cluster.Object) != nil {
+		return nil, undecodable(o.kind)
+	}
+	if cluster.Object == nil { // null
+		cluster.Object = map[string]any{}
+	}
+	cluster.SetNamespace(o.Namespace)
+	cluster.SetName(o.Name)
+	return cluster, nil
+}
+
+// uses are what the request relies on: the Secret that a cluster takes its user from.
+func (m move) uses() []inflight.Key {
+	if ref := m.naming.ref; m.cluster != nil && ref.Email == "" && ref.SecretName != "" {
+		return []inflight.Key{clusterapi.SecretKey(ref.SecretNamespace, ref.SecretName)}
+	}
+	return nil
+}
+
+// changes are what the request changes, as far as it is known at once.
+func (m move) changes(o object) []inflight.Key {
+	if m.cluster == nil {
+		return []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)}
+	}
+	return []inflight.Key{m.identity(o).Key()}
+}
+
+// identity is the cluster whose identity the request changes.
+func (m move) identity(o object) clusterapi.Cluster {
+	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, m.cluster)}
+}
+
+// hold refuses a change while machines name instances that would not belong to whom their provider acts as.
+func (g *Gate) hold(ctx context.Context, requester authenticationv1.UserInfo, o object, m move, c *change) *finding {
+	if g.holdings == nil {
+		return nil
+	}
+	if m.cluster == nil {
+		return g.holdSecret(ctx, o, m, c)
+	}
+	account, err := g.users.AccountOf(ctx, o.kind.provider, m.cluster)
+	var refused *clusterapi.AccountError
+	switch {
+	case errors.As(err, &refused): // the provider acts as nobody
+		return nil
+	case err != nil:
+		f := undecided("SecretUnknown", "the Secret cannot be read now; try again", err)
+		return &f
+	}
+	whom := openly
+	if m.naming.ref.SecretName != "" && m.naming.ref.Email == "" {
+		whom = func(account ownership.Account) (open, public string) {
+			if open, public = account.Owner(), m.naming.bySecret(); !g.knows(ctx, requester, m.naming) {
+				open = public
+			}
+			return open, public
+		}
+	}
+	return c.check(ctx, o, whom, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: m.identity(o), Account: account})
+}
+
+// holdSecret is hold of all clusters that take their user from the Secret that the request writes.
+func (g *Gate) holdSecret(ctx context.Context, o object, m move, c *change) *finding {
+	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, strings.ToLower(m.naming.email), c.overlaps())
+	if err != nil {
+		f := undecided("ClustersUnknown", "it cannot be told now which clusters take their user from this Secret; try again", err)
+		return &f
+	}
+	if refused := c.extend(ctx, dependents); refused != nil {
+		return refused
+	}
+	return c.check(ctx, o, func(account ownership.Account) (open, public string) { return account.Owner(), m.naming.bySecret() }, nil, dependents...)
+}
+
+// bySecret names a user without saying whom.
+func (n naming) bySecret() string {
+	return fmt.Sprintf("the user whom Secret %q of namespace %q names", clip(n.ref.SecretName), clip(n.ref.SecretNamespace))
+}
