@@ -100,6 +100,11 @@ func (f cloudFlags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, l
 	if err != nil {
 		return cloudAccess{}, err
 	}
+	if f.impersonationEnabled || legacy {
+		if err := config.RequireRegions(); err != nil {
+			return cloudAccess{}, err
+		}
+	}
 	options := cloudsigma.Options{Regions: config.Regions, API: config.API, RootCAs: rootCAs, UserAgent: "warrantgate/" + version}
 	switch {
 	case f.impersonationEnabled:

@@ -648,3 +648,25 @@ func TestTheReadmeShowsTheDefaults(t *testing.T) {
 		t.Errorf("README.md shows other defaults (-want +got):\n%s", diff)
 	}
 }
+
+func TestWhereRegionsAreRequired(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cloud v1beta1.CloudSigma
+		want  bool
+	}{
+		"by default":                              {want: true},
+		"with regions":                            {cloud: v1beta1.CloudSigma{Regions: []string{"zrh"}}},
+		"a region in a path":                      {cloud: v1beta1.CloudSigma{API: "https://a/{region}/", ServiceProviderAPI: "https://b/{region}/"}},
+		"a region in the host of the API":         {cloud: v1beta1.CloudSigma{API: "https://{region}.a/", ServiceProviderAPI: "https://b/"}, want: true},
+		"a region in the other host":              {cloud: v1beta1.CloudSigma{API: "https://a/", ServiceProviderAPI: "https://b.{region}:8443/"}, want: true},
+		"a region in the other host, never asked": {cloud: v1beta1.CloudSigma{API: "https://a/", Flow: v1beta1.TokenExchange}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := v1beta1.GateConfiguration{CloudSigma: tc.cloud}
+			v1beta1.SetDefaults(&config)
+			if err := config.CloudSigma.RequireRegions(); (err != nil) != tc.want {
+				t.Errorf("RequireRegions() = %v, want an error: %t", err, tc.want)
+			}
+		})
+	}
+}

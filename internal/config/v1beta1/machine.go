@@ -1,7 +1,9 @@
 package v1beta1
 
 import (
+	"errors"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -157,7 +159,8 @@ type Audit struct {
 // CloudSigma says how CloudSigma is asked. Who asks it (identity provider, client, secret) is said by flags, the
 // environment or a Secret.
 type CloudSigma struct {
-	// Regions are the regions that objects may name. Default: any that looks like one, such as "zrh" or "next".
+	// Regions are the regions that objects may name, such as zrh. They are needed where a region is part of a host name to which
+	// tokens are sent, as by default. Default: any that looks like one.
 	Regions []string `json:"regions,omitzero"`
 	// API is the URL of a region's API; {region} stands for the region. Default: https://{region}.cloudsigma.com/api/2.0/.
 	API string `json:"api,omitzero"`
@@ -176,6 +179,22 @@ type CloudSigma struct {
 	Audience string `json:"audience,omitzero"`
 	// Concurrency is how many questions are put to the cloud at the same time at most. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`
+}
+
+// RequireRegions returns an error where a token would be sent to a host that an object names: a region is part of a host name,
+// and it is not said which regions there are.
+func (c CloudSigma) RequireRegions() error {
+	if len(c.Regions) > 0 {
+		return nil
+	}
+	for path, template := range map[string]string{"cloudSigma.api": c.API, "cloudSigma.serviceProviderAPI": c.ServiceProviderAPI} {
+		_, rest, _ := strings.Cut(template, "://")
+		if host, _, _ := strings.Cut(rest, "/"); strings.Contains(host, regionMark) && (path == "cloudSigma.api" || c.Flow == ServiceProvider) {
+			return errors.New("cloudSigma.regions: Required value: tokens are sent to the host that the region of an object is part of, " +
+				"so say which regions there are, such as [zrh]")
+		}
+	}
+	return nil
 }
 
 // ImpersonationFlow is a way from a service account's credentials to a user's token.
