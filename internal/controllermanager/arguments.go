@@ -67,7 +67,7 @@ func flags(secret string, identity Identity) map[string]flag {
 			rule: fmt.Sprintf("takes the client secret from elsewhere than the key %s of Secret %q", keyClientSecret, secret),
 		},
 		"user-email": {
-			reason: reasonUserEmail, shown: true, right: func(value string) bool { return strings.ToLower(value) == identity.Account.User },
+			reason: reasonUserEmail, shown: true, right: func(value string) bool { return lower(value) == identity.Account.User },
 			rule: fmt.Sprintf("has to be %q, as whom CloudSigmaCluster %q acts", identity.Account.User, identity.Cluster),
 		},
 		"region": {

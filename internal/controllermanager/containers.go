@@ -11,7 +11,7 @@ import (
 
 // Reasons of what is wrong with the containers beside the controller manager, and with its program.
 const (
-	reasonSecretElsewhere = "SecretInAnotherContainer" //nolint:gosec // a reason
+	reasonSecretElsewhere = "SecretInAnotherContainer"
 	reasonSharedProcesses = "ProcessesShared"
 	reasonCommand         = "CommandReplaced"
 )

@@ -314,3 +314,17 @@ func FuzzArguments(f *testing.F) {
 		}
 	})
 }
+
+func TestTheSignForKelvinIsNoK(t *testing.T) {
+	kate := controllermanager.Identity{Cluster: "metal", Account: ownership.Account{User: "kate@example.com", Region: "next"}}
+	p := pod()
+	p.Containers[0].Args = []string{"--user-email=\u212aate@example.com"}
+	p.Containers[0].Env[4].Value = "\u212aate@example.com"
+	var got []string
+	for _, finding := range p.ActsAs(kate) {
+		got = append(got, finding.Reason)
+	}
+	if diff := cmp.Diff([]string{"UserEmailMismatch", "UserEmailMismatch"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -31,6 +31,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, limits fairqueue.Limits) *world {
+	t.Helper()
 	return &world{Queue: fairqueue.New(limits), t: t, failed: map[string]error{}}
 }
 
