@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
@@ -384,6 +385,12 @@ func (w write) same(other write) bool { return w.String() == other.String() }
 // discreet looks whether a refusal tells what is another tenant's, which the request did not.
 func (s *sequence) discreet(t *rapid.T, w write, refusal error) {
 	said, told := strings.ToLower(refusal.Error()), strings.ToLower(w.String())
+	for _, f := range w.fields { // the values of Secrets
+		if text, ok := f.value.(string); ok {
+			decoded, _ := base64.StdEncoding.DecodeString(text) // what is no base64 is told as it is
+			told += strings.ToLower(string(decoded))
+		}
+	}
 	for i, place := range s.world.Places {
 		if i == w.at {
 			continue
