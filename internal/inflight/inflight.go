@@ -8,6 +8,9 @@
 // Whether it is stored is read from the API server. A write replaces one resource version of its object, so it can only be
 // stored while the object has this version.
 //
+// Of an object that is created, and deleted before anybody looked, it cannot be told whether it is still to be stored. Who
+// depends on it waits for Lifetime.
+//
 // A Registry is the memory of one process. Two replicas that judge two such writes within the same milliseconds do not know of
 // each other, and no webhook can prevent that. The audit finds what came of it.
 package inflight
@@ -17,6 +20,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -115,6 +119,8 @@ type Entry struct {
 	registry *Registry
 	write    Write
 	overlaps []Object
+	// settled is true once the object was seen in another version than the write replaces, so that it is stored or never will be.
+	settled atomic.Bool
 }
 
 // Begin remembers a write that is being judged. It has to be called before anything is read that the verdict rests on.
@@ -127,38 +133,50 @@ func (r *Registry) Begin(
 	if err != nil {
 		return nil, err
 	}
-	for i, other := range others {
-		if i == maxPending {
-			entry.End()
-			return nil, &PendingError{Other: other.Object}
+	lookups := 0
+	for _, other := range others {
+		object := other.write.Object
+		entry.overlaps = append(entry.overlaps, object)
+		if other.settled.Load() {
+			continue
 		}
-		now, err := version(ctx, other.Object)
-		if err == nil && now == other.ResourceVersion {
-			err = &PendingError{Other: other.Object}
+		if lookups++; lookups > maxPending {
+			entry.End()
+			return nil, &PendingError{Other: object}
+		}
+		now, err := version(ctx, object)
+		if err == nil && now == other.write.ResourceVersion {
+			err = &PendingError{Other: object}
 		}
 		if err != nil {
 			entry.End()
 			return nil, err
 		}
-		entry.overlaps = append(entry.overlaps, other.Object)
+		other.settled.Store(true)
 	}
 	return entry, nil
 }
 
+// overlap is an entry and its write at one moment, as Extend may change it.
+type overlap struct {
+	*Entry
+	write Write
+}
+
 // add remembers a write and returns those that it excludes.
-func (r *Registry) add(write Write) (*Entry, []Write, error) {
+func (r *Registry) add(write Write) (*Entry, []overlap, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.entries[write.space()]) >= maxPerNamespace {
 		return nil, nil, fmt.Errorf("%d writes of namespace %q are on their way already", maxPerNamespace, write.Namespace)
 	}
 	entry := &Entry{registry: r, write: write}
-	var others []Write
+	var others []overlap
 	seen := map[*Entry]bool{}
 	for _, key := range write.keys() {
 		for other := range r.byKey[key] {
 			if !seen[other] && write.excludes(other.write) {
-				others = append(others, other.write)
+				others = append(others, overlap{Entry: other, write: other.write})
 			}
 			seen[other] = true
 		}
@@ -197,16 +215,17 @@ func (e *Entry) Overlaps() []Object { return e.overlaps }
 
 // Extend has the write change more keys than Begin knew. The error is that of Begin.
 func (e *Entry) Extend(ctx context.Context, changes []Key, version func(context.Context, Object) (string, error)) error {
-	write := e.write
+	write := e.write // which only the caller changes
 	write.Changes = slices.Concat(write.Changes, changes)
 	extended, err := e.registry.Begin(ctx, write, version)
 	if err != nil {
 		return err
 	}
 	e.End()
-	e.write, e.overlaps = extended.write, append(e.overlaps, extended.overlaps...)
+	e.overlaps = append(e.overlaps, extended.overlaps...)
 	e.registry.mu.Lock()
 	defer e.registry.mu.Unlock()
+	e.write = extended.write
 	e.registry.put(e)
 	extended.forget()
 	return nil

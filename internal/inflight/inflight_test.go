@@ -122,6 +122,15 @@ func TestAnAdmittedWriteIsRememberedForAWhile(t *testing.T) {
 			t.Errorf("overlaps (-want +got):\n%s", diff)
 		}
 		second.End()
+		// What has been seen stored need not be looked up again, although the object may be gone by now.
+		third, err := registry.Begin(t.Context(), change, unasked(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]inflight.Object{claim.Object}, third.Overlaps()); diff != "" {
+			t.Errorf("overlaps (-want +got):\n%s", diff)
+		}
+		third.End()
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		if _, err := registry.Begin(t.Context(), change, unasked(t)); err != nil {
@@ -203,5 +212,29 @@ func TestOneOfTwoWinsWhateverTheOrder(t *testing.T) {
 			t.Fatalf("%d of two writes are admitted, want 1", len(entries))
 		}
 		(<-entries).End()
+	}
+}
+
+// TestWritesThatExtendAtOnce is for the race detector.
+func TestWritesThatExtendAtOnce(t *testing.T) {
+	var registry inflight.Registry
+	var group sync.WaitGroup
+	for i := range 50 {
+		group.Go(func() {
+			write := inflight.Write{Object: object("secrets", fmt.Sprint(i)), ResourceVersion: "1", Changes: []inflight.Key{key("Secret", fmt.Sprint(i%5))}}
+			entry, err := registry.Begin(t.Context(), write, at("2"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := entry.Extend(t.Context(), []inflight.Key{pool}, at("2")); err != nil {
+				t.Error(err)
+			}
+			entry.End()
+		})
+	}
+	group.Wait()
+	if _, err := registry.Begin(t.Context(), change, unasked(t)); err != nil {
+		t.Error(err)
 	}
 }
