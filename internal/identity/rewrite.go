@@ -53,7 +53,7 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 			Message: fmt.Sprintf("the owner was not rewritten, because it would be larger than %d bytes", MaxOwnerBytes),
 		}
 	}
-	if r.report.Reason.Harmless() || err == nil && !r.powerful() {
+	if r.report.Reason.Harmless() || !r.confined() || err == nil && !r.powerful() {
 		return result, r.report
 	}
 	// Without that power, which it does not have the next time, the owner may be one that can be rewritten.
@@ -61,6 +61,12 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 	result, report := Rewrite(left.String(), newCluster, requiredGroups, policy)
 	report.Privileged, report.Dropped = r.report.Privileged, append(dropped, report.Dropped...)
 	return result, report
+}
+
+// confined tells whether somebody may have impersonated the owner. Whoever is impersonated, but by system:masters, carries a
+// scope.
+func (r *rewriting) confined() bool {
+	return r.owner.IsServiceAccount() || len(r.owner.Extra[ScopesKey]) > 0
 }
 
 // powerful tells whether the owner carries an administrator's power, or warrants that kcp may read otherwise than this

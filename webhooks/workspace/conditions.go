@@ -26,14 +26,21 @@ var (
 		"object.metadata.resourceVersion == oldObject.metadata.resourceVersion"
 
 	// celForeign is true of owners that may be foreign: service accounts and whoever carries a scope. Inside a
-	// warrant the quotes are escaped, so the scopes of warrants do not count.
-	celForeign = fmt.Sprintf(`(%s.contains('"system:serviceaccount:') || %s.contains('"authentication.kcp.io/scopes":'))`, celOwner, celOwner)
+	// warrant the quotes are escaped, so the scopes of warrants do not count. In another spelling than kcp's, with blanks
+	// around what structures JSON or with other escapes than of quotes, an owner may be anybody's.
+	celForeign = fmt.Sprintf(`(%[1]s.contains('"system:serviceaccount:') || %[1]s.contains('"authentication.kcp.io/scopes":') || `+
+		`%[1]s.matches(r'%[2]s'))`, celOwner, unusualSpelling)
+
+	// celUnchanged is true of updates in which the policy has not rewritten the owner.
+	celUnchanged = fmt.Sprintf("%[1]s == (oldObject == null ? '' : %[2]s)",
+		annotation("object", kcp.CreatedByAnnotation), annotation("oldObject", kcp.CreatedByAnnotation))
 
 	// celNotable is true of owners that carry an administrator's group and of those that kcp did not write.
 	celNotable = fmt.Sprintf(`(!%s.startsWith('{"username":"') || %s.matches('%s'))`, celOwner, celOwner, privilegedPattern())
 
-	// celNotSystem is true of requests by anybody but kcp's own controllers.
-	celNotSystem = fmt.Sprintf("!(has(request.userInfo.groups) && request.userInfo.groups.exists(group, group == '%s'))", systemGroup)
+	// celSystem is true of requests by kcp's own controllers, and celNotSystem of those by anybody else.
+	celSystem    = fmt.Sprintf("(has(request.userInfo.groups) && request.userInfo.groups.exists(group, group == '%s'))", systemGroup)
+	celNotSystem = "!" + celSystem
 
 	celBefore = "(oldObject == null ? {} : oldObject.metadata.?annotations.orValue({}))"
 	celAfter  = "(object == null ? {} : object.metadata.?annotations.orValue({}))"
@@ -41,6 +48,9 @@ var (
 	// celChanged is the list of guarded annotations that a request changes.
 	celChanged = changedKeys(celBefore, celAfter)
 )
+
+// unusualSpelling is a regular expression of what JSON may have and kcp does not write.
+const unusualSpelling = `[ \t\r\n]["{}:,]|["{}:,\[\]][ \t\r\n]|\\[^"\\]`
 
 func annotation(object, key string) string {
 	return fmt.Sprintf("%s.metadata.?annotations[?'%s'].orValue('')", object, key)

@@ -350,14 +350,14 @@ func webhookConfigurations(t *testing.T) (
 }
 
 // registered returns the one object of a type that is registered by default.
-func registered[T any](t *testing.T) T {
-	t.Helper()
+func registered[T any](tb testing.TB) T {
+	tb.Helper()
 	for _, object := range workspace.Registration(webhooks.Server{URL: "https://warrantgate.example.com:9443", CABundle: []byte("CA")}, v1beta1.Default().Workspace) {
 		if found, ok := object.(T); ok {
 			return found
 		}
 	}
 	var none T
-	t.Fatalf("no %T is registered", none)
+	tb.Fatalf("no %T is registered", none)
 	return none
 }

@@ -4,15 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/kcp-dev/sdk/apis/tenancy"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 )
 
@@ -37,7 +34,7 @@ func Registration(server webhooks.Server, config v1beta1.Workspace) []client.Obj
 	}
 	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
 		validating = append(validating, ownerIntegrityHook(mode))
-		policies = append(policies, integrityPolicy(mode), integrityBinding(mode))
+		policies = integrityPolicies(config)
 	}
 	return slices.Concat(server.Registration(mutating, nil), policies, server.Registration(nil, validating))
 }
@@ -50,6 +47,7 @@ func ownerRewriteHook(mode v1beta1.Mode) webhooks.Hook {
 			{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
 			{Name: "not-a-conflict", Expression: celCurrent},
 			{Name: "owner-may-be-foreign", Expression: celForeign},
+			{Name: "not-rewritten-by-the-policy", Expression: celUnchanged},
 		},
 	}
 }
@@ -61,8 +59,7 @@ func ownerNoticeHook() webhooks.Hook {
 		Conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
 			{Name: "not-a-conflict", Expression: celCurrent},
-			{Name: "owner-is-not-foreign", Expression: "!" + celForeign},
-			{Name: "owner-is-notable", Expression: celNotable},
+			{Name: "owner-is-notable", Expression: fmt.Sprintf("!(%s) || !%s && %s", celUnchanged, celForeign, celNotable)},
 		},
 	}
 }
@@ -87,54 +84,4 @@ func workspaceRules(operations ...admissionregistrationv1.OperationType) []admis
 			Scope: ptr.To(admissionregistrationv1.ClusterScope),
 		},
 	}}
-}
-
-// integrityPolicy is the gate OwnerIntegrity as a policy that the API server evaluates itself (KEP-3488).
-func integrityPolicy(mode v1beta1.Mode) client.Object {
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: policyName},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(webhooks.FailurePolicy(mode)),
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				MatchPolicy: ptr.To(admissionregistrationv1.Equivalent),
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-					RuleWithOperations: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update)[0],
-				}},
-			},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "not-by-the-system", Expression: celNotSystem}},
-			Variables: []admissionregistrationv1.Variable{
-				{Name: "before", Expression: celBefore},
-				{Name: "after", Expression: celAfter},
-				// The canary is left to the webhook: nobody acts on it, and the policy would answer in the webhook's place.
-				{Name: "changed", Expression: fmt.Sprintf("%s.filter(key, key != '%s')", changedKeys("variables.before", "variables.after"), kcp.CanaryAnnotation)},
-				// On update, the stored object tells where it lives.
-				{Name: "cluster", Expression: fmt.Sprintf("(request.operation == 'CREATE' ? variables.after : variables.before)[?'%s'].orValue('')", logicalcluster.AnnotationKey)},
-				// On create kcp tells webhooks, but not policies, where the object is going to live.
-				{Name: "where", Expression: `variables.cluster == '' ? '' : ' in logical cluster "' + variables.cluster + '"'`},
-			},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "size(variables.changed) == 0",
-				MessageExpression: fmt.Sprintf(`'user "' + request.userInfo.username + '" tried to change ' + variables.changed.join(', ') + `+
-					`' of workspace "' + request.name + '"' + variables.where + ': %s; %s'`, whyGuarded, whatToDo),
-				Reason: ptr.To(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
-	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
-	return policy
-}
-
-func integrityBinding(mode v1beta1.Mode) client.Object {
-	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny, admissionregistrationv1.Audit}
-	if mode == v1beta1.Warn {
-		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn, admissionregistrationv1.Audit}
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: policyName},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: policyName, ValidationActions: actions,
-		},
-	}
-	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))
-	return binding
 }

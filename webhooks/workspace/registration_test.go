@@ -36,7 +36,7 @@ func TestWebhooksArePinned(t *testing.T) {
 	want := map[string]pinned{
 		"owner-rewrite.warrantgate.dev": {
 			URL: "https://warrantgate.example.com:9443/workspace/owner-rewrite", Rules: rules("UPDATE"), MatchPolicy: "Equivalent",
-			FailurePolicy: "Fail", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 3,
+			FailurePolicy: "Fail", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 4,
 		},
 		"owner-integrity.warrantgate.dev": {
 			URL: "https://warrantgate.example.com:9443/workspace/owner-integrity", Rules: rules("CREATE", "UPDATE"), MatchPolicy: "Equivalent",
@@ -44,7 +44,7 @@ func TestWebhooksArePinned(t *testing.T) {
 		},
 		"owner-notice.warrantgate.dev": {
 			URL: "https://warrantgate.example.com:9443/workspace/owner-notice", Rules: rules("UPDATE"), MatchPolicy: "Equivalent",
-			FailurePolicy: "Ignore", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 4,
+			FailurePolicy: "Ignore", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 3,
 		},
 	}
 	got := map[string]pinned{}

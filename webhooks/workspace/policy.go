@@ -1,0 +1,205 @@
+package workspace
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks"
+)
+
+// RewritePolicyName is the name of the MutatingAdmissionPolicy that rewrites owners, and of its binding.
+const RewritePolicyName = "warrantgate-owner-rewrite"
+
+// Policies returns what kcp v0.32 and later evaluate by themselves, with no warrantgate running: the policies and their
+// bindings, for root. Gates that are off are left out, and so is the rewrite in mode Warn, as a mutating policy cannot warn.
+func Policies(config v1beta1.Workspace) []client.Object {
+	return append(RewritePolicy(config), integrityPolicies(config)...)
+}
+
+// RewritePolicy returns the policy that rewrites the owners of plain service accounts, and its binding. It handles the owners
+// that it understands in full: the text that kcp writes for the token of a service account, with its home as the only scope.
+// All others are left to the gate OwnerRewrite.
+//
+// It fails closed like the gate, but no expression fails to evaluate: each is total, and what it reads is bounded.
+func RewritePolicy(config v1beta1.Workspace) []client.Object {
+	if config.OwnerRewrite.Mode != v1beta1.Enforce {
+		return nil
+	}
+	owner, createdBy := celRewritten()
+	policy := &admissionregistrationv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: RewritePolicyName},
+		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+			FailurePolicy:      ptr.To(admissionregistrationv1.Fail),
+			ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				MatchPolicy: ptr.To(admissionregistrationv1.Equivalent),
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+					RuleWithOperations: workspaceRules(admissionregistrationv1.Update)[0],
+				}},
+			},
+			MatchConditions: []admissionregistrationv1.MatchCondition{
+				{Name: "by-the-system", Expression: celSystem},
+				{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
+				{Name: "no-required-groups", Expression: annotation("object", kcp.RequiredGroupsAnnotation) + " == ''"},
+				{Name: "owner-is-a-plain-service-account", Expression: celPlain()},
+			},
+			Variables: []admissionregistrationv1.Variable{
+				{Name: "part", Expression: celOwner + ".split('\"')"},
+				{Name: "account", Expression: fmt.Sprintf("variables.part[%d].split(':')", accountPart)},
+			},
+			Mutations: []admissionregistrationv1.Mutation{{
+				PatchType: admissionregistrationv1.PatchTypeJSONPatch,
+				JSONPatch: &admissionregistrationv1.JSONPatch{Expression: fmt.Sprintf(
+					"[JSONPatch{op: 'replace', path: '/metadata/annotations/%s', value: %s}, "+
+						"JSONPatch{op: 'add', path: '/metadata/annotations/%s', value: %s}]",
+					pointerEscapes.Replace(kcp.OwnerAnnotation), owner,
+					pointerEscapes.Replace(kcp.CreatedByAnnotation), createdBy)},
+			}},
+		},
+	}
+	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"))
+	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: RewritePolicyName},
+		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: RewritePolicyName},
+	}
+	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"))
+	return []client.Object{policy, binding}
+}
+
+// maxPlainOwner bounds what the policy reads of an owner, so that no expression exceeds the API server's cost limits. What
+// kcp writes for a service account of the longest names is about half of that.
+const maxPlainOwner = 4096
+
+// Patterns of names without any character that JSON escapes. Those of kcp and Kubernetes bound the lengths as well, which
+// celPlain compares: a counted repetition makes a regular expression large.
+const (
+	dnsLabel     = `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+	dnsSubdomain = dnsLabel + `([.]` + dnsLabel + `)*`
+	clusterName  = `[a-z0-9][-a-z0-9]*[a-z0-9]`
+	plainText    = `[-._=A-Za-z0-9]+`
+	maxLabel     = validation.DNS1123LabelMaxLength
+	maxSubdomain = validation.DNS1123SubdomainMaxLength
+)
+
+// plainOwner is a regular expression of what kcp writes for the token of a service account, but for what it cannot compare:
+// that names are repeated, and how long they are.
+func plainOwner() string {
+	text := regexp.QuoteMeta
+	pattern := text(`{"username":"`) + text(serviceaccount.ServiceAccountUsernamePrefix) + dnsLabel + `:` + dnsSubdomain +
+		text(`","uid":"`) + plainText +
+		text(`","groups":["`+serviceaccount.AllServiceAccountsGroup+`","`+serviceaccount.ServiceAccountGroupPrefix) + dnsLabel +
+		text(`","`+user.AllAuthenticated+`"],"extra":{"`+identity.ClusterNameKey+`":["`) + clusterName +
+		text(`"],"`+identity.ScopesKey+`":["cluster:`) + clusterName + text(`"]`)
+	for _, key := range []string{
+		user.CredentialIDKey, serviceaccount.NodeNameKey, serviceaccount.NodeUIDKey, serviceaccount.PodNameKey, serviceaccount.PodUIDKey,
+	} {
+		pattern += `(` + text(`,"`+key+`":["`) + plainText + text(`"]`) + `)?`
+	}
+	return `^` + pattern + text(`}}`) + `$`
+}
+
+// Where the parts of a plain owner are when it is split at its quotes.
+const (
+	accountPart, uidPart, groupPart, homePart, scopePart = 3, 7, 13, 21, 25
+)
+
+// celPlain is true of the owners that the policy rewrites. A list with one element stands for a variable, which match
+// conditions do not have.
+func celPlain() string {
+	return fmt.Sprintf(`[%[1]s].exists(owner, size(owner) <= %[2]d && owner.matches(r'%[3]s') && [owner.split('"')].exists(part, `+
+		`[part[%[4]d].split(':')].exists(account, size(account[2]) <= %[9]d && size(account[3]) <= %[10]d && `+
+		`part[%[5]d] == '%[8]s' + account[2]) && size(part[%[6]d]) <= %[9]d && part[%[7]d] == 'cluster:' + part[%[6]d] && `+
+		`[%[11]s].exists(cluster, size(cluster) <= %[9]d && cluster.matches(r'^%[12]s$') && cluster != part[%[6]d])))`,
+		celOwner, maxPlainOwner, plainOwner(), accountPart, groupPart, homePart, scopePart, serviceaccount.ServiceAccountGroupPrefix,
+		maxLabel, maxSubdomain, annotation("object", kcp.ClusterAnnotation), clusterName)
+}
+
+// celRewritten returns the expressions of the new owner and of who created the workspace. They are what identity.Rewrite makes
+// of a plain owner of certain names, with what stands for the names put in their place.
+func celRewritten() (owner, createdBy string) {
+	const home, namespace, name, uid = "thehome", "thenamespace", "thename", "theuid"
+	raw, report := identity.Rewrite(identity.Owner{
+		Username: serviceaccount.MakeUsername(namespace, name), UID: uid,
+		Groups: append(serviceaccount.MakeGroupNames(namespace), user.AllAuthenticated),
+		Extra:  map[string][]string{identity.ClusterNameKey: {home}, identity.ScopesKey: {"cluster:" + home}},
+	}.String(), "thenewcluster", "", identity.Policy{})
+	expression := func(text string) string {
+		text = strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text)
+		return "'" + strings.NewReplacer(
+			home, fmt.Sprintf("' + variables.part[%d] + '", homePart), uid, fmt.Sprintf("' + variables.part[%d] + '", uidPart),
+			namespace, "' + variables.account[2] + '", name, "' + variables.account[3] + '",
+		).Replace(text) + "'"
+	}
+	return expression(raw), expression(report.CreatedBy)
+}
+
+// integrityPolicies returns the gate OwnerIntegrity as a policy that the API server evaluates itself (KEP-3488), and its binding.
+func integrityPolicies(config v1beta1.Workspace) []client.Object {
+	mode := config.OwnerIntegrity.Mode
+	if mode == v1beta1.Off {
+		return nil
+	}
+	return []client.Object{integrityPolicy(mode), integrityBinding(mode)}
+}
+
+func integrityPolicy(mode v1beta1.Mode) client.Object {
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: policyName},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: ptr.To(webhooks.FailurePolicy(mode)),
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				MatchPolicy: ptr.To(admissionregistrationv1.Equivalent),
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+					RuleWithOperations: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update)[0],
+				}},
+			},
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "not-by-the-system", Expression: celNotSystem}},
+			Variables: []admissionregistrationv1.Variable{
+				{Name: "before", Expression: celBefore},
+				{Name: "after", Expression: celAfter},
+				// The canary is left to the webhook: nobody acts on it, and the policy would answer in the webhook's place.
+				{Name: "changed", Expression: fmt.Sprintf("%s.filter(key, key != '%s')", changedKeys("variables.before", "variables.after"), kcp.CanaryAnnotation)},
+				// On update, the stored object tells where it lives.
+				{Name: "cluster", Expression: fmt.Sprintf("(request.operation == 'CREATE' ? variables.after : variables.before)[?'%s'].orValue('')", logicalcluster.AnnotationKey)},
+				// On create kcp tells webhooks, but not policies, where the object is going to live.
+				{Name: "where", Expression: `variables.cluster == '' ? '' : ' in logical cluster "' + variables.cluster + '"'`},
+			},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: "size(variables.changed) == 0",
+				MessageExpression: fmt.Sprintf(`'user "' + request.userInfo.username + '" tried to change ' + variables.changed.join(', ') + `+
+					`' of workspace "' + request.name + '"' + variables.where + ': %s; %s'`, whyGuarded, whatToDo),
+				Reason: ptr.To(metav1.StatusReasonForbidden),
+			}},
+		},
+	}
+	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
+	return policy
+}
+
+func integrityBinding(mode v1beta1.Mode) client.Object {
+	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny, admissionregistrationv1.Audit}
+	if mode == v1beta1.Warn {
+		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn, admissionregistrationv1.Audit}
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: policyName},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policyName, ValidationActions: actions,
+		},
+	}
+	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))
+	return binding
+}

@@ -1,0 +1,459 @@
+package workspace_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	celplugin "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/cel/environment"
+	clientdiscovery "k8s.io/client-go/discovery"
+	fakedynamic "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	fakekubernetes "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/openapi"
+	"k8s.io/client-go/openapi/openapitest"
+
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// openAPIClient is a client of an API server that has a schema for Workspaces, which the plugin asks for.
+type openAPIClient struct{ kubernetes.Interface }
+
+type openAPIDiscovery struct {
+	clientdiscovery.DiscoveryInterface
+}
+
+func (c openAPIClient) Discovery() clientdiscovery.DiscoveryInterface {
+	return openAPIDiscovery{c.Interface.Discovery()}
+}
+
+// IsWatchListSemanticsUnSupported is what the fake client says of itself, too.
+func (openAPIClient) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (openAPIDiscovery) OpenAPIV3() openapi.Client {
+	return openapitest.FakeClient{PathsMap: map[string]openapi.GroupVersion{"apis/tenancy.kcp.io/v1alpha1": workspaceSchema{
+		openapitest.FakeGroupVersion{GVSpec: []byte(`{"openapi":"3.0.0","info":{"title":"kcp","version":"v0.32"},"paths":{},` +
+			`"components":{"schemas":{"workspace":{"type":"object",` +
+			`"x-kubernetes-group-version-kind":[{"group":"tenancy.kcp.io","version":"v1alpha1","kind":"Workspace"}]}}}}`)},
+	}}}
+}
+
+type workspaceSchema struct{ openapitest.FakeGroupVersion }
+
+func (workspaceSchema) ServerRelativeURL() string { return "openapi/v3/apis/tenancy.kcp.io/v1alpha1" }
+
+// mutator is the admission plugin MutatingAdmissionPolicy of the API server, with the policies of this package.
+type mutator struct {
+	plugin     *mutating.Plugin
+	interfaces admission.ObjectInterfaces
+	webhook    webhook.WebhookAccessor
+	compiler   celplugin.ConditionCompiler
+}
+
+func newMutator(tb testing.TB) *mutator {
+	tb.Helper()
+	plugin, err := mutating.NewPlugin(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var objects []apiruntime.Object
+	for _, object := range workspace.RewritePolicy(v1beta1.Default().Workspace) {
+		if policy, ok := object.(*admissionregistrationv1.MutatingAdmissionPolicy); ok { // as an API server defaults it
+			policy.Spec.MatchConstraints.NamespaceSelector, policy.Spec.MatchConstraints.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
+		}
+		objects = append(objects, object)
+	}
+	api := openAPIClient{fakekubernetes.NewSimpleClientset(objects...)}
+	factory := informers.NewSharedInformerFactory(api, 0)
+	plugin.SetEnabled(true)
+	plugin.SetExternalKubeInformerFactory(factory)
+	plugin.SetExternalKubeClientSet(api)
+	plugin.SetRESTMapper(meta.NewDefaultRESTMapper(nil))
+	plugin.SetDynamicClient(fakedynamic.NewSimpleDynamicClient(apiruntime.NewScheme()))
+	plugin.SetDrainedNotification(tb.Context().Done())
+	plugin.SetAuthorizer(authorizerfactory.NewAlwaysDenyAuthorizer())
+	if err := plugin.ValidateInitialization(); err != nil {
+		tb.Fatal(err)
+	}
+	factory.Start(tb.Context().Done())
+	if !plugin.WaitForReady() {
+		tb.Fatal("the plugin does not become ready")
+	}
+	m := &mutator{
+		plugin: plugin, interfaces: admission.NewObjectInterfacesFromScheme(apiruntime.NewScheme()),
+		compiler: celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())),
+	}
+	configuration := registered[*admissionregistrationv1.MutatingWebhookConfiguration](tb)
+	m.webhook = webhook.NewMutatingWebhookAccessor("", configuration.Name, &configuration.Webhooks[0])
+	honest := placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul"), cluster: newCluster}
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until it has compiled the policy
+		handled, err := m.place(tb, honest)
+		if handled.by == byPolicy {
+			return m
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("the policy does not handle the owner of an honest service account: %+v, %v", handled, err)
+		}
+	}
+}
+
+// placement is the update of kcp's scheduler that is admitted.
+type placement struct {
+	owner, cluster, requiredGroups string
+	by                             user.Info // default: the API server
+}
+
+const (
+	byPolicy  = "policy"
+	byWebhook = "webhook"
+	byNobody  = "nobody"
+)
+
+// handled is what became of the owner.
+type handled struct {
+	by, owner, createdBy string
+}
+
+// place admits a placement as the API server does: first the policies, then the webhook, as far as its conditions.
+func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
+	tb.Helper()
+	before := map[string]any{ownerKey: p.owner}
+	after := map[string]any{ownerKey: p.owner, clusterKey: p.cluster}
+	if p.requiredGroups != "" {
+		before[groupsKey], after[groupsKey] = p.requiredGroups, p.requiredGroups
+	}
+	if p.by == nil {
+		p.by = apiServer
+	}
+	old, placed := object(before), object(after)
+	attributes := admission.NewAttributesRecord(placed, old, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "", "child",
+		tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"), "", admission.Update, nil, false, p.by)
+	untouched := placed.DeepCopy()
+	if err := m.plugin.Admit(tb.Context(), attributes, m.interfaces); err != nil {
+		return handled{}, err
+	}
+	result := handled{by: byNobody, owner: placed.GetAnnotations()[ownerKey], createdBy: placed.GetAnnotations()[createdBy]}
+	asked := m.webhook.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(placed, old, admission.Update, p.by), nil, nil)
+	if asked.Error != nil {
+		return handled{}, fmt.Errorf("conditions of the webhook: %w", asked.Error)
+	}
+	changed := !cmp.Equal(untouched.Object, placed.Object)
+	switch {
+	case changed && asked.Matches:
+		return handled{}, fmt.Errorf("handled by both policy and webhook: %s", p.owner)
+	case changed:
+		result.by = byPolicy
+	case asked.Matches:
+		result.by = byWebhook
+	}
+	return result, nil
+}
+
+// check admits a placement and compares what became of it with the domain function. It returns who handled it.
+func (m *mutator) check(tb testing.TB, p placement) string {
+	tb.Helper()
+	want, report := identity.Rewrite(p.owner, logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
+	got, err := m.place(tb, p)
+	switch {
+	case err != nil:
+		tb.Errorf("%.3000q: %v", p.owner, err)
+	case got.by == byPolicy && (got.owner != want || got.createdBy != report.CreatedBy || report.Reason != identity.ServiceAccountRewritten):
+		tb.Errorf("policy and identity.Rewrite (%s) differ\n owner   %.3000q\n cluster %q, required groups %q\n policy  %s\n rewrite %s",
+			report.Reason, p.owner, p.cluster, p.requiredGroups, got.owner, want)
+	case got.by == byNobody && want != p.owner:
+		tb.Errorf("%s, and nobody handles it: %.3000q", report.Reason, p.owner)
+	}
+	return got.by
+}
+
+// plainOwner is what kcp writes for a token of a service account, with further fields about the token.
+func plainOwner(namespace, name, home string, more ...string) string {
+	extra := map[string][]string{identity.ClusterNameKey: {home}, identity.ScopesKey: {"cluster:" + home}}
+	for i := 0; i < len(more); i += 2 {
+		extra[more[i]] = []string{more[i+1]}
+	}
+	return identity.Owner{
+		Username: "system:serviceaccount:" + namespace + ":" + name, UID: "1bf18950-d1ff-46b7-999a-b9c2b966e89b",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}, Extra: extra,
+	}.String()
+}
+
+const credentialKey = "authentication.kubernetes.io/credential-id"
+
+func TestWhichOwnersThePolicyHandles(t *testing.T) {
+	m := newMutator(t)
+	honest := plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a8f65-5ba4-45c9-afa0-05ca133abe96")
+	label, long := strings.Repeat("x", 63), strings.TrimSuffix(strings.Repeat("x.", 127), ".")
+	for name, tc := range map[string]struct {
+		placement placement
+		want      string
+	}{
+		"a service account":              {placement{owner: honest}, byPolicy},
+		"one with the token of a Secret": {placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul")}, byPolicy},
+		"one with a token that is bound to a pod": {placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a",
+			"authentication.kubernetes.io/node-name", "node-1.example.com", "authentication.kubernetes.io/node-uid", "1b",
+			"authentication.kubernetes.io/pod-name", "bot-0", "authentication.kubernetes.io/pod-uid", "2c")}, byPolicy},
+		"one of the longest names":            {placement{owner: plainOwner(label, long, label)}, byPolicy},
+		"a namespace that is too long":        {placement{owner: plainOwner(label+"x", "bot", "1dz6n4ubraua7pul")}, byWebhook},
+		"a name that is too long":             {placement{owner: plainOwner("default", long+"x", "1dz6n4ubraua7pul")}, byWebhook},
+		"a home that is too long":             {placement{owner: plainOwner("default", "bot", label+"x")}, byWebhook},
+		"a home of one letter":                {placement{owner: plainOwner("default", "bot", "a")}, byWebhook},
+		"its home is the new cluster":         {placement{owner: plainOwner("default", "bot", newCluster)}, byWebhook},
+		"a new cluster that is none":          {placement{owner: honest, cluster: "a:b"}, byWebhook},
+		"required groups":                     {placement{owner: honest, requiredGroups: "team-a"}, byWebhook},
+		"placed by somebody else":             {placement{owner: honest, by: alice}, byWebhook},
+		"placed by nobody":                    {placement{owner: honest, by: nobody}, byWebhook},
+		"a scope that excludes the home":      {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
+		"the group of another namespace":      {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
+		"a further group":                     {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
+		"a warrant":                           {placement{owner: strings.Replace(honest, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
+		"without a UID":                       {placement{owner: strings.Replace(honest, `"uid":"1bf18950-d1ff-46b7-999a-b9c2b966e89b",`, "", 1)}, byWebhook},
+		"a blank at the end":                  {placement{owner: honest + " "}, byWebhook},
+		"a line at the end":                   {placement{owner: honest + "\n"}, byWebhook},
+		"64 KiB":                              {placement{owner: honest + strings.Repeat(" ", 64<<10)}, byWebhook},
+		"a person":                            {placement{owner: rawPerson}, byNobody},
+		"a scoped person":                     {placement{owner: rawScoped}, byWebhook},
+		"a scoped person in another spelling": {placement{owner: strings.Replace(rawScoped, ":{", " : {", 1)}, byWebhook},
+		"a scoped person with escapes":        {placement{owner: strings.Replace(rawScoped, "io/scopes", `io\/scopes`, 1)}, byWebhook},
+		"an administrator":                    {placement{owner: rawAdmin}, byNobody},
+		"none":                                {placement{}, byNobody},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.placement.cluster == "" {
+				tc.placement.cluster = newCluster
+			}
+			if got := m.check(t, tc.placement); got != tc.want {
+				t.Errorf("handled by %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPolicyIsTheRewrite: whatever the owner is, the policy makes of it what identity.Rewrite does, or leaves it to the webhook, or
+// there is nothing to be done; and no expression fails to evaluate.
+func TestPolicyIsTheRewrite(t *testing.T) {
+	const count = 100_000
+	m := newMutator(t)
+	var workers sync.WaitGroup
+	var mu sync.Mutex
+	counts := map[string]int{}
+	shares := runtime.GOMAXPROCS(0)
+	for share := range shares {
+		workers.Go(func() {
+			own := map[string]int{}
+			for p := range hostile(uint64(share), count/shares+1) {
+				if own[m.check(t, p)]++; t.Failed() {
+					return
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for by, n := range own {
+				counts[by] += n
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("owners by whom they were handled: %v", counts)
+	for by, least := range map[string]int{byPolicy: count / 20, byWebhook: count / 4, byNobody: count / 100} {
+		if counts[by] < least {
+			t.Errorf("%d owners were handled by %s, want at least %d: the generator is of no use", counts[by], by, least)
+		}
+	}
+}
+
+func FuzzPolicyIsTheRewrite(f *testing.F) {
+	for p := range hostile(99, 200) {
+		if len(p.owner) < 8<<10 {
+			f.Add(p.owner, p.cluster, p.requiredGroups)
+		}
+	}
+	m := newMutator(f)
+	f.Fuzz(func(t *testing.T, owner, cluster, requiredGroups string) {
+		if !json.Valid([]byte(fmt.Sprintf("%q", cluster))) || cluster == "" {
+			return
+		}
+		m.check(t, placement{owner: owner, cluster: cluster, requiredGroups: requiredGroups})
+	})
+}
+
+// hostile makes up placements whose owners are honest, or nearly so: what kcp writes, with a few changes that a forger might try.
+func hostile(seed uint64, count int) iter.Seq[placement] {
+	return func(yield func(placement) bool) {
+		r := rand.New(rand.NewPCG(15, seed)) //nolint:gosec // made up again in each run, not kept secret
+		for range count {
+			p := placement{owner: someOwner(r), cluster: newCluster}
+			for range max(0, r.IntN(6)-2) {
+				p.owner = changes[r.IntN(len(changes))](r, p.owner)
+			}
+			switch r.IntN(20) {
+			case 0:
+				p.requiredGroups = pick(r, "team-a", "a,b;c", ";", " ")
+			case 1:
+				p.cluster = pick(r, "1dz6n4ubraua7pul", "a", "root:orgs", strings.Repeat("n", 64), "N", "system:admin", "n\n", "-n", "a'b", `a"b`)
+			}
+			if !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+func pick(r *rand.Rand, values ...string) string { return values[r.IntN(len(values))] }
+
+var (
+	label63 = strings.Repeat("l", 63)
+	labels  = []string{"default", "bot", "a", "a-b", "0", label63, label63 + "l", "-a", "a-", "A", "a_b", "ä", "a.b", "", "a:b", `a"b`, `a\b`, "a<b", "a b", "system"}
+)
+
+func name(r *rand.Rand) string {
+	if r.IntN(8) > 0 {
+		return pick(r, labels[:6]...)
+	}
+	return pick(r, append([]string{"a.b-c.d", strings.Repeat("n", 253), strings.Repeat("n", 254), "a..b", ".a"}, labels...)...)
+}
+
+func someOwner(r *rand.Rand) string {
+	home := "1dz6n4ubraua7pul"
+	if r.IntN(6) == 0 {
+		home = pick(r, append([]string{"root", "zz", newCluster, "cluster", "system:admin"}, labels...)...)
+	}
+	namespace := name(r)
+	owner := identity.Owner{
+		Username: "system:serviceaccount:" + namespace + ":" + name(r), UID: pick(r, "6a1b", "6a1b", "6a1b", "6a1b", "6a1b", "6a1b", "1bf18950-d1ff-46b7-999a-b9c2b966e89b", "", `"`, "a b"),
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+		Extra:  map[string][]string{identity.ClusterNameKey: {home}, identity.ScopesKey: {"cluster:" + home}},
+	}
+	for _, key := range []string{credentialKey, "authentication.kubernetes.io/node-name", "authentication.kubernetes.io/node-uid",
+		"authentication.kubernetes.io/pod-name", "authentication.kubernetes.io/pod-uid"} {
+		if r.IntN(3) == 0 {
+			owner.Extra[key] = []string{pick(r, "JTI=cd4a8f65", "node-1.example.com", "bot-0")}
+		} else if r.IntN(20) == 0 {
+			owner.Extra[key] = []string{pick(r, "", `"],"x":["`, "ä", "a/b")}
+		}
+	}
+	switch r.IntN(26) {
+	case 0:
+		owner.Username = pick(r, "alice", "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", "system:serviceaccount:", "system:serviceaccount:a",
+			"system:serviceaccount:a:b:c", `alice","groups":["system:masters`, "system:apiserver")
+	case 1:
+		owner.Extra[identity.ScopesKey] = append(owner.Extra[identity.ScopesKey], pick(r, "cluster:attacker", "cluster:"+home, "", "cluster:attacker,cluster:"+home))
+	case 2:
+		owner.Extra[identity.ScopesKey] = []string{pick(r, "cluster:attacker", "cluster:attacker,cluster:"+home, "cluster:"+home+",cluster:attacker", home, "", "cluster:"+home+"x")}
+	case 3:
+		owner.Extra[identity.ClusterNameKey] = append(owner.Extra[identity.ClusterNameKey], pick(r, home, "other"))
+	case 4:
+		owner.Groups = append(owner.Groups, pick(r, "system:masters", "team-a", "system:authenticated", `","system:masters`))
+	case 5:
+		owner.Groups = [][]string{nil, {"system:authenticated"}, {"system:serviceaccounts", "system:serviceaccounts:other", "system:authenticated"}}[r.IntN(3)]
+	case 6:
+		delete(owner.Extra, pick(r, identity.ClusterNameKey, identity.ScopesKey))
+	case 7:
+		inner := identity.Warrant{User: "bob", Groups: []string{pick(r, "team-a", "system:masters")}}
+		for range r.IntN(10) {
+			inner = identity.Warrant{User: "bob", Extra: map[string][]string{identity.WarrantKey: {inner.String()}}}
+		}
+		owner.Extra[identity.WarrantKey] = []string{pick(r, inner.String(), "{", "", `{"user":"bob","note":1}`)}
+	case 8:
+		owner.Extra[pick(r, "example.com/x", "authentication.kcp.io/", "a", "authentication.kubernetes.io/cluster-name")] = []string{pick(r, "x", "", home)}
+	case 9: // a person
+		return identity.Owner{Username: "alice", Groups: []string{"system:authenticated", pick(r, "team-a", "system:kcp:admin")}}.String()
+	case 10: // a scoped person
+		return identity.Owner{Username: "alice", Extra: map[string][]string{identity.ScopesKey: {"cluster:parent"}}}.String()
+	case 11: // as large as an owner may be, and larger
+		owner.Extra["example.com/x"] = []string{strings.Repeat(pick(r, "x", `"`), pickInt(r, 3000, 4096, 8192, 32<<10, 64<<10))}
+	case 12:
+		raw, _ := identity.Rewrite(owner.String(), newCluster, "", identity.Policy{})
+		return raw
+	}
+	return owner.String()
+}
+
+func pickInt(r *rand.Rand, values ...int) int { return values[r.IntN(len(values))] }
+
+// changes are what a forger may do to the text of an owner.
+var changes = []func(r *rand.Rand, owner string) string{
+	func(_ *rand.Rand, owner string) string { return owner },
+	func(_ *rand.Rand, owner string) string { return owner },
+	func(r *rand.Rand, owner string) string { // insert something
+		at := r.IntN(len(owner) + 1)
+		return owner[:at] + pick(r, " ", "\n", "\t", "\r", "\\", `"`, `\"`, `\u0022`, `\/`, ",", ":", "{", "}", "[", "]", "ä", "\u2028", "'", "\x00", "a", "-",
+			`,"username":"alice"`, `"uid":"x",`, `,"x":["y"]`) + owner[at:]
+	},
+	func(r *rand.Rand, owner string) string { // leave something out
+		if owner == "" {
+			return owner
+		}
+		from := r.IntN(len(owner))
+		return owner[:from] + owner[min(len(owner), from+1+r.IntN(4)):]
+	},
+	func(r *rand.Rand, owner string) string { return owner[:r.IntN(len(owner)+1)] }, // truncate
+	func(r *rand.Rand, owner string) string { // another letter
+		if owner == "" {
+			return owner
+		}
+		at := r.IntN(len(owner))
+		return owner[:at] + string(rune(32+r.IntN(96))) + owner[at+1:]
+	},
+	func(r *rand.Rand, owner string) string { // an escape that means the same
+		at := r.IntN(len(owner) + 1)
+		if at == len(owner) || owner[at] >= 0x80 {
+			return owner
+		}
+		return owner[:at] + fmt.Sprintf(pick(r, `\u%04x`, `\u%04X`), owner[at]) + owner[at+1:]
+	},
+	func(r *rand.Rand, owner string) string { // another order of fields, or one that is repeated
+		var fields map[string]json.RawMessage
+		if json.Unmarshal([]byte(owner), &fields) != nil {
+			return owner
+		}
+		text := "{"
+		for key, value := range fields {
+			for range 1 + r.IntN(6)/5 {
+				text += fmt.Sprintf("%q:%s,", key, value)
+			}
+		}
+		return strings.TrimSuffix(text, ",") + "}"
+	},
+	func(_ *rand.Rand, owner string) string { // spread over lines
+		var value any
+		if json.Unmarshal([]byte(owner), &value) != nil {
+			return owner
+		}
+		raw, err := json.MarshalIndent(value, "", " ")
+		if err != nil {
+			return owner
+		}
+		return string(raw)
+	},
+	func(r *rand.Rand, owner string) string { // names in other case
+		return strings.Replace(owner, pick(r, `"username"`, `"groups"`, `"extra"`, "system:"), pick(r, `"Username"`, `"GROUPS"`, "System:"), 1)
+	},
+	func(r *rand.Rand, owner string) string { return owner + pick(r, " ", "\n", "{}", "\x00", "}", "x") },
+	func(r *rand.Rand, owner string) string { return pick(r, " ", "\n", "\ufeff", "[", "x") + owner },
+	func(r *rand.Rand, owner string) string {
+		return strings.Replace(owner, pick(r, "system:authenticated", "default", "1dz6n4ubraua7pul"), pick(r, "system:masters", "other", "1dz6n4ubraua7pul"), 1+r.IntN(2))
+	},
+}
