@@ -31,6 +31,9 @@ var (
 	celForeign = fmt.Sprintf(`(%[1]s.contains('"system:serviceaccount:') || %[1]s.contains('"authentication.kcp.io/scopes":') || `+
 		`%[1]s.matches(r'%[2]s'))`, celOwner, unusualSpelling)
 
+	// celUnhandled is true of notable owners that nobody rewrites.
+	celUnhandled = fmt.Sprintf("!%s && %s", celForeign, celNotable)
+
 	// celUnchanged is true of updates in which the policy has not rewritten the owner.
 	celUnchanged = fmt.Sprintf("%[1]s == (oldObject == null ? '' : %[2]s)",
 		annotation("object", kcp.CreatedByAnnotation), annotation("oldObject", kcp.CreatedByAnnotation))

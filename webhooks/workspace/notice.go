@@ -16,7 +16,7 @@ import (
 )
 
 // OwnerNotice is the validating gate that points out owners which are not rewritten and which people should look at:
-// an administrator's, an unreadable one, none at all.
+// an administrator's, an unreadable one, none at all. It also tells of those that the policy has rewritten.
 //
 // It refuses nothing, and is registered to fail open: while no warrantgate answers, nothing is pointed out.
 type OwnerNotice struct{}
@@ -36,6 +36,9 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 		return webhooks.Undecodable(err)
 	}
 	annotations := workspace.object.Annotations
+	if answer, ok := byPolicy(workspace); ok {
+		return answer
+	}
 	// Nothing is rewritten here; the question is only what the domain has to say of the owner.
 	_, report := identity.Rewrite(annotations[kcp.OwnerAnnotation],
 		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], identity.Policy{})
@@ -55,4 +58,23 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 		answer.Events = []events.Event{unusableOwner(workspace, report)}
 	}
 	return answer
+}
+
+// byPolicy tells of an owner that RewritePolicy has rewritten in this update.
+func byPolicy(workspace reviewed) (webhooks.Answer, bool) {
+	before, after := workspace.old.Annotations, workspace.object.Annotations
+	if before[kcp.CreatedByAnnotation] == after[kcp.CreatedByAnnotation] {
+		return webhooks.Answer{}, false
+	}
+	owner, report := identity.Rewrite(before[kcp.OwnerAnnotation],
+		logicalcluster.Name(after[kcp.ClusterAnnotation]), after[kcp.RequiredGroupsAnnotation], identity.Policy{})
+	if !report.Reason.Rewritten() || owner != after[kcp.OwnerAnnotation] {
+		return webhooks.Answer{}, false
+	}
+	return webhooks.Answer{
+		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
+		Details:   func() []any { return append(details(workspace, report), "rewrittenBy", RewritePolicyName) },
+		Events:    []events.Event{workspace.event(corev1.EventTypeNormal, events.OwnerRewritten, "%s", sentence(report.Message))},
+		Committed: func() { countRewrite(report) },
+	}, true
 }

@@ -53,8 +53,8 @@ func RewritePolicy(config v1beta1.Workspace) []client.Object {
 			MatchConditions: []admissionregistrationv1.MatchCondition{
 				{Name: "by-the-system", Expression: celSystem},
 				{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
-				{Name: "no-required-groups", Expression: annotation("object", kcp.RequiredGroupsAnnotation) + " == ''"},
-				{Name: "owner-is-a-plain-service-account", Expression: celPlain()},
+				{Name: "no-required-groups", Expression: celNoRequiredGroups},
+				{Name: "owner-is-a-plain-service-account", Expression: celPlain(celOwner)},
 			},
 			Variables: []admissionregistrationv1.Variable{
 				{Name: "part", Expression: celOwner + ".split('\"')"},
@@ -118,13 +118,22 @@ const (
 
 // celPlain is true of the owners that the policy rewrites. A list with one element stands for a variable, which match
 // conditions do not have.
-func celPlain() string {
+func celPlain(owner string) string {
 	return fmt.Sprintf(`[%[1]s].exists(owner, size(owner) <= %[2]d && owner.matches(r'%[3]s') && [owner.split('"')].exists(part, `+
 		`[part[%[4]d].split(':')].exists(account, size(account[2]) <= %[9]d && size(account[3]) <= %[10]d && `+
 		`part[%[5]d] == '%[8]s' + account[2]) && size(part[%[6]d]) <= %[9]d && part[%[7]d] == 'cluster:' + part[%[6]d] && `+
 		`[%[11]s].exists(cluster, size(cluster) <= %[9]d && cluster.matches(r'^%[12]s$') && cluster != part[%[6]d])))`,
-		celOwner, maxPlainOwner, plainOwner(), accountPart, groupPart, homePart, scopePart, serviceaccount.ServiceAccountGroupPrefix,
+		owner, maxPlainOwner, plainOwner(), accountPart, groupPart, homePart, scopePart, serviceaccount.ServiceAccountGroupPrefix,
 		maxLabel, maxSubdomain, annotation("object", kcp.ClusterAnnotation), clusterName)
+}
+
+// celNoRequiredGroups is true of Workspaces that require no groups.
+var celNoRequiredGroups = annotation("object", kcp.RequiredGroupsAnnotation) + " == ''"
+
+// celByPolicy is true of updates in which the policy has rewritten the owner.
+func celByPolicy() string {
+	return fmt.Sprintf("!(%s) && oldObject != null && %s && %s && %s", celUnchanged, celSystem, celNoRequiredGroups,
+		celPlain(annotation("oldObject", kcp.OwnerAnnotation)))
 }
 
 // celRewritten returns the expressions of the new owner and of who created the workspace. They are what identity.Rewrite makes

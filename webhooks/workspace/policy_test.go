@@ -35,6 +35,7 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
 
@@ -68,8 +69,9 @@ func (workspaceSchema) ServerRelativeURL() string { return "openapi/v3/apis/tena
 type mutator struct {
 	plugin     *mutating.Plugin
 	interfaces admission.ObjectInterfaces
-	webhook    webhook.WebhookAccessor
-	compiler   celplugin.ConditionCompiler
+	// webhook is the gate OwnerRewrite, notice the gate OwnerNotice as it is registered besides the policy.
+	webhook, notice webhook.WebhookAccessor
+	compiler        celplugin.ConditionCompiler
 }
 
 func newMutator(tb testing.TB) *mutator {
@@ -107,6 +109,15 @@ func newMutator(tb testing.TB) *mutator {
 	}
 	configuration := registered[*admissionregistrationv1.MutatingWebhookConfiguration](tb)
 	m.webhook = webhook.NewMutatingWebhookAccessor("", configuration.Name, &configuration.Webhooks[0])
+	for _, object := range workspace.RegistrationWithPolicy(webhooks.Server{URL: "https://h"}, v1beta1.Default().Workspace) {
+		if configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
+			for i := range configuration.Webhooks {
+				if hook := &configuration.Webhooks[i]; hook.Name == "owner-notice.warrantgate.dev" {
+					m.notice = webhook.NewValidatingWebhookAccessor("", configuration.Name, hook)
+				}
+			}
+		}
+	}
 	honest := placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul"), cluster: newCluster}
 	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until it has compiled the policy
 		handled, err := m.place(tb, honest)
@@ -160,6 +171,13 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 		return handled{}, fmt.Errorf("conditions of the webhook: %w", asked.Error)
 	}
 	changed := !cmp.Equal(untouched.Object, placed.Object)
+	told := m.notice.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(placed, old, admission.Update, p.by), nil, nil)
+	if told.Error != nil {
+		return handled{}, fmt.Errorf("conditions of the notice: %w", told.Error)
+	}
+	if changed != told.Matches && (changed || asked.Matches) {
+		return handled{}, fmt.Errorf("changed by the policy %t, but told %t: %s", changed, told.Matches, p.owner)
+	}
 	switch {
 	case changed && asked.Matches:
 		return handled{}, fmt.Errorf("handled by both policy and webhook: %s", p.owner)

@@ -26,11 +26,25 @@ const policyName = "warrantgate-owner-integrity"
 // Registration returns what has to be in root for kcp to ask the gates: both webhook configurations, and the admission
 // policy that holds owner integrity by itself. Gates that are off are left out.
 func Registration(server webhooks.Server, config v1beta1.Workspace) []client.Object {
+	return registration(server, config, celUnhandled)
+}
+
+// RegistrationWithPolicy is Registration for a kcp that evaluates MutatingAdmissionPolicies: RewritePolicy besides, and the gate
+// OwnerNotice is asked about what that rewrote.
+func RegistrationWithPolicy(server webhooks.Server, config v1beta1.Workspace) []client.Object {
+	policy := RewritePolicy(config)
+	if policy == nil {
+		return Registration(server, config)
+	}
+	return append(policy, registration(server, config, fmt.Sprintf("%s || %s", celByPolicy(), celUnhandled))...)
+}
+
+func registration(server webhooks.Server, config v1beta1.Workspace, notable string) []client.Object {
 	var mutating, validating []webhooks.Hook
 	var policies []client.Object
 	if mode := config.OwnerRewrite.Mode; mode != v1beta1.Off {
 		mutating = append(mutating, ownerRewriteHook(mode))
-		validating = append(validating, ownerNoticeHook())
+		validating = append(validating, ownerNoticeHook(notable))
 	}
 	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
 		validating = append(validating, ownerIntegrityHook(mode))
@@ -52,14 +66,14 @@ func ownerRewriteHook(mode v1beta1.Mode) webhooks.Hook {
 	}
 }
 
-func ownerNoticeHook() webhooks.Hook {
+func ownerNoticeHook(notable string) webhooks.Hook {
 	return webhooks.Hook{
 		Name: "owner-notice.warrantgate.dev", Path: OwnerNoticePath, FailurePolicy: admissionregistrationv1.Ignore,
 		Rules: workspaceRules(admissionregistrationv1.Update),
 		Conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
 			{Name: "not-a-conflict", Expression: celCurrent},
-			{Name: "owner-is-notable", Expression: fmt.Sprintf("!(%s) || !%s && %s", celUnchanged, celForeign, celNotable)},
+			{Name: "owner-is-notable", Expression: notable},
 		},
 	}
 }
