@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -23,9 +24,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/cloudsigmatest"
 	"warrantgate.dev/e2e/warrantgatetest"
 )
 
@@ -143,6 +146,39 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		log, err := os.ReadFile(w.gate.LogFile())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(log)).NotTo(Or(ContainSubstring(before), ContainSubstring(after)))
+	}, SpecTimeout(startTimeout))
+
+	It("a tenant does not learn the token by giving the API server little time", func(ctx SpecContext) {
+		w := newKube(ctx, kubeConfiguration)
+		attacker := w.editor(ctx, w.namespace(ctx))
+		own := w.user("slow-of-6@example.com")
+		w.permit(ctx, attacker.name, own.Email)
+		Expect(attacker.client.Create(ctx, newCluster(attacker.namespace, "pool", own.Email))).To(Succeed())
+		slow := w.cloud.Fail(cloudsigmatest.Hang(), 0, cloudsigmatest.GetServer)
+		defer slow.Release()
+		caller, err := rest.HTTPClientFor(attacker.config)
+		Expect(err).NotTo(HaveOccurred())
+		token, texts := w.token(), map[string]int{}
+		for millis := 1; millis < 200; millis += 2 {
+			machine := newMachine(attacker.namespace, "worker", "pool", map[string]any{"providerID": fmt.Sprintf("cloudsigma://00000000-0000-4000-8000-%012d", millis)})
+			body, err := json.Marshal(machine)
+			Expect(err).NotTo(HaveOccurred())
+			url := fmt.Sprintf("%s/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/%s/cloudsigmamachines?dryRun=All&timeout=%dms",
+				strings.TrimSuffix(attacker.config.Host, "/"), attacker.namespace, millis)
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+			Expect(err).NotTo(HaveOccurred())
+			request.Header.Set("Content-Type", "application/json")
+			response, err := caller.Do(request)
+			if err != nil { // the API server may break off a request whose time is up
+				texts["broken off"]++
+				continue
+			}
+			text, _ := io.ReadAll(response.Body) // or its answer
+			Expect(response.Body.Close()).To(Succeed())
+			Expect(string(text)).NotTo(ContainSubstring(token), "timeout=%dms", millis)
+			texts[fmt.Sprint(response.StatusCode)]++
+		}
+		AddReportEntry("answers to short timeouts", texts)
 	}, SpecTimeout(startTimeout))
 
 	It("an API server that cannot reach warrantgate shows the token to the requester, as the README says, until it is replaced", func(ctx SpecContext) {
