@@ -369,6 +369,10 @@ var _ = Describe("Files that are nearly policies", func() {
 			"\"a\": |#\n  role:b":           false,
 			"\"a\": !!str {role:b}":         false,
 			"\"a\": !!str role:b":           false,
+			"\"a\": !!str [\"role:b\"]":     false,
+			"\"a\": \"role:b\" \t# c":       false,
+			"\"a\": [\"role:b\",\t\"@\"]":   false,
+			"\"a\": [\"role:b\"]\t":         false,
 			"\"a\": \"role:b\" # c":         true,
 			"'a' : 'role:b'":                true,
 			"\"a\": |\n  role:b\n":          true,
@@ -382,6 +386,9 @@ var _ = Describe("Files that are nearly policies", func() {
 			admitted, said := difference(raw[i], theirs)
 			Expect(said).To(BeEmpty())
 			Expect(admitted).To(Equal(want[files[i]]), files[i])
+			if strings.Contains(files[i], "\t") {
+				Expect(theirs).To(BeNil(), files[i])
+			}
 		}
 	}, SpecTimeout(specTimeout))
 })
