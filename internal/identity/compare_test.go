@@ -34,6 +34,7 @@ func TestSameOwner(t *testing.T) {
 		"one of another user":                           {workspace: alice, cluster: `{"username":"root-boss","groups":["system:masters"]}`},
 		"one of another user, when Ready":               {workspace: `{"username":"alice"}`, cluster: `{"username":"root-boss"}`, ready: true},
 		"one with another group":                        {workspace: alice, cluster: `{"username":"alice","uid":"a1","groups":["system:masters"]}`},
+		"one with another group and no UID, when Ready": {workspace: alice, cluster: `{"username":"alice","groups":["system:masters"]}`, ready: true},
 		"one without the scope":                         {workspace: alice, cluster: `{"username":"alice"}`},
 		"one that is the name only":                     {workspace: raw, cluster: cutDown},
 		"one that is gone":                              {workspace: raw, cluster: ""},
