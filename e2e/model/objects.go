@@ -106,7 +106,10 @@ func (o *objects) account(k key, machine *unstructured.Unstructured) (user, regi
 	if cluster == nil {
 		return "", ""
 	}
-	return o.userOf(k.place, cluster), strings.TrimSpace(text(cluster, "spec", "region"))
+	if region = strings.TrimSpace(text(cluster, "spec", "region")); region == "" {
+		return "", "" // there is no cloud to act in
+	}
+	return o.userOf(k.place, cluster), region
 }
 
 // userOf is whom a CloudSigmaCluster names, itself or by a Secret.
