@@ -40,3 +40,33 @@ func TestTheThreatModelIsShownByTestsThatThereAre(t *testing.T) {
 		t.Errorf("%d threats, want 18", number)
 	}
 }
+
+// TestTheGuaranteesAreAttackedByTestsThatThereAre holds that each guarantee names suites that are there.
+func TestTheGuaranteesAreAttackedByTestsThatThereAre(t *testing.T) {
+	_, section, found := strings.Cut(readFile(t, "../../SECURITY.md"), "## Guarantees\n")
+	section, _, end := strings.Cut(section, "\n## ")
+	if !found || !end {
+		t.Fatal("SECURITY.md has no section of guarantees")
+	}
+	link := regexp.MustCompile(`\[[^\]]+\]\(([^)]+_test\.go)\)`)
+	number := 0
+	for row := range strings.Lines(section) {
+		cells := strings.Split(row, "|")
+		if len(cells) != 5 || cells[1] != " "+strconv.Itoa(number+1)+" " {
+			continue
+		}
+		number++
+		tests := link.FindAllStringSubmatch(cells[3], -1)
+		if len(tests) == 0 {
+			t.Errorf("guarantee %d names no test", number)
+		}
+		for _, test := range tests {
+			if _, err := os.Stat("../../" + test[1]); err != nil {
+				t.Errorf("guarantee %d: %v", number, err)
+			}
+		}
+	}
+	if number != 7 {
+		t.Errorf("%d guarantees, want 7", number)
+	}
+}
