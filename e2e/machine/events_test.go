@@ -40,9 +40,12 @@ var _ = Describe("kubectl describe of a machine", func() {
 		machine := s.createMachine(ctx, "worker")
 		wants, err := refused(ctx, s, machine)
 		Expect(apierrors.HasStatusCause(err, metav1.CauseType(reason))).To(BeTrue(), "%v", err)
-		if reason == "OwnershipUnknown" {
+		switch reason {
+		case "OwnershipUnknown":
 			Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
-		} else {
+		case "InstanceIDMismatch", "InstanceIDInvalid", "ProviderIDInvalid":
+			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		default:
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 		}
 
@@ -93,6 +96,9 @@ var _ = Describe("kubectl describe of a machine", func() {
 			return []string{"cluster.x-k8s.io/cluster-name", "set the label first"}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
 		Entry("a machine whose cluster is gone", "ClusterMissing", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			// A claim shows the gate that the cluster was stored. Otherwise its creation counts as under way for a while.
+			Expect(s.setInstanceID(ctx, machine, s.cloud.AddServer(region, s.user, "worker").UUID)).To(Succeed())
+			Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
 			Expect(s.client.Delete(ctx, newObject(clusterKind, s.namespace, clusterName))).To(Succeed())
 			return []string{`there is no CloudSigmaCluster "pool"`}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),

@@ -167,16 +167,18 @@ func unknownOwner(c change, account ownership.Account, err error) finding {
 	if unknown.RequestID != "" {
 		message += "; request id " + unknown.RequestID
 	}
-	decision, status := webhooks.Undecided, metav1.StatusReason("")
-	if unknown.Cause == ownership.CauseTenantBusy { // refused in any case: who sends too much must not be admitted because of it
-		decision, status = webhooks.Denied, metav1.StatusReasonTooManyRequests
-	}
-	return finding{
-		decision: decision, status: status, retryAfter: unknown.RetryAfter, reason: ownership.ReasonUnknown, message: message, lasting: lasting,
+	f := finding{
+		decision: webhooks.Undecided, reason: ownership.ReasonUnknown, message: message, lasting: lasting,
 		causes: []metav1.StatusCause{{Type: metav1.CauseType(unknown.Cause), Message: unknown.Cause.Explain()}},
 		details: slices.Concat([]any{"cause", unknown.Cause}, detailsOf(account),
 			[]any{"cloudRequestID", unknown.RequestID, "error", unknown.Error()}),
 	}
+	if unknown.Cause == ownership.CauseTenantBusy {
+		// Denied in any case: a tenant that sends too much must not be admitted because of it. Only here clients are told when to
+		// try again, because they do so by themselves then, and the reason of an outage has to come through to people.
+		f.decision, f.status, f.retryAfter = webhooks.Denied, metav1.StatusReasonTooManyRequests, unknown.RetryAfter
+	}
+	return f
 }
 
 // detailsOf are the key-value pairs that name an account in the operator's log.
