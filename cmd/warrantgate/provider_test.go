@@ -11,6 +11,7 @@ import (
 
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -33,7 +34,7 @@ func TestTheProviderOfAPath(t *testing.T) {
 	}))
 	t.Cleanup(kcp.Close)
 	server := paths{registered: map[string]http.Handler{}}
-	if err := registerProviderGates(server, &rest.Config{Host: kcp.URL + "/clusters/root"}, config, owners{gate: gate}, events.NewRecorder(nil)); err != nil {
+	if err := registerProviderGates(server, &rest.Config{Host: kcp.URL + "/clusters/root"}, config, owners{gate: gate, writes: &inflight.Registry{}}, events.NewRecorder(nil)); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
