@@ -290,7 +290,7 @@ func shortly(differences []string) string {
 
 var _ = Describe("Files that are nearly policies", func() {
 	It("are taken only if oslo.policy loads them, and with the same meaning", func(_ SpecContext) {
-		seed := uint64(GinkgoRandomSeed()) //nolint:gosec // any number is a seed
+		seed := uint64(GinkgoRandomSeed())
 		w := writer{generator{rand.New(rand.NewPCG(seed, 1))}}
 		override, err := os.ReadFile(filepath.Join("testdata", "domain-manager.yaml"))
 		Expect(err).NotTo(HaveOccurred())
@@ -338,7 +338,7 @@ var _ = Describe("Files that are nearly policies", func() {
 	}, SpecTimeout(10*time.Minute))
 
 	It("are all taken where people write them as they do", func(_ SpecContext) {
-		seed := uint64(GinkgoRandomSeed()) //nolint:gosec // any number is a seed
+		seed := uint64(GinkgoRandomSeed())
 		w := writer{generator{rand.New(rand.NewPCG(seed, 2))}}
 		files := make([][]byte, 0, ordinary)
 		for range ordinary {

@@ -19,9 +19,6 @@ const MaxJudges = maxJudges
 // MaxWaitingPerTenant is how many requests of a tenant wait.
 const MaxWaitingPerTenant = maxWaitingPerTenant
 
-// Waiting is how many requests wait.
-func (g *Gate) Waiting() int { return g.judge.queue.Waiting() }
-
 // LintWith has a gate judge by another linter.
 func (g *Gate) LintWith(lint func(name string, data []byte) []oslopolicy.Finding) {
 	g.judge.lint = func(_ context.Context, name string, data []byte) ([]oslopolicy.Finding, error) {

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -135,6 +134,10 @@ func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
 // TestOneTenantDoesNotKeepAnotherWaiting: while one has sent more than is judged, another is judged next, and the first is told
 // that it sends too much.
 func TestOneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
+	synctest.Test(t, oneTenantDoesNotKeepAnotherWaiting)
+}
+
+func oneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	gate := newGate(t, config())
 	started, release := make(chan struct{}, 100), make(chan struct{})
 	gate.LintWith(func(string, []byte) []oslopolicy.Finding {
@@ -145,14 +148,11 @@ func TestOneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	review := func(namespace string) webhooks.Answer {
 		r := request(t, configMap(), configMap("a", sound))
 		r.Namespace = namespace
-		var answer webhooks.Answer
-		recorder := &fakeRecorder{}
-		response := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder), r)
-		if answer.Decision = webhooks.Denied; response.Allowed {
+		response := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}), r)
+		answer := webhooks.Answer{Reason: response.AuditAnnotations["reason"], Status: response.Result.Reason}
+		if response.Allowed {
 			answer.Decision = webhooks.Allowed
 		}
-		answer.Reason = response.AuditAnnotations["reason"]
-		answer.Status = response.Result.Reason
 		return answer
 	}
 	answers := make(chan webhooks.Answer, 100)
@@ -169,20 +169,13 @@ func TestOneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	}
 	other := make(chan webhooks.Answer, 1)
 	reviews.Go(func() { other <- review("other") })
-	for gate.Waiting() <= keystone.MaxWaitingPerTenant {
-		time.Sleep(time.Millisecond)
-	}
+	synctest.Wait()
 	release <- struct{}{} // one is done
 	<-started             // and the next has begun
 	release <- struct{}{}
 	release <- struct{}{}
-	select {
-	case answer := <-other:
-		if diff := cmp.Diff(webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicySound"}, answer, cmpopts.IgnoreFields(webhooks.Answer{}, "Status")); diff != "" {
-			t.Errorf("the other tenant (-want +got):\n%s", diff)
-		}
-	case <-time.After(time.Minute):
-		t.Error("the other tenant waits")
+	if diff := cmp.Diff(allowed("KeystonePolicySound"), <-other); diff != "" {
+		t.Errorf("the other tenant (-want +got):\n%s", diff)
 	}
 	close(release)
 	reviews.Wait()
