@@ -61,6 +61,10 @@ build: ## Build bin/warrantgate
 	$(BUILD) -o bin/warrantgate ./cmd/warrantgate
 
 # The sources of that release with what they build, because its chart belongs to it.
+.PHONY: generate
+generate: build ## Write charts/warrantgate/files/kcp-policies.yaml
+	bin/warrantgate install kcp --policies-only --dry-run > charts/warrantgate/files/kcp-policies.yaml
+
 .PHONY: before
 before: ## Build bin/before/bin/warrantgate, the release that an upgrade is tried from
 	@rm -rf bin/before && mkdir -p bin/before

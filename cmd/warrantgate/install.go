@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -115,6 +117,10 @@ func (o serverOptions) load() (v1beta1.GateConfiguration, webhooks.Server, error
 type installOptions struct {
 	kcpTarget
 	serverOptions
+	// rewrite is what rewrites the owners of plain service accounts: Policy, Webhook or Auto.
+	rewrite string
+	// policiesOnly is whether to write what kcp evaluates by itself, and nothing else.
+	policiesOnly bool
 }
 
 func newInstallCommand() *cobra.Command {
@@ -155,12 +161,24 @@ and no warrantgate answers, new workspaces of service accounts wait.`,
 	o.kcpTarget.addFlags(cmd.Flags())
 	o.addOptionalFlags(cmd)
 	cmd.Flags().BoolVar(&o.selfManaged, "self-managed-certificate", false, "let serve say what its certificate authority is, instead of --ca-file")
-	cmd.MarkFlagsOneRequired("ca-file", "self-managed-certificate")
-	cmd.MarkFlagsMutuallyExclusive("ca-file", "self-managed-certificate")
+	const policiesOnly = "policies-only"
+	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
+		"write only the admission policies, which kcp v0.32 and later evaluate with no warrantgate running; needs no --url")
+	cmd.Flags().StringVar(&o.rewrite, "rewrite", rewriteByWebhook, "what rewrites the owners of plain service accounts: Webhook; Policy, which kcp v0.32 and "+
+		"later evaluate by themselves; or Auto, the policy where kcp has such policies. Other owners, and those that the policy has not rewritten, "+
+		"go to the webhook in any case")
+	delete(cmd.Flags().Lookup("url").Annotations, cobra.BashCompOneRequiredFlag)
+	cmd.MarkFlagsOneRequired("url", policiesOnly)
+	cmd.MarkFlagsOneRequired("ca-file", "self-managed-certificate", policiesOnly)
+	cmd.MarkFlagsMutuallyExclusive("ca-file", "self-managed-certificate", policiesOnly)
+	cmd.MarkFlagsMutuallyExclusive("url", policiesOnly)
 	return cmd
 }
 
 func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
+	if o.policiesOnly {
+		return o.runPolicies(ctx, out)
+	}
 	config, server, err := o.load()
 	if err != nil {
 		return err
@@ -196,6 +214,60 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	return nil
+}
+
+// Values of --rewrite.
+const (
+	rewriteByPolicy  = "Policy"
+	rewriteByWebhook = "Webhook"
+	rewriteAuto      = "Auto"
+)
+
+// withPolicy tells whether to register the policy that rewrites owners. It need not be known whether kcp acts on it: the webhook is
+// asked about every foreign owner that was not rewritten before.
+func (o installOptions) withPolicy() (bool, error) {
+	switch o.rewrite {
+	case rewriteByPolicy:
+		return true, nil
+	case rewriteByWebhook:
+		return false, nil
+	case rewriteAuto:
+	default:
+		return false, fmt.Errorf("--rewrite: %q is none of Policy, Webhook and Auto", o.rewrite)
+	}
+	config, err := loadKubeconfig(o.kubeconfig, o.context)
+	if err == nil {
+		config, err = kcp.ConfigFor(config, kcp.Root)
+	}
+	if err != nil {
+		return false, err
+	}
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false, fmt.Errorf("client for %s: %w", config.Host, err)
+	}
+	return kcp.HasMutatingPolicies(server)
+}
+
+// runPolicies writes the policies, and leaves whatever else is installed.
+func (o installOptions) runPolicies(ctx context.Context, out io.Writer) error {
+	config, _, err := config.Load(o.config)
+	if err != nil {
+		return err
+	}
+	policies := workspace.Policies(config.Workspace)
+	if o.dryRun {
+		return printYAML(out, part{"in workspace root", policies})
+	}
+	root, err := o.rootClient()
+	if err != nil {
+		return err
+	}
+	err = report(out, "root", func() ([]install.Result, error) { return install.Apply(ctx, root, policies) })
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("%w: kcp has these policies from v0.32 on; register the webhooks instead, with --url", err)
+	}
+	return err
 }
 
 // warnOfOldKCP prints what operators of a kcp before v0.32 have to know. That nothing is known is no failure of the install.
@@ -292,7 +364,7 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 // registrable is all that may be registered in root, whatever the configuration is or was.
 func (kcpTarget) registrable() []client.Object {
 	registration := workspace.Registration(webhooks.Server{}, v1beta1.Default().Workspace)
-	return slices.Concat(registration, certificates.KCPRoles("", registration), owner.RootObjects(""))
+	return slices.Concat(workspace.RewritePolicy(v1beta1.Default().Workspace), registration, certificates.KCPRoles("", registration), owner.RootObjects(""))
 }
 
 // shardRegistrable is all that may be registered in system:admin of a shard.

@@ -312,6 +312,8 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
 				"root: MutatingWebhookConfiguration \"warrantgate\" deleted\n" +
+				"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" not there\n" +
+				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not there\n" +
 				inShard(`ClusterRoleBinding "warrantgate-explain" deleted`, `ClusterRole "warrantgate-explain" deleted`,
 					`ClusterRoleBinding "warrantgate-events" deleted`, `ClusterRole "warrantgate-events" deleted`) +
 				"root: Lease \"warrantgate-repair\" not there\n",
@@ -329,6 +331,8 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
 				"root: MutatingWebhookConfiguration \"warrantgate\" not there\n" +
+				"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" not there\n" +
+				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not there\n" +
 				"root: Lease \"warrantgate-repair\" not there\n",
 		},
 	} {
@@ -343,6 +347,21 @@ func TestInstallAndUninstall(t *testing.T) {
 			t.Errorf("%s: notes (-want +got):\n%s", step.name, diff)
 		}
 		api.holds(t, step.wantHeld...)
+	}
+}
+
+// TestThePoliciesFileIsWhatInstallWrites holds the file for "kubectl apply" against the code. "make generate" writes it.
+func TestThePoliciesFileIsWhatInstallWrites(t *testing.T) {
+	want, err := os.ReadFile("../../charts/warrantgate/files/kcp-policies.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := run(t, "install", "kcp", "--policies-only", "--dry-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out); diff != "" {
+		t.Errorf("kcp-policies.yaml is stale, run `make generate` (-file +install):\n%s", diff)
 	}
 }
 
@@ -495,14 +514,14 @@ func TestInstallMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"required flags": {args: []string{"install", "kcp"}, want: `required flag(s) "url" not set`},
+		"required flags": {args: []string{"install", "kcp"}, want: "at least one of the flags in the group [ca-file self-managed-certificate policies-only] is required"},
 		"no authority": {
 			args: []string{"install", "kcp", "--url=https://warrantgate.example.com"},
-			want: "at least one of the flags in the group [ca-file self-managed-certificate] is required",
+			want: "at least one of the flags in the group [ca-file self-managed-certificate policies-only] is required",
 		},
 		"two authorities": {
 			args: kcp("--self-managed-certificate"),
-			want: "if any flags in the group [ca-file self-managed-certificate] are set none of the others can be; [ca-file self-managed-certificate] were all set",
+			want: "if any flags in the group [ca-file self-managed-certificate policies-only] are set none of the others can be; [ca-file self-managed-certificate] were all set",
 		},
 		"an empty CA file": {args: kcp("--ca-file="), want: "read --ca-file: open : no such file or directory"},
 		"an unknown flag":  {args: kcp("--force"), want: "unknown flag: --force"},

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -152,7 +153,7 @@ func get(ctx context.Context, c client.Client, object *unstructured.Unstructured
 	existing.SetGroupVersionKind(object.GroupVersionKind())
 	err := c.Get(ctx, client.ObjectKeyFromObject(object), existing)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // an older API server may not have the kind
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", describe(object), err)
