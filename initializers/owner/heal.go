@@ -108,11 +108,9 @@ func (h *Healer) Heal(ctx context.Context, cluster logicalcluster.Name, dryRun b
 			return err
 		}
 		result.Path, result.Phase = p.path(), p.typed.Status.Phase
-		if message, err := h.differs(ctx, p); err != nil {
-			return err
-		} else if message != "" {
+		if message, err := h.differs(ctx, p); err != nil || message != "" {
 			result.Outcome, result.Report = Differs, identity.Report{Reason: events.OwnerDiffers, Message: message}
-			return nil
+			return err
 		}
 		owner, report := identity.Rewrite(kcp.RecordedOwner(&p.typed), cluster, p.typed.Annotations[kcp.RequiredGroupsAnnotation], h.Policy)
 		result.Report = report

@@ -1,11 +1,13 @@
 package workspace_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	celplugin "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
@@ -119,15 +122,16 @@ func newMutator(tb testing.TB) *mutator {
 		}
 	}
 	honest := placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul"), cluster: newCluster}
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) { // until it has compiled the policy
-		handled, err := m.place(tb, honest)
-		if handled.by == byPolicy {
-			return m
-		}
-		if time.Now().After(deadline) {
-			tb.Fatalf("the policy does not handle the owner of an honest service account: %+v, %v", handled, err)
-		}
+	// Until it has compiled the policy.
+	var last error
+	if err := wait.PollUntilContextTimeout(tb.Context(), 10*time.Millisecond, 15*time.Second, true, func(context.Context) (bool, error) {
+		var handled handled
+		handled, last = m.place(tb, honest) //nolint:contextcheck // it takes that of the test
+		return handled.by == byPolicy, nil
+	}); err != nil {
+		tb.Fatalf("the policy does not handle the owner of an honest service account: %v, %v", err, last)
 	}
+	return m
 }
 
 // placement is the update of kcp's scheduler that is admitted.
@@ -209,8 +213,8 @@ func (m *mutator) check(tb testing.TB, p placement) string {
 // plainOwner is what kcp writes for a token of a service account, with further fields about the token.
 func plainOwner(namespace, name, home string, more ...string) string {
 	extra := map[string][]string{identity.ClusterNameKey: {home}, identity.ScopesKey: {"cluster:" + home}}
-	for i := 0; i < len(more); i += 2 {
-		extra[more[i]] = []string{more[i+1]}
+	for pair := range slices.Chunk(more, 2) {
+		extra[pair[0]] = []string{pair[1]}
 	}
 	return identity.Owner{
 		Username: "system:serviceaccount:" + namespace + ":" + name, UID: "1bf18950-d1ff-46b7-999a-b9c2b966e89b",
@@ -278,10 +282,10 @@ func TestPolicyIsTheRewrite(t *testing.T) {
 	var mu sync.Mutex
 	counts := map[string]int{}
 	shares := runtime.GOMAXPROCS(0)
-	for share := range shares {
+	for share := range uint64(shares) { //nolint:gosec // a few processors
 		workers.Go(func() {
 			own := map[string]int{}
-			for p := range hostile(uint64(share), count/shares+1) {
+			for p := range hostile(share, count/shares+1) {
 				if own[m.check(t, p)]++; t.Failed() {
 					return
 				}
@@ -320,7 +324,7 @@ func FuzzPolicyIsTheRewrite(f *testing.F) {
 // hostile makes up placements whose owners are honest, or nearly so: what kcp writes, with a few changes that a forger might try.
 func hostile(seed uint64, count int) iter.Seq[placement] {
 	return func(yield func(placement) bool) {
-		r := rand.New(rand.NewPCG(15, seed)) //nolint:gosec // made up again in each run, not kept secret
+		r := rand.New(rand.NewPCG(15, seed))
 		for range count {
 			p := placement{owner: someOwner(r), cluster: newCluster}
 			for range max(0, r.IntN(6)-2) {
