@@ -84,7 +84,10 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 
 	DescribeTable("keep warrantgate from starting, with what to do about it,",
 		func(ctx SpecContext, env []string, advice string) {
-			gate, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{Binary: binary(asset.Warrantgate), Env: env})
+			gate, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
+				Binary: binary(asset.Warrantgate), Env: env,
+				Configuration: "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\ncloudSigma: {regions: [zrh]}\n",
+			})
 			Expect(err).NotTo(HaveOccurred())
 			err = gate.Start(ctx)
 			Expect(err).To(MatchError(ContainSubstring(advice)))
