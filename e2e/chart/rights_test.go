@@ -16,6 +16,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/access"
@@ -54,6 +56,31 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		Entry("a controller manager by its cluster", "cloudsigmaclusters", "get", manager("metal"), SpecTimeout(timeout)),
 		Entry("a controller manager by the Secret of its cluster", "secrets", "get", manager("by-secret"), SpecTimeout(timeout)),
 	)
+
+	It("are needed to find the owner Machine of a machine", func(ctx SpecContext) {
+		w.startAsked(ctx)
+		namespace := w.newTenancy(ctx)
+		user := w.cloud.AddUser(tenant)
+		Expect(w.cloud.AllowImpersonation(accountName, tenant)).To(Succeed())
+		ofMetal := map[string]string{"cluster.x-k8s.io/cluster-name": "metal"}
+		owner := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+		owner.SetGroupVersionKind(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"})
+		owner.SetNamespace(namespace)
+		owner.SetName("node")
+		owner.SetLabels(ofMetal)
+		Expect(w.admin.Create(ctx, owner)).To(Succeed())
+		machine := ofProvider("CloudSigmaMachine", map[string]any{"providerID": "cloudsigma://" + w.cloud.AddServer(region, user, "node").UUID})
+		machine.SetNamespace(namespace)
+		machine.SetLabels(ofMetal)
+		machine.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(),
+		}})
+		try := func() error { return w.admin.Create(ctx, machine.DeepCopy(), client.DryRunAll) }
+		// That the clusters are stored is known a moment after they are.
+		Eventually(try).Should(Succeed())
+		w.without(ctx, release, "machines", "get")
+		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
+	}, SpecTimeout(timeout))
 
 	DescribeTable("are needed to write Events", func(ctx SpecContext, object client.Object, spoil func(client.Object)) {
 		w.without(ctx, release, "events", "create")
