@@ -12,9 +12,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -131,22 +128,22 @@ func (s story) writeSecret(ctx context.Context, name string, auth entry) {
 	if _, set := auth["auth_url"]; !set {
 		auth = auth.with("auth_url", s.front.authURL())
 	}
-	content, err := yaml.Marshal(map[string]any{"clouds": map[string]any{cloudName: map[string]any{"auth": auth, "region_name": region}}})
-	Expect(err).NotTo(HaveOccurred())
-	s.writeFile(ctx, name, string(content))
+	s.writeFile(ctx, name, cloudsYAML(auth))
 }
 
-// writeFile writes a Secret with a clouds.yaml.
+// cloudsYAML is a file with one cloud.
+func cloudsYAML(auth entry) string {
+	GinkgoHelper()
+	content, err := yaml.Marshal(map[string]any{"clouds": map[string]any{cloudName: map[string]any{"auth": auth, "region_name": region}}})
+	Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}
+
+// writeFile stores a Secret with a clouds.yaml, as one that was there before the gates: these stories are about what refers to it.
+// What may be written by way of the API server is in clouds_test.go.
 func (s story) writeFile(ctx context.Context, name, content string) {
 	GinkgoHelper()
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, StringData: map[string]string{"clouds.yaml": content},
-	}
-	err := s.client.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) {
-		err = s.client.Update(ctx, secret)
-	}
-	Expect(err).NotTo(HaveOccurred())
+	Expect(s.api.StoreSecret(ctx, s.namespace, name, map[string][]byte{"clouds.yaml": []byte(content)})).To(Succeed())
 }
 
 func (s story) createCluster(ctx context.Context, name string, modify ...change) error {

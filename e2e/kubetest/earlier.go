@@ -1,0 +1,66 @@
+package kubetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// StoreSecret stores a Secret without admission, as one that was there before the gates, or that somebody has restored from a
+// backup of etcd. An existing one is replaced. It returns once the API server has it.
+func (s *Server) StoreSecret(ctx context.Context, namespace, name string, data map[string][]byte) error {
+	secret := &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, UID: types.UID(uuid.NewUUID()), CreationTimestamp: metav1.Now(),
+		},
+		Data: data, Type: corev1.SecretTypeOpaque,
+	}
+	value, err := json.Marshal(secret)
+	if err != nil {
+		return err
+	}
+	// The gateway of etcd takes keys and values as JSON takes bytes, in base64.
+	body, err := json.Marshal(map[string][]byte{"key": []byte("/registry/secrets/" + namespace + "/" + name), "value": value})
+	if err != nil {
+		return err
+	}
+	if err := s.put(ctx, body); err != nil {
+		return fmt.Errorf("store Secret %s/%s in etcd: %w", namespace, name, err)
+	}
+	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		stored := &corev1.Secret{}
+		err := s.direct.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, stored)
+		return err == nil && stored.UID == secret.UID && equality.Semantic.DeepEqual(stored.Data, data), client.IgnoreNotFound(err)
+	})
+}
+
+func (s *Server) put(ctx context.Context, body []byte) error {
+	url := s.environment.ControlPlane.Etcd.URL.JoinPath("/v3/kv/put").String()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+		return fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return nil
+}

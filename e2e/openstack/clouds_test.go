@@ -1,0 +1,57 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A Secret is judged whether a cluster refers to it or not: else a cluster could be admitted by what a Secret held a moment ago.
+var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, func() {
+	const field = "data[clouds.yaml]"
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+
+	secretWith := func(s story, name string, auth entry) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+			StringData: map[string]string{"clouds.yaml": cloudsYAML(auth.with("auth_url", s.front.authURL()))},
+		}
+	}
+
+	It("is refused with credentials that no cluster may act with, and admitted with others", func(ctx SpecContext) {
+		s := w.begin(ctx, member, loadBalancer)
+		poor := s.password(s.newUser(ctx, "poor", member))
+		expectRefusal(s.client.Create(ctx, secretWith(s, "own", poor)), "RoleMissing", field,
+			`cloud "openstack" of Secret "own": user "poor" in project "project"`)
+		Expect(s.client.Create(ctx, secretWith(s, "own", s.password(s.user)))).To(Succeed())
+
+		By("also when it is changed, and it keeps what it held")
+		expectRefusal(s.client.Update(ctx, secretWith(s, "own", poor)), "RoleMissing", field, `user "poor"`)
+		Expect(held(ctx, s, "own")).To(ContainSubstring(s.user.ID))
+	}, SpecTimeout(timeout))
+
+	It("is not asked about when something else of it is written, or when it is deleted", func(ctx SpecContext) {
+		s := w.begin(ctx, member, loadBalancer)
+		before := w.admissions(ctx, delegationGate, "")
+		stored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: credentials}}
+		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
+		stored.Labels = map[string]string{"team": "one"}
+		Expect(s.client.Update(ctx, stored)).To(Succeed())
+		Expect(s.client.Delete(ctx, stored)).To(Succeed())
+		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(before))
+	}, SpecTimeout(timeout))
+})
+
+func held(ctx context.Context, s story, name string) string {
+	GinkgoHelper()
+	secret := &corev1.Secret{}
+	Expect(s.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, secret)).To(Succeed())
+	return string(secret.Data["clouds.yaml"])
+}
