@@ -184,6 +184,12 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	registration := workspace.Registration(server, config.Workspace)
+	switch byPolicy, err := o.withPolicy(); {
+	case err != nil:
+		return err
+	case byPolicy:
+		registration = append(workspace.RewritePolicy(config.Workspace), registration...)
+	}
 	roles := events.KCPRoles(o.user)
 	if o.selfManaged {
 		registration = append(registration, certificates.KCPRoles(o.user, registration)...)
