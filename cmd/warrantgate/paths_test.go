@@ -91,7 +91,7 @@ func TestEveryPathThatWasEverServedIsServed(t *testing.T) {
 	for _, path := range registeredPaths(t, slices.Concat(
 		kubernetesRegistration(at, config), workspace.Registration(at, config.Workspace), at.Registration(nil, providerHooks(config, "1dz6n4ubraua7pul")),
 	)) {
-		if _, pattern := served.Handler(httptest.NewRequest(http.MethodPost, path, nil)); pattern == "" {
+		if _, pattern := served.Handler(httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)); pattern == "" {
 			t.Errorf("%s is registered, and not served", path)
 		}
 	}

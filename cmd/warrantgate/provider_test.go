@@ -63,7 +63,7 @@ func TestTheProviderOfAPath(t *testing.T) {
 		"/kcp/M82W61J76WS21ZNQ/cluster/impersonation": {code: http.StatusNotFound, says: "not found"},
 	} {
 		asked = nil
-		request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(review))
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(review))
 		request.Header.Set("Content-Type", "application/json")
 		answer := httptest.NewRecorder()
 		mux.ServeHTTP(answer, request)

@@ -158,26 +158,11 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if clients != nil {
-		servers = append(servers, clients)
-	}
-	if tokens != nil {
-		servers = append(servers, tokens)
-	}
-	repair, off, err := o.repairController(config, recorder)
+	controllers, err := o.kcpControllers(config, recorder, logger)
 	if err != nil {
 		return err
 	}
-	if repair == nil {
-		logger.Info("the repair of workspaces that hang is off", "reason", off)
-	} else {
-		servers = append(servers, repair)
-	}
-	if warning, err := o.warnOfOldKCP(logger); err != nil {
-		return err
-	} else if warning != nil {
-		servers = append(servers, warning)
-	}
+	servers = slices.Concat(servers, callerFiles(clients, tokens), controllers)
 	logger.Info("starting", "version", version, "webhookAddress", o.webhookAddress,
 		"ownerRewrite", config.Workspace.OwnerRewrite.Mode, "ownerIntegrity", config.Workspace.OwnerIntegrity.Mode)
 	recorders := []manager.Runnable{recorder}
@@ -187,7 +172,38 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	return runAll(webhookServer.Drain(ctx, o.drainPeriod), servers, recorders)
 }
 
-// servers returns all that runs until the end but the repair.
+// callerFiles returns what reads again the files that say whom the webhooks answer. Either may be nil.
+func callerFiles(clients *webhookserver.Clients, tokens *webhookserver.Tokens) []manager.Runnable {
+	var files []manager.Runnable
+	if clients != nil {
+		files = append(files, clients)
+	}
+	if tokens != nil {
+		files = append(files, tokens)
+	}
+	return files
+}
+
+// kcpControllers returns what runs beside the webhooks for a kcp: the repair, unless it is off, and the warning of an old version.
+func (o serveOptions) kcpControllers(config v1beta1.GateConfiguration, recorder owner.EventRecorder, logger logr.Logger) ([]manager.Runnable, error) {
+	var controllers []manager.Runnable
+	repair, off, err := o.repairController(config, recorder)
+	switch {
+	case err != nil:
+		return nil, err
+	case repair == nil:
+		logger.Info("the repair of workspaces that hang is off", "reason", off)
+	default:
+		controllers = append(controllers, repair)
+	}
+	warning, err := o.warnOfOldKCP(logger)
+	if err != nil || warning == nil {
+		return controllers, err
+	}
+	return append(controllers, warning), nil
+}
+
+// servers returns all that runs until the end but what is for kcp.
 func (o serveOptions) servers(
 	certificate servingCertificate, webhookServer webhook.Server, gates kubernetesGates,
 ) ([]manager.Runnable, error) {

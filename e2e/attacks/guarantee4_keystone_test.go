@@ -56,57 +56,60 @@ var _ = Describe("the editor of a namespace who hides a policy for Keystone", Or
 		Expect(w.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mountedNamespace}})).To(Succeed())
 	}, NodeTimeout(startTimeout))
 
-	base64Open := "aWRlbnRpdHk6bGlzdF91c2VyczogIiIK" // openPolicy
+	const base64Open = `"aWRlbnRpdHk6bGlzdF91c2VyczogIiIK"` // openPolicy
+	// value is it in JSON.
 	value := func(kind string) string {
 		if kind == "Secret" {
 			return base64Open
 		}
-		return `identity:list_users: \"\"\n`
+		return `"identity:list_users: \"\"\n"`
 	}
 	// ways are how an object is written. Each takes the labels away, and writes the open policy if open is true.
-	ways := map[string]func(ctx context.Context, attacker tenant, kind string, open bool) error{
-		"by a merge patch": func(ctx context.Context, attacker tenant, kind string, open bool) error {
-			data := ""
-			if open {
-				data = fmt.Sprintf(`, "data": {"policy.yaml": "%s"}`, value(kind))
-			}
-			patch := fmt.Sprintf(`{"metadata": {"labels": null}%s}`, data)
-			return attacker.client.Patch(ctx, newPolicyObject(kind, attacker.namespace, "policy", nil, ""), client.RawPatch(types.MergePatchType, []byte(patch)))
-		},
-		"by a strategic merge patch": func(ctx context.Context, attacker tenant, kind string, open bool) error {
-			data := ""
-			if open {
-				data = fmt.Sprintf(`, "data": {"policy.yaml": "%s"}`, value(kind))
-			}
-			patch := fmt.Sprintf(`{"metadata": {"labels": {"holds": "something"}}%s}`, data)
-			return attacker.client.Patch(ctx, newPolicyObject(kind, attacker.namespace, "policy", nil, ""), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
-		},
-		"by a JSON patch": func(ctx context.Context, attacker tenant, kind string, open bool) error {
-			data := ""
-			if open {
-				data = fmt.Sprintf(`, {"op": "replace", "path": "/data/policy.yaml", "value": "%s"}`, value(kind))
-			}
-			patch := fmt.Sprintf(`[{"op": "remove", "path": "/metadata/labels/holds"}%s]`, data)
-			return attacker.client.Patch(ctx, newPolicyObject(kind, attacker.namespace, "policy", nil, ""), client.RawPatch(types.JSONPatchType, []byte(patch)))
-		},
-		"by an update": func(ctx context.Context, attacker tenant, kind string, open bool) error {
-			policy := soundPolicy
-			if open {
-				policy = openPolicy
-			}
-			return attacker.client.Update(ctx, newPolicyObject(kind, attacker.namespace, "policy", nil, policy))
-		},
-		"by server-side apply": func(ctx context.Context, attacker tenant, kind string, open bool) error {
-			policy := soundPolicy
-			if open {
-				policy = openPolicy
-			}
-			object := newPolicyObject(kind, attacker.namespace, "policy", map[string]string{"holds": ""}, policy)
-			return attacker.client.Patch(ctx, object, client.Apply, client.FieldOwner("attacker"), client.ForceOwnership) //nolint:staticcheck // as raw as it can be
-		},
+	ways := func() map[string]func(ctx context.Context, attacker tenant, kind string, open bool) error {
+		return map[string]func(ctx context.Context, attacker tenant, kind string, open bool) error{
+			"by a merge patch": func(ctx context.Context, attacker tenant, kind string, open bool) error {
+				data := ""
+				if open {
+					data = fmt.Sprintf(`, "data": {"policy.yaml": %s}`, value(kind))
+				}
+				patch := fmt.Sprintf(`{"metadata": {"labels": null}%s}`, data)
+				return attacker.client.Patch(ctx, newPolicyObject(kind, attacker.namespace, "policy", nil, ""), client.RawPatch(types.MergePatchType, []byte(patch)))
+			},
+			"by a strategic merge patch": func(ctx context.Context, attacker tenant, kind string, open bool) error {
+				data := ""
+				if open {
+					data = fmt.Sprintf(`, "data": {"policy.yaml": %s}`, value(kind))
+				}
+				patch := fmt.Sprintf(`{"metadata": {"labels": {"holds": "something"}}%s}`, data)
+				return attacker.client.Patch(ctx, newPolicyObject(kind, attacker.namespace, "policy", nil, ""), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+			},
+			"by a JSON patch": func(ctx context.Context, attacker tenant, kind string, open bool) error {
+				data := ""
+				if open {
+					data = fmt.Sprintf(`, {"op": "replace", "path": "/data/policy.yaml", "value": %s}`, value(kind))
+				}
+				patch := fmt.Sprintf(`[{"op": "remove", "path": "/metadata/labels/holds"}%s]`, data)
+				return attacker.client.Patch(ctx, newPolicyObject(kind, attacker.namespace, "policy", nil, ""), client.RawPatch(types.JSONPatchType, []byte(patch)))
+			},
+			"by an update": func(ctx context.Context, attacker tenant, kind string, open bool) error {
+				policy := soundPolicy
+				if open {
+					policy = openPolicy
+				}
+				return attacker.client.Update(ctx, newPolicyObject(kind, attacker.namespace, "policy", nil, policy))
+			},
+			"by server-side apply": func(ctx context.Context, attacker tenant, kind string, open bool) error {
+				policy := soundPolicy
+				if open {
+					policy = openPolicy
+				}
+				object := newPolicyObject(kind, attacker.namespace, "policy", map[string]string{"holds": ""}, policy)
+				return attacker.client.Patch(ctx, object, client.Apply, client.FieldOwner("attacker"), client.ForceOwnership) //nolint:staticcheck // as raw as it can be
+			},
+		}
 	}
 	for _, kind := range []string{"ConfigMap", "Secret"} {
-		for way, write := range ways {
+		for way, write := range ways() {
 			It(fmt.Sprintf("cannot take the label of a %s away %s, with or without the policy that is to be hidden", kind, way), func(ctx SpecContext) {
 				attacker := w.editor(ctx, w.namespace(ctx))
 				Expect(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, soundPolicy))).To(Succeed())
@@ -127,7 +130,7 @@ var _ = Describe("the editor of a namespace who hides a policy for Keystone", Or
 			Expect(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, soundPolicy))).To(Succeed())
 			expectPolicyRefusal(attacker.client.Update(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, openPolicy)), "KeystonePolicyBroken")
 			expectPolicyRefusal(attacker.client.Patch(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, ""),
-				client.RawPatch(types.MergePatchType, []byte(`{"data": {"policy.yaml": "`+value(kind)+`"}}`))), "KeystonePolicyBroken")
+				client.RawPatch(types.MergePatchType, []byte(`{"data": {"policy.yaml": `+value(kind)+`}}`))), "KeystonePolicyBroken")
 			By("another name, which Keystone does not mount")
 			Expect(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, "else", nil, openPolicy))).To(Succeed())
 		}, SpecTimeout(startTimeout))

@@ -31,8 +31,8 @@ type kubeWorld struct {
 	gate  *kubetest.Warrantgate
 	// admin is of group system:masters.
 	admin client.Client
-	// labelled is whether policies for Keystone are known by the label holds: keystone-policy.
-	labelled bool
+	// labeled is whether policies for Keystone are known by the label holds: keystone-policy.
+	labeled bool
 	// editors counts those that were made, for their names.
 	editors int
 }
@@ -58,16 +58,16 @@ func kube(ctx SpecContext) *kubeWorld {
 }
 
 // newKube starts a world that ends with the spec or container that it is called from.
-func newKube(ctx SpecContext, configuration string, args ...string) *kubeWorld {
+func newKube(ctx SpecContext, configuration string) *kubeWorld {
 	GinkgoHelper()
-	w := startKube(ctx, configuration, args...)
+	w := startKube(ctx, configuration)
 	DeferCleanup(w.stop)
 	return w
 }
 
-func startKube(ctx SpecContext, configuration string, args ...string) *kubeWorld {
+func startKube(ctx SpecContext, configuration string) *kubeWorld {
 	GinkgoHelper()
-	w := &kubeWorld{labelled: strings.Contains(configuration, "holds: keystone-policy")}
+	w := &kubeWorld{labeled: strings.Contains(configuration, "holds: keystone-policy")}
 	started := false
 	defer func() {
 		if !started {
@@ -90,9 +90,9 @@ func startKube(ctx SpecContext, configuration string, args ...string) *kubeWorld
 		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
 			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n%s",
 			w.cloud.APITemplate(), w.cloud.ServiceProviderTemplate(), caFile, configuration),
-		Args: append([]string{
+		Args: []string{
 			"--impersonation-enabled", "--oauth-url=" + w.cloud.OAuthURL(), "--client-id=" + account.ID, "--client-secret-file=" + secretFile,
-		}, args...),
+		},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	_, err = w.gate.Install(ctx)
@@ -127,7 +127,7 @@ func (w *kubeWorld) awaitGates(ctx context.Context) {
 	Eventually(func() error {
 		return w.admin.Create(ctx, newMachine(namespace, "canary", "", map[string]any{"providerID": "cloudsigma://no-uuid"}), client.DryRunAll)
 	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
-	if w.labelled {
+	if w.labeled {
 		Eventually(func() error {
 			return w.admin.Create(ctx, &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "canary", Labels: map[string]string{"holds": "keystone-policy"}},

@@ -118,7 +118,8 @@ func startCloud(ctx SpecContext) (*cloudsigmatest.Cloud, cloudsigmatest.Client) 
 	GinkgoHelper()
 	cloud, err := cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
 	Expect(err).NotTo(HaveOccurred())
-	return cloud, cloud.AddClient(serviceAccount)
+	account := cloud.AddClient(serviceAccount)
+	return cloud, account
 }
 
 func addUser(cloud *cloudsigmatest.Cloud, email string) cloudsigmatest.User {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,7 +23,7 @@ func (s *Server) StoreSecret(ctx context.Context, namespace, name string, data m
 	secret := &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, UID: types.UID(uuid.NewUUID()), CreationTimestamp: metav1.Now(),
+			Namespace: namespace, Name: name, UID: uuid.NewUUID(), CreationTimestamp: metav1.Now(),
 		},
 		Data: data, Type: corev1.SecretTypeOpaque,
 	}

@@ -34,7 +34,7 @@ machine:
   - {group: metal.example.com, version: v1, kind: MetalMachine, resource: metalmachines, instanceIDPath: spec.instanceID, provider: cloudsigma}
 `,
 			credentials: func(w *world) (args, env []string) {
-				line = newConnection(w.api.Config().Host)
+				line = newConnection(ctx, w.api.Config().Host)
 				user, err := w.api.User(kubetest.WarrantgateUser)
 				Expect(err).NotTo(HaveOccurred())
 				user.Host = line.url()
@@ -98,18 +98,18 @@ type connection struct {
 }
 
 // newConnection begins a connection that ends with the spec or container that it is called from.
-func newConnection(serverURL string) *connection {
+func newConnection(ctx context.Context, serverURL string) *connection {
 	GinkgoHelper()
 	server, err := url.Parse(serverURL)
 	Expect(err).NotTo(HaveOccurred())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	Expect(err).NotTo(HaveOccurred())
 	host := server.Host
 	if host == "" {
 		host = serverURL // without a scheme
 	}
 	c := &connection{listener: listener, server: host, open: map[net.Conn]bool{}}
-	go c.serve()
+	go c.serve() //nolint:contextcheck // it outlives the container's set-up
 	DeferCleanup(func() {
 		Expect(listener.Close()).To(Succeed())
 		c.cut()
@@ -131,7 +131,7 @@ func (c *connection) serve() {
 
 func (c *connection) forward(from net.Conn) {
 	defer func() { _ = from.Close() }()
-	to, err := net.Dial("tcp", c.server)
+	to, err := new(net.Dialer).DialContext(context.Background(), "tcp", c.server)
 	if err != nil {
 		return
 	}

@@ -26,7 +26,7 @@ func pick[V any](d dice, values ...V) V { return values[d.IntN(len(values))] }
 // drawDice draws the dice of one step. rapid makes a sequence shorter by leaving out one number after the other: with one number
 // for each step it leaves out whole steps, and the others stay what they were.
 func drawDice(t *rapid.T) dice {
-	return dice{rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "step"), 0))} //nolint:gosec // it has to come again
+	return dice{rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "step"), 0))}
 }
 
 // draw draws a write that the objects allow to be made.

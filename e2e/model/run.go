@@ -138,7 +138,7 @@ type runner struct {
 // run itself did not work, or that too little was written or admitted.
 func Run(ctx context.Context, options Options, worlds ...*World) (Result, error) {
 	r := &runner{options: options, want: int64(options.Writes), counts: map[string]map[string]int{}}
-	seed := rand.Uint64() //nolint:gosec // nothing is secret about it
+	seed := rand.Uint64()
 	if env := os.Getenv(SeedEnv); env != "" {
 		given, err := strconv.ParseUint(env, 10, 64)
 		if err != nil {
@@ -226,7 +226,7 @@ func (r *runner) work(ctx context.Context, index int, world *World, report *repo
 			for range index { // so that no two workers draw the same
 				rapid.Bool().Draw(t, "worker")
 			}
-			newSequence(ctx, r, world, report).run(t)
+			newSequence(ctx, r, world, report).run(t) //nolint:contextcheck // what it made goes also when ctx has ended
 		})
 	}()
 	<-done

@@ -9,7 +9,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	segments "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/types"
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -97,7 +97,7 @@ func (w *apiWriter) eventsPath(cluster logicalcluster.Name, event *corev1.Event)
 		return "", err
 	}
 	for _, segment := range []string{event.Namespace, event.Name} {
-		if why := segments.IsValidPathSegmentName(segment); len(why) > 0 || segment == "" {
+		if why := content.IsPathSegmentName(segment); len(why) > 0 || segment == "" {
 			return "", fmt.Errorf("%.64q cannot be part of the address of an Event", segment)
 		}
 	}

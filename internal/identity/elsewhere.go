@@ -24,7 +24,7 @@ var errHomeUnknown = errors.New("it does not come with exactly one home")
 // takes (kcp-dev/kcp#4226). kcp only adds the scope of that workspace. So an identity that is confined to other logical clusters
 // is believed as little as possible: its warrants are dropped, and so are all groups but system:authenticated and those by which
 // kcp marks the scopes. A service account goes by its global name if its scopes include its home; nobody else can have both. The
-// error says of a service account that does not fulfil this that its home is forged or unknown. Everybody else is the anonymous
+// error says of a service account that does not fulfill this that its home is forged or unknown. Everybody else is the anonymous
 // user there, as in kcp's own authorizer, and has what is granted to the scopes' groups (system:cluster:<name>).
 //
 // An identity without scopes comes from authentication or from system:masters, so that its warrants stand.

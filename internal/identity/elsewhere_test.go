@@ -14,8 +14,8 @@ import (
 func TestElsewhere(t *testing.T) {
 	const (
 		provider logicalcluster.Name = "pppppppp"
-		consumer                     = "wwwwwwww"
-		victim                       = "vvvvvvvv"
+		consumer string              = "wwwwwwww"
+		victim   string              = "vvvvvvvv"
 
 		bot     = "system:serviceaccount:default:bot"
 		carol   = `{"user":"carol","groups":["system:authenticated"]}`
@@ -30,10 +30,18 @@ func TestElsewhere(t *testing.T) {
 		}
 		return values
 	}
-	extra := func(pairs ...any) map[string][]string {
-		all := map[string][]string{}
-		for i := 0; i < len(pairs); i += 2 {
-			all[pairs[i].(string)] = pairs[i+1].([]string)
+	extra := func(pairs ...any) map[string][]string { // keys and their values, by turns
+		t.Helper()
+		all, key := map[string][]string{}, ""
+		for _, part := range pairs {
+			switch part := part.(type) {
+			case string:
+				key = part
+			case []string:
+				all[key] = part
+			default:
+				t.Fatalf("%T is neither a key nor values", part)
+			}
 		}
 		return all
 	}

@@ -40,6 +40,7 @@ func at(version string) func(context.Context, inflight.Object) (string, error) {
 }
 
 func unasked(t *testing.T) func(context.Context, inflight.Object) (string, error) {
+	t.Helper()
 	return func(_ context.Context, o inflight.Object) (string, error) {
 		t.Errorf("%v is looked up", o)
 		return "", nil
@@ -110,7 +111,7 @@ func TestAnAdmittedWriteIsRememberedForAWhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		first.Admitted()
-		time.Sleep(inflight.Lifetime - time.Millisecond)
+		time.Sleep(inflight.Lifetime - time.Millisecond) //nolint:forbidigo // the clock of the bubble
 		if _, err := registry.Begin(t.Context(), change, at("5")); err == nil {
 			t.Error("a change is not held up")
 		}
@@ -131,7 +132,7 @@ func TestAnAdmittedWriteIsRememberedForAWhile(t *testing.T) {
 			t.Errorf("overlaps (-want +got):\n%s", diff)
 		}
 		third.End()
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // the clock of the bubble
 		synctest.Wait()
 		if _, err := registry.Begin(t.Context(), change, unasked(t)); err != nil {
 			t.Error(err)

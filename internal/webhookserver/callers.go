@@ -95,9 +95,10 @@ func matches(pattern, path string) bool {
 // refuse answers without reading the body: net/http would read what is small of it after the answer.
 func (c *callers) refuse(w http.ResponseWriter, r *http.Request, reason string) {
 	refused.WithLabelValues(reason).Inc()
+	log := logf.FromContext(r.Context())
 	c.log.Do(func() {
 		name, verified := clientName(r.TLS)
-		logf.FromContext(r.Context()).Info("refused a caller that is no API server, or one that is registered with another webhook path or certificate; "+
+		log.Info("refused a caller that is no API server, or one that is registered with another webhook path or certificate; "+
 			"further ones are only counted for a while", "reason", reason, "address", r.RemoteAddr, "verified", verified, "name", name)
 	})
 	// A connection that cannot have a deadline (a test's recorder) has no body to wait for either.

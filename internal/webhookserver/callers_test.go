@@ -252,7 +252,7 @@ func TestAWildcardTakesOneSegment(t *testing.T) {
 		_, _ = io.WriteString(w, r.PathValue("provider"))
 	}))
 	answer := httptest.NewRecorder()
-	hooks.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/"+token+"/kcp/1dz6n4ubraua7pul/gate?timeout=3s", nil))
+	hooks.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/"+token+"/kcp/1dz6n4ubraua7pul/gate?timeout=3s", nil))
 	if answer.Code != http.StatusOK || answer.Body.String() != "1dz6n4ubraua7pul" {
 		t.Errorf("answer %d %q", answer.Code, answer.Body)
 	}

@@ -94,8 +94,7 @@ func TestTokensAreReadAgain(t *testing.T) {
 		write(next + "\n" + token)
 		got = append(got, accepted())
 		write("nonsense")
-		got = append(got, accepted())
-		got = append(got, accepted())
+		got = append(got, accepted(), accepted())
 		write(next)
 		got = append(got, accepted())
 		if err := os.Remove(file); err != nil {

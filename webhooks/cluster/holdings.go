@@ -184,8 +184,8 @@ type held struct {
 }
 
 // finding says the same in words for the person who sent the request and in words for everybody.
-func (h held) finding(make func(reason, message string, details ...any) finding, reason string, say func(whom string) string) *finding {
-	f := make(reason, say(h.open), "cluster", h.dependent.Cluster.Namespace+"/"+h.dependent.Cluster.Name, "machines", len(h.machines))
+func (h held) finding(newFinding func(reason, message string, details ...any) finding, reason string, say func(whom string) string) *finding {
+	f := newFinding(reason, say(h.open), "cluster", h.dependent.Cluster.Namespace+"/"+h.dependent.Cluster.Name, "machines", len(h.machines))
 	f.public = say(h.public)
 	return &f
 }

@@ -51,11 +51,11 @@ type fakeInstances struct {
 }
 
 func (i *fakeInstances) InstancesBy(
-	_ context.Context, _ fairqueue.Tenant, account ownership.Account, lister ownership.Lister,
+	ctx context.Context, _ fairqueue.Tenant, account ownership.Account, lister ownership.Lister,
 ) ([]ownership.Instance, error) {
 	i.asked = append(i.asked, account)
 	if lister != nil && i.err == nil {
-		instances, _, err := lister.Instances(context.Background(), account)
+		instances, _, err := lister.Instances(ctx, account)
 		return instances, err
 	}
 	var found []ownership.Instance
