@@ -28,6 +28,7 @@ func TestPprof(t *testing.T) {
 	}
 	secret := writeFile(t, "secret", "canary-secret")
 	s := startServe(t, "--pprof-address="+port, "--client-secret-file="+secret)
+	awaitListening(t, address)
 	for path, want := range map[string]struct {
 		code int
 		text string

@@ -57,6 +57,9 @@ func startServe(t *testing.T, args ...string) *serving {
 	cmd.SetArgs(append(s.args(), args...))
 	go func() { s.ended <- cmd.ExecuteContext(ctx) }()
 	s.awaitReady(t)
+	if !slices.Contains(args, "--metrics-address=0") {
+		awaitListening(t, s.metrics) // readiness does not tell
+	}
 	return s
 }
 
@@ -100,6 +103,15 @@ func (s *serving) awaitReady(t *testing.T) {
 		if err == nil && code != http.StatusOK {
 			err = fmt.Errorf("%d %s", code, body)
 		}
+		return err
+	})
+}
+
+// awaitListening waits until a server answers in HTTP at an address, whatever it says.
+func awaitListening(t *testing.T, address string) {
+	t.Helper()
+	await(t, "an answer from "+address, func(ctx context.Context) error {
+		_, _, err := get(ctx, "http://"+address+"/")
 		return err
 	})
 }
