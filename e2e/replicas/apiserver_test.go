@@ -28,6 +28,7 @@ func apiServers() {
 		late.awaitServing(ctx)
 
 		By("watches are back: a change of the cluster is known")
+		Expect(s.setInstanceID(ctx, s.machine, "")).To(Succeed()) // or the cluster could not change its user
 		heir := chaos.user("heir-of-" + s.user.Email)
 		pool := cluster(s.namespace, "pool", s.user.Email)
 		Expect(s.admin.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
