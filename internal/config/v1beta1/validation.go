@@ -179,7 +179,7 @@ func validateControllerManager(manager ControllerManager, at *field.Path) field.
 			"without labels to pick them by, every Deployment would be taken for a cloud controller manager")...)
 	}
 	for i, object := range manager.Objects {
-		errs = append(errs, validateManagerObject(object, slices.Contains(manager.Objects[:i], object), at.Child("objects").Index(i))...)
+		errs = append(errs, validateObject(object.Namespace, object.Name, slices.Contains(manager.Objects[:i], object), at.Child("objects").Index(i))...)
 	}
 	for i, command := range manager.Commands {
 		if command == "" || strings.Contains(command, "$") {
@@ -193,16 +193,17 @@ func validateControllerManager(manager ControllerManager, at *field.Path) field.
 	return errs
 }
 
-func validateManagerObject(object ControllerManagerObject, again bool, at *field.Path) field.ErrorList {
+// validateObject validates a reference to an object; again tells that it stands there before.
+func validateObject(namespace, name string, again bool, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if again {
-		errs = append(errs, field.Duplicate(at, object.Namespace+"/"+object.Name))
+		errs = append(errs, field.Duplicate(at, namespace+"/"+name))
 	}
-	for _, problem := range validation.IsDNS1123Label(object.Namespace) {
-		errs = append(errs, field.Invalid(at.Child("namespace"), object.Namespace, problem))
+	for _, problem := range validation.IsDNS1123Label(namespace) {
+		errs = append(errs, field.Invalid(at.Child("namespace"), namespace, problem))
 	}
-	for _, problem := range validation.IsDNS1123Subdomain(object.Name) {
-		errs = append(errs, field.Invalid(at.Child("name"), object.Name, problem))
+	for _, problem := range validation.IsDNS1123Subdomain(name) {
+		errs = append(errs, field.Invalid(at.Child("name"), name, problem))
 	}
 	return errs
 }
@@ -259,26 +260,12 @@ func validateKeystonePolicy(policy KeystonePolicy, at *field.Path) field.ErrorLi
 			"without labels to pick them by, every ConfigMap and Secret would be taken for a policy")...)
 	}
 	for i, object := range policy.Objects {
-		errs = append(errs, validatePolicyObject(object, slices.Contains(policy.Objects[:i], object), at.Child("objects").Index(i))...)
+		errs = append(errs, validateObject(object.Namespace, object.Name, slices.Contains(policy.Objects[:i], object), at.Child("objects").Index(i))...)
 	}
 	for i, key := range policy.Keys {
 		for _, problem := range validation.IsConfigMapKey(key) {
 			errs = append(errs, field.Invalid(at.Child("keys").Index(i), key, problem))
 		}
-	}
-	return errs
-}
-
-func validatePolicyObject(object KeystonePolicyObject, again bool, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if again {
-		errs = append(errs, field.Duplicate(at, object.Namespace+"/"+object.Name))
-	}
-	for _, problem := range validation.IsDNS1123Label(object.Namespace) {
-		errs = append(errs, field.Invalid(at.Child("namespace"), object.Namespace, problem))
-	}
-	for _, problem := range validation.IsDNS1123Subdomain(object.Name) {
-		errs = append(errs, field.Invalid(at.Child("name"), object.Name, problem))
 	}
 	return errs
 }
