@@ -43,13 +43,10 @@ func refuseAdmin(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Create(ctx, secret); err != nil {
-		return err
-	}
-	say("The clouds.yaml in Secret %s has the password of %s, who administers OpenStack. A cluster is to act with that, for as long as it lives:",
+	say("A cluster is to act, for as long as it lives, with the clouds.yaml of Secret %s, which has the password of %s, who administers OpenStack:",
 		identitySecret, operatorName)
-	quote("CREATE OpenStackCluster " + clusterName + " with spec.identityRef: {name: " + identitySecret + ", cloudName: " + identityCloud + "}")
-	err = c.Create(ctx, openStackCluster(clusterName))
+	quote("CREATE Secret " + identitySecret)
+	err = c.Create(ctx, secret)
 	if err := showRefusal(err, "RolePrivileged", operatorName, projectName, "too many: admin"); err != nil {
 		return err
 	}
@@ -57,11 +54,11 @@ func refuseAdmin(ctx context.Context, d *demo) error {
 	if secret, err = d.credentials(user, project); err != nil {
 		return err
 	}
-	if err := c.Update(ctx, secret); err != nil {
+	if err := c.Create(ctx, secret); err != nil {
 		return err
 	}
-	say("The Secret gets the password of %s instead, who has the roles member and load-balancer_member in project %s. The same cluster "+
-		"is accepted:", tenantName, projectName)
+	say("With the password of %s, who has the roles member and load-balancer_member in project %s, the Secret and the cluster "+
+		"are accepted:", tenantName, projectName)
 	quote("CREATE OpenStackCluster " + clusterName)
 	return c.Create(ctx, openStackCluster(clusterName))
 }
