@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 
-	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,7 +12,6 @@ import (
 	"warrantgate.dev/internal/canary"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/kcp"
 )
 
 // canaryName is what the names of objects begin with that are sent as dry runs only.
@@ -124,14 +122,7 @@ func kcpCanaries(config v1beta1.Workspace) []canary.Canary {
 		return nil
 	}
 	return []canary.Canary{{
-		Webhook: "owner-integrity.warrantgate.dev", Reason: events.OwnerChangeRefused, Warns: mode == v1beta1.Warn,
-		Object: &tenancyv1alpha1.Workspace{
-			TypeMeta: metav1.TypeMeta{APIVersion: tenancyv1alpha1.SchemeGroupVersion.String(), Kind: "Workspace"},
-			ObjectMeta: metav1.ObjectMeta{
-				GenerateName: canaryName, Annotations: map[string]string{kcp.CanaryAnnotation: "true"},
-			},
-			// Everybody may use this type.
-			Spec: tenancyv1alpha1.WorkspaceSpec{Type: &tenancyv1alpha1.WorkspaceTypeReference{Path: kcp.Root.String(), Name: "universal"}},
-		},
+		Webhook: integrityWebhook, Reason: events.OwnerChangeRefused, Warns: mode == v1beta1.Warn,
+		Object: workspaceCanary("true"),
 	}}
 }

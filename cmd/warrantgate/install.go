@@ -9,13 +9,13 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -121,6 +121,8 @@ type installOptions struct {
 	rewrite string
 	// policiesOnly is whether to write what kcp evaluates by itself, and nothing else.
 	policiesOnly bool
+	// wait bounds the wait until kcp acts on what was registered.
+	wait time.Duration
 }
 
 func newInstallCommand() *cobra.Command {
@@ -149,8 +151,11 @@ that were healed, and nothing else. Without it the gates work, but Events are of
 With --self-managed-certificate, for a serve with --certificate-secret, it gives that user the right to put the authority of
 its certificate into both webhook configurations. An authority that is there already stays.
 
+From kcp v0.32 on, an admission policy rewrites the owners of plain service accounts, also while no warrantgate is running.
+It is not used where kcp does not act on it. See --rewrite, and "warrantgate check admission kcp".
+
 It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered
-and no warrantgate answers, new workspaces of service accounts wait.`,
+and no warrantgate answers, new workspaces wait whose owners only the webhook can rewrite.`,
 		Example: `  warrantgate install kcp --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
     --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,
@@ -164,9 +169,10 @@ and no warrantgate answers, new workspaces of service accounts wait.`,
 	const policiesOnly = "policies-only"
 	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
 		"write only the admission policies, which kcp v0.32 and later evaluate with no warrantgate running; needs no --url")
-	cmd.Flags().StringVar(&o.rewrite, "rewrite", rewriteByWebhook, "what rewrites the owners of plain service accounts: Webhook; Policy, which kcp v0.32 and "+
-		"later evaluate by themselves; or Auto, the policy where kcp has such policies. Other owners, and those that the policy has not rewritten, "+
-		"go to the webhook in any case")
+	cmd.Flags().StringVar(&o.rewrite, "rewrite", rewriteAuto, "what rewrites the owners of plain service accounts: Policy, an admission policy that kcp v0.32 "+
+		"and later evaluate by themselves; Webhook; or Auto, the policy where kcp acts on it, else the webhook. Other owners, and those that the "+
+		"policy has not rewritten, go to the webhook in any case")
+	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait until kcp acts on the policy, or asks the webhook in its place; kcp takes about two seconds")
 	delete(cmd.Flags().Lookup("url").Annotations, cobra.BashCompOneRequiredFlag)
 	cmd.MarkFlagsOneRequired("url", policiesOnly)
 	cmd.MarkFlagsOneRequired("ca-file", "self-managed-certificate", policiesOnly)
@@ -183,33 +189,38 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
-	registration := workspace.Registration(server, config.Workspace)
-	switch byPolicy, err := o.withPolicy(); {
-	case err != nil:
+	if err := o.validateRewrite(); err != nil {
 		return err
-	case byPolicy:
-		registration = append(workspace.RewritePolicy(config.Workspace), registration...)
 	}
 	roles := events.KCPRoles(o.user)
-	if o.selfManaged {
-		registration = append(registration, certificates.KCPRoles(o.user, registration)...)
-	}
 	if config.Repair.Mode != v1beta1.Off {
-		registration = append(registration, owner.RootObjects(o.user)...)
 		roles = append(roles, owner.ShardRoles(o.user)...)
 	}
-	if o.dryRun {
-		return printYAML(out, part{"in workspace root", registration}, part{"in logical cluster system:admin of each shard", roles})
-	}
-	for i := range o.shardKubeconfigs { // the rights first: serve may be waiting for them
-		if err := o.inShard(i, func(c client.Client) error {
-			return report(out, o.shardKubeconfigs[i], func() ([]install.Result, error) { return install.Replace(ctx, c, roles, shardRegistrable()) })
-		}); err != nil {
+	if !o.dryRun {
+		if err := o.giveRights(ctx, out, roles); err != nil { // first: serve may be waiting for them
 			return err
 		}
 	}
+	byPolicy, err := o.withPolicy(config.Workspace, notes)
+	if err != nil {
+		return err
+	}
+	registration := o.registration(server, config, byPolicy)
+	if o.dryRun {
+		return printYAML(out, part{"in workspace root", registration}, part{"in logical cluster system:admin of each shard", roles})
+	}
 	if err := o.registerInRoot(ctx, out, registration); err != nil {
 		return err
+	}
+	if byPolicy {
+		switch keep, err := o.checkPolicy(ctx, out, notes); {
+		case err != nil:
+			return err
+		case !keep:
+			if err := o.registerInRoot(ctx, out, o.registration(server, config, false)); err != nil {
+				return err
+			}
+		}
 	}
 	if err := o.warnOfOldKCP(notes); err != nil {
 		return err
@@ -222,37 +233,32 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	return nil
 }
 
-// Values of --rewrite.
-const (
-	rewriteByPolicy  = "Policy"
-	rewriteByWebhook = "Webhook"
-	rewriteAuto      = "Auto"
-)
+// giveRights gives the user that serve runs as its rights on the shards.
+func (o installOptions) giveRights(ctx context.Context, out io.Writer, roles []client.Object) error {
+	for i := range o.shardKubeconfigs {
+		if err := o.inShard(i, func(c client.Client) error {
+			return report(out, o.shardKubeconfigs[i], func() ([]install.Result, error) { return install.Replace(ctx, c, roles, shardRegistrable()) })
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// withPolicy tells whether to register the policy that rewrites owners. It need not be known whether kcp acts on it: the webhook is
-// asked about every foreign owner that was not rewritten before.
-func (o installOptions) withPolicy() (bool, error) {
-	switch o.rewrite {
-	case rewriteByPolicy:
-		return true, nil
-	case rewriteByWebhook:
-		return false, nil
-	case rewriteAuto:
-	default:
-		return false, fmt.Errorf("--rewrite: %q is none of Policy, Webhook and Auto", o.rewrite)
+// registration is what belongs into root, with or without the policy that rewrites owners.
+func (o installOptions) registration(server webhooks.Server, config v1beta1.GateConfiguration, byPolicy bool) []client.Object {
+	register := workspace.Registration
+	if byPolicy {
+		register = workspace.RegistrationWithPolicy
 	}
-	config, err := loadKubeconfig(o.kubeconfig, o.context)
-	if err == nil {
-		config, err = kcp.ConfigFor(config, kcp.Root)
+	registration := register(server, config.Workspace)
+	if o.selfManaged {
+		registration = append(registration, certificates.KCPRoles(o.user, registration)...)
 	}
-	if err != nil {
-		return false, err
+	if config.Repair.Mode != v1beta1.Off {
+		registration = append(registration, owner.RootObjects(o.user)...)
 	}
-	server, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return false, fmt.Errorf("client for %s: %w", config.Host, err)
-	}
-	return kcp.HasMutatingPolicies(server)
+	return registration
 }
 
 // runPolicies writes the policies, and leaves whatever else is installed.
@@ -273,15 +279,15 @@ func (o installOptions) runPolicies(ctx context.Context, out io.Writer) error {
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%w: kcp has these policies from v0.32 on; register the webhooks instead, with --url", err)
 	}
-	return err
+	if err != nil || len(workspace.RewritePolicy(config.Workspace)) == 0 {
+		return err
+	}
+	return o.checkPolicyAlone(ctx, out)
 }
 
 // warnOfOldKCP prints what operators of a kcp before v0.32 have to know. That nothing is known is no failure of the install.
 func (o installOptions) warnOfOldKCP(notes io.Writer) error {
-	config, err := loadKubeconfig(o.kubeconfig, o.context)
-	if err == nil {
-		config, err = kcp.ConfigFor(config, kcp.Root)
-	}
+	config, err := o.rootConfig()
 	if err != nil {
 		return err
 	}
@@ -305,7 +311,31 @@ func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, regis
 			return fmt.Errorf("root: %w", err)
 		}
 	}
-	return report(out, "root", func() ([]install.Result, error) { return install.Replace(ctx, root, registration, o.registrable()) })
+	return report(out, "root", func() ([]install.Result, error) {
+		return install.ReplaceAfter(ctx, root, registration, o.registrable(), func(gone []client.Object) error {
+			// The policy, or the webhook in its place: there is no moment without either.
+			if refusing(registration) && slices.ContainsFunc(gone, isRewritePolicy) {
+				return o.awaitWebhook(ctx)
+			}
+			return nil
+		})
+	})
+}
+
+func isRewritePolicy(object client.Object) bool {
+	return object.GetName() == workspace.RewritePolicyName
+}
+
+// refusing tells whether the webhook that refuses canaries is registered so that it refuses also while no serve answers.
+func refusing(registration []client.Object) bool {
+	for _, object := range registration {
+		if configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
+			return slices.ContainsFunc(configuration.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool {
+				return hook.Name == integrityWebhook && *hook.FailurePolicy == admissionregistrationv1.Fail
+			})
+		}
+	}
+	return false
 }
 
 func newUninstallCommand() *cobra.Command {

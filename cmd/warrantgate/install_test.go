@@ -26,6 +26,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/internal/kcp"
 )
 
 // fakeKCP holds the objects of logical clusters, by their paths in the API. It knows the resources that are installed.
@@ -36,6 +38,10 @@ type fakeKCP struct {
 	held    map[string]*unstructured.Unstructured
 	// gitVersion is what it says its version is.
 	gitVersion string
+	// policies is whether it has MutatingAdmissionPolicies, and disabled whether it does not act on them.
+	policies, disabled bool
+	// asked counts dry runs.
+	asked int
 }
 
 var discovered = map[string]any{
@@ -47,12 +53,15 @@ var discovered = map[string]any{
 	"/apis/coordination.k8s.io/v1": resources("coordination.k8s.io/v1", "leases", "Lease"),
 	"/apis/rbac.authorization.k8s.io/v1": resources("rbac.authorization.k8s.io/v1",
 		"clusterroles", "ClusterRole", "clusterrolebindings", "ClusterRoleBinding"),
-	"/apis/tenancy.kcp.io/v1alpha1": resources("tenancy.kcp.io/v1alpha1", "workspacetypes", "WorkspaceType"),
-	"/apis/admissionregistration.k8s.io/v1": resources("admissionregistration.k8s.io/v1",
-		"mutatingwebhookconfigurations", "MutatingWebhookConfiguration",
-		"validatingwebhookconfigurations", "ValidatingWebhookConfiguration",
-		"validatingadmissionpolicies", "ValidatingAdmissionPolicy",
-		"validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+	"/apis/tenancy.kcp.io/v1alpha1":         resources("tenancy.kcp.io/v1alpha1", "workspacetypes", "WorkspaceType"),
+	"/apis/admissionregistration.k8s.io/v1": resources("admissionregistration.k8s.io/v1", admissionKinds...),
+}
+
+var admissionKinds = []string{
+	"mutatingwebhookconfigurations", "MutatingWebhookConfiguration",
+	"validatingwebhookconfigurations", "ValidatingWebhookConfiguration",
+	"validatingadmissionpolicies", "ValidatingAdmissionPolicy",
+	"validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding",
 }
 
 func group(name, servedVersion string) metav1.APIGroup {
@@ -103,6 +112,11 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.answer(w, http.StatusTeapot, nil)
 		return
 	}
+	if path == "apis/admissionregistration.k8s.io/v1" && f.policies {
+		f.answer(w, http.StatusOK, resources("admissionregistration.k8s.io/v1", slices.Concat(admissionKinds,
+			[]string{"mutatingadmissionpolicies", "MutatingAdmissionPolicy", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"})...))
+		return
+	}
 	if answer, ok := discovered["/"+path]; ok && r.Method == http.MethodGet {
 		f.answer(w, http.StatusOK, answer)
 		return
@@ -110,6 +124,8 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch held := f.held[within]; {
 	case path == "version":
 		f.answer(w, http.StatusOK, apimachineryversion.Info{GitVersion: f.gitVersion})
+	case r.Method == http.MethodPost && path == "apis/tenancy.kcp.io/v1alpha1/workspaces" && r.URL.Query().Get("dryRun") == "All":
+		f.judge(w, r)
 	case r.Method == http.MethodGet && held != nil:
 		f.answer(w, http.StatusOK, held.Object)
 	case r.Method == http.MethodPatch && r.Header.Get("Content-Type") == "application/apply-patch+yaml" &&
@@ -127,6 +143,27 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.t.Errorf("%s %s was not expected", r.Method, r.URL)
 		f.answer(w, http.StatusTeapot, nil)
 	}
+}
+
+// judge answers a canary as kcp does: the second time, as it takes up what was written with a delay.
+func (f *fakeKCP) judge(w http.ResponseWriter, r *http.Request) {
+	canary := &unstructured.Unstructured{}
+	if err := json.NewDecoder(r.Body).Decode(&canary.Object); err != nil {
+		f.t.Errorf("decode the canary: %v", err)
+	}
+	annotations := canary.GetAnnotations()
+	f.asked++
+	if f.asked > 1 && !f.disabled && f.held[rewritePolicy] != nil && annotations[kcp.CanaryAnnotation] == kcp.PolicyCanary {
+		delete(annotations, kcp.CanaryAnnotation)
+		canary.SetAnnotations(annotations)
+	}
+	if f.asked > 1 && f.held[validating] != nil && annotations[kcp.CanaryAnnotation] != "" {
+		status := forbidden(`admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`)
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		f.answer(w, http.StatusForbidden, status)
+		return
+	}
+	f.answer(w, http.StatusCreated, canary.Object)
 }
 
 // apply replaces the object, which is what server-side apply by one manager does, and keeps the version of one that is
@@ -207,6 +244,9 @@ const (
 	shardRepairRole    = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-explain"
 	shardRepairBinding = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-explain"
 
+	rewritePolicy  = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/warrantgate-owner-rewrite"
+	rewriteBinding = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/warrantgate-owner-rewrite"
+
 	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not given the right to write Events. Unless it has it already, " +
 		"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n"
 )
@@ -266,7 +306,7 @@ func TestInstallAndUninstall(t *testing.T) {
 	}{
 		{
 			name: "the gates are registered in root, and the right to write Events is not given", args: installArgs,
-			want: inRoot(slices.Repeat([]string{"created"}, 9)...), wantErrOut: withoutEvents,
+			want: inRoot(slices.Repeat([]string{"created"}, 9)...), wantErrOut: noSuchPolicies + withoutEvents,
 			wantHeld: []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding},
 		},
 		{
@@ -276,14 +316,16 @@ func TestInstallAndUninstall(t *testing.T) {
 				inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" unchanged`,
 					`ClusterRole "warrantgate-explain" unchanged`, `ClusterRoleBinding "warrantgate-explain" unchanged`) +
 				inRoot(slices.Repeat([]string{"unchanged"}, 9)...),
-			wantHeld: []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
+			wantErrOut: noSuchPolicies,
+			wantHeld:   []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
 			name: "for another user it is changed", args: append(append(installArgs, shard...), "--user", "gate"),
 			want: inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" configured`,
 				`ClusterRole "warrantgate-explain" unchanged`, `ClusterRoleBinding "warrantgate-explain" configured`) +
 				inRoot(append(slices.Repeat([]string{"unchanged"}, 8), "configured")...),
-			wantHeld: []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
+			wantErrOut: noSuchPolicies,
+			wantHeld:   []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
 			name: "a gate that is off is taken out", args: append(installArgs, "--config", writeFile(t, "off.yaml", offConfiguration)),
@@ -296,7 +338,7 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: WorkspaceType \"warranted\" deleted\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" deleted\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" deleted\n",
-			wantErrOut: withoutEvents,
+			wantErrOut: noSuchPolicies + withoutEvents,
 			wantHeld:   []string{mutating, validating, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
@@ -381,10 +423,89 @@ func TestInstallWarnsOfAKCPBefore032(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := strings.TrimSuffix(errOut, withoutEvents)
+			got := strings.TrimSuffix(strings.TrimPrefix(errOut, noSuchPolicies), withoutEvents)
 			if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
 				t.Errorf("notes %q, want %q", got, want)
 			}
+		})
+	}
+}
+
+// TestInstallByPolicyOrWebhook: kcp acts on the policy or not, and install goes by what it sees. Each step goes on from where the one
+// before left kcp.
+func TestInstallByPolicyOrWebhook(t *testing.T) {
+	caFile := newCertificate(t).write(t, t.TempDir()).certFile
+	const (
+		inEffect = "root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" rewrites the owners of plain service accounts\n"
+		gone     = "root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" deleted\nroot: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" deleted\n"
+		notUsed  = noEffect + ". The policy is not used: the webhook rewrites the owners of all service accounts.\n" + withoutEvents
+	)
+	inEffectAlone := "root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" created\nroot: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" created\n" +
+		"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" created\nroot: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" created\n"
+	without := []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding}
+	with := append([]string{rewritePolicy, rewriteBinding}, without...)
+	both := func(outcomes ...string) string {
+		return fmt.Sprintf("root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" %[1]s\n"+
+			"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" %[1]s\n", outcomes[0]) + inRoot(outcomes[1:]...)
+	}
+	unchanged := slices.Repeat([]string{"unchanged"}, 10)
+	notified := []string{"unchanged", "unchanged", "unchanged", "configured", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged"}
+	api, kubeconfig := startFakeKCP(t)
+	api.policies = true
+	for _, step := range []struct {
+		name       string
+		args       []string
+		disabled   bool
+		want       string
+		wantErr    string
+		wantErrOut string
+		wantHeld   []string
+	}{
+		{name: "the policies alone", args: []string{"--policies-only"}, wantHeld: []string{rewritePolicy, rewriteBinding, policy, binding}, want: inEffectAlone + inEffect},
+		{
+			name: "the webhooks besides", wantHeld: with, wantErrOut: withoutEvents,
+			want: both(append([]string{"unchanged", "created", "unchanged", "unchanged"}, slices.Repeat([]string{"created"}, 6)...)...) + inEffect,
+		},
+		{name: "again", wantHeld: with, wantErrOut: withoutEvents, want: both(unchanged...) + inEffect},
+		{
+			name: "the webhook in its place", args: []string{"--rewrite=Webhook"}, wantHeld: without, wantErrOut: withoutEvents,
+			want: inRoot(notified...) + gone,
+		},
+		{
+			name: "the policy in its place", args: []string{"--rewrite=Policy"}, wantHeld: with, wantErrOut: withoutEvents,
+			want: both(append([]string{"created"}, notified...)...) + inEffect,
+		},
+		{
+			name: "kcp does not act on it any more", disabled: true, wantHeld: without, wantErrOut: notUsed,
+			want: both(unchanged...) + inRoot(notified...) + gone,
+		},
+		{
+			name: "but it is asked for", args: []string{"--rewrite=Policy"}, disabled: true, wantHeld: with,
+			want:       both(append([]string{"created"}, notified...)...),
+			wantErrOut: "Warning: " + noEffect + ". Until it does, the webhook rewrites the owners of all service accounts.\n" + withoutEvents,
+		},
+		{
+			name: "or nothing else is there to do it", args: []string{"--policies-only"}, disabled: true, wantHeld: with,
+			want: strings.ReplaceAll(inEffectAlone, "created", "unchanged"), wantErr: noEffect + "; register the webhooks instead, with --url",
+		},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			api.asked, api.disabled = 0, step.disabled
+			args := append([]string{"install", "kcp", "--wait=1s", "--kubeconfig", kubeconfig}, step.args...)
+			if !slices.Contains(step.args, "--policies-only") {
+				args = append(args, "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile)
+			}
+			out, errOut, err := run(t, args...)
+			if got := fmt.Sprint(err); (step.wantErr != "" || err != nil) && got != step.wantErr {
+				t.Errorf("error %q, want %q", got, step.wantErr)
+			}
+			if diff := cmp.Diff(step.want, out); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(step.wantErrOut, errOut); diff != "" {
+				t.Errorf("notes (-want +got):\n%s", diff)
+			}
+			api.holds(t, step.wantHeld...)
 		})
 	}
 }
@@ -596,7 +717,7 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	// There is no kubeconfig and no kcp: nothing is read or written.
-	out, errOut, err := run(t, "install", "kcp", "--dry-run", "--url=https://warrantgate.example.com:9443/",
+	out, errOut, err := run(t, "install", "kcp", "--dry-run", "--rewrite=Webhook", "--url=https://warrantgate.example.com:9443/",
 		"--ca-file="+certificate.certFile, "--user=gate", "--webhook-path-file="+writeFile(t, "webhook-path", firstToken+"\n"+strings.Repeat("f", 32)))
 	if err != nil || errOut != "" {
 		t.Fatalf("error = %v, standard error = %q", err, errOut)
@@ -649,8 +770,8 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 // TestTheFailurePolicyIsThatOfTheWebhooksAlone holds, too, that the admission policy, which needs no serve, goes on to refuse.
 func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
 	certificate := newCertificate(t).write(t, t.TempDir())
-	kcp, kubeconfig := startFakeKCP(t)
-	kcp.holdProvider("root:home", "1dz6n4ubraua7pul")
+	api, kubeconfig := startFakeKCP(t)
+	api.holdProvider("root:home", "1dz6n4ubraua7pul")
 	for server, want := range map[string]map[string][]string{
 		"kcp": {
 			"Mutating":         {"owner-rewrite.warrantgate.dev Ignore"},

@@ -107,13 +107,36 @@ func sameContent(before, after *unstructured.Unstructured) bool {
 
 // Replace applies the objects and removes what else of all is there from an earlier time, when more was wanted.
 func Replace(ctx context.Context, c client.Client, objects, all []client.Object) ([]Result, error) {
+	return ReplaceAfter(ctx, c, objects, all, func([]client.Object) error { return nil })
+}
+
+// ReplaceAfter is Replace, but calls ready between the two steps with the objects that it is about to remove. Nothing is removed if
+// that is an error.
+func ReplaceAfter(ctx context.Context, c client.Client, objects, all []client.Object, ready func(unwanted []client.Object) error) ([]Result, error) {
 	results, err := Apply(ctx, c, objects)
 	if err != nil {
 		return results, err
 	}
-	unwanted := slices.DeleteFunc(slices.Clone(all), func(candidate client.Object) bool {
-		return slices.ContainsFunc(objects, func(wanted client.Object) bool { return describe(wanted) == describe(candidate) })
-	})
+	var unwanted []client.Object
+	for _, candidate := range all {
+		if slices.ContainsFunc(objects, func(wanted client.Object) bool { return describe(wanted) == describe(candidate) }) {
+			continue
+		}
+		desired, err := Prepare(candidate)
+		if err != nil {
+			return results, err
+		}
+		existing, err := get(ctx, c, desired)
+		if err != nil {
+			return results, err
+		}
+		if existing != nil {
+			unwanted = append(unwanted, candidate)
+		}
+	}
+	if err := ready(unwanted); err != nil {
+		return results, err
+	}
 	removed, err := Remove(ctx, c, unwanted)
 	removed = slices.DeleteFunc(removed, func(r Result) bool { return r.Outcome == Absent }) // which is as it should be
 	return append(results, removed...), err

@@ -19,8 +19,18 @@ const (
 	RequiredGroupsAnnotation = "authorization.kcp.io/required-groups"
 	// CreatedByAnnotation is warrantgate's own, and names for good who created a workspace whose owner was rewritten.
 	CreatedByAnnotation = "warrantgate.dev/created-by"
-	// CanaryAnnotation is on no Workspace. Only the webhook refuses it, so that a refusal shows that the webhook answers.
+	// RewrittenByAnnotation says RewrittenByPolicy on a Workspace whose owner was rewritten by the admission policy. Webhook and
+	// controllers do not set it.
+	RewrittenByAnnotation = "warrantgate.dev/rewritten-by"
+	// CanaryAnnotation is on no Workspace that is stored. Only the webhook refuses it, so that a refusal shows that the webhook
+	// answers. With the value PolicyCanary the policy that rewrites owners removes it before the webhook is asked.
 	CanaryAnnotation = "warrantgate.dev/canary"
+)
+
+// Values of annotations.
+const (
+	RewrittenByPolicy = "policy"
+	PolicyCanary      = "rewrite-policy"
 )
 
 // RecordedOwner is the owner that kcp goes by, JSON of authentication/v1 UserInfo: from v0.32 on spec.createdBy, before that

@@ -20,6 +20,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
@@ -278,7 +279,8 @@ func TestOwnerNotice(t *testing.T) {
 
 func TestOwnerNoticeTellsWhatThePolicyRewrote(t *testing.T) {
 	before := object(annotations(ownerKey, rawServiceAccount))
-	after := object(annotations(ownerKey, rewritten, clusterKey, newCluster, createdBy, "1dz6n4ubraua7pul:default:bot"))
+	after := object(annotations(ownerKey, rewritten, clusterKey, newCluster, createdBy, "1dz6n4ubraua7pul:default:bot",
+		kcp.RewrittenByAnnotation, kcp.RewrittenByPolicy))
 	answer := workspace.NewOwnerNotice().Review(t.Context(), request(t, before, after, apiServer))
 	if answer.Decision != webhooks.Allowed || answer.Reason != "ServiceAccountRewritten" || answer.Committed == nil || len(answer.Patches) > 0 {
 		t.Errorf("answer %+v, want allowed ServiceAccountRewritten, counted and without patches", answer)

@@ -63,7 +63,7 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 // byPolicy tells of an owner that RewritePolicy has rewritten in this update.
 func byPolicy(workspace reviewed) (webhooks.Answer, bool) {
 	before, after := workspace.old.Annotations, workspace.object.Annotations
-	if before[kcp.CreatedByAnnotation] == after[kcp.CreatedByAnnotation] {
+	if before[kcp.RewrittenByAnnotation] == after[kcp.RewrittenByAnnotation] {
 		return webhooks.Answer{}, false
 	}
 	owner, report := identity.Rewrite(before[kcp.OwnerAnnotation],

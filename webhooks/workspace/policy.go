@@ -34,6 +34,9 @@ func Policies(config v1beta1.Workspace) []client.Object {
 // All others are left to the gate OwnerRewrite.
 //
 // It fails closed like the gate, but no expression fails to evaluate: each is total, and what it reads is bounded.
+//
+// It also answers a canary: it removes kcp.CanaryAnnotation with the value kcp.PolicyCanary from a Workspace that is created as a
+// dry run. That the annotation is gone shows that kcp evaluates the policy.
 func RewritePolicy(config v1beta1.Workspace) []client.Object {
 	if config.OwnerRewrite.Mode != v1beta1.Enforce {
 		return nil
@@ -47,14 +50,14 @@ func RewritePolicy(config v1beta1.Workspace) []client.Object {
 			MatchConstraints: &admissionregistrationv1.MatchResources{
 				MatchPolicy: ptr.To(admissionregistrationv1.Equivalent),
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-					RuleWithOperations: workspaceRules(admissionregistrationv1.Update)[0],
+					RuleWithOperations: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update)[0],
 				}},
 			},
 			MatchConditions: []admissionregistrationv1.MatchCondition{
-				{Name: "by-the-system", Expression: celSystem},
-				{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
-				{Name: "no-required-groups", Expression: celNoRequiredGroups},
-				{Name: "owner-is-a-plain-service-account", Expression: celPlain(celOwner)},
+				{Name: "updated-by-the-system", Expression: orCanary("request.operation == 'UPDATE' && " + celSystem)},
+				{Name: "placed-in-a-logical-cluster", Expression: orCanary(celPlaced)},
+				{Name: "no-required-groups", Expression: orCanary(celNoRequiredGroups)},
+				{Name: "owner-is-a-plain-service-account", Expression: orCanary(celPlain(celOwner))},
 			},
 			Variables: []admissionregistrationv1.Variable{
 				{Name: "part", Expression: celOwner + ".split('\"')"},
@@ -62,11 +65,10 @@ func RewritePolicy(config v1beta1.Workspace) []client.Object {
 			},
 			Mutations: []admissionregistrationv1.Mutation{{
 				PatchType: admissionregistrationv1.PatchTypeJSONPatch,
-				JSONPatch: &admissionregistrationv1.JSONPatch{Expression: fmt.Sprintf(
-					"[JSONPatch{op: 'replace', path: '/metadata/annotations/%s', value: %s}, "+
-						"JSONPatch{op: 'add', path: '/metadata/annotations/%s', value: %s}]",
-					pointerEscapes.Replace(kcp.OwnerAnnotation), owner,
-					pointerEscapes.Replace(kcp.CreatedByAnnotation), createdBy)},
+				JSONPatch: &admissionregistrationv1.JSONPatch{Expression: fmt.Sprintf("%s ? [%s] : [%s, %s, %s]", celPolicyCanary,
+					celPatch("remove", kcp.CanaryAnnotation, ""),
+					celPatch("replace", kcp.OwnerAnnotation, owner), celPatch("add", kcp.CreatedByAnnotation, createdBy),
+					celPatch("add", kcp.RewrittenByAnnotation, "'"+kcp.RewrittenByPolicy+"'"))},
 			}},
 		},
 	}
@@ -130,11 +132,23 @@ func celPlain(owner string) string {
 // celNoRequiredGroups is true of Workspaces that require no groups.
 var celNoRequiredGroups = annotation("object", kcp.RequiredGroupsAnnotation) + " == ''"
 
-// celByPolicy is true of updates in which the policy has rewritten the owner.
-func celByPolicy() string {
-	return fmt.Sprintf("!(%s) && oldObject != null && %s && %s && %s", celUnchanged, celSystem, celNoRequiredGroups,
-		celPlain(annotation("oldObject", kcp.OwnerAnnotation)))
+// celPolicyCanary is true of the canary that the policy answers. Objects that are stored are none.
+var celPolicyCanary = fmt.Sprintf("(request.operation == 'CREATE' && has(request.dryRun) && request.dryRun && %s == '%s')",
+	annotation("object", kcp.CanaryAnnotation), kcp.PolicyCanary)
+
+func orCanary(condition string) string { return fmt.Sprintf("%s || (%s)", celPolicyCanary, condition) }
+
+// celPatch is one operation of a JSON patch on an annotation. Its value is an expression, "" where there is none.
+func celPatch(operation, key, value string) string {
+	if value != "" {
+		value = ", value: " + value
+	}
+	return fmt.Sprintf("JSONPatch{op: '%s', path: '/metadata/annotations/%s'%s}", operation, pointerEscapes.Replace(key), value)
 }
+
+// celByPolicy is true of updates in which the policy has rewritten the owner.
+var celByPolicy = fmt.Sprintf("%s != (oldObject == null ? '' : %s)",
+	annotation("object", kcp.RewrittenByAnnotation), annotation("oldObject", kcp.RewrittenByAnnotation))
 
 // celRewritten returns the expressions of the new owner and of who created the workspace. They are what identity.Rewrite makes
 // of a plain owner of certain names, with what stands for the names put in their place.

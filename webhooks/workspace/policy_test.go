@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -38,6 +39,7 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
@@ -268,6 +270,49 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 			}
 			if got := m.check(t, tc.placement); got != tc.want {
 				t.Errorf("handled by %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPolicyAnswersCanaries: only a dry run of a CREATE is one, so that nothing that is stored is changed for it.
+func TestPolicyAnswersCanaries(t *testing.T) {
+	m := newMutator(t)
+	placed := map[string]any{ownerKey: plainOwner("default", "bot", "1dz6n4ubraua7pul"), clusterKey: newCluster}
+	with := func(key, value string) map[string]any {
+		annotations := maps.Clone(placed)
+		annotations[key] = value
+		return annotations
+	}
+	for name, tc := range map[string]struct {
+		operation   admission.Operation
+		stored      bool
+		by          user.Info
+		annotations map[string]any
+		want        map[string]any
+	}{
+		"a canary":                       {admission.Create, false, alice, with(kcp.CanaryAnnotation, kcp.PolicyCanary), placed},
+		"one of nobody":                  {admission.Create, false, nobody, with(kcp.CanaryAnnotation, kcp.PolicyCanary), placed},
+		"one that would be stored":       {admission.Create, true, alice, with(kcp.CanaryAnnotation, kcp.PolicyCanary), with(kcp.CanaryAnnotation, kcp.PolicyCanary)},
+		"that of the webhook":            {admission.Create, false, alice, with(kcp.CanaryAnnotation, "true"), with(kcp.CanaryAnnotation, "true")},
+		"an update":                      {admission.Update, false, alice, with(kcp.CanaryAnnotation, kcp.PolicyCanary), with(kcp.CanaryAnnotation, kcp.PolicyCanary)},
+		"no annotations":                 {admission.Create, false, alice, nil, nil},
+		"created as placed by kcp":       {admission.Create, true, apiServer, placed, placed},
+		"created as placed in a dry run": {admission.Create, false, apiServer, placed, placed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var old apiruntime.Object
+			if tc.operation == admission.Update {
+				old = object(placed)
+			}
+			after := object(maps.Clone(tc.annotations))
+			attributes := admission.NewAttributesRecord(after, old, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "", "child",
+				tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"), "", tc.operation, nil, !tc.stored, tc.by)
+			if err := m.plugin.Admit(t.Context(), attributes, m.interfaces); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(object(tc.want).Object, after.Object); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func RegistrationWithPolicy(server webhooks.Server, config v1beta1.Workspace) []
 	if policy == nil {
 		return Registration(server, config)
 	}
-	return append(policy, registration(server, config, fmt.Sprintf("%s || %s", celByPolicy(), celUnhandled))...)
+	return append(policy, registration(server, config, fmt.Sprintf("%s || %s", celByPolicy, celUnhandled))...)
 }
 
 func registration(server webhooks.Server, config v1beta1.Workspace, notable string) []client.Object {

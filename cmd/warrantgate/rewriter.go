@@ -1,0 +1,214 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// Values of --rewrite.
+const (
+	rewriteByPolicy  = "Policy"
+	rewriteByWebhook = "Webhook"
+	rewriteAuto      = "Auto"
+)
+
+// effectInterval is the time between two canaries.
+const effectInterval = 250 * time.Millisecond
+
+// integrityWebhook is the webhook that refuses canaries.
+const integrityWebhook = "owner-integrity.warrantgate.dev"
+
+const (
+	noSuchPolicies = "This kcp has no MutatingAdmissionPolicies, which kcp has from v0.32 on: the webhook rewrites the owners of all service accounts.\n"
+	noEffect       = "kcp has the MutatingAdmissionPolicy \"" + workspace.RewritePolicyName + "\", but does not act on it. Perhaps it runs with " +
+		"--disable-admission-plugins=KCPMutatingAdmissionPolicy"
+)
+
+// effect is what a canary says of the policy that rewrites owners.
+type effect string
+
+const (
+	// effectUnknown is a request that ended before it could tell.
+	effectUnknown effect = ""
+	// acting is a policy that kcp evaluates.
+	acting effect = "acting"
+	// notActing is a policy that kcp does not evaluate: there is none, it is too new, or its admission plugin is disabled.
+	notActing effect = "not acting"
+)
+
+// policyEffect asks whether kcp evaluates the policy that rewrites owners, by a dry run that stores nothing. The client may be that
+// of any workspace in which its user may create Workspaces. An error says why it is not known.
+func policyEffect(ctx context.Context, c client.Client) (effect, error) {
+	canary := workspaceCanary(kcp.PolicyCanary)
+	err := c.Create(ctx, canary, client.DryRunAll)
+	switch _, kept := canary.GetAnnotations()[kcp.CanaryAnnotation]; {
+	case err == nil && !kept:
+		return acting, nil
+	case err == nil, strings.Contains(err.Error(), fmt.Sprintf("webhook %q", integrityWebhook)): // which is asked after the policy
+		return notActing, nil
+	}
+	return effectUnknown, err
+}
+
+// workspaceCanary is a Workspace that is sent as a dry run only. It is unstructured, so that the answer replaces what was sent.
+func workspaceCanary(value string) *unstructured.Unstructured {
+	canary := &unstructured.Unstructured{Object: map[string]any{
+		// Everybody may use this type.
+		"spec": map[string]any{"type": map[string]any{"path": kcp.Root.String(), "name": "universal"}},
+	}}
+	canary.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"))
+	canary.SetGenerateName(canaryName)
+	canary.SetAnnotations(map[string]string{kcp.CanaryAnnotation: value})
+	return canary
+}
+
+// awaitPolicy waits until kcp evaluates the policy that was just written. notActing is the answer if it does not in time.
+func (o installOptions) awaitPolicy(ctx context.Context) (effect, error) {
+	c, err := o.canaryClient()
+	if err != nil {
+		return effectUnknown, err
+	}
+	var last effect
+	var why error
+	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(ctx context.Context) (bool, error) {
+		found, err := policyEffect(ctx, c)
+		if err != nil {
+			why = cmp.Or(why, err)
+			return apierrors.IsForbidden(err), nil // which waiting does not change
+		}
+		last = found
+		return found == acting, nil
+	})
+	if last == effectUnknown {
+		return effectUnknown, cmp.Or(why, err)
+	}
+	return last, ctx.Err()
+}
+
+// awaitWebhook waits until kcp asks the webhooks that were just registered, be it in vain: from then on nothing that they have to
+// see passes.
+func (o installOptions) awaitWebhook(ctx context.Context) error {
+	c, err := o.canaryClient()
+	if err != nil {
+		return err
+	}
+	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(ctx context.Context) (bool, error) {
+		err := c.Create(ctx, workspaceCanary("true"), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("webhook %q", integrityWebhook)), nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until kcp asks webhook %q: %w", integrityWebhook, err)
+	}
+	return nil
+}
+
+func (t kcpTarget) canaryClient() (client.Client, error) {
+	config, err := t.rootConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = requestTimeout
+	return kcp.NewClient(config)
+}
+
+func (t kcpTarget) rootConfig() (*rest.Config, error) {
+	config, err := loadKubeconfig(t.kubeconfig, t.context)
+	if err != nil {
+		return nil, err
+	}
+	return kcp.ConfigFor(config, kcp.Root)
+}
+
+// hasMutatingPolicies tells whether kcp has the kind. Whether it acts on policies is found out once there is one.
+func (t kcpTarget) hasMutatingPolicies() (bool, error) {
+	config, err := t.rootConfig()
+	if err != nil {
+		return false, err
+	}
+	config.Timeout = requestTimeout
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false, fmt.Errorf("client for %s: %w", config.Host, err)
+	}
+	return kcp.HasMutatingPolicies(server)
+}
+
+func (o installOptions) validateRewrite() error {
+	if !slices.Contains([]string{rewriteByPolicy, rewriteByWebhook, rewriteAuto}, o.rewrite) {
+		return fmt.Errorf("--rewrite: %q is none of Policy, Webhook and Auto", o.rewrite)
+	}
+	return nil
+}
+
+// withPolicy tells whether to register the policy that rewrites owners.
+func (o installOptions) withPolicy(config v1beta1.Workspace, notes io.Writer) (bool, error) {
+	switch {
+	case len(workspace.RewritePolicy(config)) == 0: // the gate is off, or only warns, which no mutating policy can
+		return false, nil
+	case o.rewrite != rewriteAuto:
+		return o.rewrite == rewriteByPolicy, nil
+	}
+	has, err := o.hasMutatingPolicies()
+	switch {
+	case err != nil && o.dryRun:
+		_, err = fmt.Fprintf(notes, "--rewrite=Auto: whether this kcp has MutatingAdmissionPolicies could not be told, so none is printed: %v\n", err)
+		return false, err
+	case err != nil:
+		return false, err
+	case !has:
+		_, err = io.WriteString(notes, noSuchPolicies)
+	}
+	return has, err
+}
+
+// checkPolicy finds out whether kcp acts on the policy that was registered beside the webhooks, and says so. It returns false where
+// the policy is to be taken out again, because it is of no use.
+func (o installOptions) checkPolicy(ctx context.Context, out, notes io.Writer) (keep bool, err error) {
+	found, unknown := o.awaitPolicy(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return true, ctx.Err()
+	case found == acting:
+		_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
+	case found == effectUnknown: // harmless: the webhook is asked about what the policy did not rewrite
+		_, err = fmt.Fprintf(notes, "Whether kcp acts on MutatingAdmissionPolicy %q could not be told: %v. What it does not rewrite, the webhook does.\n",
+			workspace.RewritePolicyName, unknown)
+	case o.rewrite == rewriteAuto:
+		_, err = io.WriteString(notes, noEffect+". The policy is not used: the webhook rewrites the owners of all service accounts.\n")
+		return false, err
+	default:
+		_, err = io.WriteString(notes, "Warning: "+noEffect+". Until it does, the webhook rewrites the owners of all service accounts.\n")
+	}
+	return true, err
+}
+
+// checkPolicyAlone is an error unless kcp acts on the policy, as there is no webhook to do it.
+func (o installOptions) checkPolicyAlone(ctx context.Context, out io.Writer) error {
+	found, err := o.awaitPolicy(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("whether kcp acts on MutatingAdmissionPolicy %q could not be told: %w", workspace.RewritePolicyName, err)
+	case found != acting:
+		return errors.New(noEffect + "; register the webhooks instead, with --url")
+	}
+	_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
+	return err
+}
