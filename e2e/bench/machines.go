@@ -17,6 +17,7 @@ import (
 	"warrantgate.dev/e2e/asset"
 	"warrantgate.dev/e2e/cloudsigmatest"
 	"warrantgate.dev/e2e/kubetest"
+	"warrantgate.dev/internal/clusterapi"
 )
 
 const (
@@ -125,7 +126,7 @@ func (m *machines) populate(ctx context.Context, each int) error {
 		cluster.SetNamespace(namespaceOf(i))
 		cluster.SetName(pool)
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceOf(i)}}
-		for _, object := range []client.Object{namespace, cluster} {
+		for _, object := range []client.Object{namespace, cluster, ownerOf(i)} {
 			if err := m.api.Client().Create(ctx, object); err != nil {
 				return err
 			}
@@ -137,6 +138,17 @@ func (m *machines) populate(ctx context.Context, each int) error {
 		group.Go(func() error { return m.addMachine(ctx, i%users, i/users) })
 	}
 	return group.Wait()
+}
+
+// ownerOf is the Machine of Cluster API that the machines of a user have as their owner. The gate reads it at each claim.
+func ownerOf(user int) *unstructured.Unstructured {
+	owner := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": pool}}}
+	owner.SetAPIVersion(clusterapi.OwnerMachines.Group + "/v1beta1")
+	owner.SetKind(clusterapi.OwnerKind)
+	owner.SetNamespace(namespaceOf(user))
+	owner.SetName(machineOne)
+	owner.SetLabels(map[string]string{clusterapi.ClusterNameLabel: pool})
+	return owner
 }
 
 // addMachine makes a machine with its server, as a provider does.
