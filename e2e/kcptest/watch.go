@@ -3,8 +3,10 @@ package kcptest
 import (
 	"context"
 	"fmt"
+	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,7 +19,13 @@ func WatchWorkspaces(ctx context.Context, config *rest.Config) (watch.Interface,
 	if err != nil {
 		return nil, err
 	}
-	w, err := c.Watch(ctx, &tenancyv1alpha1.WorkspaceList{})
+	// A new workspace is Ready shortly before the kinds that are bound in it are served. The context of the poll ends with it.
+	var w watch.Interface
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		var err error
+		w, err = c.Watch(ctx, &tenancyv1alpha1.WorkspaceList{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("watch workspaces at %s: %w", config.Host, err)
 	}
