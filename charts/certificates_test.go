@@ -53,7 +53,7 @@ func TestTheCertificateIsSelfManagedByDefault(t *testing.T) {
 		wantJob         string
 	}{
 		"on Kubernetes, with an audit": { // which brings the rights to read Secrets and to make a Lease
-			values:          "cloudSigma: {enabled: true, secret: {name: cloud}}\n",
+			values:          cloudSigma,
 			wantRole:        []rbacv1.PolicyRule{secret("update"), own},
 			wantClusterRole: []rbacv1.PolicyRule{configurations("validatingwebhookconfigurations")},
 			wantFlags:       append(slices.Clone(flags), "--certificate-webhooks=warrantgate"),

@@ -38,7 +38,7 @@ func TestHelmTestTriesWhatIsServed(t *testing.T) {
 			wantRights: []string{"configmaps"},
 		},
 		"machines, and another namespace": {
-			values:     "cloudSigma: {enabled: true, secret: {name: cloud}}\nkubernetes: {testNamespace: tenants}\n",
+			values:     cloudSigma + "kubernetes: {testNamespace: tenants}\n",
 			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--namespace=tenants"}},
 			wantRights: []string{"cloudsigmamachines"},
 		},

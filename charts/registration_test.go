@@ -93,10 +93,17 @@ openStack: {authURLs: ["https://keystone.example.com/v3"]}
 `,
 }
 
+// regions are what CloudSigma cannot be asked without, in a configuration.
+const regions = "cloudSigma: {regions: [zrh]}\n"
+
+// cloudSigma are the least values for CloudSigma. Further lines of config may follow.
+const cloudSigma = "cloudSigma: {enabled: true, secret: {name: cloud}}\nconfig:\n  " + regions
+
 // TestTheChartMakesWhatInstallDoes compares the chart with "warrantgate install kubernetes", one by one.
 func TestTheChartMakesWhatInstallDoes(t *testing.T) {
 	for name, configuration := range configurations {
 		t.Run(name, func(t *testing.T) {
+			configuration := regions + configuration
 			printed := installed(t, configuration)
 			rendered := template(t, certificate+"cloudSigma: {enabled: true, secret: {name: cloud}}\nconfig:\n"+indent(configuration)).Objects
 			compareWebhooks(t, printed, rendered)
@@ -114,7 +121,7 @@ func TestTheFailurePolicyIsThatOfInstall(t *testing.T) {
 		"Ignore": {"failurePolicy: Ignore\n", "Ignore"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			configuration := configurations["every gate"]
+			configuration := regions + configurations["every gate"]
 			rendered := template(t, certificate+tc.values+"cloudSigma: {enabled: true, secret: {name: cloud}}\n"+
 				"kcp: {enabled: true, install: {enabled: true, kubeconfigSecret: admin}}\nconfig:\n"+indent(configuration))
 			compareWebhooks(t, installed(t, configuration, "--failure-policy="+tc.want), rendered.Objects)
@@ -221,8 +228,8 @@ func TestAKCPAloneGetsNothingOfTheCluster(t *testing.T) {
 // TestAChangeOfTheConfigurationBringsNewPods holds so, as serve reads it at its start only.
 func TestAChangeOfTheConfigurationBringsNewPods(t *testing.T) {
 	checksums := map[string]bool{}
-	for _, values := range []string{"", "config: {audit: {interval: 1h}}\n", "config: {audit: {interval: 2h}}\n"} {
-		deployment, _ := find[appsv1.Deployment](t, template(t, certificate+"cloudSigma: {enabled: true, secret: {name: cloud}}\n"+values).Objects, "Deployment")
+	for _, values := range []string{"", "  audit: {interval: 1h}\n", "  audit: {interval: 2h}\n"} {
+		deployment, _ := find[appsv1.Deployment](t, template(t, certificate+cloudSigma+values).Objects, "Deployment")
 		checksums[deployment.Spec.Template.Annotations["checksum/config"]] = true
 	}
 	if len(checksums) != 3 || checksums[""] {

@@ -45,15 +45,23 @@ func TestWhatIsRefused(t *testing.T) {
 		"an audit without a cloud":                    {certificate + "config: {machine: {mode: \"Off\"}}", "config.machine.mode and config.audit.mode need a cloud"},
 		"policies by no labels":                       {certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {mode: Warn}}", "config.keystonePolicy.selector has to say"},
 		"controller managers by labels that are none": {certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, controllerManager: {selector: {}}}", "config.controllerManager.selector has to say"},
-		"a cloud without credentials":                 {certificate + "cloudSigma: {enabled: true}", "cloudSigma.enabled needs cloudSigma.secret.name"},
-		"credentials that no pod can mount":           {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}", "has to be in the namespace of the release"},
-		"a registration in no kcp":                    {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},
-		"a registration by nobody":                    {certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true}}", "kcp.install.kubeconfigSecret"},
-		"clients of an authority, by no name":         {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\"}", "clients.caBundle and clients.names belong together"},
-		"clients by name, of no authority":            {certificate + keystoneOnly + "clients: {names: [kube-apiserver]}", "clients.caBundle and clients.names belong together"},
-		"a client of two names in one":                {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\", names: [\"a,b\"]}", "names"},
-		"profiles on no port":                         {certificate + keystoneOnly + "pprof: {port: 70000}", "port"},
-		"nodes that could never be drained":           {certificate + keystoneOnly + "replicas: 2", "podDisruptionBudget.minAvailable has to be less than replicas"},
+		"a cloud without regions": {
+			certificate + "cloudSigma: {enabled: true, secret: {name: cloudsigma}}",
+			"config.cloudSigma.regions is required: tokens are sent to the host that the region of an object is part of, so list the regions, such as [zrh]",
+		},
+		"a service provider API without regions": {
+			certificate + "cloudSigma: {enabled: true, secret: {name: cloudsigma}}\nconfig: {cloudSigma: {api: \"https://cloud.example.com/api\"}}",
+			"config.cloudSigma.regions is required",
+		},
+		"a cloud without credentials":         {certificate + "cloudSigma: {enabled: true}", "cloudSigma.enabled needs cloudSigma.secret.name"},
+		"credentials that no pod can mount":   {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}\nconfig: {cloudSigma: {regions: [zrh]}}", "has to be in the namespace of the release"},
+		"a registration in no kcp":            {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},
+		"a registration by nobody":            {certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true}}", "kcp.install.kubeconfigSecret"},
+		"clients of an authority, by no name": {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\"}", "clients.caBundle and clients.names belong together"},
+		"clients by name, of no authority":    {certificate + keystoneOnly + "clients: {names: [kube-apiserver]}", "clients.caBundle and clients.names belong together"},
+		"a client of two names in one":        {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\", names: [\"a,b\"]}", "names"},
+		"profiles on no port":                 {certificate + keystoneOnly + "pprof: {port: 70000}", "port"},
+		"nodes that could never be drained":   {certificate + keystoneOnly + "replicas: 2", "podDisruptionBudget.minAvailable has to be less than replicas"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values, twice := strings.CutSuffix(tc.values, "---")

@@ -146,6 +146,16 @@ capabilities: {drop: [ALL]}
 {{- if and $v.cloudSigma.enabled (not $v.cloudSigma.secret.name) -}}
 {{- fail "cloudSigma.enabled needs cloudSigma.secret.name, a Secret with the keys oauth-url, client-id and client-secret" -}}
 {{- end -}}
+{{- $cloudSigma := dig "cloudSigma" dict $v.config -}}
+{{- $apis := list (dig "api" "https://{region}" $cloudSigma) -}}
+{{- if eq (dig "flow" "ServiceProvider" $cloudSigma) "ServiceProvider" -}}
+{{- $apis = append $apis (dig "serviceProviderAPI" "https://{region}" $cloudSigma) -}}
+{{- end -}}
+{{- range $apis -}}
+{{- if and $v.cloudSigma.enabled (not $cloudSigma.regions) (regexMatch "^[a-z]+://[^/]*[{]region[}]" .) -}}
+{{- fail "config.cloudSigma.regions is required: tokens are sent to the host that the region of an object is part of, so list the regions, such as [zrh]" -}}
+{{- end -}}
+{{- end -}}
 {{- if and $v.cloudSigma.secret.namespace (ne $v.cloudSigma.secret.namespace .Release.Namespace) (not $v.kubernetes.enabled) -}}
 {{- fail "cloudSigma.secret.namespace: without kubernetes.enabled the Secret has to be in the namespace of the release" -}}
 {{- end -}}
