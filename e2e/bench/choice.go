@@ -37,6 +37,7 @@ func measurements() []measurement {
 		{"writes", anywhere(measureWrites)},
 		{"machines", anywhere(measureMachines)},
 		{"workspaces", anywhere(measureWorkspaces)},
+		{"policies", anywhere(measurePolicies)},
 		{"healing", anywhere(measureHealing)},
 		{"watched", anywhere(measureWatched)},
 	}

@@ -55,7 +55,7 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 	}
 	defer race.watch.Stop()
 	progress("warrantgate is installed and starts")
-	warrantgate, started, err := startWarrantgate(ctx, kcp)
+	warrantgate, started, err := startWarrantgate(ctx, kcp, "--rewrite=Webhook")
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func startKCP(ctx context.Context) (*kcptest.Server, error) {
 	return kcptest.Start(ctx, kcptest.Options{Binary: binary})
 }
 
-// startWarrantgate installs and starts warrantgate, and returns in how many milliseconds it was ready.
-func startWarrantgate(ctx context.Context, kcp *kcptest.Server) (*kcptest.Warrantgate, float64, error) {
+// startWarrantgate installs warrantgate with further arguments, starts it, and returns in how many milliseconds it was ready.
+func startWarrantgate(ctx context.Context, kcp *kcptest.Server, args ...string) (*kcptest.Warrantgate, float64, error) {
 	binary, err := asset.Path(asset.Warrantgate)
 	if err != nil {
 		return nil, 0, err
@@ -109,7 +109,7 @@ func startWarrantgate(ctx context.Context, kcp *kcptest.Server) (*kcptest.Warran
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, err := warrantgate.Install(ctx); err != nil {
+	if _, err := warrantgate.Install(ctx, args...); err != nil {
 		return nil, 0, err
 	}
 	start := time.Now()

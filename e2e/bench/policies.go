@@ -1,0 +1,306 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"time"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/asset"
+	"warrantgate.dev/e2e/kcptest"
+	"warrantgate.dev/internal/kcp"
+)
+
+const (
+	policyReadyBound = 1.03
+	policyCPUBound   = 1.03
+
+	// Each contender creates so many workspaces a round, one after the other.
+	policyWarmUpRounds, policyRounds, policyWorkspaces = 2, 10, 4
+
+	// parents is how many logical clusters have workspaces in them while kcp is left alone for idleRounds times idleTime.
+	parents    = 200
+	idleRounds = 3
+	// settleTime is how long kcp is left alone before, because it works on after the last workspace is Ready.
+	settleTime = 90 * time.Second
+)
+
+// contestedKCP is a kcp in which workspaces are created.
+type contestedKCP struct {
+	name string
+	kcp  *kcptest.Server
+	race *race
+	// contenders take turns. There are as many in each kcp, because kcp gets slower with every workspace.
+	contenders []*contender
+}
+
+// contender creates workspaces in a kcp.
+type contender struct {
+	name   string
+	client client.Client
+	// isRewritten says whether the owners of its workspaces have to be rewritten.
+	isRewritten bool
+	// took is how many milliseconds each workspace took to be Ready, and worked is how many milliseconds processors worked for kcp
+	// for each, on average of a round.
+	took, worked []float64
+}
+
+// measurePolicies compares a kcp with the admission policies, and nothing else of warrantgate, with one without any
+// configuration and with one with the webhook. All of them take turns.
+func measurePolicies(ctx context.Context, out *figures) (err error) {
+	var all []*contestedKCP
+	defer func() {
+		for _, c := range all {
+			err = errors.Join(err, c.stop())
+		}
+	}()
+	for _, name := range []string{"plain", "policy", "webhook"} {
+		c, err := startContested(ctx, name)
+		if err != nil {
+			return err
+		}
+		all = append(all, c)
+		if has, err := hasMutatingPolicies(c.kcp); err != nil || !has {
+			progress("this kcp has no mutating admission policies, which came with v0.32: there is nothing to measure")
+			return err
+		}
+	}
+	plain, policy, webhook := all[0], all[1], all[2]
+	if err := installPolicies(ctx, policy); err != nil {
+		return err
+	}
+	warrantgate, _, err := startWarrantgate(ctx, webhook.kcp, "--rewrite=Webhook")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(contest(ctx, all), warrantgate.Stop()); err != nil {
+		return err
+	}
+	showContest(out, plain, policy, webhook)
+	all = []*contestedKCP{plain, policy}
+	if err := webhook.stop(); err != nil {
+		return err
+	}
+	return measureIdle(ctx, out, plain, policy)
+}
+
+func startContested(ctx context.Context, name string) (*contestedKCP, error) {
+	server, err := startKCP(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &contestedKCP{name: name, kcp: server}
+	if c.race, err = prepareRace(ctx, server); err != nil {
+		return nil, errors.Join(err, server.Stop())
+	}
+	// Without configuration the workspaces of a service account are stuck.
+	second := &contender{name: "service-account", client: c.race.serviceAccount, isRewritten: true}
+	if name == "plain" {
+		second = &contender{name: "other-person", client: c.race.person}
+	}
+	c.contenders = []*contender{{name: "person", client: c.race.person}, second}
+	return c, nil
+}
+
+func (c *contestedKCP) stop() error {
+	c.race.watch.Stop()
+	return c.kcp.Stop()
+}
+
+func hasMutatingPolicies(server *kcptest.Server) (bool, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(server.Admin("root"))
+	if err != nil {
+		return false, err
+	}
+	return kcp.HasMutatingPolicies(d)
+}
+
+// installPolicies installs the policies and waits until kcp applies the one that rewrites owners.
+func installPolicies(ctx context.Context, c *contestedKCP) error {
+	binary, err := asset.Path(asset.Warrantgate)
+	if err != nil {
+		return err
+	}
+	output, err := exec.CommandContext(ctx, binary, "install", "kcp", "--policies-only",
+		"--kubeconfig="+c.kcp.AdminKubeconfig(), "--context=root").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("install the policies: %w: %s", err, output)
+	}
+	probes := 0
+	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		probes++
+		name := fmt.Sprintf("probe-%d", probes)
+		if err := c.race.serviceAccount.Create(ctx, &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return false, err
+		}
+		waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_, err := kcptest.WaitReady(waiting, c.race.admin, name)
+		return err == nil, ctx.Err()
+	})
+}
+
+// contest has all contenders create workspaces by turns.
+func contest(ctx context.Context, all []*contestedKCP) error {
+	all = slices.Clone(all)
+	for round := range policyWarmUpRounds + policyRounds {
+		progress("workspaces with policy, webhook and neither: round %d of %d", round+1, policyWarmUpRounds+policyRounds)
+		for _, c := range all {
+			for _, one := range c.contenders {
+				if err := c.turn(ctx, one, round); err != nil {
+					return fmt.Errorf("%s: %s: %w", c.name, one.name, err)
+				}
+			}
+			slices.Reverse(c.contenders)
+		}
+		slices.Reverse(all)
+	}
+	return nil
+}
+
+// turn has one contender create the workspaces of a round.
+func (c *contestedKCP) turn(ctx context.Context, one *contender, round int) error {
+	before, err := processorTime(c.kcp.PID())
+	if err != nil {
+		return err
+	}
+	var took []float64
+	for n := range policyWorkspaces {
+		name := fmt.Sprintf("%s-%d-%d", one.name, round, n)
+		ready, err := c.race.timeToReady(ctx, one.client, name, universal)
+		if err != nil {
+			return err
+		}
+		took = append(took, milliseconds(ready))
+		var ws tenancyv1alpha1.Workspace
+		if err := one.client.Get(ctx, client.ObjectKey{Name: name}, &ws); err != nil {
+			return err
+		}
+		if _, isRewritten := ws.Annotations[kcptest.CreatedByAnnotation]; isRewritten != one.isRewritten {
+			return fmt.Errorf("that the owner of workspace %s is rewritten is %t", name, isRewritten)
+		}
+	}
+	after, err := processorTime(c.kcp.PID())
+	if err != nil || round < policyWarmUpRounds {
+		return err
+	}
+	one.took = append(one.took, took...)
+	one.worked = append(one.worked, milliseconds(after-before)/policyWorkspaces)
+	return nil
+}
+
+// named returns the contender of a name.
+func (c *contestedKCP) named(name string) *contender {
+	return c.contenders[slices.IndexFunc(c.contenders, func(one *contender) bool { return one.name == name })]
+}
+
+func showContest(out *figures, plain, policy, webhook *contestedKCP) {
+	byPolicy, person := policy.named("service-account"), policy.named("person")
+	byWebhook, none := webhook.named("service-account"), plain.named("other-person")
+	out.show("policy_ready_service_account_ms", median(byPolicy.took), "ms")
+	out.show("policy_ready_person_ms", median(person.took), "ms")
+	out.show("webhook_ready_service_account_ms", median(byWebhook.took), "ms")
+	out.show("unconfigured_ready_person_ms", median(none.took), "ms")
+	out.show("policy_cpu_ms", median(byPolicy.worked), "ms")
+	out.show("webhook_cpu_ms", median(byWebhook.worked), "ms")
+	out.show("unconfigured_cpu_ms", median(none.worked), "ms")
+	out.show("policy_over_webhook_ratio", median(byPolicy.took)/median(byWebhook.took), "ratio")
+	out.atMost("policy_ready_ratio", median(byPolicy.took)/median(person.took), "ratio", policyReadyBound)
+	out.atMost("policy_cpu_ratio", median(byPolicy.worked)/median(none.worked), "ratio", policyCPUBound)
+}
+
+// measureIdle compares what two kcps with equally many parents of workspaces take while nobody does anything. Once a mutating
+// policy exists, kcp keeps an evaluator for each logical cluster in which workspaces are written.
+func measureIdle(ctx context.Context, out *figures, plain, policy *contestedKCP) error {
+	for _, c := range []*contestedKCP{plain, policy} {
+		progress("%d workspaces with workspaces in them: %s", parents, c.name)
+		if err := c.addParents(ctx); err != nil {
+			return err
+		}
+	}
+	progress("both kcps become idle")
+	if err := pause(ctx, settleTime); err != nil {
+		return err
+	}
+	var cpu, memory []float64
+	for round := range idleRounds {
+		progress("idle: round %d of %d", round+1, idleRounds)
+		before, err := processorTimes(plain, policy)
+		if err != nil {
+			return err
+		}
+		start := time.Now()
+		if err := pause(ctx, idleTime); err != nil {
+			return err
+		}
+		after, err := processorTimes(plain, policy)
+		if err != nil {
+			return err
+		}
+		seconds := time.Since(start).Seconds()
+		cpu = append(cpu, 1e3*milliseconds((after[1]-before[1])-(after[0]-before[0]))/seconds/parents)
+		more, err := memoryDifference(plain, policy)
+		if err != nil {
+			return err
+		}
+		memory = append(memory, more*1024/parents)
+	}
+	out.show("policy_idle_cpu_per_parent_us", median(cpu), "us/s")
+	out.show("policy_idle_memory_per_parent_kib", median(memory), "KiB")
+	return nil
+}
+
+// addParents makes workspaces with workspaces in them.
+func (c *contestedKCP) addParents(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	for i := range parents {
+		group.Go(func() error {
+			name := fmt.Sprintf("parent-%d", i)
+			if _, err := kcptest.CreateWorkspace(ctx, c.race.admin, name); err != nil {
+				return err
+			}
+			parent, err := kcptest.WaitReady(ctx, c.race.admin, name)
+			if err != nil {
+				return err
+			}
+			// A dry run passes admission as any other write, and leaves nothing that kcp has to work for.
+			in, err := kcptest.NewClient(kcptest.In(c.race.admin, parent.Spec.Cluster))
+			if err != nil {
+				return err
+			}
+			return in.Create(ctx, &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}, client.DryRunAll)
+		})
+	}
+	return group.Wait()
+}
+
+func processorTimes(kcps ...*contestedKCP) ([]time.Duration, error) {
+	times := make([]time.Duration, len(kcps))
+	for i, c := range kcps {
+		var err error
+		if times[i], err = processorTime(c.kcp.PID()); err != nil {
+			return nil, err
+		}
+	}
+	return times, nil
+}
+
+// memoryDifference returns how many mebibytes more the second has resident than the first.
+func memoryDifference(one, other *contestedKCP) (float64, error) {
+	less, err := residentMebibytes(one.kcp.PID())
+	if err != nil {
+		return 0, err
+	}
+	more, err := residentMebibytes(other.kcp.PID())
+	return more - less, err
+}
