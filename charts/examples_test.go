@@ -38,11 +38,11 @@ func TestEveryExampleIsLinted(t *testing.T) {
 }
 
 func TestTheReadmesExampleIsRendered(t *testing.T) {
-	_, section, found := strings.Cut(readFile(t, "../README.md"), "## Install it with Helm\n")
+	_, section, found := strings.Cut(readFile(t, readmeFile), "## Install\n")
 	_, values, shown := strings.Cut(section, "```yaml\n")
 	values, _, closed := strings.Cut(values, "```")
 	if !found || !shown || !closed {
-		t.Fatal("README.md shows no values")
+		t.Fatal(readmeFile + " shows no values")
 	}
 	template(t, values)
 }

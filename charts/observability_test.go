@@ -42,7 +42,7 @@ func TestTheRuleHasTheAlerts(t *testing.T) {
 	}
 }
 
-// TestEveryAlertHasARunbook holds that the README says of each alert, and of no other, what it means for users, what to look
+// TestEveryAlertHasARunbook holds that RUNBOOKS.md says of each alert, and of no other, what it means for users, what to look
 // at and how it stops, and that the alert leads there.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	var file alerting
@@ -53,7 +53,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
 			want = append(want, rule.Alert)
-			if got, link := rule.Annotations["runbook"], "README.md#"+strings.ToLower(rule.Alert); got != link {
+			if got, link := rule.Annotations["runbook"], "charts/warrantgate/RUNBOOKS.md#"+strings.ToLower(rule.Alert); got != link {
 				t.Errorf("the runbook of %s is %q, want %q", rule.Alert, got, link)
 			}
 			if rule.Annotations["summary"] == "" {
@@ -78,35 +78,30 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("runbooks in README.md (-alerts +runbooks):\n%s", diff)
+		t.Errorf("runbooks in RUNBOOKS.md (-alerts +runbooks):\n%s", diff)
 	}
 }
 
-// runbooks are the paragraphs of the README about alerts, each from its title on.
+// runbooks are the sections of RUNBOOKS.md, each from its title on.
 func runbooks(t *testing.T) []string {
 	t.Helper()
-	_, section, found := strings.Cut(readFile(t, "../README.md"), "\n### Alerts\n")
-	section, _, closed := strings.Cut(section, "\n## ")
-	if !found || !closed {
-		t.Fatal("README.md has no section about alerts")
-	}
-	return strings.Split(section, "\n#### ")[1:]
+	return strings.Split(readFile(t, "warrantgate/RUNBOOKS.md"), "\n## ")[1:]
 }
 
-// TestTheDashboardShowsMetricsThatThereAre compares it with the README's table.
+// TestTheDashboardShowsMetricsThatThereAre compares it with the table of metrics.
 func TestTheDashboardShowsMetricsThatThereAre(t *testing.T) {
 	dashboard := readFile(t, "warrantgate/files/dashboard.json")
 	if !json.Valid([]byte(dashboard)) {
 		t.Fatal("the dashboard is no JSON")
 	}
-	readme := readFile(t, "../README.md")
+	readme := readFile(t, "../cmd/warrantgate/README.md")
 	names := regexp.MustCompile(`warrantgate_[a-z_]+`).FindAllString(dashboard, -1)
 	if len(names) < 8 {
 		t.Fatalf("only %q are shown", names)
 	}
 	for _, name := range names {
 		if !strings.Contains(readme, "| `"+strings.TrimSuffix(name, "_bucket")+"` |") {
-			t.Errorf("README.md knows no metric %s", name)
+			t.Errorf("cmd/warrantgate/README.md knows no metric %s", name)
 		}
 	}
 }

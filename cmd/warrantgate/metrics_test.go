@@ -35,7 +35,7 @@ var code = regexp.MustCompile("`([^`]*)`")
 // TestTheReadmeKnowsEveryMetric holds that the README's table is about what the registry has, no more and no less, and that
 // its alerts are those that the rules make of each.
 func TestTheReadmeKnowsEveryMetric(t *testing.T) {
-	readme := readFile(t, "../../README.md")
+	readme := readFile(t, "README.md")
 	got := map[string]metric{}
 	for line := range strings.Lines(readme) {
 		cells := strings.Split(line, "|")

@@ -631,7 +631,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestTheReadmeShowsTheDefaults(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
