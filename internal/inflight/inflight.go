@@ -8,6 +8,9 @@
 // Whether it is stored is read from the API server. A write replaces one resource version of its object, so it can only be
 // stored while the object has this version.
 //
+// A key that is registered holds up the writes of others. Whoever registers one of another tenant has to have found first that the
+// requester may use what it is about.
+//
 // Of an object that is created, and deleted before anybody looked, it cannot be told whether it is still to be stored. Who
 // depends on it waits for Lifetime.
 //

@@ -100,6 +100,15 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) (answer we
 	if err != nil {
 		return unreadable(err)
 	}
+	used := names
+	if m != nil && len(names) == 0 {
+		used = []naming{m.naming}
+	}
+	for _, n := range used {
+		if refused := g.mayUse(ctx, request.UserInfo, o, n); refused != nil {
+			return g.conclude(o, n, *refused)
+		}
+	}
 	var c *change
 	if m != nil {
 		var refused *finding
@@ -122,14 +131,14 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) (answer we
 	return webhooks.Answer{Decision: f.decision, Reason: f.reason}
 }
 
-// judge finds out whether the requester may name the user. Whatever it says of a Secret's content, it says only to those
+// judge finds out whether the requester, who may use what names the user, may name this user. Whatever it says of a Secret's content, it says only to those
 // who wrote it or may read it.
 func (g *Gate) judge(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) finding {
 	email := n.email
 	if email == "" {
-		var refused *finding
-		if email, refused = g.read(ctx, requester, o, n.ref); refused != nil {
-			return *refused
+		var err error
+		if email, err = g.users.User(ctx, n.ref); err != nil {
+			return noUser(err)
 		}
 	}
 	known, err := g.knownAs(requester)
@@ -155,27 +164,23 @@ func (g *Gate) knows(ctx context.Context, requester authenticationv1.UserInfo, n
 	return err == nil && status.Allowed
 }
 
-// read returns the user that a Secret names, or why not. The Secret of another namespace has to be one that the requester
-// could read, or anybody could act as whoever is named there.
-func (g *Gate) read(ctx context.Context, requester authenticationv1.UserInfo, o object, ref clusterapi.UserRef) (string, *finding) {
+// mayUse refuses the Secret of another namespace, unless the requester could read it: or anybody could act as whoever is named
+// there. It comes before the request is remembered as one that uses the Secret, or anybody could hold up those who write it.
+func (g *Gate) mayUse(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) *finding {
 	// On kcp no Secret names a user (clusterapi.UserRefUnguarded), and in the provider's workspace it would be another Secret.
-	if ref.SecretNamespace != o.Namespace && g.provider == "" {
-		status, err := g.reviewer.Review(ctx, getSecret(requester, ref))
-		if err != nil {
-			f := notAsked(err)
-			return "", &f
-		}
-		if !status.Allowed {
-			f := notReadable(requester, ref, status.EvaluationError)
-			return "", &f
-		}
+	if n.email != "" || n.ref.Email != "" || n.ref.SecretName == "" || n.ref.SecretNamespace == o.Namespace || g.provider != "" {
+		return nil
 	}
-	email, err := g.users.User(ctx, ref)
-	if err != nil {
-		f := noUser(err)
-		return "", &f
+	status, err := g.reviewer.Review(ctx, getSecret(requester, n.ref))
+	switch {
+	case err != nil:
+		f := notAsked(err)
+		return &f
+	case !status.Allowed:
+		f := notReadable(requester, n.ref, status.EvaluationError)
+		return &f
 	}
-	return email, nil
+	return nil
 }
 
 // conclude makes an answer of a finding that is not favorable, in the words of the request.

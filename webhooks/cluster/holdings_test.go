@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -304,6 +306,125 @@ func TestAChangeWaitsForAClaim(t *testing.T) {
 			}
 		})
 	}
+}
+
+// spyReviewer and spyUsers call a function before they answer.
+type spyReviewer struct {
+	*fakeReviewer
+	before func()
+}
+
+func (r spyReviewer) Review(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	r.before()
+	return r.fakeReviewer.Review(ctx, spec)
+}
+
+type spyUsers struct {
+	*fakeUsers
+	before func()
+}
+
+func (u spyUsers) User(ctx context.Context, ref clusterapi.UserRef) (string, error) {
+	u.before()
+	return u.fakeUsers.User(ctx, ref)
+}
+
+func (u spyUsers) AccountOf(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) (ownership.Account, error) {
+	u.before()
+	return u.fakeUsers.AccountOf(ctx, provider, object)
+}
+
+// TestOnlyWhoMayReadASecretHoldsItUp is about clusters of team-a that refer to a Secret of team-b, and a write of this Secret that is
+// sent before each answer of the API server. What is read of the Secret must not change any more from then on.
+func TestOnlyWhoMayReadASecretHoldsItUp(t *testing.T) {
+	spec := func(region string) object {
+		return clusterWith(object{"userRef": userRef("user", "team-b"), "region": region})
+	}
+	notReadable := func(field string) webhooks.Answer {
+		message := field + ofCluster + `it names Secret "user" of another namespace, "team-b", which user "alice" may not read; ` +
+			`name a Secret of the cluster's own namespace or one that you may read, or have the right granted: verb get on this Secret`
+		return webhooks.Answer{Reason: "SecretNotReadable", Field: field, Message: message, Events: eventOnCluster("SecretNotReadable", "Refused: "+message)}
+	}
+	const heldUp, free = "held up", "free"
+	for name, tc := range map[string]struct {
+		old, new object
+		readable bool
+		dryRun   bool
+		want     webhooks.Answer
+		// wantReview and wantRead are what becomes of the write of the Secret while permissions are asked about, and while the Secret
+		// is read.
+		wantReview, wantRead []string
+	}{
+		"a cluster that is made": {new: spec("next"), want: notReadable("spec.userRef"), wantReview: []string{free}},
+		"a cluster that comes to refer to it": {
+			old: clusterWith(object{"region": "next"}), new: spec("next"), want: notReadable("spec.userRef"), wantReview: []string{free},
+		},
+		"a cluster that refers to it already and changes its region": {
+			old: spec("zrh"), new: spec("next"), want: notReadable("spec.region"), wantReview: []string{free},
+		},
+		"on dry run": {new: spec("next"), dryRun: true, want: notReadable("spec.userRef"), wantReview: []string{free}},
+		"by whom it may be read": {
+			new: spec("next"), readable: true, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			wantReview: []string{free, heldUp}, wantRead: []string{heldUp, heldUp},
+		},
+		"by whom it may be read, another region": {
+			old: spec("zrh"), new: spec("next"), readable: true, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+			wantReview: []string{free}, wantRead: []string{heldUp},
+		},
+		"by whom it may be read, on dry run": {
+			new: spec("next"), readable: true, dryRun: true, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			wantReview: []string{free, free}, wantRead: []string{free, free},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry, machines := &inflight.Registry{}, &fakeMachines{versions: map[string]string{"prod": "1"}}
+			if tc.old == nil {
+				machines.versions = nil
+			}
+			attempt := func(became *[]string) func() {
+				return func() {
+					entry, err := registry.Begin(t.Context(), inflight.Write{
+						Object:          inflight.Object{Resource: schema.GroupVersionResource{Resource: "secrets"}, Namespace: "team-b", Name: "user"},
+						ResourceVersion: "3", Changes: []inflight.Key{clusterapi.SecretKey("team-b", "user")},
+					}, machines.Version)
+					if err != nil {
+						*became = append(*became, heldUp)
+						return
+					}
+					entry.End()
+					*became = append(*became, free)
+				}
+			}
+			var review, read []string
+			reviewer := reviewerThatAllows(impersonate("tsap@shalb.com"))
+			if tc.readable {
+				reviewer = reviewerThatAllows(impersonate("tsap@shalb.com"), getIn("team-b"))
+			}
+			users := &fakeUsers{emails: map[string]string{"team-b/user": "tsap@shalb.com"}, account: accountOf("tsap@shalb.com")}
+			gate := cluster.New(enforced, spyReviewer{reviewer, attempt(&review)}, spyUsers{users, attempt(&read)},
+				cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
+			r := request(t, "cloudsigmaclusters", tc.old, tc.new)
+			r.DryRun = ptr.To(tc.dryRun)
+			if tc.old != nil {
+				r.OldObject.Raw = encode(t, withVersion(tc.old, "1"))
+			}
+			if tc.old == nil { // nothing that an Event could be about
+				tc.want.Events = nil
+			}
+			compareAnswers(t, tc.want, gate.Review(t.Context(), r))
+			if diff := cmp.Diff(tc.wantReview, review); diff != "" {
+				t.Errorf("writes of the Secret while permissions are asked about (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantRead, read); diff != "" {
+				t.Errorf("writes of the Secret while it is read (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// withVersion is an object in a resource version.
+func withVersion(o object, version string) object {
+	return object{"metadata": metadata(object{"resourceVersion": version}), "spec": o["spec"]}
 }
 
 const cloudsOf = `{clouds: {tenant: {auth: {auth_url: "https://keystone.example.com/v3", application_credential_id: %s}}}}`
