@@ -13,6 +13,7 @@ import (
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
@@ -115,7 +116,7 @@ func (objectsOfOne) AccountNow(context.Context, clusterapi.Cluster) (ownership.A
 	return oneUser, nil
 }
 
-func (objectsOfOne) Holder(context.Context, string, clusterapi.Machine) (*clusterapi.Machine, error) {
+func (objectsOfOne) Holder(context.Context, string, clusterapi.Machine, []inflight.Object) (*clusterapi.Machine, error) {
 	return nil, nil
 }
 

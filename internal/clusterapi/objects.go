@@ -12,12 +12,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/inflight"
 )
 
 // Indexes of what is watched.
@@ -141,9 +143,9 @@ func (o *Objects) Synced() error {
 	return errors.Join(missing...)
 }
 
-// Holder returns a machine other than the given one that names the instance, nil if there is none. The error says that
-// it cannot be told.
-func (o *Objects) Holder(ctx context.Context, id string, other Machine) (*Machine, error) {
+// Holder returns a machine other than the given one that names the instance, nil if there is none: of those that were last seen to
+// name it, and of also, each as it is now. The error says that it cannot be told.
+func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []inflight.Object) (*Machine, error) {
 	for i, kind := range o.kinds {
 		if kind.Provider != other.Kind.Provider {
 			continue
@@ -151,12 +153,21 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine) (*Machin
 		if err := o.machines[i].synced(); err != nil {
 			return nil, err
 		}
+		var candidates []types.NamespacedName
 		for _, object := range o.machines[i].byIndex(indexInstance, id) {
-			if kind.Resource() == other.Kind.Resource() && object.GetNamespace() == other.Namespace && object.GetName() == other.Name {
+			candidates = append(candidates, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+		}
+		for _, object := range also {
+			if object.Resource == kind.Resource() {
+				candidates = append(candidates, types.NamespacedName{Namespace: object.Namespace, Name: object.Name})
+			}
+		}
+		for _, candidate := range candidates {
+			if kind.Resource() == other.Kind.Resource() && candidate.Namespace == other.Namespace && candidate.Name == other.Name {
 				continue
 			}
 			// What was seen may be a moment old, and the ID have been given up since.
-			holder, err := o.stillHolds(ctx, kind, object, id)
+			holder, err := o.holds(ctx, kind, candidate, id)
 			if err != nil || holder != nil {
 				return holder, err
 			}
@@ -165,20 +176,21 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine) (*Machin
 	return nil, nil
 }
 
-func (o *Objects) stillHolds(ctx context.Context, kind Kind, seen *unstructured.Unstructured, id string) (*Machine, error) {
-	object, err := o.dynamic.Resource(kind.Resource()).Namespace(seen.GetNamespace()).Get(ctx, seen.GetName(), metav1.GetOptions{})
+// holds returns a machine if it names the instance now.
+func (o *Objects) holds(ctx context.Context, kind Kind, machine types.NamespacedName, id string) (*Machine, error) {
+	object, err := o.dynamic.Resource(kind.Resource()).Namespace(machine.Namespace).Get(ctx, machine.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err := o.installed(ctx, kind.Resource())
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s %q: %w", kind.Kind, seen.GetName(), err)
+		return nil, fmt.Errorf("read %s %q: %w", kind.Kind, machine.Name, err)
 	}
-	machine, err := kind.Read(object)
-	if err != nil || !slices.Contains(machine.IDs(), id) {
+	holder, err := kind.Read(object)
+	if err != nil || !slices.Contains(holder.IDs(), id) {
 		return nil, nil //nolint:nilerr // what cannot be read names no instance
 	}
-	return &machine, nil
+	return &holder, nil
 }
 
 // Machines yields all machines as they were last seen.

@@ -94,14 +94,14 @@ func TestUntilAllIsSeen(t *testing.T) {
 				if message := text(server.objects.Synced()); !strings.Contains(message, unread) {
 					t.Errorf("Synced() before Start = %q, want %q in it", message, unread)
 				}
-				if _, err := server.objects.Holder(t.Context(), ownID, asking(t)); text(err) != unread {
+				if _, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); text(err) != unread {
 					t.Errorf("Holder() before Start, error = %q, want %q", text(err), unread)
 				}
 				defer server.start(t.Context(), t)()
 				if message := text(server.objects.Synced()); message != tc.want {
 					t.Errorf("Synced() = %q, want %q", message, tc.want)
 				}
-				if holder, err := server.objects.Holder(t.Context(), ownID, asking(t)); holder != nil || text(err) != tc.want {
+				if holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); holder != nil || text(err) != tc.want {
 					t.Errorf("Holder() = %v, %q, want none and %q", holder, text(err), tc.want)
 				}
 				<-time.After(longEnough)
@@ -113,7 +113,7 @@ func TestUntilAllIsSeen(t *testing.T) {
 				if err := server.objects.Synced(); err != nil {
 					t.Errorf("Synced() once they are served = %v", err)
 				}
-				if holder, err := server.objects.Holder(t.Context(), ownID, asking(t)); holder == nil || err != nil {
+				if holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); holder == nil || err != nil {
 					t.Errorf("Holder() once they are served = %v, %v, want one", holder, err)
 				}
 			})
@@ -128,7 +128,7 @@ func TestAKindThatIsNotServedKeepsNoOtherBack(t *testing.T) {
 		server.unserved(apierrors.NewNotFound(schema.GroupResource{}, ""))
 		server.served["cloudsigmamachines"] = []string{}
 		defer server.start(t.Context(), t)()
-		if holder, err := server.objects.Holder(t.Context(), ownID, asking(t)); holder == nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); holder == nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want the one of the other kind", holder, err)
 		}
 	})
@@ -250,7 +250,7 @@ func TestABrokenWatch(t *testing.T) {
 					if message := text(server.objects.Synced()); message != want {
 						t.Errorf("Synced() %s = %q, want %q", when, message, want)
 					}
-					holder, err := server.objects.Holder(t.Context(), ownID, asking(t))
+					holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil)
 					if text(err) != want || (holder == nil) != (want != "") {
 						t.Errorf("Holder() %s = %v, %q, want %q", when, holder, text(err), want)
 					}

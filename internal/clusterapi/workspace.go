@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/ownership"
 )
@@ -73,8 +74,8 @@ func (w *Workspace) Account(ctx context.Context, cluster Cluster) (ownership.Acc
 }
 
 // Holder returns a machine of the logical cluster other than the given one that names the instance, nil if there is none.
-// The error says that it cannot be told.
-func (w *Workspace) Holder(ctx context.Context, id string, other Machine) (*Machine, error) {
+// All are read as they are now. The error says that it cannot be told.
+func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []inflight.Object) (*Machine, error) {
 	for _, kind := range w.kinds {
 		if kind.Provider != other.Kind.Provider {
 			continue

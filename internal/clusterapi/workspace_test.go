@@ -69,7 +69,7 @@ func TestWorkspace(t *testing.T) {
 		t.Errorf("AccountNow() of no cluster: error = %v", err)
 	}
 	for id, want := range map[string]string{ownID: `CloudSigmaMachine "holder" of namespace "team-b"`, otherID: ""} {
-		holder, err := workspace.Holder(t.Context(), id, asking(t))
+		holder, err := workspace.Holder(t.Context(), id, asking(t), nil)
 		name := ""
 		if holder != nil {
 			name = holder.String()
@@ -95,7 +95,7 @@ func TestWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := elsewhere.Holder(t.Context(), ownID, asking(t)); err == nil {
+	if _, err := elsewhere.Holder(t.Context(), ownID, asking(t), nil); err == nil {
 		t.Error("a logical cluster whose machines cannot be listed has no holder")
 	}
 }

@@ -31,6 +31,9 @@ type finding struct {
 	// the id of a request, so that Events about it fold into one.
 	message, lasting string
 	causes           []metav1.StatusCause
+	// pending is true where another write has to be stored first. It is refused even where what cannot be judged is admitted: it is
+	// no outage, and whoever sends the other write could bring it about.
+	pending bool
 	// aboutProviderID is true where it is about the provider ID even if the instance ID changes as well.
 	aboutProviderID bool
 	// details are key-value pairs for the operator's log.
@@ -53,6 +56,13 @@ func undecided(reason, message string, err error) finding {
 	return finding{
 		decision: webhooks.Undecided, reason: reason, message: message, lasting: message, details: []any{"error", err.Error()},
 	}
+}
+
+// pending says that a write cannot be judged while another one is on its way.
+func pending(other string, err error) *finding {
+	f := undecided("ClaimPending", "another write is being stored that "+other+"; try again", err)
+	f.pending = true
+	return &f
 }
 
 // noAccount says why it is not known as whom the machine's provider acts.

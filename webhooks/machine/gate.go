@@ -17,6 +17,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -38,8 +39,9 @@ type Objects interface {
 	// *clusterapi.AccountError where the objects do not say.
 	Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
-	// Holder returns a machine other than the given one that names the instance, nil if there is none.
-	Holder(ctx context.Context, id string, other clusterapi.Machine) (*clusterapi.Machine, error)
+	// Holder returns a machine other than the given one that names the instance, nil if there is none. also are objects that were
+	// written a moment ago.
+	Holder(ctx context.Context, id string, other clusterapi.Machine, also []inflight.Object) (*clusterapi.Machine, error)
 	// Owner returns the Machine of Cluster API that owns a machine as it is now, nil if none does. The error is a
 	// *clusterapi.AccountError where the owner references are to be corrected.
 	Owner(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
@@ -102,8 +104,8 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	return g.reviewClaim(ctx, request, c, old.ResourceVersion)
 }
 
-// judge finds the first reason why not, cheapest first.
-func (g *Gate) judge(ctx context.Context, c change, dryRun bool) finding {
+// judge finds the first reason why not, cheapest first. entry is the write as it is remembered, nil if it is not.
+func (g *Gate) judge(ctx context.Context, c change, entry *inflight.Entry, dryRun bool) finding {
 	id, refused := c.id()
 	if refused != nil {
 		return *refused
@@ -120,12 +122,8 @@ func (g *Gate) judge(ctx context.Context, c change, dryRun bool) finding {
 	if err != nil {
 		return noAccount(err)
 	}
-	holder, err := g.objects.Holder(ctx, id, c.machine)
-	if err != nil {
-		return undecided("ObjectsUnknown", "it cannot be told now whether another machine names the instance; try again", err)
-	}
-	if holder != nil {
-		return conflict(c, id, *holder)
+	if refused := g.unheld(ctx, c, id, nil); refused != nil {
+		return *refused
 	}
 	f := g.ask(ctx, c, id, account, dryRun)
 	if f.decision == webhooks.Undecided { // so it stays, unless there is a reason to refuse that nobody else has to confirm
@@ -144,6 +142,9 @@ func (g *Gate) judge(ctx context.Context, c change, dryRun bool) finding {
 	}
 	if f.decision != webhooks.Allowed {
 		return f
+	}
+	if refused := g.alone(ctx, c, id, entry); refused != nil {
+		return *refused
 	}
 	if refused := g.confirm(ctx, c); refused != nil {
 		return *refused

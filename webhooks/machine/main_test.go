@@ -24,6 +24,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
@@ -159,6 +160,8 @@ type world struct {
 	seenErr, nowErr error
 	holder          *clusterapi.Machine
 	holderErr       error
+	// late are holders that no watch has shown yet, by name.
+	late map[string]*clusterapi.Machine
 	// owners are the labels of the Machines of Cluster API, by name. ownerErr is said of any.
 	owners   map[string]string
 	ownerErr error
@@ -207,8 +210,13 @@ func (w *world) AccountNow(context.Context, clusterapi.Cluster) (ownership.Accou
 	return w.now, w.nowErr
 }
 
-func (w *world) Holder(context.Context, string, clusterapi.Machine) (*clusterapi.Machine, error) {
+func (w *world) Holder(_ context.Context, _ string, _ clusterapi.Machine, also []inflight.Object) (*clusterapi.Machine, error) {
 	w.count()
+	for _, object := range also {
+		if holder := w.late[object.Name]; holder != nil {
+			return holder, nil
+		}
+	}
 	return w.holder, w.holderErr
 }
 
@@ -276,6 +284,11 @@ func (w *world) gate(config v1beta1.Machine) *machine.Gate { return w.gateOn(con
 
 func (w *world) gateOn(config v1beta1.Machine, kinds ...clusterapi.Kind) *machine.Gate {
 	return machine.New(config, kinds, w, w)
+}
+
+// gateAsking is a gate of the world that asks owners.
+func (w *world) gateAsking(config v1beta1.Machine, owners machine.Owners) *machine.Gate {
+	return machine.New(config, kinds, w, owners)
 }
 
 // handler serves a gate of the world.

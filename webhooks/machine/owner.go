@@ -100,7 +100,7 @@ func (g *Gate) answer(f finding, subject, path string, about func() (corev1.Obje
 		return answer
 	}
 	verb := "Refused"
-	if f.decision == webhooks.Undecided && g.unknown == v1beta1.Admit {
+	if f.decision == webhooks.Undecided && !f.pending && g.unknown == v1beta1.Admit {
 		answer.Decision = webhooks.Warned
 	}
 	if g.mode == v1beta1.Warn || answer.Decision == webhooks.Warned {

@@ -30,7 +30,7 @@ func (g *Gate) Sharing(
 func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c change, replaced string) (answer webhooks.Answer) {
 	dryRun := request.DryRun != nil && *request.DryRun
 	if g.writes.registry == nil || dryRun {
-		return g.conclude(c, g.judge(ctx, c, dryRun))
+		return g.conclude(c, g.judge(ctx, c, nil, dryRun))
 	}
 	write := inflight.Write{
 		Object: inflight.Object{
@@ -43,7 +43,7 @@ func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c cha
 	}
 	entry, err := g.writes.registry.Begin(ctx, write, g.writes.version)
 	if err != nil {
-		return g.conclude(c, undecided("ClaimPending", "another write is being stored that changes as whom the provider of its cluster acts; try again", err))
+		return g.conclude(c, *pending("changes as whom the provider of its cluster acts", err))
 	}
 	defer func() {
 		if answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned {
@@ -52,5 +52,35 @@ func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c cha
 			entry.End()
 		}
 	}()
-	return g.conclude(c, g.judge(ctx, c, dryRun))
+	return g.conclude(c, g.judge(ctx, c, entry, dryRun))
+}
+
+// alone has no other machine claim the instance while this claim is on its way, and returns why the claim has to be refused, nil if
+// it need not be. entry is nil where nothing is remembered.
+//
+// It comes after the cloud has said that the instance is that of the account: or a tenant that names another's instance would hold
+// up the claims of its owner. A claim that is admitted although the cloud did not answer is not among those that exclude each other.
+func (g *Gate) alone(ctx context.Context, c change, id string, entry *inflight.Entry) *finding {
+	if entry == nil {
+		return nil
+	}
+	instance := inflight.Key{Subject: "Instance of " + string(c.machine.Kind.Provider), Name: id}
+	if err := entry.Extend(ctx, []inflight.Key{instance}, g.writes.version); err != nil {
+		return pending("names the same instance, or changes as whom the provider of its cluster acts", err)
+	}
+	return g.unheld(ctx, c, id, entry.Overlaps())
+}
+
+// unheld refuses an instance that another machine names. also are objects that were written a moment ago.
+func (g *Gate) unheld(ctx context.Context, c change, id string, also []inflight.Object) *finding {
+	holder, err := g.objects.Holder(ctx, id, c.machine, also)
+	switch {
+	case err != nil:
+		f := undecided("ObjectsUnknown", "it cannot be told now whether another machine names the instance; try again", err)
+		return &f
+	case holder != nil:
+		f := conflict(c, id, *holder)
+		return &f
+	}
+	return nil
 }

@@ -1,0 +1,115 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Guarantee 3: a server is that of one machine. The attacker edits two namespaces, and may name the user in both.
+var _ = Describe("guarantee 3: two machines that claim one server at the same time", func() {
+	const pairs = 40
+	// claim has a machine name a server.
+	type claim func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, id string) error
+	byCreation := func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, id string) error {
+		return c.Create(ctx, newMachine(machine.GetNamespace(), machine.GetName(), "pool", map[string]any{"providerID": "cloudsigma://" + id}))
+	}
+	for _, tc := range []struct {
+		name  string
+		apart bool // whether they are in two namespaces
+		made  bool // whether they are there before
+		ways  [2]claim
+	}{
+		{name: "of one namespace, by their status", made: true, ways: [2]claim{writeInstanceID, writeInstanceID}},
+		{name: "of two namespaces, by their status", apart: true, made: true, ways: [2]claim{writeInstanceID, writeInstanceID}},
+		{name: "of one namespace, by creation", ways: [2]claim{byCreation, byCreation}},
+		{name: "of two namespaces, by creation", apart: true, ways: [2]claim{byCreation, byCreation}},
+	} {
+		It("are not both admitted: "+tc.name, func(ctx SpecContext) {
+			w := kube(ctx)
+			first := w.editor(ctx, w.namespace(ctx))
+			second := first
+			if tc.apart {
+				second = w.editor(ctx, w.namespace(ctx))
+			}
+			user := w.user("user-" + first.namespace + "@example.com")
+			for _, editor := range []tenant{first, second} {
+				w.permit(ctx, editor.name, user.Email)
+				Expect(client.IgnoreAlreadyExists(editor.client.Create(ctx, newCluster(editor.namespace, "pool", user.Email)))).To(Succeed())
+			}
+			both, neither := 0, 0
+			for i := range pairs {
+				server := w.server(user, fmt.Sprintf("worker-%d", i))
+				machines := []*unstructured.Unstructured{
+					newMachine(first.namespace, fmt.Sprintf("a-%d", i), "pool", nil), newMachine(second.namespace, fmt.Sprintf("b-%d", i), "pool", nil),
+				}
+				editors, errs := []tenant{first, second}, make([]error, 2)
+				if tc.made {
+					for n, machine := range machines {
+						Expect(editors[n].client.Create(ctx, machine)).To(Succeed())
+					}
+				}
+				var group sync.WaitGroup
+				for n := range machines {
+					group.Go(func() { errs[n] = tc.ways[n](ctx, editors[n].client, machines[n].DeepCopy(), server.UUID) })
+				}
+				group.Wait()
+				switch {
+				case errs[0] == nil && errs[1] == nil:
+					both++
+				case errs[0] != nil && errs[1] != nil:
+					neither++
+				}
+				for _, err := range errs {
+					if err != nil {
+						Expect(apierrors.HasStatusCause(err, "ClaimPending") && apierrors.IsServiceUnavailable(err) ||
+							apierrors.HasStatusCause(err, "InstanceIDConflict") && apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+					}
+				}
+			}
+			AddReportEntry("pairs", fmt.Sprintf("%d pairs: both admitted %d, neither %d", pairs, both, neither), ReportEntryVisibilityAlways)
+			Expect(both).To(BeZero(), "pairs of which both were admitted, of %d", pairs)
+			Expect(neither).To(BeZero(), "pairs of which neither was admitted, of %d", pairs)
+		}, SpecTimeout(startTimeout))
+	}
+
+	It("and the one that had to wait is told of the other when it tries again", func(ctx SpecContext) {
+		w := kube(ctx)
+		editor := w.editor(ctx, w.namespace(ctx))
+		user := w.user("user-" + editor.namespace + "@example.com")
+		w.permit(ctx, editor.name, user.Email)
+		Expect(editor.client.Create(ctx, newCluster(editor.namespace, "pool", user.Email))).To(Succeed())
+		server := w.server(user, "worker")
+		var group sync.WaitGroup
+		errs := make([]error, 8)
+		for n := range errs {
+			group.Go(func() {
+				for {
+					errs[n] = byCreation(ctx, editor.client, newMachine(editor.namespace, fmt.Sprintf("m-%d", n), "pool", nil), server.UUID)
+					if status, _ := errs[n].(apierrors.APIStatus); status == nil || status.Status().Code != http.StatusServiceUnavailable {
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		admitted := 0
+		for _, err := range errs {
+			if err == nil {
+				admitted++
+				continue
+			}
+			Expect(apierrors.HasStatusCause(err, "InstanceIDConflict")).To(BeTrue(), "%v", err)
+		}
+		Expect(admitted).To(Equal(1), "machines that name the server, of %d", len(errs))
+	}, SpecTimeout(startTimeout))
+})
