@@ -23,6 +23,8 @@ type checkAdmissionOptions struct {
 	kubeconfig, context string
 	config              string
 	namespace           string
+	// policiesOnly is whether kcp has only the admission policies to ask.
+	policiesOnly bool
 }
 
 func (o *checkAdmissionOptions) addFlags(flags *pflag.FlagSet) {
@@ -59,9 +61,15 @@ provider ID is no UUID, and a ConfigMap with a policy that Keystone would not ta
 		Use:   "kcp",
 		Short: "Send a kcp what warrantgate has to refuse",
 		Long: `Send a kcp, in the workspace that the kubeconfig leads to, a Workspace with an annotation that only warrantgate may write. The
-admission policy that guards the others leaves this one to the webhook, so that a refusal shows that warrantgate answers.` + checkAdmissionExits,
+admission policy that guards the others leaves this one to the webhook, so that a refusal shows that warrantgate answers.
+
+It also says which of policy and webhook rewrites the owners of plain service accounts: from kcp v0.32 on the admission policy removes
+an annotation from a dry run. That there is no policy is nothing wrong where the webhook answers.
+
+With --policies-only, for "install kcp --policies-only", both admission policies have to answer, and no webhook is tried.` + checkAdmissionExits,
 		Example: `  warrantgate check admission kcp --kubeconfig=admin.kubeconfig --context=root`,
 	}
+	inWorkspace.Flags().BoolVar(&inKCP.policiesOnly, "policies-only", false, "try the admission policies, and no webhook")
 	for sub, run := range map[*cobra.Command]func(context.Context, io.Writer) error{
 		kubernetes: inKubernetes.inKubernetes, inWorkspace: inKCP.inKCP,
 	} {
@@ -93,6 +101,9 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error 
 	config, _, err := config.Load(o.config)
 	if err != nil {
 		return unknownIfError(err)
+	}
+	if err := o.reportRewrite(ctx, out, config.Workspace); err != nil || o.policiesOnly {
+		return err
 	}
 	return o.send(ctx, out, kcpCanaries(config.Workspace), func(config *rest.Config) (client.Client, error) {
 		if warning, err := ownerWarning(config); err == nil && warning != "" { // the canaries tell whether kcp answers

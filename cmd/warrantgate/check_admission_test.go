@@ -21,6 +21,8 @@ import (
 type admitting struct {
 	t        *testing.T
 	statuses map[string]metav1.Status
+	// mutates is whether a policy answers canaries.
+	mutates bool
 }
 
 func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,12 +42,16 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = namespacedResource("infrastructure.cluster.x-k8s.io/v1beta1", "cloudsigmamachines", "CloudSigmaMachine")
 	case r.Method != http.MethodPost || r.URL.Query().Get("dryRun") != "All":
 		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
-	case refused:
+	case refused && !(s.mutates && readCanary(s.t, r)["warrantgate.dev/canary"] == "rewrite-policy"):
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(int(status.Code))
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 		_ = json.NewEncoder(w).Encode(status)
 		return
+	case s.mutates:
+		answer = map[string]any{"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace"}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
 	default:
 		if err := json.NewDecoder(r.Body).Decode(&answer); err != nil {
 			s.t.Error(err)
@@ -57,6 +63,16 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
 		s.t.Error(err)
 	}
+}
+
+// readCanary returns the annotations of what is sent.
+func readCanary(t *testing.T, r *http.Request) map[string]string {
+	t.Helper()
+	var object metav1.PartialObjectMetadata
+	if err := json.NewDecoder(r.Body).Decode(&object); err != nil {
+		t.Error(err)
+	}
+	return object.Annotations
 }
 
 func namespacedResource(groupVersion, name, kind string) map[string]any {
@@ -83,6 +99,7 @@ func TestCheckAdmission(t *testing.T) {
 		args          []string
 		configuration string
 		statuses      map[string]metav1.Status
+		mutates       bool
 		want          []string
 		wantCode      int
 		wantMessage   string
@@ -119,6 +136,27 @@ func TestCheckAdmission(t *testing.T) {
 		"kcp does not ask": {
 			args: []string{"kcp"}, configuration: header, want: []string{"owner-integrity.warrantgate.dev: NOT REFUSED\n"}, wantCode: exitWrong,
 		},
+		"kcp without the policy, which the webhook stands in for": {
+			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": forbidden(byKCP)},
+			want: []string{"warrantgate-owner-rewrite: not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers\n"},
+		},
+		"kcp with policies alone": {
+			args: []string{"kcp", "--policies-only"}, configuration: header, mutates: true,
+			statuses: map[string]metav1.Status{"workspaces": forbidden("ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding denied request: no")},
+			want: []string{
+				"warrantgate-owner-rewrite: ok\n  the admission policy rewrites the owners of plain service accounts",
+				"warrantgate-owner-integrity: ok\n  the admission policy refuses forged owners\n",
+			},
+		},
+		"kcp without policies": {
+			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: exitWrong,
+			want: []string{"warrantgate-owner-rewrite: NOT ACTING\n", "warrantgate-owner-integrity: NOT REFUSED\n"},
+		},
+		"kcp where one may not ask for policies": {
+			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: exitUnknown,
+			statuses: map[string]metav1.Status{"workspaces": forbidden("workspaces is forbidden")},
+			want:     []string{"warrantgate-owner-rewrite: NOT KNOWN\n", "warrantgate-owner-integrity: NOT KNOWN\n  workspaces is forbidden\n"},
+		},
 		"no gate is on": {
 			args: []string{"kcp"}, configuration: header + "workspace: {ownerIntegrity: {mode: Off}}\n", wantCode: exitUnknown,
 			wantMessage: "the configuration has no gate on that could be tried with an object that it has to refuse",
@@ -132,7 +170,7 @@ func TestCheckAdmission(t *testing.T) {
 		"an argument":              {args: []string{"kcp", "a"}, configuration: header, wantCode: exitUnknown, wantMessage: `unknown command "a" for "warrantgate check admission kcp"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(admitting{t: t, statuses: tc.statuses})
+			server := httptest.NewServer(admitting{t: t, statuses: tc.statuses, mutates: tc.mutates})
 			defer server.Close()
 			kubeconfig := writeKubeconfig(t, map[string]string{"home": server.URL})
 			args := append([]string{"check", "admission"}, tc.args...)

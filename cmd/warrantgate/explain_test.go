@@ -24,6 +24,7 @@ import (
 var hanging = preflight.Report{
 	Workspace: preflight.Workspace{
 		Path: "root:orgs:team-a", Cluster: "m82w61j76ws21znq", Phase: "Initializing", Type: "root:universal", CreatedBy: "1dz6n4ubraua7pul:default:bot",
+		RewrittenBy: "policy",
 	},
 	Owner: &preflight.Owner{
 		Description: "service account default/bot of root:orgs", InScope: true,
@@ -63,6 +64,7 @@ Phase:            Initializing
 Logical cluster:  m82w61j76ws21znq
 Type:             root:universal
 Created by:       1dz6n4ubraua7pul:default:bot
+Rewritten by:     the admission policy warrantgate-owner-rewrite
 
 Owner: service account default/bot of root:orgs, in scope in the workspace
   in the workspace kcp counts it as

@@ -12,7 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/preflight"
+	"warrantgate.dev/webhooks/workspace"
 )
 
 // printExplanation prints a report for people: what the workspace is, as whom kcp acts, what it waits for, what to do.
@@ -23,13 +25,21 @@ func printExplanation(out io.Writer, report preflight.Report) error {
 	if ws.Mount != "" {
 		noCluster = "none, as " + ws.Mount + " is mounted there"
 	}
-	table(text, "", [][]string{
+	rows := [][]string{
 		{"Workspace:", ws.Path},
 		{"Phase:", string(ws.Phase)},
 		{"Logical cluster:", cmp.Or(ws.Cluster.String(), noCluster)},
 		{"Type:", cmp.Or(ws.Type, "none")},
 		{"Created by:", cmp.Or(ws.CreatedBy, "unknown")},
-	})
+	}
+	switch ws.RewrittenBy {
+	case "":
+	case kcp.RewrittenByPolicy:
+		rows = append(rows, []string{"Rewritten by:", "the admission policy " + workspace.RewritePolicyName})
+	default:
+		rows = append(rows, []string{"Rewritten by:", "warrantgate: the webhook, the initializer or the repair"})
+	}
+	table(text, "", rows)
 	printOwner(text, report.Owner)
 	printInitializers(text, report.Initializers)
 	printBindings(text, report.Bindings)

@@ -212,3 +212,81 @@ func (o installOptions) checkPolicyAlone(ctx context.Context, out io.Writer) err
 	_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
 	return err
 }
+
+// reportRewrite says which of policy and webhook rewrites the owners of plain service accounts. With --policies-only the policies
+// alone decide on the exit status.
+func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer, config v1beta1.Workspace) error {
+	rest, err := loadKubeconfig(o.kubeconfig, o.context)
+	if err != nil {
+		return unknownIfError(err)
+	}
+	rest.Timeout = requestTimeout
+	c, err := kcp.NewClient(rest)
+	if err != nil {
+		return unknownIfError(err)
+	}
+	var wrong, unknown bool
+	if len(workspace.RewritePolicy(config)) > 0 {
+		found, err := policyEffect(ctx, c)
+		wrong, unknown = found == notActing, found == effectUnknown
+		if err := o.printEffect(out, found, err); err != nil {
+			return unknownIfError(err)
+		}
+	}
+	if !o.policiesOnly {
+		return nil
+	}
+	if config.OwnerIntegrity.Mode == v1beta1.Enforce {
+		refused, err := policyRefuses(ctx, c)
+		wrong, unknown = wrong || err == nil && !refused, unknown || err != nil
+		text := "ok\n  the admission policy refuses forged owners"
+		switch {
+		case err != nil:
+			text = fmt.Sprintf("NOT KNOWN\n  %v", err)
+		case !refused:
+			text = "NOT REFUSED\n  an annotation that the admission policy guards was let pass"
+		}
+		if _, err := fmt.Fprintf(out, "%s: %s\n", workspace.IntegrityPolicyName, text); err != nil {
+			return unknownIfError(err)
+		}
+	}
+	switch {
+	case wrong:
+		return exitError{code: exitWrong}
+	case unknown:
+		return exitError{code: exitUnknown}
+	}
+	return nil
+}
+
+func (o *checkAdmissionOptions) printEffect(out io.Writer, found effect, why error) error {
+	text := ""
+	switch {
+	case found == acting:
+		text = "ok\n  the admission policy rewrites the owners of plain service accounts, also while no warrantgate answers"
+	case found == effectUnknown:
+		text = fmt.Sprintf("NOT KNOWN\n  whether the admission policy or the webhook rewrites the owners of plain service accounts: %v", why)
+	case o.policiesOnly:
+		text = "NOT ACTING\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with " +
+			"--disable-admission-plugins=KCPMutatingAdmissionPolicy; or the policy is not installed"
+	default:
+		text = "not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers"
+	}
+	_, err := fmt.Fprintf(out, "%s: %s\n", workspace.RewritePolicyName, text)
+	return err
+}
+
+// policyRefuses tells whether the admission policy that guards owners refuses a dry run of what it guards. An error says why that is
+// not known.
+func policyRefuses(ctx context.Context, c client.Client) (bool, error) {
+	canary := workspaceCanary("true")
+	canary.SetAnnotations(map[string]string{kcp.CreatedByAnnotation: canaryName})
+	err := c.Create(ctx, canary, client.DryRunAll)
+	switch {
+	case err == nil, strings.Contains(fmt.Sprint(err), fmt.Sprintf("webhook %q", integrityWebhook)): // which is asked after the policy
+		return false, nil
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+workspace.IntegrityPolicyName+"'"):
+		return true, nil
+	}
+	return false, err
+}

@@ -3,10 +3,13 @@ package access
 import (
 	"context"
 	"fmt"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +17,12 @@ import (
 
 // tokenSeconds is how long a token of ServiceAccount is valid.
 const tokenSeconds = 3600
+
+const (
+	// unavailableTimeout is how long an API server may answer that it is unavailable.
+	unavailableTimeout = 30 * time.Second
+	pollInterval       = 100 * time.Millisecond
+)
 
 // ServiceAccount creates a service account, with its namespace if that is missing, and returns a config that acts as it
 // where admin is, for an hour. The client c is an administrator's there.
@@ -53,11 +62,23 @@ func WithToken(config *rest.Config, token string) *rest.Config {
 	}
 }
 
-// EnsureNamespace creates a namespace that is not there.
+// EnsureNamespace creates a namespace that is not there. A kcp on a busy machine calls a workspace Ready somewhat before it serves
+// writes there.
 func EnsureNamespace(ctx context.Context, c client.Client, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := c.Create(ctx, namespace); client.IgnoreAlreadyExists(err) != nil {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, unavailableTimeout, true, func(ctx context.Context) (bool, error) {
+		err := c.Create(ctx, namespace)
+		return !apierrors.IsServiceUnavailable(err), client.IgnoreAlreadyExists(ignoreUnavailable(err))
+	})
+	if err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	return nil
+}
+
+func ignoreUnavailable(err error) error {
+	if apierrors.IsServiceUnavailable(err) {
+		return nil
+	}
+	return err
 }

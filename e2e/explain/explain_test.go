@@ -82,6 +82,15 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(found.reasons()).To(ConsistOf("BindPermissionMissing", "BindPermissionMissing"))
 		Expect(found.Workspace.CreatedBy).To(Equal(home.cluster + ":default:bot"))
+		byPolicy, err := kcp.HasMutatingPolicies()
+		Expect(err).NotTo(HaveOccurred())
+		if byPolicy {
+			Expect(found.Workspace.RewrittenBy).To(Equal("policy"))
+			Expect(text.out).To(MatchRegexp(`Rewritten by: +the admission policy warrantgate-owner-rewrite`))
+		} else {
+			Expect(found.Workspace.RewrittenBy).To(Equal("warrantgate"))
+			Expect(text.out).To(MatchRegexp(`Rewritten by: +warrantgate: the webhook`))
+		}
 		Expect(found.answers()).To(Equal(map[string]string{
 			home.path + ":widgets.example.io": "no", elsewhere.path + ":gadgets.example.io": "no",
 		}))
@@ -104,7 +113,7 @@ var _ = Describe("explain workspace", func() {
 
 		By("touching the type")
 		home.touch(ctx, "team")
-		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
+		_, err = kcptest.WaitReady(ctx, home.admin(), "child")
 		Expect(err).NotTo(HaveOccurred())
 		text, found = explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(0), text.out)

@@ -85,7 +85,7 @@ func explainAsJSON(ctx context.Context, path string) report {
 
 // report is what is looked at of the JSON.
 type report struct {
-	Workspace struct{ Phase, Cluster, Type, CreatedBy string }
+	Workspace struct{ Phase, Cluster, Type, CreatedBy, RewrittenBy string }
 	Owner     struct {
 		Description string
 		InScope     bool

@@ -23,7 +23,11 @@ var _ = Describe("a verdict", func() {
 		install(ctx, w)
 		createAs(ctx, bot, "traced")
 
-		const prefix = "owner-rewrite.warrantgate.dev/"
+		gate := "owner-rewrite"
+		if byPolicy() {
+			gate = "owner-notice" // which tells of what the policy has rewritten
+		}
+		prefix := gate + ".warrantgate.dev/"
 		var annotations map[string]string
 		Eventually(func() (map[string]string, error) {
 			found, err := auditAnnotations("traced", prefix+"decision")
@@ -41,7 +45,7 @@ var _ = Describe("a verdict", func() {
 			}
 		}
 		Expect(verdicts).To(HaveExactElements(And(
-			HaveKeyWithValue("gate", "owner-rewrite"), HaveKeyWithValue("reason", "ServiceAccountRewritten"), HaveKeyWithValue("name", "traced"))))
+			HaveKeyWithValue("gate", gate), HaveKeyWithValue("reason", "ServiceAccountRewritten"), HaveKeyWithValue("name", "traced"))))
 
 		By("forging, which the admission policy puts into the audit log")
 		ws, err := kcptest.GetWorkspace(ctx, provider, "traced")

@@ -16,6 +16,7 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -23,6 +24,7 @@ import (
 
 	"warrantgate.dev/e2e/access"
 	"warrantgate.dev/e2e/process"
+	"warrantgate.dev/internal/kcp"
 )
 
 const (
@@ -243,6 +245,15 @@ func (s *Server) ModuleVersion() (string, error) {
 func (s *Server) AdmitsServiceAccounts() (bool, error) {
 	version, err := s.ModuleVersion()
 	return !strings.HasPrefix(version, "v0.30."), err
+}
+
+// HasMutatingPolicies tells whether kcp evaluates MutatingAdmissionPolicies, as it does from v0.32 on unless the plugin is disabled.
+func (s *Server) HasMutatingPolicies() (bool, error) {
+	server, err := discovery.NewDiscoveryClientForConfig(s.Admin("root"))
+	if err != nil {
+		return false, err
+	}
+	return kcp.HasMutatingPolicies(server)
 }
 
 // Dir is the server's directory. Its content goes with it.

@@ -33,7 +33,7 @@ const (
 	outageSpecTimeout = 20 * time.Minute
 )
 
-// All replicas are down, and service accounts go on creating workspaces. What becomes of those depends on how the rewrite is
+// All replicas are down, and service accounts go on creating workspaces, which no admission policy rewrites. What becomes of those depends on how the rewrite is
 // registered; that all are Ready once a replica is back does not.
 var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 	var w *kcptest.Warrantgate
@@ -58,7 +58,7 @@ var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 		ctx SpecContext, lost func(context.Context), during func(context.Context, place), how func(context.Context, place, *kcptest.Warrantgate),
 	) {
 		p := newPlace(ctx)
-		_, err := w.Install(ctx, "--user="+account)
+		_, err := w.Install(ctx, "--user="+account, "--rewrite=Webhook")
 		Expect(err).NotTo(HaveOccurred())
 		lost(ctx)
 		began := time.Now()

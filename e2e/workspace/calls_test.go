@@ -38,11 +38,27 @@ var _ = Describe("The owner-rewrite webhook", func() {
 			Expect(rewriteCalls(ctx) - before).To(And(
 				BeNumerically(">=", 1), BeNumerically("<=", parent.placements("child"))))
 		},
-		Entry("a service account", func(ctx SpecContext, p place) *rest.Config { return p.serviceAccount(ctx, "bot") },
-			SpecTimeout(specTimeout)),
 		Entry("a scoped person", func(ctx SpecContext, p place) *rest.Config { return p.impersonated(ctx, "alice") },
 			SpecTimeout(specTimeout)),
 	)
+
+	It("is called for a service account only where no admission policy rewrites the owner, which is before kcp v0.32", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		bot := parent.serviceAccount(ctx, "bot")
+		byPolicy, err := guarded.HasMutatingPolicies()
+		Expect(err).NotTo(HaveOccurred())
+		before := rewriteCalls(ctx)
+		create(ctx, bot, "child")
+		child := waitReady(ctx, parent.admin(), "child")
+		Eventually(ctx, parent.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
+		if byPolicy {
+			Expect(rewriteCalls(ctx)).To(Equal(before))
+			Expect(child.Annotations).To(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"))
+			return
+		}
+		Expect(rewriteCalls(ctx) - before).To(And(BeNumerically(">=", 1), BeNumerically("<=", parent.placements("child"))))
+		Expect(child.Annotations).NotTo(HaveKey("warrantgate.dev/rewritten-by"))
+	}, SpecTimeout(specTimeout))
 
 	It("is not called for a write that conflicts, as the scheduler's do when its cache is behind", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)

@@ -47,13 +47,13 @@ var _ = Describe("Killing warrantgate while service accounts create workspaces",
 		}
 	}, SpecTimeout(manyWorkspaces))
 
-	It("makes a new one wait, rather than come up with an owner that cannot work", func(ctx SpecContext) {
+	It("makes a new one that only the webhook can rewrite wait, rather than come up with an owner that cannot work", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		bot := parent.serviceAccount(ctx, "bot")
+		alice := parent.impersonated(ctx, "alice") // whom no admission policy rewrites
 		Expect(gate.Stop()).To(Succeed())
 		restart := sync.OnceValue(func() error { return gate.Start(ctx) })
 		DeferCleanup(restart)
-		create(ctx, bot, "child")
+		create(ctx, alice, "child")
 		Consistently(ctx, func(g Gomega) {
 			ws, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
 			g.Expect(err).NotTo(HaveOccurred())
@@ -63,7 +63,7 @@ var _ = Describe("Killing warrantgate while service accounts create workspaces",
 
 		Expect(restart()).To(Succeed())
 		child := waitReady(ctx, parent.admin(), "child")
-		expectAtHome(ctx, bot, child.Spec.Cluster)
+		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"))
 	}, SpecTimeout(specTimeout))
 })
 

@@ -32,6 +32,9 @@ type Workspace struct {
 	Type string `json:"type,omitempty"`
 	// CreatedBy names the creator: as warrantgate recorded it, else the recorded owner.
 	CreatedBy string `json:"createdBy,omitempty"`
+	// RewrittenBy says what rewrote the owner: "policy" for the admission policy, "warrantgate" for a process of warrantgate, be it
+	// the webhook, the initializer or the repair. It is empty where nobody did.
+	RewrittenBy string `json:"rewrittenBy,omitempty"`
 	// Owner is the recorded owner, JSON.
 	Owner string `json:"-"`
 	// workspaceOwner is the owner that the Workspace has, "" where only the LogicalCluster was read.
@@ -47,6 +50,9 @@ type Workspace struct {
 	// unread is why the LogicalCluster could not be read, and only the Workspace was.
 	unread error
 }
+
+// RewrittenByWarrantgate is an owner that a process of warrantgate has rewritten.
+const RewrittenByWarrantgate = "warrantgate"
 
 // Load reads a workspace by its path, or by the name of its logical cluster. It takes "get" on the Workspace in its parent
 // or on its LogicalCluster; with the latter alone as much is known, with the former alone a little less.
@@ -107,6 +113,7 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 	ws.Owner = from.Annotations[kcp.OwnerAnnotation]
 	ws.workspaceOwner = ws.Owner
 	ws.CreatedBy = from.Annotations[kcp.CreatedByAnnotation]
+	ws.RewrittenBy = rewrittenBy(from.Annotations)
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Status.Initializers, from.Status.Initializers
 	for i := range from.Status.Conditions {
@@ -125,6 +132,7 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.Type = cmp.Or(from.Annotations[tenancyv1alpha1.LogicalClusterTypeAnnotationKey], ws.Type)
 	ws.Owner = kcp.RecordedOwner(from)
 	ws.CreatedBy = cmp.Or(ws.CreatedBy, from.Annotations[kcp.CreatedByAnnotation])
+	ws.RewrittenBy = cmp.Or(ws.RewrittenBy, rewrittenBy(from.Annotations))
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Spec.Initializers, from.Status.Initializers
 	ws.Conditions = nil
@@ -133,6 +141,14 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 			ws.Conditions = append(ws.Conditions, condition.Message)
 		}
 	}
+}
+
+// rewrittenBy goes by annotations that only the system may write.
+func rewrittenBy(annotations map[string]string) string {
+	if annotations[kcp.CreatedByAnnotation] == "" {
+		return ""
+	}
+	return cmp.Or(annotations[kcp.RewrittenByAnnotation], RewrittenByWarrantgate)
 }
 
 // pathOf is the path of a logical cluster, or "" where it cannot be read.

@@ -180,7 +180,7 @@ func integrityPolicies(config v1beta1.Workspace) []client.Object {
 
 func integrityPolicy(mode v1beta1.Mode) client.Object {
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: policyName},
+		ObjectMeta: metav1.ObjectMeta{Name: IntegrityPolicyName},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: ptr.To(webhooks.FailurePolicy(mode)),
 			MatchConstraints: &admissionregistrationv1.MatchResources{
@@ -218,9 +218,9 @@ func integrityBinding(mode v1beta1.Mode) client.Object {
 		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn, admissionregistrationv1.Audit}
 	}
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: policyName},
+		ObjectMeta: metav1.ObjectMeta{Name: IntegrityPolicyName},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: policyName, ValidationActions: actions,
+			PolicyName: IntegrityPolicyName, ValidationActions: actions,
 		},
 	}
 	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))

@@ -20,8 +20,8 @@ const (
 	OwnerNoticePath    = "/workspace/owner-notice"
 )
 
-// policyName is the name of the admission policy and of its binding.
-const policyName = "warrantgate-owner-integrity"
+// IntegrityPolicyName is the name of the ValidatingAdmissionPolicy that keeps owners from being forged, and of its binding.
+const IntegrityPolicyName = "warrantgate-owner-integrity"
 
 // Registration returns what has to be in root for kcp to ask the gates: both webhook configurations, and the admission
 // policy that holds owner integrity by itself. Gates that are off are left out.
