@@ -29,7 +29,6 @@ import (
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/memory"
 	"warrantgate.dev/internal/webhookserver"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
@@ -220,7 +219,7 @@ func (o serveOptions) servers(
 		ready["objects"] = gates.synced
 	}
 	servers := slices.Concat(gates.runnables, certificate.runnables,
-		[]manager.Runnable{webhookServer, o.healthServer(ready), manager.RunnableFunc(memory.GiveBack)})
+		[]manager.Runnable{webhookServer, o.healthServer(ready)})
 	if metricsServer != nil { // nil when it is turned off
 		servers = append(servers, metricsServer)
 	}

@@ -17,6 +17,10 @@ import (
 // residentMebibytes returns the resident memory of a process, as Linux tells it.
 func residentMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "VmRSS") }
 
+// anonymousMebibytes returns the anonymous memory of a process: what it has allocated, without the files that it maps, which Linux
+// drops when others need the memory.
+func anonymousMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "RssAnon") }
+
 // peakMebibytes returns the resident memory that a process has had at most.
 func peakMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "VmHWM") }
 

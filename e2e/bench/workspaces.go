@@ -24,7 +24,7 @@ import (
 
 const (
 	workspaceReadyBound = 1.10
-	idleMemoryBound     = 40
+	idleMemoryBound     = 24
 
 	// warmUps and pairs are how many workspaces each of the two creates, unmeasured and measured.
 	warmUps, pairs = 5, 30
@@ -79,11 +79,11 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	memory, err := residentMebibytes(warrantgate.PID())
+	memory, err := anonymousMebibytes(warrantgate.PID())
 	if err != nil {
 		return err
 	}
-	out.atMost("idle_rss_mib", memory, "MiB", idleMemoryBound)
+	out.atMost("idle_anon_mib", memory, "MiB", idleMemoryBound)
 	return nil
 }
 
