@@ -23,7 +23,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"a typo in a gate":                     {certificate + "config: {machine: {mod: Off}}", "mod"},
 		"a typo in a kind":                     {certificate + "config: {machine: {kinds: [{group: a, version: v1, kind: A, resource: as, provider: cloudsigma, path: b}]}}", "path"},
 		"a kind without a group":               {certificate + "config: {machine: {kinds: [{version: v1, kind: A, resource: as, provider: cloudsigma}]}}", "group"},
-		"a name of an older version":           {certificate + "config: {audit: {rate: 5}}", "'rate' not allowed"},
+		"an unknown field":                     {certificate + "config: {audit: {rate: 5}}", "'rate' not allowed"},
 		"a typo in a selector":                 {certificate + "config: {keystonePolicy: {selector: {matchLabel: {a: b}}}}", "matchLabel"},
 		"a mode that is none":                  {certificate + "config: {machine: {mode: Maybe}}", "mode"},
 		"a mode in another case":               {certificate + "config: {machine: {mode: enforce}}", "mode"},

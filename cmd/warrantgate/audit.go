@@ -91,7 +91,7 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool
 
 // prepare reads all machines and clusters, and returns the pass over them.
 func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit.Result, error), error) {
-	config, _, err := config.Load(o.config)
+	config, err := config.Load(o.config)
 	if err != nil {
 		return nil, err
 	}

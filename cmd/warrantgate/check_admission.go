@@ -84,7 +84,7 @@ With --policies-only, for "install kcp --policies-only", both admission policies
 }
 
 func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, out io.Writer) error {
-	config, _, err := config.Load(o.config)
+	config, err := config.Load(o.config)
 	if err != nil {
 		return unknownIfError(err)
 	}
@@ -98,7 +98,7 @@ func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, out io.Writer)
 }
 
 func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error {
-	config, _, err := config.Load(o.config)
+	config, err := config.Load(o.config)
 	if err != nil {
 		return unknownIfError(err)
 	}

@@ -92,7 +92,7 @@ func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 }
 
 func (o serverOptions) load() (v1beta1.GateConfiguration, webhooks.Server, error) {
-	config, _, err := config.Load(o.config)
+	config, err := config.Load(o.config)
 	if err != nil {
 		return config, webhooks.Server{}, err
 	}
@@ -263,7 +263,7 @@ func (o installOptions) registration(server webhooks.Server, config v1beta1.Gate
 
 // runPolicies writes the policies, and leaves whatever else is installed.
 func (o installOptions) runPolicies(ctx context.Context, out io.Writer) error {
-	config, _, err := config.Load(o.config)
+	config, err := config.Load(o.config)
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,6 @@ Start with: warrantgate install kcp --help, or warrantgate install kubernetes --
 	root.SetOut(out)
 	root.SetErr(errOut)
 	root.AddCommand(newServeCommand(), newInstallCommand(), newUninstallCommand(), newRepairCommand(), newVersionCommand())
-	root.AddCommand(newExplainCommand(), newAuditCommand(), newLintCommand(), newCheckCommand(), newConfigCommand())
+	root.AddCommand(newExplainCommand(), newAuditCommand(), newLintCommand(), newCheckCommand())
 	return root
 }

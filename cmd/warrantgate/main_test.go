@@ -110,8 +110,6 @@ func TestTheCommandsAreThese(t *testing.T) {
 		"warrantgate lint keystone-policy":       "Find rules of a Keystone policy that do not do what they say",
 		"warrantgate check":                      "Try what a policy or an API server lets pass",
 		"warrantgate check keystone-policy":      "Say whether a Keystone policy lets somebody do something",
-		"warrantgate config":                     "Work on configuration files of serve",
-		"warrantgate config convert":             "Print a configuration file in the current version",
 		"warrantgate explain":                    "Say what is wrong with an object",
 		"warrantgate explain workspace":          "Say why a workspace is not Ready, and what to do",
 		"warrantgate install":                    "Register the gates with an API server",
@@ -171,7 +169,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 }
 
 func TestACommandThatOnlyHasOthersPrintsItsHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"config"}, {"explain"}, {"install"}, {"uninstall"}} {
+	for _, args := range [][]string{{}, {"explain"}, {"install"}, {"uninstall"}} {
 		t.Run(strings.Join(append([]string{"warrantgate"}, args...), " "), func(t *testing.T) {
 			out, errOut, err := run(t, args...)
 			help, _, helpErr := run(t, append(args, "--help")...)

@@ -100,7 +100,7 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 }
 
 func (o repairOptions) repair() (*owner.Repair, error) {
-	config, _, err := config.Load(o.config)
+	config, err := config.Load(o.config)
 	if err != nil {
 		return nil, err
 	}

@@ -123,13 +123,9 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	slog.SetDefault(slog.New(logr.ToSlogHandler(logger)))
 	ctx = logf.IntoContext(ctx, logger)
 
-	config, apiVersion, err := config.Load(o.config)
+	config, err := config.Load(o.config)
 	if err != nil {
 		return err
-	}
-	if apiVersion != v1beta1.APIVersion {
-		logger.Info("the configuration file has an older version, which is still read: \"warrantgate config convert\" prints it in the current one",
-			"file", o.config, "apiVersion", apiVersion, "current", v1beta1.APIVersion)
 	}
 	recorder, err := o.eventRecorder()
 	if err != nil {

@@ -467,32 +467,23 @@ func TestServeKeepsItsCertificateUntilTheNewOneIsWhole(t *testing.T) {
 }
 
 func TestServeFollowsItsConfiguration(t *testing.T) {
-	// said is how an older version is told, with what to do.
-	const said = `"msg":"the configuration file has an older version, which is still read: \"warrantgate config convert\" prints it in the current one"`
-	for version, wantSaid := range map[string]int{"v1beta1": 0, "v1alpha1": 1} {
-		t.Run(version, func(t *testing.T) {
-			config := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/"+version+"\nkind: GateConfiguration\n"+
-				"workspace: {ownerRewrite: {mode: Off}, ownerIntegrity: {mode: Warn}}\n")
-			s := startServe(t, "--config="+config)
-			client := s.certificate.client(t)
-			for path, want := range map[string]map[string]string{
-				"/workspace/owner-rewrite":   {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
-				"/workspace/owner-notice":    {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
-				"/workspace/owner-integrity": {"decision": "warned", "reason": "OwnerChangeRefused", "decision-id": "d1"},
-			} {
-				got, _ := s.ask(t, client, path)
-				if diff := cmp.Diff(want, got.AuditAnnotations); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", path, diff)
-				}
-			}
-			client.CloseIdleConnections()
-			if err := s.shutdown(t); err != nil {
-				t.Errorf("serve ends with %v", err)
-			}
-			if got := strings.Count(s.logs.String(), said); got != wantSaid {
-				t.Errorf("an older version is told %d times, want %d, in:\n%s", got, wantSaid, s.logs.String())
-			}
-		})
+	config := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
+		"workspace: {ownerRewrite: {mode: Off}, ownerIntegrity: {mode: Warn}}\n")
+	s := startServe(t, "--config="+config)
+	client := s.certificate.client(t)
+	for path, want := range map[string]map[string]string{
+		"/workspace/owner-rewrite":   {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
+		"/workspace/owner-notice":    {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
+		"/workspace/owner-integrity": {"decision": "warned", "reason": "OwnerChangeRefused", "decision-id": "d1"},
+	} {
+		got, _ := s.ask(t, client, path)
+		if diff := cmp.Diff(want, got.AuditAnnotations); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+	client.CloseIdleConnections()
+	if err := s.shutdown(t); err != nil {
+		t.Errorf("serve ends with %v", err)
 	}
 }
 

@@ -21,10 +21,8 @@ import (
 
 const (
 	header = "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"
-	// olderHeader is that of the version before.
-	olderHeader = "apiVersion: config.warrantgate.dev/v1alpha1\nkind: GateConfiguration\n"
 	// versions are those that are understood.
-	versions = `"config.warrantgate.dev/v1beta1", "config.warrantgate.dev/v1alpha1"`
+	versions = `"config.warrantgate.dev/v1beta1"`
 )
 
 // configuration returns the default configuration with what is changed by modify.
@@ -497,29 +495,20 @@ func TestLoad(t *testing.T) {
 	}
 	good := write("good.yaml", header+"workspace: {ownerRewrite: {mode: Warn}}")
 	bad := write("bad.yaml", header+"workspace: {ownerRewrite: {mode: Sometimes}}")
-	older := write("older.yaml", olderHeader+"workspace: {ownerRewrite: {mode: Warn}}")
 	newer := write("newer.yaml", "apiVersion: config.warrantgate.dev/v1\nkind: GateConfiguration\n")
 
 	for name, tc := range map[string]struct {
-		path        string
-		want        v1beta1.GateConfiguration
-		wantVersion string
-		wantErr     string
+		path    string
+		want    v1beta1.GateConfiguration
+		wantErr string
 	}{
 		"no path means the defaults": {
-			path:        "",
-			want:        configuration(),
-			wantVersion: "config.warrantgate.dev/v1beta1",
+			path: "",
+			want: configuration(),
 		},
 		"a file is read": {
-			path:        good,
-			want:        configuration(withModes(v1beta1.Warn, v1beta1.Enforce)),
-			wantVersion: "config.warrantgate.dev/v1beta1",
-		},
-		"a file of an older version is the same in the current one": {
-			path:        older,
-			want:        configuration(withModes(v1beta1.Warn, v1beta1.Enforce)),
-			wantVersion: "config.warrantgate.dev/v1alpha1",
+			path: good,
+			want: configuration(withModes(v1beta1.Warn, v1beta1.Enforce)),
 		},
 		"a file of a version that there is not is named": {
 			path:    newer,
@@ -536,7 +525,7 @@ func TestLoad(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, version, err := config.Load(tc.path)
+			got, err := config.Load(tc.path)
 			gotErr := ""
 			if err != nil {
 				gotErr = err.Error()
@@ -546,9 +535,6 @@ func TestLoad(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Load() (-want +got):\n%s", diff)
-			}
-			if version != tc.wantVersion {
-				t.Errorf("Load() apiVersion = %q, want %q", version, tc.wantVersion)
 			}
 		})
 	}
@@ -572,7 +558,7 @@ func TestPolicyIsThatOfTheFile(t *testing.T) {
 }
 
 // FuzzParse holds that no file makes Parse panic, and that what it accepts is complete, valid, and read the same
-// again, from YAML, from JSON and converted.
+// again, from YAML and from JSON.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"",
@@ -580,30 +566,20 @@ func FuzzParse(f *testing.F) {
 		header + "workspace:\n  ownerRewrite:\n    mode: Off\n  ownerIntegrity:\n    mode: Warn\n",
 		header + "delegation: {keepWarrants: {users: [bob, 'team-*', '['], groups: ['', \"\\u00e9?\"]}}\n",
 		`{"apiVersion":"config.warrantgate.dev/v1beta1","kind":"GateConfiguration","workspace":{"ownerRewrite":{"mode":false}}}`,
-		olderHeader + "repair: {rate: 1}\ncontrollerManager: {secret: a}\naudit: {rate: 2}\nmachine: {kinds: []}\n",
 		"a: &a [*a]",
 		"\xff\xfe",
 	} {
 		f.Add([]byte(seed))
 	}
-	for _, file := range everyField {
-		f.Add(read(f, file))
-	}
+	f.Add(read(f, everyField))
 	modes := []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn, v1beta1.Off}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		accepted, err := config.Parse(raw)
-		converted, convertErr := config.Convert(raw)
 		if err != nil {
 			if diff := cmp.Diff(v1beta1.GateConfiguration{}, accepted); diff != "" {
 				t.Fatalf("a configuration comes with the error %v:\n%s", err, diff)
 			}
-			if convertErr == nil {
-				t.Errorf("a file is converted although %v", err)
-			}
 			return
-		}
-		if convertErr != nil {
-			t.Fatalf("an accepted file is not converted: %v", convertErr)
 		}
 		for _, gate := range []v1beta1.Gate{accepted.Workspace.OwnerRewrite, accepted.Workspace.OwnerIntegrity} {
 			if !slices.Contains(modes, gate.Mode) {
@@ -618,7 +594,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, written := range [][]byte{inYAML, inJSON, converted} {
+		for _, written := range [][]byte{inYAML, inJSON} {
 			again, err := config.Parse(written)
 			if err != nil {
 				t.Fatalf("read again: %v\n%s", err, written)

@@ -1,14 +1,6 @@
-// Package v1beta1 is the configuration file of warrantgate: config.warrantgate.dev/v1beta1, GateConfiguration. It is the current
-// version, with which everything else works. Package config reads the file, in this version and in older ones.
+// Package v1beta1 is the configuration file of warrantgate: config.warrantgate.dev/v1beta1, GateConfiguration. Package config reads it.
 //
-// The file says what the gates decide. Where things are (addresses, certificates, kubeconfigs) is said by flags, and
-// nothing is said by both.
-//
-// Two things are better than in v1alpha1:
-//   - repair.rate and audit.rate were one name for two things, and did not say of what. They are repair.workspacesPerSecond and
-//     audit.requestsPerSecond.
-//   - controllerManager.secret was the name of a Secret, and read as if the secret itself belonged there, which never does. It is
-//     controllerManager.secretName.
+// The file configures decisions. Flags configure addresses, certificates and kubeconfigs. Nothing is configured by both.
 package v1beta1
 
 import (
