@@ -39,7 +39,7 @@ const integrityWebhook = "owner-integrity.warrantgate.dev"
 const (
 	noSuchPolicies = "This kcp has no MutatingAdmissionPolicies, which kcp has from v0.32 on: the webhook rewrites the owners of all service accounts.\n"
 	noEffect       = "kcp has the MutatingAdmissionPolicy \"" + workspace.RewritePolicyName + "\", but does not act on it. Perhaps it runs with " +
-		"--disable-admission-plugins=KCPMutatingAdmissionPolicy"
+		"--feature-gates=MutatingAdmissionPolicy=false"
 )
 
 // effect is what a canary says of the policy that rewrites owners.
@@ -268,7 +268,7 @@ func (o *checkAdmissionOptions) printEffect(out io.Writer, found effect, why err
 		text = fmt.Sprintf("NOT KNOWN\n  whether the admission policy or the webhook rewrites the owners of plain service accounts: %v", why)
 	case o.policiesOnly:
 		text = "NOT ACTING\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with " +
-			"--disable-admission-plugins=KCPMutatingAdmissionPolicy; or the policy is not installed"
+			"--feature-gates=MutatingAdmissionPolicy=false; or the policy is not installed"
 	default:
 		text = "not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers"
 	}
