@@ -16,6 +16,8 @@ RATE             ?= 20
 BEFORE           ?= $(shell git describe --tags --match 'v[0-9]*' --abbrev=0 HEAD^ 2>/dev/null)
 # More arguments for "go test" of the end-to-end suites, such as E2E_ARGS=-v.
 E2E_ARGS         ?=
+# The suites that "make e2e" runs, such as SUITES="workspace install"; all if empty.
+SUITES           ?=
 # The measurements that "make bench" makes, such as BENCH=start,serve; all if empty.
 BENCH            ?=
 # The race detector needs a C compiler; without one the tests run without it.
@@ -88,8 +90,12 @@ unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server,
 E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS)
 .PHONY: e2e
 e2e: build before servers keystone bin/helm ## Run the end-to-end suites on real servers
+ifneq ($(strip $(SUITES)),)
+	RATE=$(RATE) $(GO) test $(E2E_FLAGS) $(addprefix ./e2e/,$(SUITES))
+else
 	$(GO) test $(E2E_FLAGS) $$($(GO) list -tags e2e ./e2e/... | grep -v '/e2e/replicas$$')
 	RATE=$(RATE) $(GO) test $(E2E_FLAGS) ./e2e/replicas
+endif
 
 .PHONY: lint
 lint: bin/golangci-lint bin/govulncheck reproducible sbom ## Check style, imports, that the modules are tidy, and what is linked
