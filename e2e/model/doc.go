@@ -2,6 +2,7 @@
 // admitted write whether what warrantgate promises still holds:
 //
 //   - No machine holds an instance whose owner is not the user that its provider acts as, unless it did so before the write.
+//   - No two machines hold one instance, unless they did so before the write. On kcp those of one workspace count.
 //   - No tenant has named a user whom it may not impersonate.
 //   - No refusal names what belongs to another tenant.
 //

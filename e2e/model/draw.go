@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
@@ -11,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// objectsPerKind is how many objects of each kind a place has at most.
+// objectsPerKind is how many objects of each kind a place has at most, where the world does not say it.
 const objectsPerKind = 2
 
 // notThere is a UUID that no server has.
@@ -35,7 +36,7 @@ func (s *sequence) draw(t dice) write {
 	kind := pick(t, actor.Kinds...)
 	w := write{
 		actor: actor, kind: kind, version: kind.Version, at: actor.Place, namespace: s.objects.namespaces[actor.Place],
-		name: s.name(kind, t.IntN(objectsPerKind)),
+		name: s.name(kind, t.IntN(cmp.Or(s.world.Objects, objectsPerKind))),
 	}
 	current := s.objects.held[w.key()]
 	verb := t.IntN(12)
@@ -52,6 +53,7 @@ func (s *sequence) draw(t dice) write {
 		which:      t.IntN(1 << 10),
 		annotation: s.drawAnnotation(t), annotated: t.IntN(10) == 9,
 		finalized: t.IntN(15) == 14,
+		metadata:  t.IntN(6) == 5,
 	}
 	if w.verb == remove {
 		return w
@@ -60,9 +62,9 @@ func (s *sequence) draw(t dice) write {
 	case Machine:
 		s.machine(&w, d, current)
 	case Cluster:
-		w.fields = cluster(d, current == nil)
+		w.fields, w.status = cluster(d, current == nil), current != nil && d.form == 0
 	case OwnerMachine:
-		w.fields = append(w.fields, d.label)
+		w.fields, w.status = append(w.fields, d.label), current != nil && d.form < 6
 	case Secret:
 		w.fields = append(w.fields, secret(d, w.verb))
 	case KdcCluster:
@@ -83,6 +85,8 @@ type draws struct {
 	// which says which fields are written, by its bits.
 	which                int
 	annotated, finalized bool
+	// metadata is whether nothing else of a machine is written than metadata.
+	metadata bool
 }
 
 // name is that of an object of this sequence. Objects of one kind have the same names in all places.
@@ -95,6 +99,11 @@ func (s *sequence) machine(w *write, d draws, current *unstructured.Unstructured
 		w.version = s.world.MachineVersion
 	}
 	fresh := current == nil
+	if !fresh && d.metadata { // by both paths, although only one of them changes it
+		w.status = d.which>>9&1 == 1
+		w.fields = [][]field{{d.label}, {d.owners}, {d.label, d.owners}, {d.label}}[d.which>>7&3]
+		return
+	}
 	if fresh || d.which>>2&3 == 3 {
 		w.fields = append(w.fields, d.label)
 	}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/base64"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -42,11 +43,11 @@ type Server struct {
 
 // objects is what the API servers hold.
 type objects struct {
-	// namespaces are those of the places. userRefs is false where no Secret names a user.
-	namespaces []string
-	userRefs   bool
-	servers    map[string]Server // by UUID
-	held       map[key]*unstructured.Unstructured
+	// namespaces and clusters are the namespaces and logical clusters of the places. userRefs is false where no Secret names a user.
+	namespaces, clusters []string
+	userRefs             bool
+	servers              map[string]Server // by UUID
+	held                 map[key]*unstructured.Unstructured
 }
 
 func (o *objects) clone() *objects {
@@ -70,6 +71,30 @@ func (o *objects) wrong() map[key]string {
 			if server, known := o.servers[id]; !known || server.Owner != user || server.Region != region {
 				found[k] = "holds " + id + ", but its provider acts as " + user + " in " + region
 			}
+		}
+	}
+	return found
+}
+
+// shared returns the instances that more than one machine of a logical cluster holds, with the machines.
+func (o *objects) shared() map[string]string {
+	holders := map[string][]string{}
+	for k, machine := range o.held {
+		if k.kind != Machine.Kind {
+			continue
+		}
+		ids := instances(machine)
+		slices.Sort(ids)
+		for _, id := range slices.Compact(ids) {
+			at := o.clusters[k.place] + " " + id
+			holders[at] = append(holders[at], fmt.Sprintf("%s of place %d", k.name, k.place))
+		}
+	}
+	found := map[string]string{}
+	for at, machines := range holders {
+		if slices.Sort(machines); len(machines) > 1 {
+			_, id, _ := strings.Cut(at, " ")
+			found[at] = strings.Join(machines, " and ") + " hold " + id
 		}
 	}
 	return found

@@ -84,6 +84,8 @@ type World struct {
 	UserRefs bool
 	// AddServers adds servers of all users for one sequence, and returns them with what removes them again.
 	AddServers func(sequence string) ([]Server, func())
+	// Objects is how many objects of each kind a place has at most. Default: 2.
+	Objects int
 	// Events is whether the Events of each place are looked at after each sequence.
 	Events bool
 }
@@ -251,7 +253,7 @@ func newSequence(ctx context.Context, r *runner, world *World, report *report) *
 		objects: &objects{userRefs: world.UserRefs, servers: map[string]Server{}, held: map[key]*unstructured.Unstructured{}},
 	}
 	for _, place := range world.Places {
-		s.objects.namespaces = append(s.objects.namespaces, place.Namespace)
+		s.objects.namespaces, s.objects.clusters = append(s.objects.namespaces, place.Namespace), append(s.objects.clusters, place.Cluster)
 		report.uids = append(report.uids, map[string]bool{})
 	}
 	s.servers, s.remove = world.AddServers(s.prefix)
@@ -283,6 +285,7 @@ func (s *sequence) run(t *rapid.T) {
 // Promises, as failures call them.
 const (
 	promiseOwned       = "no machine holds an instance whose owner is not the user that its provider acts as"
+	promiseAlone       = "no two machines hold one instance"
 	promisePermitted   = "no tenant has named a user whom it may not impersonate"
 	promiseDiscreet    = "no refusal names what belongs to another tenant"
 	promiseUndisturbed = "no Event is where the object is not that it is about"
@@ -363,6 +366,12 @@ func (s *sequence) judge(t *rapid.T, before *objects, writes []write, errs []err
 	for k, wrong := range s.objects.wrong() {
 		if wasWrong[k] != wrong {
 			s.fail(t, promiseOwned, "%s of place %d %s", k.name, k.place, wrong)
+		}
+	}
+	wasShared := before.shared()
+	for at, shared := range s.objects.shared() {
+		if wasShared[at] != shared {
+			s.fail(t, promiseAlone, "%s", shared)
 		}
 	}
 	was := before.named()

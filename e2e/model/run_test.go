@@ -15,10 +15,13 @@ func TestRunFindsWhatNobodyDenies(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		kinds []schema.GroupVersionKind
-		may   []string
-		want  string
+		// objects is as in World: where there is one machine, no two hold one instance.
+		objects int
+		may     []string
+		want    string
 	}{
-		{name: "a machine with a foreign server", kinds: []schema.GroupVersionKind{Machine, Machine, Cluster, OwnerMachine}, may: []string{anna, bert}, want: promiseOwned},
+		{name: "a machine with a foreign server", kinds: []schema.GroupVersionKind{Machine, Machine, Cluster, OwnerMachine}, may: []string{anna, bert}, objects: 1, want: promiseOwned},
+		{name: "two machines with one server", kinds: []schema.GroupVersionKind{Machine}, want: promiseAlone},
 		{name: "a cluster with a foreign user", kinds: []schema.GroupVersionKind{Cluster}, may: []string{anna}, want: promisePermitted},
 		{name: "a Secret with a foreign user", kinds: []schema.GroupVersionKind{Secret}, may: []string{anna}, want: promisePermitted},
 		{name: "an annotation with a foreign user", kinds: []schema.GroupVersionKind{KdcCluster}, may: []string{anna}, want: promisePermitted},
@@ -32,7 +35,7 @@ func TestRunFindsWhatNobodyDenies(t *testing.T) {
 			result, err := Run(t.Context(), Options{Writes: 3000}, &World{
 				Places:  []Place{{Namespace: "first", Admin: c, Users: []string{anna, bert}}},
 				Actors:  []*Actor{{Name: "tenant", Client: c, Kinds: tc.kinds, May: tc.may}},
-				Regions: []string{"next"}, UserRefs: true,
+				Regions: []string{"next"}, UserRefs: true, Objects: tc.objects,
 				AddServers: func(string) ([]Server, func()) {
 					return []Server{
 						{UUID: annasServer, Owner: anna, Region: "next", Label: "annas"},
