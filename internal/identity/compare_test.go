@@ -3,6 +3,8 @@ package identity_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"warrantgate.dev/internal/identity"
 )
 
@@ -44,10 +46,36 @@ func TestSameOwner(t *testing.T) {
 		"one of another service account, when Ready": {
 			workspace: cutDown, cluster: `{"username":"system:kcp:serviceaccount:` + home + `:default:other"}`, ready: true,
 		},
+		"one of a service account of the same name in another namespace, when Ready": {
+			workspace: cutDown, cluster: `{"username":"system:kcp:serviceaccount:` + home + `:other:bot"}`, ready: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := identity.SameOwner(tc.workspace, tc.cluster, newCluster, "", tc.ready); got != tc.want {
 				t.Errorf("SameOwner() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDescribeDifference(t *testing.T) {
+	const hint = "somebody changed it there, as the author of the WorkspaceType can before kcp v0.32; delete the workspace"
+	for name, tc := range map[string]struct {
+		workspace, cluster string
+		want               string
+	}{
+		"another user": {
+			workspace: person("cluster:parent").String(), cluster: `{"username":"root-boss","groups":["system:masters"]}`,
+			want: `kcp recorded user "alice" as the owner on the Workspace, but acts as user "root-boss" with what the LogicalCluster records: ` + hint,
+		},
+		"an owner that cannot be read": {
+			workspace: `{"username":"alice"}`, cluster: `{"username":"root-boss","groups":1}`,
+			want: `kcp recorded user "alice" as the owner on the Workspace, but acts as user "" with what the LogicalCluster records: ` + hint,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, identity.DescribeDifference(tc.workspace, tc.cluster)); diff != "" {
+				t.Errorf("DescribeDifference() (-want +got):\n%s", diff)
 			}
 		})
 	}
