@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,6 +111,18 @@ func TestAnswers(t *testing.T) {
 			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
 			wantMetric: "denied/OwnerChangeRefused",
+		},
+		"one that asks too much is told when to try again": {
+			mode: v1beta1.Enforce, review: review(),
+			answer: webhooks.Answer{
+				Decision: webhooks.Undecided, Status: metav1.StatusReasonTooManyRequests, RetryAfter: 2500 * time.Millisecond,
+				Reason: "TooManyRequests", Message: "send fewer",
+			},
+			want: answered(refused("error", 429, "TooManyRequests", "TooManyRequests", "send fewer"), func(r *admissionv1.AdmissionResponse) {
+				r.Result.Details.RetryAfterSeconds = 2
+			}),
+			wantCommitted: 1,
+			wantMetric:    "error/TooManyRequests",
 		},
 		"an answer that was forgotten refuses": {
 			mode: v1beta1.Enforce, answer: webhooks.Answer{}, review: review(),

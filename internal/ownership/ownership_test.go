@@ -55,3 +55,31 @@ func TestErrors(t *testing.T) {
 		t.Error("an UnknownError hides what caused it")
 	}
 }
+
+func TestAccountInWords(t *testing.T) {
+	type words struct{ Owner, Acting, Place string }
+	for name, tc := range map[string]struct {
+		account ownership.Account
+		want    words
+	}{
+		"a user in a region": {
+			account: ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "zrh"},
+			want:    words{`user "tsap@example.com"`, `as whom cluster "c" acts`, `region "zrh"`},
+		},
+		"credentials of the cluster's own": {
+			account: ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "s", Entry: "e"}},
+			want:    words{`the project of cloud "e" of Secret "s"`, `with which cluster "c" acts`, "the region of its credentials"},
+		},
+		"credentials that all clusters share": {
+			account: ownership.Account{Cloud: "cloudsigma", Region: "next"},
+			want:    words{"the one account that all clusters share", `as whom cluster "c" acts`, `region "next"`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := words{tc.account.Owner(), tc.account.Acting("c"), tc.account.Place()}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("in words (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
