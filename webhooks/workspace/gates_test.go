@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/config/v1beta1"
@@ -289,6 +290,90 @@ func TestOwnerNoticeTellsWhatThePolicyRewrote(t *testing.T) {
 	if diff := cmp.Diff(want, texts(answer.Events)); diff != "" {
 		t.Errorf("Events (-want +got):\n%s", diff)
 	}
+}
+
+// TestOwnerNoticeDoesNotTakeOthersForThePolicy: the creator's annotation changes, but what RewritePolicy would have written is
+// not there.
+func TestOwnerNoticeDoesNotTakeOthersForThePolicy(t *testing.T) {
+	for name, tc := range map[string]struct{ before, after string }{
+		"an owner that need not be rewritten": {before: rawPerson, after: rawPerson},
+		"another owner than the rewritten":    {before: rawServiceAccount, after: rawPerson},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := object(annotations(ownerKey, tc.before))
+			after := object(annotations(ownerKey, tc.after, clusterKey, newCluster, createdBy, "1dz6n4ubraua7pul:default:bot"))
+			answer := workspace.NewOwnerNotice().Review(t.Context(), request(t, before, after, apiServer))
+			if answer.Decision != webhooks.Allowed || answer.Reason != "InScope" || answer.Committed != nil || len(answer.Events) > 0 {
+				t.Errorf("answer %+v, want allowed InScope, without an Event and not counted", answer)
+			}
+		})
+	}
+}
+
+func TestRewritesAreCountedAndLogged(t *testing.T) {
+	bot := identity.Owner{Username: "system:serviceaccount:default:bot", Extra: map[string][]string{
+		identity.ClusterNameKey:                      {"1dz6n4ubraua7pul"},
+		"authentication.kubernetes.io/credential-id": {"JTI=7d0c"}, // is dropped, but nobody's warrant
+		identity.WarrantKey: {
+			identity.Warrant{User: "somebody-else", Groups: []string{"system:kcp:admin"}}.String(),
+			identity.Warrant{User: "bob"}.String(), identity.Warrant{User: "carol"}.String(),
+		},
+	}}
+	person := identity.Owner{Username: "alice", Extra: map[string][]string{identity.ScopesKey: {"cluster:parent"}}}
+	for name, tc := range map[string]struct {
+		owner       identity.Owner
+		want        map[string]float64
+		wantDetails []any
+	}{
+		"a service account with lent warrants": {owner: bot, want: map[string]float64{
+			"warrantgate_owner_rewrites_total/service-account": 1,
+			"warrantgate_warrants_dropped_total/Privileged":    1, "warrantgate_warrants_dropped_total/Lent": 2,
+		}, wantDetails: []any{
+			"cluster", "parent", "createdBy", "1dz6n4ubraua7pul:default:bot",
+			"dropped", "warrant somebody-else (Privileged), warrant bob (Lent), warrant carol (Lent)", "privileged", "system:kcp:admin",
+		}},
+		"a person": {
+			owner: person, want: map[string]float64{"warrantgate_owner_rewrites_total/person": 1},
+			wantDetails: []any{"cluster", "parent", "createdBy", "alice"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			placed := object(annotations(ownerKey, tc.owner.String(), clusterKey, newCluster))
+			answer := workspace.NewOwnerRewrite(identity.Policy{}, v1beta1.Enforce).Review(t.Context(), request(t, object(annotations()), placed, apiServer))
+			before := counters(t)
+			answer.Committed()
+			got := counters(t)
+			for series, value := range before {
+				if got[series] -= value; got[series] == 0 {
+					delete(got, series)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("counted (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantDetails, answer.Details()); diff != "" {
+				t.Errorf("logged (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// counters returns what this package counts, by the name of the metric and its label.
+func counters(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if name := family.GetName(); name == "warrantgate_owner_rewrites_total" || name == "warrantgate_warrants_dropped_total" {
+				values[name+"/"+metric.GetLabel()[0].GetValue()] = metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return values
 }
 
 func TestOwnerIntegrity(t *testing.T) {

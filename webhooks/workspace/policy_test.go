@@ -321,7 +321,10 @@ func TestPolicyAnswersCanaries(t *testing.T) {
 // TestPolicyIsTheRewrite: whatever the owner is, the policy makes of it what identity.Rewrite does, or leaves it to the webhook, or
 // there is nothing to be done; and no expression fails to evaluate.
 func TestPolicyIsTheRewrite(t *testing.T) {
-	const count = 100_000
+	count := 100_000
+	if testing.Short() {
+		count = 1_000
+	}
 	m := newMutator(t)
 	var workers sync.WaitGroup
 	var mu sync.Mutex
