@@ -71,8 +71,8 @@ func accountErrorf(reason Reason, format string, args ...any) error {
 type reader struct {
 	dynamic   dynamic.Interface
 	discovery discoverer
-	// ownerVersion is a version in which OwnerMachines were served.
-	ownerVersion *versionHint
+	// ownerVersion is a version in which OwnerMachines were served, clusterVersion one in which CoreClusters were.
+	ownerVersion, clusterVersion *versionHint
 	// secrets is nil where no Secret may say as whom a provider acts.
 	secrets       corev1client.SecretsGetter
 	sharedAccount bool
@@ -94,8 +94,9 @@ type clusterKind struct {
 	resource schema.GroupVersionResource
 	// essentials are the fields that are looked at.
 	essentials []string
-	// byLabel is true where the name of the object need not be that of the Cluster, whose name is in its label then.
-	byLabel bool
+	// byReference is true where the provider finds the object by spec.infrastructureRef of the Cluster. Its name need not be that
+	// of the Cluster, whose name is in its label then.
+	byReference bool
 	// account reads the account from the object.
 	account func(*reader, context.Context, *unstructured.Unstructured) (ownership.Account, error)
 }
@@ -107,7 +108,7 @@ var clusterKinds = map[v1beta1.Provider]clusterKind{
 		account: (*reader).cloudSigmaAccount,
 	},
 	v1beta1.ProviderOpenStack: {
-		kind: "OpenStackCluster", resource: OpenStackClusters, essentials: []string{identityRefPath}, byLabel: true,
+		kind: "OpenStackCluster", resource: OpenStackClusters, essentials: []string{identityRefPath}, byReference: true,
 		account: (*reader).openStackAccount,
 	},
 }
@@ -123,7 +124,7 @@ func clusterKindsOf(kinds []v1beta1.MachineKind) map[v1beta1.Provider]clusterKin
 
 // clusterName is the name of the Cluster that a cluster object is of.
 func (k clusterKind) clusterName(object *unstructured.Unstructured) string {
-	if label := object.GetLabels()[ClusterNameLabel]; k.byLabel && label != "" {
+	if label := object.GetLabels()[ClusterNameLabel]; k.byReference && label != "" {
 		return label
 	}
 	return object.GetName()
@@ -158,10 +159,18 @@ func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Acc
 	return kind.account(r, ctx, object)
 }
 
-// find returns the cluster object of a Cluster.
+// find returns the cluster object of a Cluster. Where the provider goes by the reference of the Cluster, and there is none yet,
+// the object that says it is of the Cluster stands for it: no provider acts until there is a reference, which is judged then.
 func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*unstructured.Unstructured, error) {
 	objects := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace)
-	if kind.byLabel {
+	if kind.byReference {
+		referenced, err := r.reference(ctx, cluster)
+		switch {
+		case err != nil:
+			return nil, err
+		case referenced != "":
+			return r.referenced(ctx, kind, cluster, referenced)
+		}
 		labeled, err := objects.List(ctx, metav1.ListOptions{LabelSelector: ClusterNameLabel + "=" + cluster.Name})
 		switch {
 		case err != nil:
@@ -180,7 +189,7 @@ func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*
 			return nil, err
 		}
 		return nil, accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
-	case err == nil && kind.byLabel && kind.clusterName(object) != cluster.Name:
+	case err == nil && kind.byReference && kind.clusterName(object) != cluster.Name:
 		return nil, accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
 	case err != nil:
 		return nil, fmt.Errorf("read %s %q: %w", kind.kind, cluster.Name, err)

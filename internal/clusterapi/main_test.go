@@ -139,6 +139,7 @@ func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fak
 	kinds := []clusterapi.Kind{cloudSigmaMachines, metalMachines, openStackMachines, otherMachines}
 	lists := map[schema.GroupVersionResource]string{
 		clusterapi.OwnerMachines.WithVersion("v1beta1"): "MachineList", clusterapi.OwnerMachines.WithVersion("v1beta2"): "MachineList",
+		clusterapi.CoreClusters.WithVersion("v1beta1"): "ClusterList", clusterapi.CoreClusters.WithVersion("v1beta2"): "ClusterList",
 		clusterapi.CloudSigmaClusters: "CloudSigmaClusterList", clusterapi.OpenStackClusters: "OpenStackClusterList",
 	}
 	for _, kind := range kinds {

@@ -195,9 +195,17 @@ func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret st
 			found = append(found, Dependent{Kind: kind, Name: name, Cluster: cluster, Account: account})
 		}
 	}
-	err := o.each(ctx, kind.resource, namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
-		if ref, err := readIdentityRef(object, identityRefPath); err == nil {
-			add(kind.kind, object.GetName(), Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: namespace, Name: kind.clusterName(object)}, ref)
+	references, err := o.references(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	err = o.each(ctx, kind.resource, namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
+		ref, err := readIdentityRef(object, identityRefPath)
+		if err != nil {
+			return
+		}
+		for _, name := range references.to(object.GetName(), kind.clusterName(object)) {
+			add(kind.kind, object.GetName(), Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: namespace, Name: name}, ref)
 		}
 	})
 	seen := map[Cluster]bool{}

@@ -73,8 +73,8 @@ func newObjects(
 ) (_ *Objects, err error) {
 	o := &Objects{
 		reader: reader{
-			dynamic: dynamicClient, discovery: discovery, ownerVersion: &versionHint{}, secrets: secrets, sharedAccount: options.SharedAccount,
-			exempt: options.ExemptNamespaces,
+			dynamic: dynamicClient, discovery: discovery, ownerVersion: &versionHint{}, clusterVersion: &versionHint{},
+			secrets: secrets, sharedAccount: options.SharedAccount, exempt: options.ExemptNamespaces,
 		},
 		clusters: map[v1beta1.Provider]*watched{},
 	}

@@ -63,7 +63,7 @@ func (r *reader) Owner(ctx context.Context, machine Machine) (*Owner, error) {
 	default: // it would depend on their order, which is not part of what anybody sees
 		return nil, accountErrorf(OwnerMachineAmbiguous, "its owner references name %d Machines; keep one of them", len(names))
 	}
-	object, err := r.ownerMachine(ctx, machine.Namespace, names[0])
+	object, err := r.core(ctx, OwnerMachines, r.ownerVersion, machine.Namespace, names[0])
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read Machine %q: %w", names[0], err)
@@ -74,14 +74,16 @@ func (r *reader) Owner(ctx context.Context, machine Machine) (*Owner, error) {
 	return &Owner{Name: names[0], ClusterName: object.GetLabels()[ClusterNameLabel]}, nil
 }
 
-// ownerMachine reads a Machine, nil if there is none. What is read is its metadata, which is the same in each version.
-func (r *reader) ownerMachine(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+// core reads an object of Cluster API's own, nil if there is none. What is read of it is the same in each version.
+func (r *reader) core(
+	ctx context.Context, resource schema.GroupResource, hint *versionHint, namespace, name string,
+) (*unstructured.Unstructured, error) {
 	for _, discover := range []bool{false, true} {
-		resource, found, err := r.ownerVersion.resource(ctx, r.discovery, discover)
+		versioned, found, err := hint.resource(ctx, r.discovery, resource, discover)
 		if err != nil || !found {
 			return nil, err
 		}
-		object, err := r.dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		object, err := r.dynamic.Resource(versioned).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err == nil {
 			return object, nil
 		}
@@ -96,18 +98,20 @@ func (r *reader) ownerMachine(ctx context.Context, namespace, name string) (*uns
 // versionHint is a version in which a resource was served when it was last looked up.
 type versionHint struct{ version atomic.Pointer[string] }
 
-// resource returns OwnerMachines in a version that is served. It asks the server where it does not know, or is to.
-func (h *versionHint) resource(ctx context.Context, discovery discoverer, discover bool) (schema.GroupVersionResource, bool, error) {
+// resource returns the resource in a version that is served. It asks the server where it does not know, or is to.
+func (h *versionHint) resource(
+	ctx context.Context, discovery discoverer, resource schema.GroupResource, discover bool,
+) (schema.GroupVersionResource, bool, error) {
 	version := h.version.Load()
 	if version == nil || discover {
-		versions, err := discovery.versions(ctx, OwnerMachines)
+		versions, err := discovery.versions(ctx, resource)
 		if err != nil || len(versions) == 0 {
 			return schema.GroupVersionResource{}, false, err
 		}
 		version = &versions[0]
 		h.version.Store(version)
 	}
-	return OwnerMachines.WithVersion(*version), true, nil
+	return resource.WithVersion(*version), true, nil
 }
 
 // Owned returns the machines in a namespace whose owner references name the Machine of Cluster API, as they are now.

@@ -65,6 +65,9 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 		cluster := clusters[provider].resource
 		rules = append(rules, rule(cluster.Group, cluster.Resource, "get", "list", "watch"))
 	}
+	if _, byReference := clusters[v1beta1.ProviderOpenStack]; byReference {
+		rules = append(rules, rule(CoreClusters.Group, CoreClusters.Resource, "get", "list"))
+	}
 	if config.ReadsMachines() {
 		for _, kind := range kinds {
 			rules = append(rules, rule(kind.Group, kind.Resource, "get", "list", "watch"))

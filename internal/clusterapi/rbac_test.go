@@ -23,6 +23,7 @@ func TestRoles(t *testing.T) {
 		review      = rule("authorization.k8s.io", "subjectaccessreviews", "create")
 		readSecrets = rule("", "secrets", "get")
 		read        = func(resource string) rbacv1.PolicyRule { return rule(group, resource, "get", "list", "watch") }
+		references  = rule("cluster.x-k8s.io", "clusters", "get", "list")
 		owners      = rule("cluster.x-k8s.io", "machines", "get")
 		lease       = []rbacv1.PolicyRule{
 			rule("coordination.k8s.io", "leases", "create"),
@@ -52,7 +53,7 @@ func TestRoles(t *testing.T) {
 				c.Machine.Kinds = []v1beta1.MachineKind{metalMachines.MachineKind}
 			},
 			want: []rbacv1.PolicyRule{
-				writeEvents, review, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"),
+				writeEvents, review, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references,
 				read("cloudsigmamachines"), read("openstackmachines"), read("metalmachines"), owners,
 			},
 			wantLease: lease,
@@ -67,7 +68,7 @@ func TestRoles(t *testing.T) {
 		},
 		"delegation only": {
 			modify: off(func(c *v1beta1.GateConfiguration) { openStack(c); c.Cluster.Delegation.Mode = v1beta1.Enforce }),
-			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters")},
+			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references},
 		},
 		"delegation without an OpenStack": {
 			modify: off(func(c *v1beta1.GateConfiguration) { c.Cluster.Delegation.Mode = v1beta1.Enforce }),

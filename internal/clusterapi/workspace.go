@@ -21,10 +21,11 @@ import (
 // Workspaces are the machines and clusters in the logical clusters of a kcp, which a provider's APIExport has bound there.
 // Nothing is watched: each question is put to kcp.
 type Workspaces struct {
-	config       *rest.Config
-	client       *http.Client
-	options      Options
-	ownerVersion versionHint
+	config  *rest.Config
+	client  *http.Client
+	options Options
+	// ownerVersion and clusterVersion are as in reader.
+	ownerVersion, clusterVersion versionHint
 }
 
 // NewWorkspaces returns the workspaces of the kcp that config reaches. They share their connections.
@@ -55,7 +56,8 @@ func (w *Workspaces) In(cluster logicalcluster.Name) (*Workspace, error) {
 	}
 	return &Workspace{
 		reader: reader{
-			dynamic: dynamicClient, discovery: restDiscovery{discovery}, ownerVersion: &w.ownerVersion, sharedAccount: w.options.SharedAccount,
+			dynamic: dynamicClient, discovery: restDiscovery{discovery}, ownerVersion: &w.ownerVersion, clusterVersion: &w.clusterVersion,
+			sharedAccount: w.options.SharedAccount,
 		},
 		kinds: w.options.Kinds,
 	}, nil

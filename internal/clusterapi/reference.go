@@ -1,0 +1,175 @@
+package clusterapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
+)
+
+// CoreClusters is the resource of the Clusters of Cluster API.
+var CoreClusters = schema.GroupResource{Group: OwnerMachines.Group, Resource: "clusters"}
+
+// ClusterReferenceDiffers: the spec.infrastructureRef of a Cluster and the labels of cluster objects do not agree.
+const ClusterReferenceDiffers Reason = "ClusterReferenceDiffers"
+
+// InfrastructureRefPath is the field by which a Cluster refers to the cluster object of its provider.
+const InfrastructureRefPath = "spec.infrastructureRef"
+
+// InfrastructureName returns the name of the cluster object that a Cluster refers to, "" if it refers to none.
+//
+// It is the whole of what Cluster API Provider OpenStack reads: the OpenStackCluster of that name in the namespace of the
+// Cluster. The kind, the group (apiVersion in v1beta1, apiGroup in v1beta2) and the namespace of the reference are not
+// compared. The provider for CloudSigma does not read the reference: it goes by the name of the Cluster.
+func InfrastructureName(cluster *unstructured.Unstructured) (string, error) {
+	name, err := stringAt(cluster, InfrastructureRefPath+".name")
+	if err != nil {
+		return "", accountErrorf(ClusterUnreadable, "Cluster %q: %v", cluster.GetName(), err)
+	}
+	return name, nil
+}
+
+// ObjectKey is what writes of a cluster object and of the references to it have in common.
+func ObjectKey(provider v1beta1.Provider, namespace, name string) inflight.Key {
+	return inflight.Key{Subject: clusterKinds[provider].kind, Namespace: namespace, Name: name}
+}
+
+// AccountBy returns as whom the provider of a cluster acts once the Cluster refers to the named object. The error is an
+// *AccountError where the objects do not say.
+func (r *reader) AccountBy(ctx context.Context, cluster Cluster, name string) (ownership.Account, error) {
+	kind := clusterKinds[cluster.Provider]
+	object, err := r.referenced(ctx, kind, cluster, name)
+	if err != nil {
+		return ownership.Account{}, err
+	}
+	return kind.account(r, ctx, object)
+}
+
+// reference returns the name of the cluster object that the Cluster refers to now, "" if it refers to none or does not exist:
+// no provider acts then, and the write that makes it refer to one is judged.
+func (r *reader) reference(ctx context.Context, cluster Cluster) (string, error) {
+	object, err := r.core(ctx, CoreClusters, r.clusterVersion, cluster.Namespace, cluster.Name)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read Cluster %q: %w", cluster.Name, err)
+	case object == nil:
+		return "", nil
+	}
+	return InfrastructureName(object)
+}
+
+// referenced returns the cluster object that a Cluster refers to. The label has to say the same: people, and other tools than
+// the provider, go by it.
+func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Cluster, name string) (*unstructured.Unstructured, error) {
+	missing := accountErrorf(ClusterMissing, "Cluster %q refers to %s %.100q by %s, which does not exist in namespace %q",
+		cluster.Name, kind.kind, name, InfrastructureRefPath, cluster.Namespace)
+	if len(path.IsValidPathSegmentName(name)) > 0 {
+		return nil, missing
+	}
+	labeled, err := r.labeled(ctx, kind, cluster)
+	if err != nil {
+		return nil, err
+	}
+	for i := range labeled {
+		if other := labeled[i].GetName(); other != name {
+			return nil, accountErrorf(ClusterReferenceDiffers, "Cluster %q refers to %s %.100q by %s, by which its provider finds it, and %s %q "+
+				"has the label %s=%s; correct the reference, or take the label off",
+				cluster.Name, kind.kind, name, InfrastructureRefPath, kind.kind, other, ClusterNameLabel, cluster.Name)
+		}
+	}
+	if len(labeled) == 1 {
+		return &labeled[0], nil
+	}
+	object, err := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		if _, err := r.installed(ctx, kind.resource); err != nil {
+			return nil, err
+		}
+		return nil, missing
+	case err != nil:
+		return nil, fmt.Errorf("read %s %q: %w", kind.kind, name, err)
+	}
+	// Cluster API sets the label once it has seen the object. Until then it has none.
+	if label := object.GetLabels()[ClusterNameLabel]; label != "" {
+		return nil, accountErrorf(ClusterReferenceDiffers, "Cluster %q refers to %s %.100q by %s, by which its provider finds it, and that has the label "+
+			"%s=%s; correct the reference, or the label", cluster.Name, kind.kind, name, InfrastructureRefPath, ClusterNameLabel, label)
+	}
+	return object, nil
+}
+
+// labeled returns the cluster objects that have the label of a Cluster.
+func (r *reader) labeled(ctx context.Context, kind clusterKind, cluster Cluster) ([]unstructured.Unstructured, error) {
+	if len(validation.IsValidLabelValue(cluster.Name)) > 0 {
+		return nil, nil // nothing can have it for a label
+	}
+	list, err := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace).
+		List(ctx, metav1.ListOptions{LabelSelector: ClusterNameLabel + "=" + cluster.Name})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, r.notInstalled(ctx, kind.resource)
+	case err != nil:
+		return nil, fmt.Errorf("list %s of cluster %q: %w", kind.resource.Resource, cluster.Name, err)
+	}
+	return list.Items, nil
+}
+
+// references are the names of the cluster objects that the Clusters of a namespace refer to, by the name of the Cluster.
+type references map[string]string
+
+// references returns those of a namespace as they are now.
+func (r *reader) references(ctx context.Context, namespace string) (references, error) {
+	found := references{}
+	resource, served, err := r.clusterVersion.resource(ctx, r.discovery, CoreClusters, true)
+	if err != nil || !served {
+		return found, err
+	}
+	var unreadable error
+	err = r.each(ctx, resource, namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
+		name, err := InfrastructureName(object)
+		unreadable = errors.Join(unreadable, err)
+		found[object.GetName()] = name
+	})
+	return found, errors.Join(err, unreadable)
+}
+
+// to returns the names of the Clusters whose provider acts as a cluster object says: those that refer to it and, as long as it
+// refers to none, the one that the object says it is of.
+func (r references) to(object, says string) []string {
+	var names []string
+	for name, referenced := range r {
+		if referenced == object {
+			names = append(names, name)
+		}
+	}
+	if r[says] == "" {
+		names = append(names, says)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ActingBy returns the clusters whose provider acts as a cluster object of a provider says that goes by references, now. The
+// object is given as it is going to be.
+func (r *reader) ActingBy(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]Cluster, error) {
+	references, err := r.references(ctx, object.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	var clusters []Cluster
+	for _, name := range references.to(object.GetName(), ClusterNameOf(provider, object)) {
+		clusters = append(clusters, Cluster{Provider: provider, Namespace: object.GetNamespace(), Name: name})
+	}
+	return clusters, nil
+}

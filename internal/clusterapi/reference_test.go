@@ -1,0 +1,195 @@
+package clusterapi_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/ownership"
+)
+
+// capiCluster is a Cluster of Cluster API that refers to the OpenStackCluster of that name.
+func capiCluster(name, infrastructure string, modify ...func(map[string]any)) *unstructured.Unstructured {
+	modify = append([]func(map[string]any){with("apiVersion", "cluster.x-k8s.io/v1beta1")}, modify...)
+	if infrastructure != "" {
+		modify = append(modify, with("spec.infrastructureRef.name", infrastructure))
+	}
+	return object("Cluster", name, modify...)
+}
+
+// others are the credentials of the attacker's choice.
+func others() func(map[string]any) {
+	return identityRef(map[string]any{"name": "others", "cloudName": "tenant"})
+}
+
+func TestAccountByTheReferenceOfACluster(t *testing.T) {
+	keys, other := openStackAccount("keys", "tenant", ""), openStackAccount("others", "tenant", "")
+	differs := func(message string) *clusterapi.AccountError {
+		return &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: message}
+	}
+	missing := func(name string) *clusterapi.AccountError {
+		return &clusterapi.AccountError{
+			Reason:  clusterapi.ClusterMissing,
+			Message: `Cluster "metal" refers to OpenStackCluster "` + name + `" by spec.infrastructureRef, which does not exist in namespace "team-a"`,
+		}
+	}
+	for name, tc := range map[string]struct {
+		objects []runtime.Object
+		served  []string
+		want    ownership.Account
+		wantErr *clusterapi.AccountError
+	}{
+		"to the object that has its name": {objects: []runtime.Object{capiCluster("metal", "metal"), openStackCluster("metal")}, want: keys},
+		"to the object that has its label": {
+			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("x7k2p", labeled("metal"))}, want: keys,
+		},
+		"to an object that has no label yet": {
+			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("x7k2p")}, want: keys,
+		},
+		"to another object than the one of its name": {
+			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("metal"), openStackCluster("x7k2p", others())}, want: other,
+		},
+		"whatever kind, group and namespace it says": {
+			objects: []runtime.Object{
+				capiCluster("metal", "x7k2p", with("spec.infrastructureRef", map[string]any{"kind": "Other", "apiVersion": "v1", "namespace": "team-b"})),
+				openStackCluster("x7k2p"), openStackCluster("x7k2p", others(), inNamespace("team-b")),
+			},
+			want: keys,
+		},
+		"in another version": {
+			objects: []runtime.Object{capiCluster("metal", "x7k2p", with("apiVersion", "cluster.x-k8s.io/v1beta2")), openStackCluster("x7k2p")},
+			served:  []string{"v1beta2", "v1beta1"}, want: keys,
+		},
+		"to another object than the one with its label": {
+			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("metal", labeled("metal")), openStackCluster("x7k2p", others())},
+			wantErr: differs(`Cluster "metal" refers to OpenStackCluster "x7k2p" by spec.infrastructureRef, by which its provider finds it, and ` +
+				`OpenStackCluster "metal" has the label cluster.x-k8s.io/cluster-name=metal; correct the reference, or take the label off`),
+		},
+		"to one of two objects with its label": {
+			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("other", labeled("metal")), openStackCluster("x7k2p", labeled("metal"))},
+			wantErr: differs(`Cluster "metal" refers to OpenStackCluster "x7k2p" by spec.infrastructureRef, by which its provider finds it, and ` +
+				`OpenStackCluster "other" has the label cluster.x-k8s.io/cluster-name=metal; correct the reference, or take the label off`),
+		},
+		"to an object of another Cluster": {
+			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("x7k2p", labeled("prod"))},
+			wantErr: differs(`Cluster "metal" refers to OpenStackCluster "x7k2p" by spec.infrastructureRef, by which its provider finds it, and ` +
+				`that has the label cluster.x-k8s.io/cluster-name=prod; correct the reference, or the label`),
+		},
+		"to nothing that exists": {
+			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("metal")}, wantErr: missing("x7k2p"),
+		},
+		"to nothing that can exist": {objects: []runtime.Object{capiCluster("metal", "..")}, wantErr: missing("..")},
+		"that says nothing":         {objects: []runtime.Object{capiCluster("metal", ""), openStackCluster("metal")}, want: keys},
+		"of the name elsewhere": {
+			objects: []runtime.Object{capiCluster("metal", "x7k2p", inNamespace("team-b")), openStackCluster("metal")}, want: keys,
+		},
+		"where no Clusters are served": {objects: []runtime.Object{openStackCluster("metal")}, served: []string{}, want: keys},
+		"of the wrong type": {
+			objects: []runtime.Object{capiCluster("metal", "", with("spec.infrastructureRef.name", int64(5)))},
+			wantErr: &clusterapi.AccountError{
+				Reason: clusterapi.ClusterUnreadable, Message: `Cluster "metal": spec.infrastructureRef.name is int64 where a string belongs`,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newServer(t, false, tc.objects...)
+			if tc.served != nil {
+				server.served["clusters"] = tc.served
+			}
+			got, err := server.objects.AccountNow(t.Context(), metalOnOpenStack)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("account (-want +got):\n%s", diff)
+			}
+			refused, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
+			if diff := cmp.Diff(tc.wantErr, refused); diff != "" {
+				t.Errorf("error %v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// CAPCS goes by the name of the Cluster, whatever the Cluster refers to.
+func TestTheProviderForCloudSigmaGoesByNoReference(t *testing.T) {
+	server := newServer(t, false, capiCluster("metal", "other"), cluster(with("spec.userEmail", "bob@example.com")))
+	got, err := server.objects.AccountNow(t.Context(), metalCluster)
+	want := ownership.Account{Cloud: "cloudsigma", User: "bob@example.com", Region: "next"}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("AccountNow() error %v, account (-want +got):\n%s", err, diff)
+	}
+	for _, action := range server.machines.Actions() {
+		if action.GetResource().Resource == "clusters" {
+			t.Errorf("the Cluster is read: %v", action)
+		}
+	}
+}
+
+func TestClustersOfClusterAPIThatCannotBeReadAreNobodysMistake(t *testing.T) {
+	for verb, want := range map[string]string{
+		"get": `read Cluster "metal": etcd is away`, "list": "list clusters.cluster.x-k8s.io: etcd is away",
+	} {
+		server := newServer(t, false, openStackCluster("metal"))
+		server.machines.PrependReactor(verb, "clusters", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New("etcd is away")
+		})
+		_, err := server.objects.AccountNow(t.Context(), metalOnOpenStack)
+		if verb == "list" {
+			_, err = server.objects.ActingBy(t.Context(), "openstack", openStackCluster("metal"))
+		}
+		if text(err) != want {
+			t.Errorf("%s: error = %q, want %q", verb, text(err), want)
+		}
+	}
+}
+
+func TestWhichClustersActByAnObject(t *testing.T) {
+	server := newServer(t, false,
+		capiCluster("referring", "x7k2p"), capiCluster("metal", "x7k2p"), capiCluster("elsewhere", "x7k2p", inNamespace("team-b")),
+		capiCluster("moved", "another"), capiCluster("undecided", ""),
+	)
+	for name, tc := range map[string]struct {
+		object *unstructured.Unstructured
+		want   []string
+	}{
+		"those that refer to it":                            {openStackCluster("x7k2p", labeled("metal")), []string{"metal", "referring"}},
+		"and the one of its name that does not exist":       {openStackCluster("x7k2p"), []string{"metal", "referring", "x7k2p"}},
+		"and the one of its label that refers to nothing":   {openStackCluster("x7k2p", labeled("undecided")), []string{"metal", "referring", "undecided"}},
+		"not the one of its label that refers to another":   {openStackCluster("y", labeled("moved")), nil},
+		"the one that it says it is of, which is not there": {openStackCluster("y", labeled("new")), []string{"new"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := server.objects.ActingBy(t.Context(), "openstack", tc.object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []clusterapi.Cluster
+			for _, name := range tc.want {
+				want = append(want, clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: name})
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("clusters (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestASecretIsUsedByTheClustersThatReferToTheObject(t *testing.T) {
+	server := newServer(t, false,
+		openStackCluster("x7k2p", labeled("metal")), capiCluster("metal", "another"), capiCluster("prod", "x7k2p"),
+	)
+	got, err := server.objects.CredentialDependents(t.Context(), namespace, "keys", []string{"tenant"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []clusterapi.Dependent{{
+		Kind: "OpenStackCluster", Name: "x7k2p", Account: openStackAccount("keys", "tenant", ""),
+		Cluster: clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "prod"},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("dependents (-want +got):\n%s", diff)
+	}
+}
