@@ -56,6 +56,11 @@ type Proposed interface {
 type Credentials interface {
 	// CredentialDependents returns what refers now to one of the clouds of a Secret.
 	CredentialDependents(ctx context.Context, namespace, secret string, clouds []string) ([]clusterapi.Dependent, error)
+	// ActingBy returns the clusters whose provider acts now as an object says, which is given as it is going to be.
+	ActingBy(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]clusterapi.Cluster, error)
+	// AccountBy returns as whom the provider of a cluster acts once the Cluster refers to the named object. The error is a
+	// *clusterapi.AccountError where the objects do not say.
+	AccountBy(ctx context.Context, cluster clusterapi.Cluster, name string) (ownership.Account, error)
 }
 
 // Delegation is the validating gate on the credentials that a cluster on OpenStack acts with: they are the tenant's own, carry
@@ -90,6 +95,9 @@ func (*Delegation) Name() string { return "cluster-delegation" }
 
 // Review implements webhooks.Gate.
 func (g *Delegation) Review(ctx context.Context, request admission.Request) webhooks.Answer {
+	if isCoreCluster(request) {
+		return g.reviewCluster(ctx, request)
+	}
 	kind, known := kindOf(delegationKindsOf(g.config.Delegation), request)
 	if !known {
 		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
@@ -115,20 +123,18 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 	case err != nil:
 		return unreadable(err)
 	}
-	dependent := clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Account: account}
 	var keys []inflight.Key
-	if o.kind.provider != "" {
-		dependent.Cluster = clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, after)}
-		keys = append(keys, dependent.Cluster.Key())
-	}
 	same, moved := false, o.kind.provider != ""
+	if moved {
+		keys = append(keys, clusterapi.ObjectKey(o.kind.provider, o.Namespace, o.Name), clusterSaid(o, after).Key())
+	}
 	if o.exists {
 		before, was, err := referredBy(o, request.OldObject.Raw)
 		same = err == nil && was == account
 		if o.kind.provider != "" && err == nil {
-			name := clusterapi.ClusterNameOf(o.kind.provider, before)
-			moved = !same || name != dependent.Cluster.Name
-			keys = append(keys, clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: name}.Key())
+			said := clusterSaid(o, before)
+			moved = !same || said != clusterSaid(o, after)
+			keys = append(keys, said.Key())
 		}
 	}
 	if same && !moved {
@@ -148,11 +154,36 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 		f = g.judge(ctx, g.delegations, account.Identity)
 	}
 	if moved && (f.decision == webhooks.Allowed || f.decision == webhooks.Warned) {
-		if refused := c.check(ctx, o, openly, nil, dependent); refused != nil {
+		if refused := g.hold(ctx, o, c, after, account); refused != nil {
 			f = *refused
 		}
 	}
 	return g.conclude(o, f)
+}
+
+// clusterSaid is the cluster that a cluster object says it is of.
+func clusterSaid(o object, content *unstructured.Unstructured) clusterapi.Cluster {
+	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, content)}
+}
+
+// hold refuses a cluster object while machines name instances that do not belong to whom their provider acts as by it.
+func (g *Delegation) hold(ctx context.Context, o object, c *change, after *unstructured.Unstructured, account ownership.Account) *finding {
+	if c.Holdings == nil {
+		return nil
+	}
+	clusters, err := g.credentials.ActingBy(ctx, o.kind.provider, after)
+	if err != nil {
+		f := undecided("ClustersUnknown", "it cannot be told now which Clusters refer to it; try again", err)
+		return &f
+	}
+	dependents := make([]clusterapi.Dependent, 0, len(clusters))
+	for _, cluster := range clusters {
+		dependents = append(dependents, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: cluster, Account: account})
+	}
+	if refused := c.extend(ctx, dependents); refused != nil {
+		return refused
+	}
+	return c.check(ctx, o, openly, nil, dependents...)
 }
 
 // reviewSecret judges credentials that are written.
@@ -250,17 +281,25 @@ func detailsOf(credentials ownership.Identity, token openstack.Token) []any {
 // *clusterapi.AccountError.
 func referredBy(o object, raw []byte) (*unstructured.Unstructured, ownership.Account, error) {
 	content := &unstructured.Unstructured{}
-	if json.Unmarshal(raw, &content.Object) != nil {
-		return nil, ownership.Account{}, undecodable(o.kind)
-	}
-	if content.Object == nil { // null
-		content.Object = map[string]any{}
+	if err := decodeInto(content, o.kind, raw); err != nil {
+		return nil, ownership.Account{}, err
 	}
 	content.SetNamespace(o.Namespace)
 	content.SetName(o.Name)
 	content.SetKind(o.kind.name)
 	account, err := clusterapi.ReadIdentityAt(content, o.kind.identityRefPath)
 	return content, account, err
+}
+
+// decodeInto reads the content of an object, none where it is null.
+func decodeInto(content *unstructured.Unstructured, k kind, raw []byte) error {
+	if json.Unmarshal(raw, &content.Object) != nil {
+		return undecodable(k)
+	}
+	if content.Object == nil {
+		content.Object = map[string]any{}
+	}
+	return nil
 }
 
 // conclude makes an answer of a finding, in the words of the request.

@@ -75,6 +75,16 @@ var tenant = openstack.Token{
 
 var tenantKeys = ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}
 
+// ActingBy implements cluster.Credentials: no Cluster refers to anything yet.
+func (fakeCredentials) ActingBy(_ context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]clusterapi.Cluster, error) {
+	return []clusterapi.Cluster{{Provider: provider, Namespace: object.GetNamespace(), Name: clusterapi.ClusterNameOf(provider, object)}}, nil
+}
+
+// AccountBy implements cluster.Credentials.
+func (fakeCredentials) AccountBy(context.Context, clusterapi.Cluster, string) (ownership.Account, error) {
+	return ownership.Account{}, errors.New("nothing is referred to")
+}
+
 // onOpenStack is an OpenStackCluster or an OpenStackMachine.
 func onOpenStack(identityRef any) object {
 	return object{"metadata": metadata(nil), "spec": object{"identityRef": identityRef}}

@@ -136,8 +136,7 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 	for _, dependent := range dependents {
 		machines, err := c.machines.Holders(ctx, dependent.Cluster)
 		if err != nil {
-			f := undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again", err)
-			return &f
+			return machinesUnknown(err)
 		}
 		if len(machines) == 0 {
 			continue
@@ -163,6 +162,11 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 		}
 	}
 	return nil
+}
+
+func machinesUnknown(err error) *finding {
+	f := undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again", err)
+	return &f
 }
 
 func idsOf(instances []ownership.Instance) map[string]bool {

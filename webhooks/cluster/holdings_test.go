@@ -512,7 +512,7 @@ func TestAnotherClusterOfTheSameCredentials(t *testing.T) {
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{
 				"team-a/full": {holder("m1", aliceID)}, "team-a/prod": {holder("m2", aliceID)},
 			}}
-			gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, nil,
+			gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, fakeCredentials(nil),
 				cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
 			if got := gate.Review(t.Context(), request(t, "openstackclusters", tc.old, tc.new)); got.Reason != tc.wantReason {
 				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.wantReason)

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -84,11 +83,8 @@ func sayingOf(cluster *unstructured.Unstructured) (saying, error) {
 
 func clusterIn(o object, raw []byte) (*unstructured.Unstructured, error) {
 	cluster := &unstructured.Unstructured{}
-	if json.Unmarshal(raw, &cluster.Object) != nil {
-		return nil, undecodable(o.kind)
-	}
-	if cluster.Object == nil { // null
-		cluster.Object = map[string]any{}
+	if err := decodeInto(cluster, o.kind, raw); err != nil {
+		return nil, err
 	}
 	cluster.SetNamespace(o.Namespace)
 	cluster.SetName(o.Name)

@@ -39,7 +39,8 @@ func hooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
 	return hooks
 }
 
-// DelegationHooks returns how the gate on delegated roles is registered. There are none where the gate is off.
+// DelegationHooks returns how the gate on delegated roles is registered: one webhook for each kind that refers to credentials or
+// holds them, and one for the Clusters of Cluster API, which refer to those that do. There are none where the gate is off.
 func DelegationHooks(config v1beta1.Cluster) []webhooks.Hook {
 	mode := config.Delegation.Mode
 	if mode == v1beta1.Off {
@@ -49,7 +50,23 @@ func DelegationHooks(config v1beta1.Cluster) []webhooks.Hook {
 	for _, kind := range delegationKindsOf(config.Delegation) {
 		hooks = append(hooks, kind.hook("delegation", DelegationPath, mode, "names-other-credentials", config.ExemptNamespaces))
 	}
-	return hooks
+	return append(hooks, webhooks.Hook{
+		// Not named after the resource, which a kind of another group may have as well.
+		Name: "reference.delegation.warrantgate.dev", Path: DelegationPath, FailurePolicy: webhooks.FailurePolicy(mode),
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule: admissionregistrationv1.Rule{
+				APIGroups: []string{clusterapi.CoreClusters.Group},
+				// The name in the reference is at the same place in each version. Where none is served there is nothing to be asked about.
+				APIVersions: []string{"*"},
+				Resources:   []string{clusterapi.CoreClusters.Resource},
+				Scope:       ptr.To(admissionregistrationv1.AllScopes),
+			},
+		}},
+		Conditions: []admissionregistrationv1.MatchCondition{{
+			Name: "refers-to-another-cluster", Expression: webhooks.CELSetAnew("spec", "infrastructureRef", "name"),
+		}},
+	})
 }
 
 // hook is how a gate on objects of the kind is registered. The condition's name says what is true of the requests that reach it.

@@ -54,6 +54,8 @@ func TestWebhooksArePinned(t *testing.T) {
 	hooks := append(cluster.Hooks(enforced), cluster.DelegationHooks(enforced)...)
 	want := pinnedOf(resources, ".cluster.warrantgate.dev", "/cluster/impersonation")
 	maps.Copy(want, pinnedOf(delegationResources, ".delegation.warrantgate.dev", "/cluster/delegation"))
+	reference := pinnedOf(map[string]metav1.GroupVersionResource{"clusters": {Group: "cluster.x-k8s.io", Version: "*"}}, "", "/cluster/delegation")
+	want["reference.delegation.warrantgate.dev"] = reference["clusters"]
 	got := map[string]pinned{}
 	for name, w := range registered(t, hooks) {
 		got[name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}

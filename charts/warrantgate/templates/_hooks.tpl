@@ -241,6 +241,10 @@ oldObject == null || object.?data != oldObject.?data || object.?binaryData != ol
   "group" .group "version" .version "resources" (list .resource) "scope" "*" "conditions" (include "warrantgate.clusterConditions"
   (dict "name" "names-other-credentials" "expression" .expression "resource" .resource "exempt" $exempt) | fromJson).conditions) -}}
 {{- end -}}
+{{- include "warrantgate.hook" (dict "root" $root "mode" $mode "name" "reference.delegation.warrantgate.dev" "path" "/cluster/delegation"
+  "group" "cluster.x-k8s.io" "version" "*" "resources" (list "clusters") "scope" "*"
+  "conditions" (list (dict "name" "refers-to-another-cluster"
+    "expression" (include "warrantgate.celSetAnew" (list "spec" "infrastructureRef" "name"))))) -}}
 {{- end -}}
 {{- $mode = include "warrantgate.mode" (dict "part" $config.keystonePolicy "selected" true) -}}
 {{- if ne $mode "Off" -}}

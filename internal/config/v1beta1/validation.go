@@ -97,7 +97,9 @@ func validateMachine(machine Machine, openStack OpenStack, at *field.Path) field
 // builtInUserKinds and builtInCredentialKinds are the resources that no file can configure otherwise.
 var (
 	builtInUserKinds       = []string{"cloudsigmaclusters.infrastructure.cluster.x-k8s.io", "kdcclusters.k8s.kube-dc.com", "secrets."}
-	builtInCredentialKinds = []string{"openstackclusters.infrastructure.cluster.x-k8s.io", "openstackmachines.infrastructure.cluster.x-k8s.io", "secrets."}
+	builtInCredentialKinds = []string{
+		"openstackclusters.infrastructure.cluster.x-k8s.io", "openstackmachines.infrastructure.cluster.x-k8s.io", "clusters.cluster.x-k8s.io", "secrets.",
+	}
 )
 
 func validateImpersonation(impersonation ClusterImpersonation, at *field.Path) field.ErrorList {

@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+)
+
+// isCoreCluster is true of a request about a Cluster of Cluster API.
+func isCoreCluster(request admission.Request) bool {
+	return request.Resource.Group == clusterapi.CoreClusters.Group && request.Resource.Resource == clusterapi.CoreClusters.Resource
+}
+
+// reviewCluster judges spec.infrastructureRef of a Cluster of Cluster API, by which the provider for OpenStack finds the
+// OpenStackCluster whose credentials it acts with. To refer to another one makes another identity act, so it is held against the
+// instances that machines of the Cluster name, as a change of the credentials themselves is.
+//
+// A Cluster whose machines name no instance may refer to anything: what they come to name is judged by what it refers to then.
+func (g *Delegation) reviewCluster(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
+	k := kind{resource: clusterapi.CoreClusters.WithVersion(request.Resource.Version), name: "Cluster", identityRefPath: clusterapi.InfrastructureRefPath}
+	o, err := readObject(k, request)
+	if err != nil {
+		return unreadable(err)
+	}
+	name, err := infrastructureIn(o, request.Object.Raw)
+	if err != nil {
+		return unreadable(err)
+	}
+	if before, err := infrastructureIn(o, request.OldObject.Raw); name == "" || o.exists && err == nil && before == name {
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceUnchanged"}
+	}
+	if g.holdings == nil {
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "MachinesNotGated"}
+	}
+	r := reference{Delegation: g, cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: o.Namespace, Name: o.Name}, name: name}
+	account, err := r.account(ctx)
+	c, pending := g.holdings.begin(ctx, o, request, r.uses(account), []inflight.Key{r.cluster.Key()})
+	if pending != nil {
+		return g.conclude(o, *pending)
+	}
+	defer func() { c.end(answer.Decision) }()
+	was := r.uses(account)
+	if account, err = r.account(ctx); !slices.Equal(was, r.uses(account)) {
+		return g.conclude(o, *pendingReference())
+	}
+	if refused := r.hold(ctx, o, c, account, err); refused != nil {
+		return g.conclude(o, *refused)
+	}
+	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceAllowed"}
+}
+
+// pendingReference says that what a Cluster comes to refer to is being changed.
+func pendingReference() *finding {
+	return pending(errors.New("the object that the Cluster refers to has changed since it was read"))
+}
+
+// reference is what a Cluster comes to refer to.
+type reference struct {
+	*Delegation
+	cluster clusterapi.Cluster
+	// name is that of the OpenStackCluster.
+	name string
+}
+
+// account returns as whom the provider acts once the reference is stored.
+func (r reference) account(ctx context.Context) (ownership.Account, error) {
+	return r.credentials.AccountBy(ctx, r.cluster, r.name)
+}
+
+// uses are what the verdict relies on: the OpenStackCluster and the Secret that it refers to.
+func (r reference) uses(account ownership.Account) []inflight.Key {
+	keys := []inflight.Key{clusterapi.ObjectKey(r.cluster.Provider, r.cluster.Namespace, r.name)}
+	if account.Identity.Secret != "" {
+		keys = append(keys, clusterapi.SecretKey(account.Identity.Namespace, account.Identity.Secret))
+	}
+	return keys
+}
+
+// hold refuses the reference while machines of the Cluster name instances that do not belong to the account, or where noAccount
+// says why it is not known which account that is.
+func (r reference) hold(ctx context.Context, o object, c *change, account ownership.Account, noAccount error) *finding {
+	var refused *clusterapi.AccountError
+	switch {
+	case noAccount == nil:
+		return c.check(ctx, o, openly, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: r.cluster, Account: account})
+	case !errors.As(noAccount, &refused):
+		f := undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again", noAccount)
+		return &f
+	case refused.Reason == clusterapi.ClusterMissing: // no provider acts, and the write that creates the object is judged
+		return nil
+	}
+	machines, err := c.machines.Holders(ctx, r.cluster)
+	switch {
+	case err != nil:
+		return machinesUnknown(err)
+	case len(machines) == 0:
+		return nil
+	}
+	f := unusable(refused)
+	return &f
+}
+
+// infrastructureIn returns the name of what a Cluster refers to.
+func infrastructureIn(o object, raw []byte) (string, error) {
+	content := &unstructured.Unstructured{}
+	if err := decodeInto(content, o.kind, raw); err != nil {
+		return "", err
+	}
+	content.SetName(o.Name)
+	return clusterapi.InfrastructureName(content)
+}

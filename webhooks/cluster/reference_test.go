@@ -1,0 +1,292 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+)
+
+// referring is a Cluster of Cluster API with that reference.
+func referring(infrastructureRef any) object {
+	return object{"metadata": metadata(nil), "spec": object{"infrastructureRef": infrastructureRef}}
+}
+
+func to(name any) object { return referring(object{"kind": "OpenStackCluster", "name": name}) }
+
+// referenceRequest is alice's request about a Cluster.
+func referenceRequest(t *testing.T, before, after object) admission.Request {
+	t.Helper()
+	r := request(t, "openstackclusters", before, after)
+	r.Resource = metav1.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "clusters"}
+	return r
+}
+
+// fakeReferences are the accounts of OpenStackClusters by their names, and the Clusters that refer to each.
+type fakeReferences struct {
+	fakeCredentials
+	accounts map[string]ownership.Account
+	acting   []clusterapi.Cluster
+	err      error
+	// then is called once an account was read.
+	then func()
+}
+
+func (r *fakeReferences) AccountBy(_ context.Context, of clusterapi.Cluster, name string) (ownership.Account, error) {
+	account, known := r.accounts[name]
+	if r.then != nil {
+		r.then()
+	}
+	if of != prodOnOpenStack {
+		return ownership.Account{}, errors.New("another cluster")
+	}
+	if r.err == nil && !known {
+		return account, &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: "there is none"}
+	}
+	return account, r.err
+}
+
+func (r *fakeReferences) ActingBy(context.Context, v1beta1.Provider, *unstructured.Unstructured) ([]clusterapi.Cluster, error) {
+	return r.acting, r.err
+}
+
+var prodOnOpenStack = clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "prod"}
+
+func onProject(secret string) ownership.Account {
+	return ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: secret, Entry: "tenant"}}
+}
+
+// TestAClusterDoesNotComeToReferToAnotherIdentity is about machines that name an instance of the first identity.
+func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
+	const of = `spec.infrastructureRef of Cluster "prod" of namespace "team-a": `
+	const held = of + `machines of cluster "prod" name instances that do not belong to the project of cloud "tenant" of Secret "others" ` +
+		`in the region of its credentials: CloudSigmaMachine "m1" (` + aliceID + `); delete these machines or clear their instance IDs first`
+	const differs = `Cluster "prod" refers to OpenStackCluster "b" by spec.infrastructureRef, and that has another label`
+	allowed := func(reason string) webhooks.Answer { return webhooks.Answer{Decision: webhooks.Allowed, Reason: reason} }
+	refused := func(reason, message string) webhooks.Answer {
+		return webhooks.Answer{Reason: reason, Field: "spec.infrastructureRef", Message: message, Events: eventOnReference(reason, "Refused: "+message)}
+	}
+	undecided := func(reason, message string) webhooks.Answer {
+		a := refused(reason, of+message)
+		a.Decision = webhooks.Undecided
+		return a
+	}
+	for name, tc := range map[string]struct {
+		old, new   object
+		free       bool
+		err        error
+		machineErr error
+		own        []string
+		dryRun     bool
+		want       webhooks.Answer
+		wantAsked  []ownership.Account
+	}{
+		"whose instances they are not": {
+			old: to("a"), new: to("b"), want: refused("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+		},
+		"on a dry run": {
+			old: to("a"), new: to("b"), dryRun: true, want: refused("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+		},
+		"for the first time": {
+			old: referring(nil), new: to("b"), want: refused("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+		},
+		"after a reference that cannot be read": {
+			old: to(5), new: to("b"), want: refused("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+		},
+		"by a Cluster that is created": {
+			new: to("b"), wantAsked: []ownership.Account{onProject("others")},
+			want: webhooks.Answer{Reason: "MachinesHoldInstances", Field: "spec.infrastructureRef", Message: held},
+		},
+		"whose instances they are":      {old: to("a"), new: to("b"), own: []string{aliceID}, want: allowed("ReferenceAllowed"), wantAsked: []ownership.Account{onProject("others")}},
+		"while no machine holds any":    {old: to("a"), new: to("b"), free: true, want: allowed("ReferenceAllowed")},
+		"that does not exist":           {old: to("a"), new: to("c"), want: allowed("ReferenceAllowed")},
+		"by the same name":              {old: to("a"), new: referring(object{"apiGroup": "infrastructure.cluster.x-k8s.io", "name": "a"}), want: allowed("ReferenceUnchanged")},
+		"but to nothing":                {old: to("a"), new: referring(nil), want: allowed("ReferenceUnchanged")},
+		"but to nothing, without a ref": {old: to("a"), new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
+		"with another label": {
+			old: to("a"), new: to("b"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: differs},
+			want: refused("ClusterReferenceDiffers", of+differs),
+		},
+		"with another label, while no machine holds any": {
+			old: to("a"), new: to("b"), free: true, err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: differs},
+			want: allowed("ReferenceAllowed"),
+		},
+		"that cannot be read now": {
+			old: to("a"), new: to("b"), err: errors.New("away"),
+			want: undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again"),
+		},
+		"while the machines cannot be read": {
+			old: to("a"), new: to("b"), machineErr: errors.New("away"),
+			want: undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again"),
+		},
+		"while the machines cannot be read, with another label": {
+			old: to("a"), new: to("b"), machineErr: errors.New("away"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers},
+			want: undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again"),
+		},
+		"of the wrong type": {old: to("a"), new: to(5), want: webhooks.Answer{
+			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable",
+			Message: `Cluster "prod": spec.infrastructureRef.name is float64 where a string belongs`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machines := &fakeMachines{err: tc.machineErr, holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
+			if tc.free {
+				machines.holders = nil
+			}
+			instances := &fakeInstances{own: map[string][]string{"": tc.own}}
+			references := &fakeReferences{accounts: map[string]ownership.Account{"a": onProject("keys"), "b": onProject("others")}, err: tc.err}
+			gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{}, nil, references,
+				cluster.NewHoldings(machines, instances, &inflight.Registry{}, ""))
+			r := referenceRequest(t, tc.old, tc.new)
+			r.DryRun = ptr.To(tc.dryRun)
+			got := gate.Review(t.Context(), r)
+			got.Details = nil
+			compareAnswers(t, tc.want, got)
+			if diff := cmp.Diff(tc.wantAsked, instances.asked); diff != "" {
+				t.Errorf("accounts that are listed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func eventOnReference(reason, message string) []events.Event {
+	return eventOn("cluster.x-k8s.io/v1beta2", "Cluster", "prod", reason, message)
+}
+
+func TestReferencesWhereNoMachinesAreGated(t *testing.T) {
+	gate := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{})
+	want := webhooks.Answer{Decision: webhooks.Allowed, Reason: "MachinesNotGated"}
+	compareAnswers(t, want, gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))))
+}
+
+func TestClustersThatCannotBeDecodedAreRefused(t *testing.T) {
+	for _, raw := range []string{"", "{", "[]", "5", `"x"`} {
+		r := referenceRequest(t, nil, to("a"))
+		r.Object.Raw = []byte(raw)
+		if got := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{}).Review(t.Context(), r); got.Decision != webhooks.Denied || got.Reason != "Undecodable" {
+			t.Errorf("Review() of %q = %+v, want a refusal", raw, got)
+		}
+	}
+}
+
+// TestAReferenceWaitsForOtherWrites is about two writes at once, of which each alone would be admitted.
+func TestAReferenceWaitsForOtherWrites(t *testing.T) {
+	other := func(resource, name string) inflight.Object {
+		return inflight.Object{Resource: schema.GroupVersionResource{Resource: resource}, Namespace: "team-a", Name: name}
+	}
+	for name, write := range map[string]inflight.Write{
+		"a claim of a machine":       {Object: other("openstackmachines", "m1"), Uses: []inflight.Key{prodOnOpenStack.Key()}},
+		"the object it refers to":    {Object: other("openstackclusters", "b"), Changes: []inflight.Key{clusterapi.ObjectKey("openstack", "team-a", "b")}},
+		"the Secret of that":         {Object: other("secrets", "others"), Changes: []inflight.Key{clusterapi.SecretKey("team-a", "others")}},
+		"another object of the name": {Object: other("openstackclusters", "prod"), Changes: []inflight.Key{prodOnOpenStack.Key()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry, machines := &inflight.Registry{}, &fakeMachines{versions: map[string]string{write.Name: "5"}}
+			write.ResourceVersion = "5"
+			entry, err := registry.Begin(t.Context(), write, machines.Version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer entry.End()
+			references := &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}}
+			gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{}, nil, references, cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
+			if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Undecided || got.Reason != "ClaimPending" {
+				t.Errorf("while it is on its way: %s %s (%s)", got.Decision, got.Reason, got.Message)
+			}
+			machines.versions[write.Name] = "6"
+			if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Allowed {
+				t.Errorf("once it is stored: %s %s (%s)", got.Decision, got.Reason, got.Message)
+			}
+		})
+	}
+}
+
+// TestAReferenceToWhatChangesMeanwhile holds that the verdict relies on no Secret of which other writes do not know.
+func TestAReferenceToWhatChangesMeanwhile(t *testing.T) {
+	references := &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("keys")}}
+	references.then = func() { references.accounts["b"] = onProject("others") }
+	gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{}, nil, references,
+		cluster.NewHoldings(&fakeMachines{}, &fakeInstances{}, &inflight.Registry{}, ""))
+	if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Undecided || got.Reason != "ClaimPending" {
+		t.Errorf("Review() = %s %s (%s)", got.Decision, got.Reason, got.Message)
+	}
+}
+
+// TestAnObjectIsHeldAgainstAllClustersThatReferToIt is about an OpenStackCluster that says it is of none of them.
+func TestAnObjectIsHeldAgainstAllClustersThatReferToIt(t *testing.T) {
+	full := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "full"}
+	for name, tc := range map[string]struct {
+		references fakeReferences
+		wantReason string
+	}{
+		"one with machines":   {fakeReferences{acting: []clusterapi.Cluster{prodOnOpenStack, full}}, "MachinesHoldInstances"},
+		"one without":         {fakeReferences{acting: []clusterapi.Cluster{prodOnOpenStack}}, "DelegationAllowed"},
+		"none":                {wantReason: "DelegationAllowed"},
+		"it cannot be listed": {fakeReferences{err: errors.New("away")}, "ClustersUnknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/full": {holder("m1", aliceID)}}}
+			gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, &tc.references,
+				cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
+			r := request(t, "openstackclusters", onOpenStack(keysRef(with("name", "old"))), onOpenStack(keysRef()))
+			if got := gate.Review(t.Context(), r); got.Reason != tc.wantReason {
+				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.wantReason)
+			}
+		})
+	}
+}
+
+func TestWhichWritesOfClustersAreAskedAbout(t *testing.T) {
+	matches := matcherOf(t, cluster.DelegationHooks(enforced), "delegation", "reference")
+	for name, tc := range map[string]struct {
+		old, new object
+		want     bool
+	}{
+		"a new Cluster":             {new: to("a"), want: true},
+		"a new Cluster of nothing":  {new: referring(nil)},
+		"a first reference":         {old: referring(nil), new: to("a"), want: true},
+		"another reference":         {old: to("a"), new: to("b"), want: true},
+		"a heartbeat":               {old: to("a"), new: object{"metadata": metadata(nil), "spec": object{"infrastructureRef": object{"name": "a"}}, "status": object{"phase": "Provisioned"}}},
+		"another kind":              {old: to("a"), new: referring(object{"kind": "Other", "name": "a"})},
+		"the reference is cleared":  {old: to("a"), new: referring(nil)},
+		"nonsense":                  {old: to("a"), new: referring("b")},
+		"a name that is no string":  {old: to("a"), new: to(5), want: true},
+		"a Cluster without a spec":  {new: object{"metadata": metadata(nil)}},
+		"a Cluster that had no ref": {old: object{"metadata": metadata(nil)}, new: to("a"), want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var old runtime.Object
+			if tc.old != nil {
+				old = decoded(t, tc.old)
+			}
+			if got := matches(t, old, decoded(t, tc.new)); got != tc.want {
+				t.Errorf("asked = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func decoded(t *testing.T, o object) runtime.Object {
+	t.Helper()
+	var content map[string]any
+	if err := json.Unmarshal(encode(t, o), &content); err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: content}
+}
