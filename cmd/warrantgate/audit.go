@@ -37,7 +37,8 @@ func newAuditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Report machines that name somebody else's instance, and instances that no machine names",
-		Long: `Go once over all machines and report those that name an instance which is not their user's, and the instances
+		Long: `Go once over all machines and clusters and report machines that name an instance which is not their user's or that are
+of another cluster than the Machine that owns them, clusters of which it is not known as whom they act, and the instances
 that were made for a machine and that no machine names (orphans, duplicates). It changes nothing. "warrantgate serve"
 does the same at an interval, and tells by Events.
 

@@ -21,9 +21,12 @@ type Objects interface {
 	// Machines and Clusters yield all that there are, as they were last seen.
 	Machines() iter.Seq[clusterapi.Machine]
 	Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference]
-	// Account returns as whom the provider of a cluster acts. The error is a *clusterapi.AccountError where the objects do
+	// AccountNow returns as whom the provider of a cluster acts. The error is a *clusterapi.AccountError where the objects do
 	// not say.
-	Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
+	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
+	// Owner returns the Machine of Cluster API that owns a machine, nil if none does. The error is a *clusterapi.AccountError
+	// where the owner references are to be corrected.
+	Owner(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
 }
 
 // Audit compares machines with the instances of their users.
@@ -48,11 +51,12 @@ type Result struct {
 // Pass looks at everything once. An account that cannot be looked at does not keep the others from it: it is a finding,
 // and part of the error.
 func (a *Audit) Pass(ctx context.Context) (Result, error) {
-	tenancies, accounts, err := a.tenancies(ctx)
+	book, err := a.register(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Accounts: len(tenancies)}
+	tenancies := book.sorted()
+	result := Result{Accounts: len(tenancies), Findings: book.refused}
 	instances := make(map[*tenancy][]ownership.Instance, len(tenancies))
 	var failed error
 	for _, t := range tenancies {
@@ -61,6 +65,7 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 		found, requests, err := a.instances(ctx, t.account)
 		result.Requests += asked + requests
 		var identity *ownership.IdentityError
+		var region *ownership.RegionError
 		switch {
 		case ctx.Err() != nil:
 			return result, ctx.Err()
@@ -68,8 +73,10 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 			instances[t] = found
 		case errors.As(err, &identity): // whoever wrote the credentials has to mend them, so the pass has done what it can
 			if len(refused) == 0 {
-				result.Findings = append(result.Findings, unusable(t, identity)...)
+				result.Findings = append(result.Findings, unusable(t, identity.Reason, identity.Message)...)
 			}
+		case errors.As(err, &region): // so has who wrote the region
+			result.Findings = append(result.Findings, unusable(t, reasonRegion, region.Error())...)
 		default:
 			result.Findings = append(result.Findings, unknown(t.account, t.about[0], "", err))
 			failed = errors.Join(failed, fmt.Errorf("instances of %s in %s: %w", t.account.Owner(), t.account.Place(), err))
@@ -78,10 +85,10 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 	// The machines last, because what was made in the meantime has come to be named by now.
 	machines := slices.Collect(a.Objects.Machines())
 	result.Machines = len(machines)
-	all := index(machines, accounts)
+	all := index(machines, book.byCluster)
 	for i := range machines {
 		machine := &machines[i]
-		lookup := accounts[machine.Cluster()]
+		lookup := book.byCluster[machine.Cluster()]
 		if lookup.tenancy != nil {
 			lookup.tenancy.machines = append(lookup.tenancy.machines, *machine)
 		}
@@ -89,6 +96,11 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 			result.Findings = append(result.Findings, alone(*machine, lookup, all)...)
 		}
 	}
+	misowned, err := a.owners(ctx, machines)
+	if ctx.Err() != nil {
+		return result, ctx.Err()
+	}
+	result.Findings, failed = append(result.Findings, misowned...), errors.Join(failed, err)
 	ask := func(t *tenancy) asker {
 		return func(machine clusterapi.Machine, id string) (ownership.Answer, error) {
 			if err := a.Limiter[t.account.Cloud].Wait(ctx); err != nil {
@@ -119,23 +131,30 @@ type lookup struct {
 	refused *clusterapi.AccountError
 }
 
-// tenancies sorts the clusters by the account that they use, and with them the machines that bring an account of their own.
-func (a *Audit) tenancies(ctx context.Context) ([]*tenancy, map[clusterapi.Cluster]lookup, error) {
-	book := register{ask: a.Objects.Account, byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{}}
+// register sorts the clusters by the account that they use, and with them the machines that bring an account of their own.
+func (a *Audit) register(ctx context.Context) (*register, error) {
+	book := &register{ask: a.Objects.AccountNow, byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{}}
 	for cluster, object := range a.Objects.Clusters() {
 		if err := book.add(ctx, cluster, object); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	for machine := range a.Objects.Machines() {
-		if machine.Identity == (clusterapi.IdentityRef{}) {
-			continue
-		}
-		if err := book.add(ctx, machine.Cluster(), machine.Reference()); err != nil {
-			return nil, nil, err
+		cluster := machine.Cluster()
+		_, known := book.byCluster[cluster]
+		switch {
+		case machine.Identity != (clusterapi.IdentityRef{}):
+			if err := book.add(ctx, cluster, machine.Reference()); err != nil {
+				return nil, err
+			}
+		case !known && cluster.Name != "":
+			// A Cluster can refer to an object that does not say so.
+			if err := book.resolve(ctx, cluster, machine.Reference()); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return book.sorted(), book.byCluster, nil
+	return book, nil
 }
 
 // register sorts objects by the account that they use.
@@ -143,13 +162,35 @@ type register struct {
 	ask       func(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	byAccount map[ownership.Account]*tenancy
 	byCluster map[clusterapi.Cluster]lookup
+	// refused are the findings about objects that do not say which account is used.
+	refused []Finding
 }
 
-// add takes an object that says which account a cluster uses. That it does not say is no error.
-func (r register) add(ctx context.Context, cluster clusterapi.Cluster, object corev1.ObjectReference) error {
+// add takes an object that says which account a cluster uses. That it does not say is a finding.
+func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object corev1.ObjectReference) error {
+	if _, known := r.byCluster[cluster]; !known {
+		if err := r.resolve(ctx, cluster, object); err != nil {
+			return err
+		}
+	}
+	found := r.byCluster[cluster]
+	switch {
+	case found.refused != nil:
+		r.refused = append(r.refused, Finding{Reason: string(found.refused.Reason), Object: object, Message: notKnown(found.refused)})
+	case found.tenancy != nil && !slices.Contains(found.tenancy.about, object):
+		found.tenancy.about = append(found.tenancy.about, object)
+	}
+	return nil
+}
+
+// resolve finds out which account a cluster uses. object stands for an account that no other object says.
+func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, object corev1.ObjectReference) error {
 	account, err := r.ask(ctx, cluster)
 	var refused *clusterapi.AccountError
 	switch {
+	case errors.As(err, &refused) && refused.Reason == clusterapi.ClusterMissing: // or it was deleted a moment ago
+		r.byCluster[cluster] = lookup{}
+		return nil
 	case errors.As(err, &refused):
 		r.byCluster[cluster] = lookup{refused: refused}
 		return nil
@@ -158,16 +199,15 @@ func (r register) add(ctx context.Context, cluster clusterapi.Cluster, object co
 	}
 	t := r.byAccount[account]
 	if t == nil {
-		t = &tenancy{account: account}
+		t = &tenancy{account: account, about: []corev1.ObjectReference{object}}
 		r.byAccount[account] = t
 	}
-	t.about = append(t.about, object)
 	r.byCluster[cluster] = lookup{tenancy: t}
 	return nil
 }
 
 // sorted returns the tenancies in an order that each pass repeats.
-func (r register) sorted() []*tenancy {
+func (r *register) sorted() []*tenancy {
 	for _, t := range r.byAccount {
 		slices.SortFunc(t.about, func(a, b corev1.ObjectReference) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
@@ -192,18 +232,44 @@ func (a *Audit) delegation(ctx context.Context, t *tenancy) (findings []Finding,
 	}
 	var refused *ownership.IdentityError
 	if errors.As(a.Delegation(ctx, t.account.Identity), &refused) {
-		findings = unusable(t, refused)
+		findings = unusable(t, refused.Reason, refused.Message)
 	}
 	return findings, 1
 }
 
-// unusable tells all who refer to credentials what is wrong with these.
-func unusable(t *tenancy, refused *ownership.IdentityError) []Finding {
+// unusable tells all who say an account what is wrong with it.
+func unusable(t *tenancy, reason, message string) []Finding {
 	findings := make([]Finding, 0, len(t.about))
 	for _, object := range t.about {
-		findings = append(findings, Finding{Reason: refused.Reason, Object: object, Account: t.account, Message: refused.Message})
+		findings = append(findings, Finding{Reason: reason, Object: object, Account: t.account, Message: message})
 	}
 	return findings
+}
+
+// owners compares the labels of machines that name instances with those of the Machines of Cluster API that own them, by which
+// providers go. One that cannot be read keeps the rest from being compared.
+func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Finding, error) {
+	var findings []Finding
+	add := func(machine clusterapi.Machine, reason clusterapi.Reason, message string) {
+		findings = append(findings, Finding{Reason: string(reason), Object: machine.Reference(), Message: message})
+	}
+	for _, machine := range machines {
+		if machine.InstanceID == "" && machine.ProviderID == "" || len(machine.Owners()) == 0 {
+			continue
+		}
+		owner, err := a.Objects.Owner(ctx, machine)
+		var refused *clusterapi.AccountError
+		switch {
+		case errors.As(err, &refused) && refused.Reason == clusterapi.OwnerMachineMissing && machine.DeletionTimestamp != nil: // it goes first
+		case errors.As(err, &refused):
+			add(machine, refused.Reason, "it is not known for which cluster its provider acts: "+refused.Message)
+		case err != nil:
+			return findings, fmt.Errorf("owners of machines: %w", err)
+		case owner != nil && owner.ClusterName != machine.ClusterName():
+			add(machine, clusterapi.OwnerClusterMismatch, owner.Mismatch(machine))
+		}
+	}
+	return findings, nil
 }
 
 // instances lists those of an account. How many requests that takes is known afterwards only, so the next account waits
@@ -226,11 +292,7 @@ func (a *Audit) instances(ctx context.Context, account ownership.Account) ([]own
 func unknown(account ownership.Account, object corev1.ObjectReference, instance string, err error) Finding {
 	why := ownership.CauseCloud.Explain()
 	var cause *ownership.UnknownError
-	var region *ownership.RegionError
-	switch {
-	case errors.As(err, &region):
-		why = region.Error()
-	case errors.As(err, &cause):
+	if errors.As(err, &cause) {
 		why = cause.Cause.Explain()
 	}
 	what := "the instances of %s in %s could not be listed: %s"

@@ -79,10 +79,23 @@ func withProviderID(id string) func(*clusterapi.Machine) {
 	return func(m *clusterapi.Machine) { m.ProviderID = "cloudsigma://" + id }
 }
 
-// fakeObjects are objects of which each cluster, namespace/name, has an account or an error.
+// ownedBy has a Machine of Cluster API own the machine.
+func ownedBy(name string) func(*clusterapi.Machine) {
+	return func(m *clusterapi.Machine) {
+		m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Name: name})
+	}
+}
+
+func deleted(m *clusterapi.Machine) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+
+// fakeObjects are objects of which each cluster, namespace/name, has an account or an error, and each Machine of Cluster API the
+// name of its cluster or an error.
 type fakeObjects struct {
 	machines []clusterapi.Machine
 	accounts map[string]any
+	owners   map[string]any
+	// unsaid are clusters that are found by a reference, and not by what an object says.
+	unsaid map[string]bool
 }
 
 func (o fakeObjects) Machines() iter.Seq[clusterapi.Machine] { return slices.Values(o.machines) }
@@ -90,7 +103,7 @@ func (o fakeObjects) Machines() iter.Seq[clusterapi.Machine] { return slices.Val
 func (o fakeObjects) Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference] {
 	return func(yield func(clusterapi.Cluster, corev1.ObjectReference) bool) {
 		for name := range o.accounts {
-			if strings.Contains(name, "#") { // what a machine brings
+			if strings.Contains(name, "#") || o.unsaid[name] { // what a machine brings, or a reference
 				continue
 			}
 			namespace, name, _ := strings.Cut(name, "/")
@@ -102,7 +115,7 @@ func (o fakeObjects) Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectRefer
 	}
 }
 
-func (o fakeObjects) Account(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
+func (o fakeObjects) AccountNow(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
 	name := cluster.Namespace + "/" + cluster.Name
 	if ref := cluster.Identity; ref != (clusterapi.IdentityRef{}) {
 		name += "#" + ref.Name
@@ -113,8 +126,16 @@ func (o fakeObjects) Account(_ context.Context, cluster clusterapi.Cluster) (own
 	case error:
 		return ownership.Account{}, found
 	default:
-		return ownership.Account{}, fmt.Errorf("asked about %s, which is no cluster", name)
+		return ownership.Account{}, &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: name + " is no cluster"}
 	}
+}
+
+func (o fakeObjects) Owner(_ context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error) {
+	name := machine.Owners()[0]
+	if err, failed := o.owners[name].(error); failed {
+		return nil, err
+	}
+	return &clusterapi.Owner{Name: name, ClusterName: fmt.Sprint(o.owners[name])}, nil
 }
 
 // fakeCloud lists instances by user, three requests each.
@@ -151,6 +172,8 @@ func TestPass(t *testing.T) {
 	for name, tc := range map[string]struct {
 		machines  []clusterapi.Machine
 		accounts  map[string]any // default: cluster team/pool acts as tsap
+		owners    map[string]any
+		unsaid    map[string]bool
 		instances []ownership.Instance
 		listErr   error
 		hidden    map[string]ownership.Verdict
@@ -259,10 +282,59 @@ func TestPass(t *testing.T) {
 			},
 			accounts: map[string]any{"team/nobody": &clusterapi.AccountError{Reason: clusterapi.UserMissing, Message: "it names no user"}},
 			want: []string{
+				"UserMissing CloudSigmaCluster/nobody: it is not known as which user its provider acts: it names no user",
 				"MachineWithoutCluster CloudSigmaMachine/a: it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts",
 				`ClusterMissing CloudSigmaMachine/b: it is of cluster "gone", which is not here`,
 				"UserMissing CloudSigmaMachine/c: it is not known as which user its provider acts: it names no user",
 			},
+		},
+		"a cluster that acts as nobody, without machines": {
+			accounts: map[string]any{
+				"team/nobody": &clusterapi.AccountError{Reason: clusterapi.UserSecretMissing, Message: `there is no Secret "user"`},
+				"team/exempt": &clusterapi.AccountError{Reason: clusterapi.NamespaceExempt, Message: "the Secrets are not judged"},
+			},
+			want: []string{
+				"NamespaceExempt CloudSigmaCluster/exempt: it is not known as which user its provider acts: the Secrets are not judged",
+				`UserSecretMissing CloudSigmaCluster/nobody: it is not known as which user its provider acts: there is no Secret "user"`,
+			},
+		},
+		"a cluster that is gone since it was seen": {
+			accounts: map[string]any{"team/pool": &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: "it is gone"}},
+		},
+		"a cluster that refers to an object that does not say so": {
+			machines: []clusterapi.Machine{machine("worker", idOwn), machine("thief", idOther)}, unsaid: map[string]bool{"team/pool": true},
+			instances: []ownership.Instance{own},
+			want: []string{
+				"InstanceNotOwned CloudSigmaMachine/thief: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
+					`as whom cluster "pool" acts; clear the field, so that the provider adopts an instance of the user or makes one`,
+			},
+		},
+		"a machine whose owner is of the same cluster": {
+			machines: []clusterapi.Machine{machine("worker", idOwn, ownedBy("a"))}, owners: map[string]any{"a": "pool"}, instances: []ownership.Instance{own},
+		},
+		"a machine whose owner is of another cluster": {
+			machines: []clusterapi.Machine{machine("worker", idOwn, ownedBy("a")), machine("new", "", ownedBy("a"))},
+			owners:   map[string]any{"a": "other"}, instances: []ownership.Instance{own},
+			want: []string{
+				`OwnerClusterMismatch CloudSigmaMachine/worker: its owner, Machine "a", is of cluster "other" by its label cluster.x-k8s.io/cluster-name, ` +
+					`for which its provider acts, and it is itself of cluster "pool"; give both the same label`,
+			},
+		},
+		"a machine whose owner is not known": {
+			machines: []clusterapi.Machine{machine("worker", idOwn, ownedBy("a")), machine("leaving", idSpare, ownedBy("gone"), deleted), machine("odd", idOther, ownedBy("two"), deleted)},
+			owners: map[string]any{
+				"a": &clusterapi.AccountError{Reason: clusterapi.OwnerMachineMissing, Message: "there is none"}, "two": &clusterapi.AccountError{Reason: clusterapi.OwnerMachineAmbiguous, Message: "there are two"},
+				"gone": &clusterapi.AccountError{Reason: clusterapi.OwnerMachineMissing, Message: "there is none"},
+			},
+			instances: []ownership.Instance{own, {ID: idSpare}, {ID: idOther}},
+			want: []string{
+				"OwnerMachineAmbiguous CloudSigmaMachine/odd: it is not known for which cluster its provider acts: there are two",
+				"OwnerMachineMissing CloudSigmaMachine/worker: it is not known for which cluster its provider acts: there is none",
+			},
+		},
+		"owners that cannot be read": {
+			machines: []clusterapi.Machine{machine("worker", idOwn, ownedBy("a"))}, owners: map[string]any{"a": errors.New("machines are forbidden")},
+			instances: []ownership.Instance{own}, wantErr: "owners of machines: machines are forbidden",
 		},
 		"an instance that the list has missed": {
 			machines: []clusterapi.Machine{machine("worker", idOwn)}, hidden: map[string]ownership.Verdict{idOwn: ownership.Owned},
@@ -295,10 +367,8 @@ func TestPass(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", idOther)},
 			listErr:  &ownership.RegionError{Region: "next", Allowed: []string{"zrh"}},
 			want: []string{
-				`OwnershipUnknown CloudSigmaCluster/pool: the instances of user "tsap@example.com" in region "next" could not be listed: ` +
-					`region "next" is none of those configured (zrh)`,
+				`RegionNotAllowed CloudSigmaCluster/pool: region "next" is none of those configured (zrh)`,
 			},
-			wantErr: `instances of user "tsap@example.com" in region "next": region "next" is none of those configured (zrh)`,
 		},
 		"objects that cannot be read": {
 			accounts: map[string]any{"team/pool": errors.New("secrets are forbidden")},
@@ -314,7 +384,7 @@ func TestPass(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := fakeObjects{machines: tc.machines, accounts: tc.accounts}
+			objects := fakeObjects{machines: tc.machines, accounts: tc.accounts, owners: tc.owners, unsaid: tc.unsaid}
 			if objects.accounts == nil {
 				objects.accounts = map[string]any{"team/pool": tsap}
 			}
@@ -371,6 +441,15 @@ func TestPassLooksAtCredentials(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", "", bringing)},
 			accounts: map[string]any{"team/pool": keys, "team/pool#own": own}, refusals: map[string]error{"own": refused},
 			want: []string{"RoleMissing CloudSigmaMachine/worker: missing: load-balancer_member"}, requests: 8,
+		},
+		"that a machine brings, and that are not known": {
+			machines: []clusterapi.Machine{machine("worker", "", bringing), machine("holder", idOwn, bringing)},
+			accounts: map[string]any{"team/pool": keys, "team/pool#own": &clusterapi.AccountError{Reason: clusterapi.IdentityMissing, Message: "no name"}},
+			want: []string{
+				"IdentityMissing CloudSigmaMachine/holder: it is not known as which user its provider acts: no name",
+				"IdentityMissing CloudSigmaMachine/worker: it is not known as which user its provider acts: no name",
+			},
+			requests: 4,
 		},
 		"that are of no use any more are told of once, and the pass is complete": {
 			accounts: map[string]any{"team/pool": keys}, refusals: map[string]error{"keys": refused}, listErr: refused,

@@ -1,5 +1,10 @@
-// Package audit looks at what is there already: machines that name an instance which is not their user's, and instances
-// that no machine names. It reports, and changes nothing.
+// Package audit looks at what is there already: machines that name an instance which is not their user's, clusters of which it
+// is not known as whom they act, and instances that no machine names. It reports, and changes nothing.
+//
+// It repeats everything of the gates' checks that does not depend on who sends a request: as whom each cluster acts, what its
+// credentials carry now, whether the instances are theirs, and whether the labels, owner references and references of objects
+// agree. It cannot repeat whether somebody may name a user: an object does not say reliably who wrote it, because a tenant can
+// forge managedFields and annotations. So a permission to impersonate that is revoked has no effect on what was admitted by it.
 package audit
 
 import (
@@ -22,6 +27,14 @@ const (
 	// ReasonOrphaned: an instance was made for a machine that does not exist here, or not as one of its user.
 	ReasonOrphaned = "InstanceOrphaned"
 )
+
+// reasonRegion is the gates' reason that a region is none of those configured.
+const reasonRegion = "RegionNotAllowed"
+
+// notKnown says that objects do not tell which account is used.
+func notKnown(refused *clusterapi.AccountError) string {
+	return "it is not known as which user its provider acts: " + refused.Message
+}
 
 // Finding is one thing that is not as it should be.
 type Finding struct {
@@ -213,8 +226,9 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 	switch {
 	case machine.ClusterName() == "":
 		add(ownership.ReasonWithoutCluster, "", "it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts")
+	case cluster.refused != nil && machine.Identity != (clusterapi.IdentityRef{}): // the register tells of it
 	case cluster.refused != nil:
-		add(string(cluster.refused.Reason), "", "it is not known as which user its provider acts: "+cluster.refused.Message)
+		add(string(cluster.refused.Reason), "", notKnown(cluster.refused))
 	case cluster.tenancy == nil:
 		add(string(clusterapi.ClusterMissing), "", fmt.Sprintf("it is of cluster %q, which is not here", machine.ClusterName()))
 	}

@@ -24,6 +24,8 @@ const (
 	OwnerMachineMissing Reason = "OwnerMachineMissing"
 	// OwnerMachineAmbiguous: owner references name more than one Machine.
 	OwnerMachineAmbiguous Reason = "OwnerMachineAmbiguous"
+	// OwnerClusterMismatch: a machine and the Machine that owns it are of different clusters.
+	OwnerClusterMismatch Reason = "OwnerClusterMismatch"
 )
 
 // Owners returns the names of the Machines of Cluster API that own the machine, each once, in the order of the references.
@@ -33,13 +35,23 @@ const (
 // matter which reference is the controller's.
 func (m Machine) Owners() []string {
 	var names []string
-	for _, ref := range m.OwnerReferences {
-		version, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err == nil && version.Group == OwnerMachines.Group && ref.Kind == OwnerKind && !slices.Contains(names, ref.Name) {
-			names = append(names, ref.Name)
-		}
+	for _, ref := range ownersAmong(m.OwnerReferences) {
+		names = append(names, ref.Name)
 	}
 	return names
+}
+
+// ownersAmong returns the first reference to each Machine of Cluster API.
+func ownersAmong(references []metav1.OwnerReference) []metav1.OwnerReference {
+	var owners []metav1.OwnerReference
+	for _, ref := range references {
+		version, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && version.Group == OwnerMachines.Group && ref.Kind == OwnerKind &&
+			!slices.ContainsFunc(owners, func(other metav1.OwnerReference) bool { return other.Name == ref.Name }) {
+			owners = append(owners, ref)
+		}
+	}
+	return owners
 }
 
 // Owner is the Machine of Cluster API that a provider goes by.
@@ -48,6 +60,16 @@ type Owner struct {
 	Name string
 	// ClusterName is the name of the Cluster that the Machine is of by its label, "" if it has none.
 	ClusterName string
+}
+
+// Mismatch says that a machine is of another cluster than its owner. Both are in one namespace.
+func (o Owner) Mismatch(machine Machine) string {
+	of := "is of no cluster"
+	if o.ClusterName != "" {
+		of = fmt.Sprintf("is of cluster %q", o.ClusterName)
+	}
+	return fmt.Sprintf("its owner, Machine %q, %s by its label %s, for which its provider acts, and it is itself of cluster %q; "+
+		"give both the same label", o.Name, of, ClusterNameLabel, machine.ClusterName())
 }
 
 // Owner returns the Machine of Cluster API that owns a machine as it is now, nil if none does. The error is an *AccountError

@@ -213,7 +213,14 @@ func (k Kind) essentials(object any) (any, error) {
 	if k.IdentityRefPath != "" {
 		paths = append(paths, k.IdentityRefPath)
 	}
-	return keep(object, paths...)
+	kept, err := keep(object, paths...)
+	if err != nil {
+		return nil, err
+	}
+	if owners := ownersAmong(asObject(object).GetOwnerReferences()); len(owners) > 0 {
+		asObject(kept).SetOwnerReferences(owners[:min(len(owners), 2)]) // two are too many already, and a tenant can write thousands
+	}
+	return kept, nil
 }
 
 func (k clusterKind) essentialsOf(object any) (any, error) { return keep(object, k.essentials...) }

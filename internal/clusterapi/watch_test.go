@@ -323,6 +323,11 @@ func TestAClusterWhoseWatchIsBroken(t *testing.T) {
 	})
 }
 
+// owning is the reference of an object to a Machine of Cluster API.
+func owning(name string) map[string]any {
+	return map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": name, "uid": "uid-" + name}
+}
+
 // Memory is for what is judged by. All else of an object, most of it managedFields, is not kept.
 func TestWhatIsKept(t *testing.T) {
 	fat := strings.Repeat("x", 1<<16)
@@ -360,6 +365,13 @@ func TestWhatIsKept(t *testing.T) {
 		},
 		"of a machine that names nothing": {
 			keep: cloudSigmaMachines.Essentials, object: machine(cloudSigmaMachines, "a", dress...), want: identity("CloudSigmaMachine", "a", nil),
+		},
+		"of a machine that Machines own": {
+			keep: cloudSigmaMachines.Essentials,
+			object: machine(cloudSigmaMachines, "a", append(dress, with("metadata.ownerReferences", []any{
+				map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}, owning("one"), owning("two"), owning("three"),
+			}))...),
+			want: identity("CloudSigmaMachine", "a", map[string]any{"metadata.ownerReferences": []any{owning("one"), owning("two")}}),
 		},
 		"of a machine whose fields have the wrong type": {
 			keep: cloudSigmaMachines.Essentials, object: machine(cloudSigmaMachines, "a", append(dress, with("status", fat), with("spec.providerID", int64(5)))...),

@@ -78,7 +78,9 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 	const held = of + `machines of cluster "prod" name instances that do not belong to the project of cloud "tenant" of Secret "others" ` +
 		`in the region of its credentials: CloudSigmaMachine "m1" (` + aliceID + `); delete these machines or clear their instance IDs first`
 	const differs = `Cluster "prod" refers to OpenStackCluster "b" by spec.infrastructureRef, and that has another label`
-	allowed := func(reason string) webhooks.Answer { return webhooks.Answer{Decision: webhooks.Allowed, Reason: reason} }
+	allowed := func(reason string) webhooks.Answer {
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: reason}
+	}
 	refused := func(reason, message string) webhooks.Answer {
 		return webhooks.Answer{Reason: reason, Field: "spec.infrastructureRef", Message: message, Events: eventOnReference(reason, "Refused: "+message)}
 	}

@@ -83,19 +83,6 @@ func noOwner(err error) finding {
 	return undecided("ObjectsUnknown", "the Machine that owns the machine cannot be read now; try again", err)
 }
 
-// reasonOwnerMismatch is that a machine and the Machine that owns it are of different clusters.
-const reasonOwnerMismatch = "OwnerClusterMismatch"
-
-// ownerMismatch says that the provider acts for another cluster than the machine says. Both objects are in one namespace.
-func ownerMismatch(c change, owner clusterapi.Owner) finding {
-	of := "is of no cluster"
-	if owner.ClusterName != "" {
-		of = fmt.Sprintf("is of cluster %q", owner.ClusterName)
-	}
-	return deniedf(reasonOwnerMismatch, "its owner, Machine %q, %s by its label %s, for which its provider acts, and it is itself of cluster %q; "+
-		"give both the same label", owner.Name, of, clusterapi.ClusterNameLabel, c.machine.ClusterName())
-}
-
 // regionField says where the region of an account is written, in the words of its provider's objects.
 func regionField(account ownership.Account, cluster string) string {
 	if (account.Identity != ownership.Identity{}) {

@@ -60,7 +60,7 @@ type Objects interface {
 // Two objects have no such guarantee: a machine and the Machine that owns it are written by two requests, each of which could
 // be judged by the other object before it is changed. So that this takes writes within a few milliseconds, the Machine is read
 // last, after the cloud has answered, and the machines that a Machine owns are read even while they name no instance. What
-// comes through between is denied at the next write of either that changes a claim. The audit does not compare their labels.
+// comes through between is denied at the next write of either that changes a claim, and the audit tells of it.
 type Gate struct {
 	kinds   []clusterapi.Kind
 	objects Objects
@@ -162,7 +162,7 @@ func (g *Gate) confirm(ctx context.Context, c change) *finding {
 		f := noOwner(err)
 		return &f
 	case owner != nil && owner.ClusterName != c.machine.ClusterName():
-		f := ownerMismatch(c, *owner)
+		f := deniedf(string(clusterapi.OwnerClusterMismatch), "%s", owner.Mismatch(c.machine))
 		return &f
 	}
 	return nil

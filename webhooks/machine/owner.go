@@ -71,7 +71,7 @@ func (g *Gate) judgeOwner(ctx context.Context, machine metav1.ObjectMeta, cluste
 	if more := len(names) - most; more > 0 {
 		names = append(names[:most], fmt.Sprintf("%d more", more))
 	}
-	return deniedf(reasonOwnerMismatch, "it owns %s, whose provider would act for the cluster of this label from now on; "+
+	return deniedf(string(clusterapi.OwnerClusterMismatch), "it owns %s, whose provider would act for the cluster of this label from now on; "+
 		"keep the label, or clear the instance and change the label of what it owns first", strings.Join(names, ", "))
 }
 
