@@ -86,6 +86,11 @@ func ownedBy(name string) func(*clusterapi.Machine) {
 	}
 }
 
+// ofKind makes it one of another kind of the same provider.
+func ofKind(resource string) func(*clusterapi.Machine) {
+	return func(m *clusterapi.Machine) { m.Kind.MachineKind.Resource, m.Kind.Kind = resource, resource }
+}
+
 func deleted(m *clusterapi.Machine) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
 // fakeObjects are objects of which each cluster, namespace/name, has an account or an error, and each Machine of Cluster API the
@@ -262,6 +267,21 @@ func TestPass(t *testing.T) {
 				"InstanceNotOwned CloudSigmaMachine/copy: instance " + idOwn + ` exists, but is not one of user "else@example.com" in region "next", ` +
 					`as whom cluster "other" acts; clear the field, so that the provider adopts an instance of the user or makes one`,
 				"InstanceIDConflict CloudSigmaMachine/worker: 2 machines name instance " + idOwn + ", which can be that of one only",
+			},
+		},
+		"a machine and its server that name one instance": {
+			machines:  []clusterapi.Machine{machine("worker", idOwn, ofKind("openstackmachines")), machine("worker", idOwn, ofKind("openstackservers"))},
+			instances: []ownership.Instance{own},
+		},
+		"a machine, its server and another machine that name one instance": {
+			machines: []clusterapi.Machine{
+				machine("worker", idOwn, ofKind("openstackmachines")), machine("worker", idOwn, ofKind("openstackservers")), machine("copy", idOwn, ofKind("openstackmachines")),
+			},
+			instances: []ownership.Instance{own},
+			want: []string{
+				"InstanceIDConflict openstackmachines/copy: 3 machines name instance " + idOwn + ", which can be that of one only",
+				"InstanceIDConflict openstackmachines/worker: 2 machines name instance " + idOwn + ", which can be that of one only",
+				"InstanceIDConflict openstackservers/worker: 2 machines name instance " + idOwn + ", which can be that of one only",
 			},
 		},
 		"fields that disagree, and fields that hold no ID": {

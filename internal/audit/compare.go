@@ -242,8 +242,9 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 			machine.Kind.ProviderIDPath, strings.Join(ids, " and ")))
 	}
 	for _, id := range ids {
-		if len(all.byID[id]) > 1 {
-			add(ownership.ReasonConflict, id, fmt.Sprintf("%d machines name instance %s, which can be that of one only", len(all.byID[id]), id))
+		others := slices.DeleteFunc(slices.Clone(all.byID[id]), machine.SameServer)
+		if len(others) > 1 {
+			add(ownership.ReasonConflict, id, fmt.Sprintf("%d machines name instance %s, which can be that of one only", len(others), id))
 		}
 	}
 	return findings

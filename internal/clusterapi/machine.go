@@ -69,6 +69,24 @@ func (m Machine) is(other Machine) bool {
 	return m.Kind.Resource() == other.Kind.Resource() && m.Namespace == other.Namespace && m.Name == other.Name
 }
 
+// SameServer tells whether both are the OpenStackMachine and the OpenStackServer of one server, which both name: Cluster API
+// Provider OpenStack makes the OpenStackServer for the OpenStackMachine, and finds it by the name that they have in common. Each
+// is judged by the credentials that it refers to itself.
+func (m Machine) SameServer(other Machine) bool {
+	kinds := m.Kind.isOf(openStackServer) && other.Kind.isOf(openStackMachine) || m.Kind.isOf(openStackMachine) && other.Kind.isOf(openStackServer)
+	return kinds && m.Namespace == other.Namespace && m.Name == other.Name
+}
+
+// Resources of Cluster API Provider OpenStack that name a server.
+var (
+	openStackMachine = schema.GroupResource{Group: OpenStackClusters.Group, Resource: "openstackmachines"}
+	openStackServer  = schema.GroupResource{Group: OpenStackClusters.Group, Resource: "openstackservers"}
+)
+
+func (k Kind) isOf(resource schema.GroupResource) bool {
+	return k.Resource().GroupResource() == resource
+}
+
 // ClusterName is the name of the Cluster that the machine is of, "" if the machine does not say.
 func (m Machine) ClusterName() string { return m.Labels[ClusterNameLabel] }
 

@@ -130,3 +130,41 @@ func TestWhatAMachineIs(t *testing.T) {
 		t.Errorf("Resource() (-want +got):\n%s", diff)
 	}
 }
+
+// openStackServers is the kind that a file of configuration adds for newer versions of Cluster API Provider OpenStack.
+var openStackServers = func() clusterapi.Kind {
+	kind := bringing("spec.identityRef", newKind("OpenStackServer", "openstackservers", "status.instanceID", "openstack"))
+	kind.Version = "v1alpha1"
+	return kind
+}()
+
+func TestWhichObjectsStandForOneServer(t *testing.T) {
+	of := func(kind clusterapi.Kind, modify ...func(map[string]any)) clusterapi.Machine {
+		read, err := kind.Read(machine(kind, "worker", modify...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return read
+	}
+	for name, tc := range map[string]struct {
+		one, other clusterapi.Machine
+		want       bool
+	}{
+		"a machine and its server":                {of(openStackMachines), of(openStackServers), true},
+		"a machine and a server of another name":  {of(openStackMachines), of(openStackServers, with("metadata.name", "other")), false},
+		"a machine and a server elsewhere":        {of(openStackMachines), of(openStackServers, inNamespace("team-b")), false},
+		"two machines":                            {of(openStackMachines), of(openStackMachines), false},
+		"two servers":                             {of(openStackServers), of(openStackServers), false},
+		"a machine of another cloud and a server": {of(cloudSigmaMachines), of(openStackServers), false},
+		"a machine and one of another kind":       {of(openStackMachines), of(metalMachines), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.one.SameServer(tc.other); got != tc.want {
+				t.Errorf("SameServer() = %t, want %t", got, tc.want)
+			}
+			if got := tc.other.SameServer(tc.one); got != tc.want {
+				t.Errorf("the other way round: SameServer() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

@@ -163,7 +163,8 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []i
 			}
 		}
 		for _, candidate := range candidates {
-			if kind.Resource() == other.Kind.Resource() && candidate.Namespace == other.Namespace && candidate.Name == other.Name {
+			seen := Machine{Kind: kind, ObjectMeta: metav1.ObjectMeta{Namespace: candidate.Namespace, Name: candidate.Name}}
+			if seen.is(other) || seen.SameServer(other) {
 				continue
 			}
 			// What was seen may be a moment old, and the ID have been given up since.

@@ -93,7 +93,7 @@ func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []in
 		}
 		for i := range list.Items {
 			machine, err := kind.Read(&list.Items[i])
-			if err != nil || machine.is(other) || !slices.Contains(machine.IDs(), id) {
+			if err != nil || machine.is(other) || machine.SameServer(other) || !slices.Contains(machine.IDs(), id) {
 				continue // what cannot be read names no instance
 			}
 			return &machine, nil
