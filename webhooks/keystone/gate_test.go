@@ -1,6 +1,7 @@
 package keystone_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,6 +142,14 @@ func TestPolicies(t *testing.T) {
 		}, "ConfigMap", "Admitted with a warning: ")},
 		"named alone, with the label": {
 			config: config(named, func(c *v1beta1.KeystonePolicy) { c.Selector = nil }), old: configMap(), changed: configMap("policy.yaml", broken), want: brokenUpdate,
+		},
+		"the label goes away, and a key of 100 bytes is told whole": {
+			old: configMap(strings.Repeat("k", 100), sound), changed: labeled(configMap(strings.Repeat("k", 100), sound), nil),
+			want: deselectedAs("ConfigMap", ofConfigMap, `"`+strings.Repeat("k", 100)+`"`),
+		},
+		"the label goes away, and a longer key is cut": {
+			old: configMap(strings.Repeat("k", 101), sound), changed: labeled(configMap(strings.Repeat("k", 101), sound), nil),
+			want: deselectedAs("ConfigMap", ofConfigMap, `"`+strings.Repeat("k", 97)+`…"`),
 		},
 		"a key that holds no policy": {
 			config: config(keys), changed: configMap("policy.yaml", sound, "keystone.conf", "["), want: allowed("KeystonePolicySound"),

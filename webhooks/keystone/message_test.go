@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
@@ -68,6 +69,41 @@ func TestAsManyFindingsAreToldAsThereIsRoomFor(t *testing.T) {
 			}
 			if len(answer.Message) > keystone.MaxMessage {
 				t.Errorf("the message has %d bytes", len(answer.Message))
+			}
+		})
+	}
+}
+
+// TestMessagesAboutManyKeysFit: what to do comes last, and is not cut.
+func TestMessagesAboutManyKeysFit(t *testing.T) {
+	var keys, data []string
+	for i := range 20 {
+		key := fmt.Sprintf("%0253d", i)
+		keys, data = append(keys, key), append(data, key, sound)
+	}
+	missing := config(func(c *v1beta1.KeystonePolicy) { c.Keys = keys })
+	for name, tc := range map[string]struct {
+		answer     webhooks.Answer
+		wantReason string
+		wantEnd    string
+	}{
+		"none of the keys is there": {
+			answer:     newGate(t, missing).Review(t.Context(), request(t, nil, configMap("a", sound))),
+			wantReason: "KeystonePolicyMissing", wantEnd: "…",
+		},
+		"all of them stay without the label": {
+			answer:     newGate(t, config()).Review(t.Context(), request(t, configMap(data...), labeled(configMap(data...), nil))),
+			wantReason: "KeystonePolicyDeselected",
+			wantEnd: "…; delete the object, or take these keys out in the same write, or have the object named in keystonePolicy.objects of " +
+				"warrantgate's configuration",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.answer.Reason != tc.wantReason {
+				t.Errorf("reason = %s, want %s", tc.answer.Reason, tc.wantReason)
+			}
+			if message := tc.answer.Message; len(message) > keystone.MaxMessage || !strings.HasSuffix(message, tc.wantEnd) {
+				t.Errorf("%d bytes: %s", len(message), message)
 			}
 		})
 	}
