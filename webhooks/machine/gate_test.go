@@ -339,6 +339,20 @@ func TestAKindOfTheConfiguration(t *testing.T) {
 	}
 }
 
+// TestMachinesOfAProviderAreNoOwners is about a kind whose resource is called like Cluster API's own.
+func TestMachinesOfAProviderAreNoOwners(t *testing.T) {
+	kind := metalMachine
+	kind.Resource = "machines"
+	changed := newMachine(with("spec.instanceID", foreignID), with("status.instanceID", ownID))
+	asked := review(t, newMachine(), changed, func(r *admissionv1.AdmissionRequest) {
+		r.Resource = metav1.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource}
+	})
+	answer := newGate(newWorld(), kind).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
+	if answer.Reason != "InstanceNotOwned" {
+		t.Errorf("reason = %s, want InstanceNotOwned: %s", answer.Reason, answer.Message)
+	}
+}
+
 func TestWhatCannotBeJudgedAtAll(t *testing.T) {
 	raw := func(body string) func(*admissionv1.AdmissionRequest) {
 		return func(r *admissionv1.AdmissionRequest) { r.Object.Raw = []byte(body) }

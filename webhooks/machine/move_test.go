@@ -328,6 +328,19 @@ func TestChangesOfTheOwner(t *testing.T) {
 			world: owning(machineOf("d", "metal", ""), machineOf("c", "metal", ""), machineOf("e", "metal", ""), machineOf("b", "metal", ""), machineOf("a", "other", "")),
 			want:  refused(changed, `CloudSigmaMachine "b" of cluster "metal", CloudSigmaMachine "c" of cluster "metal", CloudSigmaMachine "d" of cluster "metal", 1 more`),
 		},
+		"another label, where it owns as many as are named": {
+			old: capiMachine(), changed: capiMachine(inOther),
+			world: owning(machineOf("a", "metal", ""), machineOf("b", "metal", ""), machineOf("c", "metal", "")),
+			want:  refused(changed, `CloudSigmaMachine "a" of cluster "metal", CloudSigmaMachine "b" of cluster "metal", CloudSigmaMachine "c" of cluster "metal"`),
+		},
+		"another label, where it owns one of a long name": {
+			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf(strings.Repeat("a", 100), "metal", ownID)),
+			want: refused(changed, `CloudSigmaMachine "`+strings.Repeat("a", 100)+`" of cluster "metal"`),
+		},
+		"another label, where it owns one of a longer name": {
+			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf(strings.Repeat("a", 101), "metal", ownID)),
+			want: refused(changed, `CloudSigmaMachine "`+strings.Repeat("a", 100)+`…" of cluster "metal"`),
+		},
 		"no label any more": {
 			old: capiMachine(), changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)),
 			want: refused(`label cluster.x-k8s.io/cluster-name "" `, `CloudSigmaMachine "a" of cluster "metal"`),
