@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // enforce asks a file's rule "rule" and gives allow, deny, or error with what it says.
@@ -181,6 +183,53 @@ func TestKeystonePolicy(t *testing.T) {
 	}
 }
 
+func TestTokensOfCallers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		caller Caller
+		want   map[string]any // of the token
+	}{
+		"for a project": {
+			caller: Caller{User: "u", UserDomain: "d", Project: "p", ProjectDomain: "e"},
+			want:   map[string]any{"project": map[string]any{"id": "p", "name": "p", "domain": map[string]any{"id": "e", "name": "e"}}},
+		},
+		"for a domain":     {caller: Caller{User: "u", UserDomain: "d", Domain: "f"}, want: map[string]any{"domain": map[string]any{"id": "f", "name": "f"}}},
+		"for the system":   {caller: Caller{User: "u", UserDomain: "d", System: true}, want: map[string]any{"system": map[string]any{"all": true}}},
+		"without anything": {caller: Caller{User: "u", UserDomain: "d"}, want: map[string]any{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _ := tc.caller.Credentials()["token"].(map[string]any)
+			tc.want["user"] = map[string]any{"id": "u", "name": "u", "domain": map[string]any{"id": "d", "name": "d"}}
+			tc.want["roles"], tc.want["methods"] = []any{}, []any{"password"}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("token (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFlatten(t *testing.T) {
+	deepest := any("x")
+	for range maxNesting + 2 {
+		deepest = map[string]any{"a": deepest}
+	}
+	for name, tc := range map[string]struct{ target, want map[string]any }{
+		"fields beside objects": {
+			target: map[string]any{"a": map[string]any{"b": 1, "c": map[string]any{"d": 2}}, "e": map[string]any{"f": 3}, "g": nil},
+			want:   map[string]any{"a.b": 1, "a.c.d": 2, "e.f": 3, "g": nil},
+		},
+		"too deep": {
+			target: deepest.(map[string]any), //nolint:forcetypeassert // it has just been made
+			want:   map[string]any{"a" + strings.Repeat(".a", maxNesting): map[string]any{"a": "x"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, Flatten(tc.target)); diff != "" {
+				t.Errorf("Flatten() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestValidate(t *testing.T) {
 	file, err := Read("policy.yaml", []byte("helper: role:nobody\n"))
 	if err != nil {
@@ -248,6 +297,10 @@ func TestRead(t *testing.T) {
 		"deep":                          {"a: " + deep, "policy.yaml:1: it is nested too deeply or too large"},
 		"deep JSON":                     {`{"a": ` + deep + "}", "policy.yaml: it is nested too deeply or too large"},
 		"deep JSON in a mapping":        {`{"a": {"b": ` + deep + "}}", "policy.yaml: it is nested too deeply or too large"},
+		"as large as is read":           {strings.Repeat("#", maxFileBytes), ""},
+		"as deep JSON as is read":       {`{"a": {"b": ` + strings.Repeat("[", maxNesting) + strings.Repeat("]", maxNesting) + "}}", ""},
+		"deeper JSON":                   {`{"a": {"b": ` + strings.Repeat("[", maxNesting+1) + strings.Repeat("]", maxNesting+1) + "}}", "policy.yaml: it is nested too deeply or too large"},
+		"many nodes in JSON":            {`{"a": [` + strings.Repeat("0,", maxNodes) + "0]}", "policy.yaml: it is nested too deeply or too large"},
 		"large":                         {strings.Repeat("#", maxFileBytes+1), "policy.yaml: it has 262145 bytes, more than the 262144 that are read"},
 		"many nodes":                    {"a: [" + strings.Repeat("x,", maxNodes) + "]", "policy.yaml:1: it is nested too deeply or too large"},
 		"the end of a document":         {"a: b\n...\n", "policy.yaml:2: ... ends a document of YAML, and only one is read; take the line out"},
@@ -284,6 +337,7 @@ func TestClassifyKind(t *testing.T) {
 		"user_id": {kindPath, ""}, "token.user.id": {kindPath, ""}, "a-b": {kindPath, ""}, "None.x": {kindPath, ""}, "1-2": {kindPath, ""}, "not a": {kindPath, ""}, "ü": {kindPath, ""},
 		"": {kindRaises, ""}, "1a": {kindRaises, ""}, "class": {kindRaises, ""}, "a.None": {kindRaises, ""}, "a..b": {kindRaises, ""}, "01": {kindRaises, ""}, "'a": {kindRaises, ""},
 		`'\n'`: {kindRaises, ""}, "'a'b'": {kindRaises, ""}, `'\`: {kindRaises, ""}, "$a": {kindRaises, ""}, "a-": {kindRaises, ""}, ".": {kindRaises, ""}, `'a\'`: {kindRaises, ""},
+		"1." + strings.Repeat("0", 98): {kindLiteral, "1.0"}, "1." + strings.Repeat("0", 99): {kindRaises, ""},
 		strings.Repeat("1", 101): {kindRaises, ""}, "0xFFFFFFFFFFFFFFFFF": {kindRaises, ""}, "1e999": {kindRaises, ""},
 	} {
 		t.Run(kind, func(t *testing.T) {
