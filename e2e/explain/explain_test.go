@@ -348,10 +348,12 @@ var _ = Describe("explain workspace", func() {
 	}, SpecTimeout(specTimeout))
 
 	It("tells a workspace that does not exist from what cannot be read", func(ctx SpecContext) {
+		const refused = "; if kcp refused to create it with \"no permission to bind one or more of the default API bindings\", as it does from v0.33 on, " +
+			"its creator needs \"bind\" on each APIExport that the WorkspaceType binds by default\n"
 		home := newPlace(ctx)
 		for path, want := range map[string]string{
-			home.path + ":nothing":        `warrantgate: there is no workspace "nothing" in ` + home.path + "\n",
-			home.path + ":nothing:at-all": `warrantgate: there is no workspace "at-all" in ` + home.path + ":nothing\n",
+			home.path + ":nothing":        `warrantgate: there is no workspace "nothing" in ` + home.path + refused,
+			home.path + ":nothing:at-all": `warrantgate: there is no workspace "at-all" in ` + home.path + ":nothing" + refused,
 			"root:what?":                  "warrantgate: \"root:what?\" is not the path of a workspace, such as root:orgs:team-a\n",
 		} {
 			got := explain(ctx, kcp.AdminKubeconfig(), path, "--context=root")

@@ -32,7 +32,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 		writingFile, err = kcp.KubeconfigFile("shard-rules-writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 		Expect(err).NotTo(HaveOccurred())
 		w = serve(ctx, "")
-		install(ctx, w)
+		install(ctx, w, "--rewrite=Webhook") // whose absence is what most of this is about
 
 		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "shard-rules.example.io"}}
 		Expect(newClient(provider).Create(ctx, export)).To(Succeed())
@@ -114,7 +114,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 	}, SpecTimeout(ruleTimeout))
 
 	It("one is needed to heal what was made while nobody answered, with failurePolicy Ignore", func(ctx SpecContext) {
-		_, err := w.Install(ctx, "--failure-policy=Ignore")
+		_, err := w.Install(ctx, "--rewrite=Webhook", "--failure-policy=Ignore")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.Stop()).To(Succeed())
 		foreign := 0

@@ -90,9 +90,9 @@ func serve(ctx context.Context, configuration string, args ...string) *kcptest.W
 }
 
 // install installs a warrantgate and waits until it may write Events.
-func install(ctx context.Context, w *kcptest.Warrantgate) {
+func install(ctx context.Context, w *kcptest.Warrantgate, args ...string) {
 	GinkgoHelper()
-	_, err := w.Install(ctx)
+	_, err := w.Install(ctx, args...)
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(logOf(w)).Should(ContainSubstring("Events are on"))
 }

@@ -21,6 +21,10 @@ var _ = Describe("a verdict", func() {
 	It("is in kcp's audit log and in warrantgate's log under one decision id", func(ctx SpecContext) {
 		w := serve(ctx, "", "--log-level=debug")
 		install(ctx, w)
+		Eventually(func() error { // a notice that is not answered is not sent again
+			_, err := w.Run(ctx, "check", "admission", "kcp", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
+			return err
+		}).Should(Succeed())
 		createAs(ctx, bot, "traced")
 
 		gate := "owner-rewrite"

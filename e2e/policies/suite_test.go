@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,7 +41,7 @@ const (
 	startTimeout = 5 * time.Minute
 	specTimeout  = 3 * time.Minute
 	// manyTimeout is for specs that create hundreds of workspaces, of which kcp makes about one a second on two processors.
-	manyTimeout = 12 * time.Minute
+	manyTimeout = 20 * time.Minute
 	// readyTimeout is many times what a workspace needs to become Ready.
 	readyTimeout = 2 * time.Minute
 	pollInterval = 100 * time.Millisecond
@@ -183,7 +184,7 @@ func never(int) bool { return false }
 func ignored(int)    {}
 
 func (h home) one(ctx context.Context, c *child, i int, created func(int), forged bool, options ...kcptest.WorkspaceOption) (err error) {
-	c.bot, err = kcptest.ServiceAccountOfAllShards(ctx, h.admin(), metav1.NamespaceDefault, c.name)
+	c.bot, err = kcptest.ServiceAccount(ctx, h.admin(), metav1.NamespaceDefault, c.name)
 	if err != nil {
 		return err
 	}
@@ -191,8 +192,16 @@ func (h home) one(ctx context.Context, c *child, i int, created func(int), forge
 	if forged {
 		cease = h.forge(ctx, c.name)
 	}
-	c.created = time.Now()
-	if _, err := kcptest.CreateWorkspace(ctx, c.bot, c.name, options...); err != nil {
+	// A busy kcp knows a service account somewhat after it was created.
+	if err := wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		c.created = time.Now()
+		_, err := kcptest.CreateWorkspace(ctx, c.bot, c.name, options...)
+		unknown := apierrors.IsUnauthorized(err)
+		if unknown {
+			err = nil
+		}
+		return !unknown, err
+	}); err != nil {
 		return err
 	}
 	created(i)

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/e2e/kcptest"
@@ -125,6 +126,10 @@ var _ = Describe("the repair that serve runs", func() {
 		})
 		w := serve(ctx, "Enforce")
 		_, err = kcptest.CreateWorkspace(ctx, p.bot, "child", binding)
+		if apierrors.IsForbidden(err) { // from v0.33 on, kcp-dev/kcp#4311: there is no such workspace
+			Expect(err).To(MatchError(ContainSubstring("no permission to bind one or more of the default API bindings")))
+			return
+		}
 		Expect(err).NotTo(HaveOccurred())
 		served, err := kcp.AdmitsServiceAccounts()
 		Expect(err).NotTo(HaveOccurred())

@@ -387,14 +387,16 @@ func binding(phase apisv1alpha2.APIBindingPhaseType) *apisv1alpha2.APIBinding {
 }
 
 func TestWorkspacesThatCannotBeRead(t *testing.T) {
+	const refused = `if kcp refused to create it with "no permission to bind one or more of the default API bindings", as it does from v0.33 on, ` +
+		`its creator needs "bind" on each APIExport that the WorkspaceType binds by default`
 	for name, tc := range map[string]struct {
 		path   string
 		closed []string
 		asker  string
 		want   string
 	}{
-		"none of this name":         {path: "root:org:other", want: `there is no workspace "other" in root:org`},
-		"none of its parent's name": {path: "root:other:child", want: `there is no workspace "child" in root:other`},
+		"none of this name":         {path: "root:org:other", want: `there is no workspace "other" in root:org; ` + refused},
+		"none of its parent's name": {path: "root:other:child", want: `there is no workspace "child" in root:other; ` + refused},
 		"no logical cluster":        {path: "3ckxs5l4w09g7c29", want: "3ckxs5l4w09g7c29 could not be read: your kubeconfig does not reach 3ckxs5l4w09g7c29"},
 		"neither it nor its parent": {
 			path: "root:org:child", closed: []string{"root:org", "root:org:child"},
