@@ -64,6 +64,9 @@ func TestEnforce(t *testing.T) {
 		"an odd white space":              {"rule: \"@\\x1cand\\u2003@\"", "allow"},
 		"a word is false":                 {`rule: "foo or @"`, "allow"},
 		"not a word is true":              {`rule: "not foo"`, "allow"},
+		"the last odd white space":        {"rule: \"@\\x1fand\\x1f@\"", "allow"},
+		"empty quotes":                    {`rule: "@ or ''"`, "deny"},
+		"an empty text in a list":         {`rule: ["", "role:admin"]`, "allow"},
 		"a lone word raises":              {`rule: and`, `error: the rule is the lone word "and", which raises an exception`},
 		"a list is or":                    {`rule: ["role:nobody", "role:admin"]`, "allow"},
 		"a list in it is and":             {`rule: [["role:nobody", "role:admin"]]`, "deny"},
@@ -183,6 +186,19 @@ func TestKeystonePolicy(t *testing.T) {
 	}
 }
 
+// TestNotationOfLoneWords: oslo.policy takes the quotes of a text away, and keeps the word in place of a check.
+func TestNotationOfLoneWords(t *testing.T) {
+	for rule, want := range map[string]string{`'x'`: "x", `"y"`: "y", "''": "", "and": "and", "(": "("} {
+		c, err := parseRule(rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := notation(c); got != want {
+			t.Errorf("notation of %s = %q, want %q", rule, got, want)
+		}
+	}
+}
+
 func TestTokensOfCallers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		caller Caller
@@ -275,6 +291,8 @@ func TestRead(t *testing.T) {
 		"a text":                        {"abc", "policy.yaml:1: the name of a rule is followed by the end of the file, not by a colon and a space; write name: \"check\""},
 		"a number in JSON":              {"\n5", "policy.yaml:1: it holds 5.0, not rules with their names"},
 		"a long rule":                   {"a: " + strings.Repeat("role:admin or ", 6000) + "@", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it has more than 65536 bytes`},
+		"as long a rule as is read":     {"a: role:" + strings.Repeat("x", maxRuleBytes-len("role:")), ""},
+		"as many negations as are read": {"a: \"" + strings.Repeat("not ", maxDepth) + "@\"", ""},
 		"many parentheses":              {"a: \"" + strings.Repeat("(", 300) + "@" + strings.Repeat(")", 300) + "\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
 		"many negations":                {"a: \"" + strings.Repeat("not ", 300) + "@\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
 		"negations astray":              {"a: \"role:a " + strings.Repeat("not ", 300) + "@\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
