@@ -18,7 +18,15 @@ func crds() []*apiextensionsv1.CustomResourceDefinition {
 		crd("openstackmachines", machineKind.Kind,
 			object(map[string]apiextensionsv1.JSONSchemaProps{"identityRef": identityRef, "providerID": text}),
 			object(map[string]apiextensionsv1.JSONSchemaProps{"instanceID": text})),
+		serverCRD(object(map[string]apiextensionsv1.JSONSchemaProps{"identityRef": identityRef}), object(map[string]apiextensionsv1.JSONSchemaProps{"instanceID": text})),
 	}
+}
+
+// serverCRD is the kind of which newer versions of the provider make servers.
+func serverCRD(spec, status apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
+	server := crd("openstackservers", serverKind.Kind, spec, status)
+	server.Spec.Versions[0].Name = serverKind.Version
+	return server
 }
 
 func object(properties map[string]apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {

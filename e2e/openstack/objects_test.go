@@ -35,6 +35,7 @@ var (
 	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 	machineKind    = infrastructure.WithKind("OpenStackMachine")
 	clusterKind    = infrastructure.WithKind("OpenStackCluster")
+	serverKind     = schema.GroupVersionKind{Group: infrastructure.Group, Version: "v1alpha1", Kind: "OpenStackServer"}
 )
 
 // change modifies an object.
