@@ -2,9 +2,12 @@ package impersonation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,6 +162,49 @@ func TestBreaker(t *testing.T) {
 				pass(openFor + time.Millisecond)
 				ask(t, s, alice)
 				ask(t, s, bob)
+			})
+		})
+	}
+}
+
+// TestUnknownUsersDoNotOpenTheBreaker names users whom nobody knows, one after the other and many at the same time.
+func TestUnknownUsersDoNotOpenTheBreaker(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flow  v1beta1.ImpersonationFlow
+		at    step
+		reply *reply
+	}{
+		"there is no such user":      {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusNotFound, "")},
+		"it may not be impersonated": {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusForbidden, `{"error":"access_denied"}`)},
+		"it is malformed":            {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusBadRequest, "<html>")},
+		"a token of somebody else":   {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusOK, `{"access_token":"`+jwt(`{"email":"eve@example.com"}`)+`"}`)},
+		"the exchange is refused":    {v1beta1.TokenExchange, stepExchange, says(http.StatusBadRequest, `{"error":"invalid_request"}`)},
+		"the exchange is denied":     {v1beta1.TokenExchange, stepExchange, says(http.StatusForbidden, `{"error":"access_denied"}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
+				cloud.answer = func(at step, form url.Values, _ int) *reply {
+					if at == tc.at && strings.Contains(form.Encode(), "nobody") {
+						return tc.reply
+					}
+					return nil
+				}
+				s := source(t, cloud, options(tc.flow))
+				for i := range 50 {
+					var group sync.WaitGroup
+					for n := range 10 {
+						group.Go(func() {
+							_, err := s.Token(t.Context(), fmt.Sprintf("nobody-%d-%d@example.com", i, n), "zrh")
+							if held, ok := errors.AsType[*requestError](err); !ok || held.held {
+								t.Errorf("Token() error = %v, want one that the server gave", err)
+							}
+						})
+					}
+					group.Wait()
+					ask(t, s, fmt.Sprintf("user-%d@example.com", i))
+				}
 			})
 		})
 	}
