@@ -4,6 +4,7 @@ package openstack_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -197,6 +198,44 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		By("but not once it names none")
 		Expect(s.set(ctx, bringing, instanceIDPath, "")).To(Succeed())
 		Expect(s.set(ctx, bringing, identityRefPath, nil)).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is to refuse other credentials of its own however they are written", func(ctx SpecContext) {
+		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
+		s.writeSecret(ctx, "own", other.password(other.user))
+		own := map[string]any{"name": "own", "cloudName": cloudName}
+		for i, way := range waysToSet {
+			By("by " + way.name)
+			machine := s.machine(ctx, fmt.Sprintf("worker-%d", i))
+			Expect(s.set(ctx, machine, instanceIDPath, s.server(machine.GetName()).ID)).To(Succeed())
+			expectRefusal(way.set(ctx, s.client, machine, identityRefPath, own), "InstanceNotFound", identityRefPath,
+				fmt.Sprintf(`change of spec.identityRef of OpenStackMachine %q`, machine.GetName()), `Secret "own" (`+other.project+`)`)
+			Expect(s.holds(ctx, machine, identityRefPath+".name")).To(BeEmpty())
+
+			bringing := newMachine(s.namespace, fmt.Sprintf("bringing-%d", i), clusterName)
+			Expect(s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(newMachine(s.namespace, bringing.GetName(), clusterName, actsWith("own"))),
+				client.FieldOwner("tenant"))).To(Succeed())
+			Expect(s.set(ctx, bringing, instanceIDPath, other.server(bringing.GetName()).ID)).To(Succeed())
+			expectRefusal(way.set(ctx, s.client, bringing, identityRefPath, nil), "InstanceNotFound", identityRefPath, `Secret "credentials" (`+s.project+`)`)
+			Expect(s.holds(ctx, bringing, identityRefPath+".name")).To(Equal("own"))
+		}
+
+		for _, way := range waysToSet {
+			By("nor does the cluster get others by " + way.name)
+			cluster := newObject(clusterKind, s.namespace, clusterName)
+			expectRefusal(way.set(ctx, s.client, cluster, identityRefPath, own), "MachinesHoldInstances", identityRefPath, `OpenStackMachine "worker-0"`)
+			Expect(s.holds(ctx, cluster, identityRefPath+".name")).To(Equal(credentials))
+		}
+
+		By("nor does a write of the status change them")
+		machine := s.machine(ctx, "worker")
+		Expect(s.set(ctx, machine, instanceIDPath, s.server("worker").ID)).To(Succeed())
+		Expect(s.client.Get(ctx, keyOf(machine), machine)).To(Succeed())
+		with(identityRefPath, own)(machine)
+		if err := s.client.Status().Update(ctx, machine); err != nil {
+			expectRefusal(err, "InstanceNotFound", identityRefPath)
+		}
+		Expect(s.holds(ctx, machine, identityRefPath+".name")).To(BeEmpty())
 	}, SpecTimeout(timeout))
 
 	It("is to refuse where it is not known with what the cluster acts", func(ctx SpecContext) {

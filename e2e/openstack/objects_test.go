@@ -101,6 +101,50 @@ func (w *world) set(ctx context.Context, object *unstructured.Unstructured, path
 	return w.client.Status().Patch(ctx, target, patch, ofStatus)
 }
 
+// wayToSet writes one field of an object; nil takes it away.
+type wayToSet struct {
+	name string
+	set  func(ctx context.Context, c client.Client, object *unstructured.Unstructured, path string, value any) error
+}
+
+// waysToSet are those that a merge patch leaves out. Server-side apply takes away only what it has applied before.
+var waysToSet = []wayToSet{
+	{"JSON patch", func(ctx context.Context, c client.Client, object *unstructured.Unstructured, path string, value any) error {
+		operations := []map[string]any{{"op": "add", "path": "/" + strings.ReplaceAll(path, ".", "/"), "value": value}}
+		if value == nil {
+			operations[0] = map[string]any{"op": "remove", "path": operations[0]["path"]}
+		} else if parent, _, found := strings.Cut(path, "."); found { // which has nothing else in these stories
+			operations = append([]map[string]any{{"op": "add", "path": "/" + parent, "value": map[string]any{}}}, operations...)
+		}
+		content, err := json.Marshal(operations)
+		if err != nil {
+			return err
+		}
+		target := newObject(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
+		return c.Patch(ctx, target, client.RawPatch(types.JSONPatchType, content))
+	}},
+	{"PUT", func(ctx context.Context, c client.Client, object *unstructured.Unstructured, path string, value any) error {
+		changed := newObject(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
+		if err := c.Get(ctx, keyOf(object), changed); err != nil {
+			return err
+		}
+		if value == nil {
+			unstructured.RemoveNestedField(changed.Object, strings.Split(path, ".")...)
+		} else {
+			with(path, value)(changed)
+		}
+		return c.Update(ctx, changed)
+	}},
+	{"server-side apply", func(ctx context.Context, c client.Client, object *unstructured.Unstructured, path string, value any) error {
+		applied := newObject(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
+		applied.SetLabels(object.GetLabels())
+		if value != nil {
+			with(path, value)(applied)
+		}
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("tenant"), client.ForceOwnership)
+	}},
+}
+
 // holds is what the API server holds in a field, "" if there is nothing.
 func (w *world) holds(ctx context.Context, object *unstructured.Unstructured, path string) string {
 	GinkgoHelper()
