@@ -380,16 +380,22 @@ func (s *sequence) judge(t *rapid.T, before *objects, writes []write, errs []err
 			if user == "" || i < len(was[k]) && was[k][i] == user {
 				continue
 			}
-			if !slices.ContainsFunc(writes, func(w write) bool {
-				return slices.Contains(w.actor.May, user) && errs[slices.IndexFunc(writes, w.same)] == nil
-			}) {
+			if !permitted(writes, errs, user) {
 				s.fail(t, promisePermitted, "%s %s of place %d names %s now, whom none of the authors may impersonate", k.kind, k.name, k.place, user)
 			}
 		}
 	}
 }
 
-func (w write) same(other write) bool { return w.String() == other.String() }
+// permitted tells whether the author of an admitted write may impersonate a user.
+func permitted(writes []write, errs []error, user string) bool {
+	for i, w := range writes {
+		if errs[i] == nil && slices.Contains(w.actor.May, user) {
+			return true
+		}
+	}
+	return false
+}
 
 // discreet looks whether a refusal tells what is another tenant's, which the request did not.
 func (s *sequence) discreet(t *rapid.T, w write, refusal error) {

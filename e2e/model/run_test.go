@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -51,6 +52,28 @@ func TestRunFindsWhatNobodyDenies(t *testing.T) {
 			}
 			if n := strings.Count(result.Failures[0], "tenant: "); n > 8 {
 				t.Errorf("the shortest sequence has %d writes, want at most 8:\n%s", n, result.Failures[0])
+			}
+		})
+	}
+}
+
+func TestPermitted(t *testing.T) {
+	annas, berts := write{actor: &Actor{May: []string{anna}}}, write{actor: &Actor{May: []string{bert}}}
+	exists := errors.New("it exists already")
+	for name, tc := range map[string]struct {
+		writes []write
+		errs   []error
+		want   bool
+	}{
+		"by its author":                          {writes: []write{annas}, errs: []error{nil}, want: true},
+		"not by its author":                      {writes: []write{berts}, errs: []error{nil}},
+		"by the author of one that failed":       {writes: []write{annas}, errs: []error{exists}},
+		"by another author":                      {writes: []write{berts, annas}, errs: []error{nil, nil}, want: true},
+		"by the author of two, the first failed": {writes: []write{annas, annas}, errs: []error{exists, nil}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := permitted(tc.writes, tc.errs, anna); got != tc.want {
+				t.Errorf("permitted() = %t, want %t", got, tc.want)
 			}
 		})
 	}
