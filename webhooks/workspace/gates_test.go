@@ -292,7 +292,7 @@ func TestOwnerNoticeTellsWhatThePolicyRewrote(t *testing.T) {
 	}
 }
 
-// TestOwnerNoticeDoesNotTakeOthersForThePolicy: the creator's annotation changes, but what RewritePolicy would have written is
+// TestOwnerNoticeDoesNotTakeOthersForThePolicy: the policy's annotation is set, but what RewritePolicy would have written is
 // not there.
 func TestOwnerNoticeDoesNotTakeOthersForThePolicy(t *testing.T) {
 	for name, tc := range map[string]struct{ before, after string }{
@@ -301,7 +301,8 @@ func TestOwnerNoticeDoesNotTakeOthersForThePolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := object(annotations(ownerKey, tc.before))
-			after := object(annotations(ownerKey, tc.after, clusterKey, newCluster, createdBy, "1dz6n4ubraua7pul:default:bot"))
+			after := object(annotations(ownerKey, tc.after, clusterKey, newCluster, createdBy, "1dz6n4ubraua7pul:default:bot",
+				kcp.RewrittenByAnnotation, kcp.RewrittenByPolicy))
 			answer := workspace.NewOwnerNotice().Review(t.Context(), request(t, before, after, apiServer))
 			if answer.Decision != webhooks.Allowed || answer.Reason != "InScope" || answer.Committed != nil || len(answer.Events) > 0 {
 				t.Errorf("answer %+v, want allowed InScope, without an Event and not counted", answer)
