@@ -67,6 +67,9 @@ func TestEnforce(t *testing.T) {
 		"the last odd white space":        {"rule: \"@\\x1fand\\x1f@\"", "allow"},
 		"empty quotes":                    {`rule: "@ or ''"`, "deny"},
 		"an empty text in a list":         {`rule: ["", "role:admin"]`, "allow"},
+		"not denies what passes":          {`rule: "not role:admin"`, "deny"},
+		"the start of a document":         {"---\nrule: \"@\"", "allow"},
+		"in braces":                       {"{rule: \"@\", other: role:a}\n# end", "allow"},
 		"a lone word raises":              {`rule: and`, `error: the rule is the lone word "and", which raises an exception`},
 		"a list is or":                    {`rule: ["role:nobody", "role:admin"]`, "allow"},
 		"a list in it is and":             {`rule: [["role:nobody", "role:admin"]]`, "deny"},
@@ -136,14 +139,22 @@ func TestEnforceOddCredentials(t *testing.T) {
 }
 
 func TestWorkIsBounded(t *testing.T) {
-	var chain, fan strings.Builder
+	var chain, fan, nots, ands, ors strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&chain, "r%d: rule:r%d\n", i, i+1)
 		fmt.Fprintf(&fan, "r%d: rule:r%d or rule:r%d\n", i%100, i%100+1, i%100+1)
+		if i < 300 { // few enough checks
+			fmt.Fprintf(&nots, "r%d: not rule:r%d\n", i, i+1)
+			fmt.Fprintf(&ands, "r%d: rule:r%d and @\n", i, i+1)
+			fmt.Fprintf(&ors, "r%d: rule:r%d or @\n", i, i+1)
+		}
 	}
 	const tooMuch = "error: the rule takes more than 2000 checks or is nested more than 200 deep"
 	for name, tc := range map[string]struct{ file, want string }{
 		"a long chain":          {"rule: rule:r0\n" + chain.String(), tooMuch},
+		"a long chain of not":   {"rule: rule:r0\n" + nots.String(), tooMuch},
+		"a long chain of and":   {"rule: rule:r0\n" + ands.String(), tooMuch},
+		"a long chain of or":    {"rule: rule:r0\n" + ors.String(), tooMuch},
 		"twice a hundred times": {"rule: rule:r0\n" + fan.String(), "deny"},
 		"many checks":           {"rule: \"" + strings.Repeat("! or ", 12000) + "@\"", tooMuch},
 	} {
@@ -282,23 +293,39 @@ func TestValidate(t *testing.T) {
 func TestRead(t *testing.T) {
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
 	for name, tc := range map[string]struct{ file, want string }{
-		"nothing":                       {"", ""},
-		"null":                          {"null", ""},
-		"an empty list":                 {"[]", ""},
-		"JSON":                          {"{\"a\": \"@\",\n\t\"b\": [[\"@\"], {\"@\": 1}], \"c\": 0, \"d\": null}", ""},
-		"a list":                        {"- a", "policy.yaml:1: it holds a list, not rules with their names"},
-		"a list in JSON":                {`["a"]`, "policy.yaml:1: it holds a list, not rules with their names"},
-		"a text":                        {"abc", "policy.yaml:1: the name of a rule is followed by the end of the file, not by a colon and a space; write name: \"check\""},
-		"a number in JSON":              {"\n5", "policy.yaml:1: it holds 5.0, not rules with their names"},
-		"a long rule":                   {"a: " + strings.Repeat("role:admin or ", 6000) + "@", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it has more than 65536 bytes`},
-		"as long a rule as is read":     {"a: role:" + strings.Repeat("x", maxRuleBytes-len("role:")), ""},
-		"as many negations as are read": {"a: \"" + strings.Repeat("not ", maxDepth) + "@\"", ""},
-		"many parentheses":              {"a: \"" + strings.Repeat("(", 300) + "@" + strings.Repeat(")", 300) + "\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
-		"many negations":                {"a: \"" + strings.Repeat("not ", 300) + "@\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
-		"negations astray":              {"a: \"role:a " + strings.Repeat("not ", 300) + "@\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
-		"two documents":                 {"a: b\n---\nc: d", "policy.yaml:2: --- ends a document of YAML, and only one is read; take the line out"},
-		"no YAML":                       {"a: b\n c: d", "policy.yaml:2: a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes"},
-		"an at sign":                    {"a: @", "policy.yaml:1: '@' has a meaning of its own in YAML where it stands; put the whole text in quotes"},
+		"nothing":                             {"", ""},
+		"null":                                {"null", ""},
+		"an empty list":                       {"[]", ""},
+		"JSON":                                {"{\"a\": \"@\",\n\t\"b\": [[\"@\"], {\"@\": 1}], \"c\": 0, \"d\": null}", ""},
+		"a list":                              {"- a", "policy.yaml:1: it holds a list, not rules with their names"},
+		"a list in JSON":                      {`["a"]`, "policy.yaml:1: it holds a list, not rules with their names"},
+		"a text":                              {"abc", "policy.yaml:1: the name of a rule is followed by the end of the file, not by a colon and a space; write name: \"check\""},
+		"a number in JSON":                    {"\n5", "policy.yaml:1: it holds 5.0, not rules with their names"},
+		"a long rule":                         {"a: " + strings.Repeat("role:admin or ", 6000) + "@", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it has more than 65536 bytes`},
+		"as long a rule as is read":           {"a: role:" + strings.Repeat("x", maxRuleBytes-len("role:")), ""},
+		"as many negations as are read":       {"a: \"" + strings.Repeat("not ", maxDepth) + "@\"", ""},
+		"many parentheses":                    {"a: \"" + strings.Repeat("(", 300) + "@" + strings.Repeat(")", 300) + "\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
+		"many negations":                      {"a: \"" + strings.Repeat("not ", 300) + "@\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
+		"negations astray":                    {"a: \"role:a " + strings.Repeat("not ", 300) + "@\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
+		"two documents":                       {"a: b\n---\nc: d", "policy.yaml:2: --- ends a document of YAML, and only one is read; take the line out"},
+		"no YAML":                             {"a: b\n c: d", "policy.yaml:2: a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes"},
+		"an at sign":                          {"a: @", "policy.yaml:1: '@' has a meaning of its own in YAML where it stands; put the whole text in quotes"},
+		"a rule beside the start":             {"--- a: b", "policy.yaml:1: 'a' does not belong where it stands; put the whole value in quotes, and a space before a comment"},
+		"braces, and more on the line":        {"{a: b} c", "policy.yaml:1: 'c' does not belong where it stands; put the whole value in quotes, and a space before a comment"},
+		"braces, and more after them":         {"{a: b}\nc: d", "policy.yaml:2: something follows the bracket that closes the rules"},
+		"braces that do not close":            {"{a: b", "policy.yaml:1: a bracket is not closed"},
+		"a control character":                 {"a: b\nb: \x01", "policy.yaml:2: it holds the control character U+0001; take it out"},
+		"the last control character of ASCII": {"a: \x7f", "policy.yaml:1: it holds the control character U+007F; take it out"},
+		"the last control character":          {"a: \u009f", "policy.yaml:1: it holds the control character U+009F; take it out"},
+		"characters beside those that are refused": {"\"a ~\": \"\u00a0\ufffd\U0001f600\"", ""},
+		"no character":                  {"a: \ufffe", "policy.yaml:1: it holds the control character U+FFFE; take it out"},
+		"no character either":           {"a: \uffff", "policy.yaml:1: it holds the control character U+FFFF; take it out"},
+		"half of a line end":            {"a: b\rc: d", "policy.yaml:1: it holds a carriage return without a line feed; take it out"},
+		"line ends of Windows":          {"a: b\r\nc: d\r\n", ""},
+		"a byte order mark":             {"\ufeffa: b", "policy.yaml:1: it holds a byte order mark; take it out"},
+		"a line separator":              {"a: b\u0085c: d", "policy.yaml:1: it holds the line separator U+0085; take it out"},
+		"a line separator of Unicode":   {"a: b\u2028c: d", "policy.yaml:1: it holds the line separator U+2028; take it out"},
+		"a paragraph separator":         {"a: b\u2029c: d", "policy.yaml:1: it holds the line separator U+2029; take it out"},
 		"a tab":                         {"b: c\na:\tb", "policy.yaml:2: a tab stands where YAML wants spaces; write spaces, or put the value in quotes"},
 		"a number":                      {"x: y\na: 5", `policy.yaml:2: "5" may be a number or a date to YAML; put it in quotes`},
 		"true":                          {"a: yes", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: true is neither a text nor a list`},
