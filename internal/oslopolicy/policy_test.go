@@ -102,6 +102,10 @@ func TestEnforce(t *testing.T) {
 		"a list as text":                  {`rule: "'x':%(list)s"`, "deny"},
 		"a wide number":                   {`rule: "7:%(wide)s and 8:%(huge)i and 1:%(flag)d"`, "allow"},
 		"padding":                         {`rule: "'':%(user_id).0s and 'u':%(user_id).1s and u1:%(user_id)-4s"`, "deny"},
+		"a text that is cut":              {`rule: "'':%(user_id).0s and 'u':%(user_id).1s and 'u1':%(user_id).2s and 'u1':%(user_id).3s"`, "allow"},
+		"as wide as the text":             {`rule: "'u1':%(user_id)2s"`, "allow"},
+		"as much padding as is read":      {`rule: "'u1':%(user_id).1000s and not a:%(user_id)1000s"`, "allow"},
+		"a number with a width of 0":      {`rule: "a:%(num).0d"`, "error: %(num)d with a width is not evaluated here; write %(num)s"},
 		"too much padding":                {`rule: "a:%(user_id)99999999999999999999s"`, `error: "%(user_id)99999999999999999999s" cannot be filled in: it asks for more than 1000 characters`},
 		"padding of a number":             {`rule: "a:%(num)03d"`, "error: %(num)d with a width is not evaluated here; write %(num)s"},
 		"a percent sign":                  {`rule: "'%':%% and '%':%(user_id)%"`, "allow"},
@@ -207,6 +211,31 @@ func TestNotationOfLoneWords(t *testing.T) {
 		if got := notation(c); got != want {
 			t.Errorf("notation of %s = %q, want %q", rule, got, want)
 		}
+	}
+}
+
+func TestWhatKeystoneFillsIn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		operation, attribute string
+		want                 knowledge
+	}{
+		"the body of a creation":        {"identity:create_user", "request_body.user.name", filled},
+		"the body where there is none":  {"identity:get_user", "request_body.user.name", never},
+		"a filter":                      {"identity:list_users", "filter_attr.domain_id", filled},
+		"another filter":                {"identity:list_users", "filter_attr.nothing", never},
+		"a filter where there is none":  {"identity:get_user", "filter_attr.domain_id", never},
+		"something else":                {"identity:list_users", "other.domain_id", never},
+		"the object":                    {"identity:get_user", "target.user.name", filled},
+		"another object":                {"identity:get_user", "target.project.name", never},
+		"an object where a field is":    {"identity:get_user", "target.user", never},
+		"a stored field":                {"identity:get_user", "target.user.shoe_size", doubtful},
+		"the object that is being made": {"identity:create_user", "target.user.id", never},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := operation(tc.operation).fills(tc.attribute); got != tc.want {
+				t.Errorf("fills() = %d, want %d", got, tc.want)
+			}
+		})
 	}
 }
 
