@@ -89,6 +89,10 @@ func TestLintKeystone(t *testing.T) {
 		"an unknown operation":      {file: "identity:create_usr: role:admin", want: []string{`1 error unknown-operation identity:create_usr: Keystone has no such operation, so that nobody ever asks this rule; write "identity:create_user"`}},
 		"a rule that nobody uses":   {file: "a: role:admin", want: []string{"1 note unused-rule a: no rule refers to it, and Keystone does not ask it"}},
 		"a name that is not a text": {file: "off: role:admin", want: []string{"1 error name-not-text false: YAML does not read this name as a text, so that nobody ever asks this rule; put the name in quotes"}},
+		"a letter that looks alike at the start": {file: "\u0430: role:admin", want: []string{
+			"1 warning non-ascii \u0430: \"\u0430\" has the letter U+0430, which is not ASCII and may only look like another; type it anew",
+			"1 note unused-rule \u0430: no rule refers to it, and Keystone does not ask it",
+		}},
 		"a letter that looks alike": {file: "identity:create_user: [role:\u0430dmin]", want: []string{"1 warning non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it anew"}},
 		"another host":              {file: "identity:create_user: http://h/", want: []string{`1 note remote-check identity:create_user: "http://h/" asks another host, which cannot be judged here`}},
 		"an unknown credential":     {file: "identity:create_user: tenant:x or Role:x or user.id:x or zzz:x", want: []string{`1 warning unknown-credential identity:create_user: Keystone's credentials have no "tenant", so that the check is false or raises an exception; write "project_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "Role", so that the check is false or raises an exception; write "role"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "user.id", so that the check is false or raises an exception; write "user_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "zzz", so that the check is false or raises an exception`}},

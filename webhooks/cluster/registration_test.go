@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,6 +62,16 @@ func TestWebhooksArePinned(t *testing.T) {
 		got[name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("webhooks (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatAnAPIExportCanHave: a provider's workspace on kcp does not export Secrets.
+func TestWhatAnAPIExportCanHave(t *testing.T) {
+	want := registered(t, cluster.Hooks(enforced))
+	delete(want, "secrets.cluster.warrantgate.dev")
+	got := registered(t, cluster.ProviderHooks(enforced))
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" || len(got) == 0 {
 		t.Errorf("webhooks (-want +got):\n%s", diff)
 	}
 }
