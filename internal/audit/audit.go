@@ -97,9 +97,6 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 		}
 	}
 	misowned, err := a.owners(ctx, machines)
-	if ctx.Err() != nil {
-		return result, ctx.Err()
-	}
 	result.Findings, failed = append(result.Findings, misowned...), errors.Join(failed, err)
 	ask := func(t *tenancy) asker {
 		return func(machine clusterapi.Machine, id string) (ownership.Answer, error) {

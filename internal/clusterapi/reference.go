@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,8 +21,11 @@ import (
 // CoreClusters is the resource of the Clusters of Cluster API.
 var CoreClusters = schema.GroupResource{Group: OwnerMachines.Group, Resource: "clusters"}
 
-// ClusterReferenceDiffers: the spec.infrastructureRef of a Cluster and the labels of cluster objects do not agree.
-const ClusterReferenceDiffers Reason = "ClusterReferenceDiffers"
+// Reasons why a Cluster leads to no cluster object.
+const (
+	// ClusterReferenceDiffers: the spec.infrastructureRef of a Cluster and the labels of cluster objects do not agree.
+	ClusterReferenceDiffers Reason = "ClusterReferenceDiffers"
+)
 
 // InfrastructureRefPath is the field by which a Cluster refers to the cluster object of its provider.
 const InfrastructureRefPath = "spec.infrastructureRef"
@@ -74,7 +77,7 @@ func (r *reader) reference(ctx context.Context, cluster Cluster) (string, error)
 func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Cluster, name string) (*unstructured.Unstructured, error) {
 	missing := accountErrorf(ClusterMissing, "Cluster %q refers to %s %.100q by %s, which does not exist in namespace %q",
 		cluster.Name, kind.kind, name, InfrastructureRefPath, cluster.Namespace)
-	if len(path.IsValidPathSegmentName(name)) > 0 {
+	if len(content.IsPathSegmentName(name)) > 0 {
 		return nil, missing
 	}
 	labeled, err := r.labeled(ctx, kind, cluster)

@@ -42,7 +42,7 @@ func (g *Delegation) reviewCluster(ctx context.Context, request admission.Reques
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "MachinesNotGated"}
 	}
 	r := reference{Delegation: g, cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: o.Namespace, Name: o.Name}, name: name}
-	account, err := r.account(ctx)
+	account, _ := r.account(ctx) // only for what it uses; why there is none is told by reading it again
 	c, pending := g.holdings.begin(ctx, o, request, r.uses(account), []inflight.Key{r.cluster.Key()})
 	if pending != nil {
 		return g.conclude(o, *pending)
