@@ -138,7 +138,7 @@ func TestCheckAdmission(t *testing.T) {
 		},
 		"kcp without the policy, which the webhook stands in for": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": forbidden(byKCP)},
-			want: []string{"warrantgate-owner-rewrite: not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers\n"},
+			want: []string{"warrantgate-owner-rewrite: not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers. If there was a policy before, run install again\n"},
 		},
 		"kcp with policies alone": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, mutates: true,

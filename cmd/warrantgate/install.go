@@ -209,18 +209,16 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if o.dryRun {
 		return printYAML(out, part{"in workspace root", registration}, part{"in logical cluster system:admin of each shard", roles})
 	}
-	if err := o.registerInRoot(ctx, out, registration); err != nil {
-		return err
-	}
+	written := false
 	if byPolicy {
-		switch keep, err := o.checkPolicy(ctx, out, notes); {
-		case err != nil:
+		// kcp calls webhooks before it evaluates policies. Until the policy is seen to act, the webhook is asked about all owners.
+		all := o.registration(server, config, false)
+		if registration, written, err = o.registerPolicy(ctx, out, notes, workspace.RewritePolicy(config.Workspace), all, registration); err != nil {
 			return err
-		case !keep:
-			if err := o.registerInRoot(ctx, out, o.registration(server, config, false)); err != nil {
-				return err
-			}
 		}
+	}
+	if err := o.registerInRoot(ctx, out, registration, written); err != nil {
+		return err
 	}
 	if err := o.warnOfOldKCP(notes); err != nil {
 		return err
@@ -301,7 +299,8 @@ func (o installOptions) warnOfOldKCP(notes io.Writer) error {
 	return err
 }
 
-func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, registration []client.Object) error {
+// registerInRoot writes what is to be in root. The second time, it reports only what it changes.
+func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, registration []client.Object, again bool) error {
 	root, err := o.rootClient()
 	if err != nil {
 		return err
@@ -312,13 +311,14 @@ func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, regis
 		}
 	}
 	return report(out, "root", func() ([]install.Result, error) {
-		return install.ReplaceAfter(ctx, root, registration, o.registrable(), func(gone []client.Object) error {
+		results, err := install.ReplaceAfter(ctx, root, registration, o.registrable(), func(gone []client.Object) error {
 			// The policy, or the webhook in its place: there is no moment without either.
 			if refusing(registration) && slices.ContainsFunc(gone, isRewritePolicy) {
 				return o.awaitWebhook(ctx)
 			}
 			return nil
 		})
+		return slices.DeleteFunc(results, func(result install.Result) bool { return again && result.Outcome == install.Unchanged }), err
 	})
 }
 

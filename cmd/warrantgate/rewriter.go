@@ -179,25 +179,37 @@ func (o installOptions) withPolicy(config v1beta1.Workspace, notes io.Writer) (b
 	return has, err
 }
 
-// checkPolicy finds out whether kcp acts on the policy that was registered beside the webhooks, and says so. It returns false where
-// the policy is to be taken out again, because it is of no use.
-func (o installOptions) checkPolicy(ctx context.Context, out, notes io.Writer) (keep bool, err error) {
-	found, unknown := o.awaitPolicy(ctx)
-	switch {
+// registerPolicy writes the policy, with the webhook for all owners, and finds out whether kcp acts on it. It returns what is to be
+// registered in the end, and whether it has written anything: divided, in which the webhook leaves to the policy what that rewrites, or all, without or besides the policy.
+func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer, policy, all, divided []client.Object) (final []client.Object, written bool, err error) {
+	c, err := o.canaryClient()
+	if err != nil {
+		return nil, false, err
+	}
+	both := slices.Concat(policy, all)
+	if found, _ := policyEffect(ctx, c); found != acting { // else it has been there before
+		if err := o.registerInRoot(ctx, out, both, false); err != nil {
+			return nil, false, err
+		}
+		written = true
+	}
+	switch found, unknown := o.awaitPolicy(ctx); {
 	case ctx.Err() != nil:
-		return true, ctx.Err()
+		return nil, written, ctx.Err()
 	case found == acting:
 		_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
-	case found == effectUnknown: // harmless: the webhook is asked about what the policy did not rewrite
-		_, err = fmt.Fprintf(notes, "Whether kcp acts on MutatingAdmissionPolicy %q could not be told: %v. What it does not rewrite, the webhook does.\n",
+		return divided, written, err
+	case found == effectUnknown:
+		_, err = fmt.Fprintf(notes, "Whether kcp acts on MutatingAdmissionPolicy %q could not be told: %v. The webhook is asked about all owners.\n",
 			workspace.RewritePolicyName, unknown)
+		return both, written, err
 	case o.rewrite == rewriteAuto:
 		_, err = io.WriteString(notes, noEffect+". The policy is not used: the webhook rewrites the owners of all service accounts.\n")
-		return false, err
+		return all, written, err
 	default:
-		_, err = io.WriteString(notes, "Warning: "+noEffect+". Until it does, the webhook rewrites the owners of all service accounts.\n")
+		_, err = io.WriteString(notes, "Warning: "+noEffect+". The webhook rewrites the owners of all service accounts; install again once kcp does.\n")
+		return both, written, err
 	}
-	return true, err
 }
 
 // checkPolicyAlone is an error unless kcp acts on the policy, as there is no webhook to do it.
@@ -270,7 +282,7 @@ func (o *checkAdmissionOptions) printEffect(out io.Writer, found effect, why err
 		text = "NOT ACTING\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with " +
 			"--feature-gates=MutatingAdmissionPolicy=false; or the policy is not installed"
 	default:
-		text = "not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers"
+		text = "not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers. If there was a policy before, run install again"
 	}
 	_, err := fmt.Fprintf(out, "%s: %s\n", workspace.RewritePolicyName, text)
 	return err

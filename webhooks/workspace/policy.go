@@ -132,6 +132,12 @@ func celPlain(owner string) string {
 // celNoRequiredGroups is true of Workspaces that require no groups.
 var celNoRequiredGroups = annotation("object", kcp.RequiredGroupsAnnotation) + " == ''"
 
+// celForPolicy is true of placements whose owner the policy rewrites. kcp calls mutating webhooks before it evaluates mutating policies,
+// so that only this tells the webhook what to leave to the policy.
+func celForPolicy() string {
+	return fmt.Sprintf("%s && %s && %s", celSystem, celNoRequiredGroups, celPlain(celOwner))
+}
+
 // celPolicyCanary is true of the canary that the policy answers. Objects that are stored are none.
 var celPolicyCanary = fmt.Sprintf("(request.operation == 'CREATE' && has(request.dryRun) && request.dryRun && %s == '%s')",
 	annotation("object", kcp.CanaryAnnotation), kcp.PolicyCanary)

@@ -112,9 +112,10 @@ func newMutator(tb testing.TB) *mutator {
 		plugin: plugin, interfaces: admission.NewObjectInterfacesFromScheme(apiruntime.NewScheme()),
 		compiler: celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())),
 	}
-	configuration := registered[*admissionregistrationv1.MutatingWebhookConfiguration](tb)
-	m.webhook = webhook.NewMutatingWebhookAccessor("", configuration.Name, &configuration.Webhooks[0])
 	for _, object := range workspace.RegistrationWithPolicy(webhooks.Server{URL: "https://h"}, v1beta1.Default().Workspace) {
+		if configuration, ok := object.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {
+			m.webhook = webhook.NewMutatingWebhookAccessor("", configuration.Name, &configuration.Webhooks[0])
+		}
 		if configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
 			for i := range configuration.Webhooks {
 				if hook := &configuration.Webhooks[i]; hook.Name == "owner-notice.warrantgate.dev" {
@@ -153,7 +154,8 @@ type handled struct {
 	by, owner, createdBy string
 }
 
-// place admits a placement as the API server does: first the policies, then the webhook, as far as its conditions.
+// place admits a placement as kcp does: first the webhook, as far as its conditions, and then the policies; and as Kubernetes does, in
+// the other order.
 func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	tb.Helper()
 	before := map[string]any{ownerKey: p.owner}
@@ -168,6 +170,10 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	attributes := admission.NewAttributesRecord(placed, old, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "", "child",
 		tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"), "", admission.Update, nil, false, p.by)
 	untouched := placed.DeepCopy()
+	first := m.webhook.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(untouched, old, admission.Update, p.by), nil, nil)
+	if first.Error != nil {
+		return handled{}, fmt.Errorf("conditions of the webhook: %w", first.Error)
+	}
 	if err := m.plugin.Admit(tb.Context(), attributes, m.interfaces); err != nil {
 		return handled{}, err
 	}
@@ -185,6 +191,8 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 		return handled{}, fmt.Errorf("changed by the policy %t, but told %t: %s", changed, told.Matches, p.owner)
 	}
 	switch {
+	case first.Matches != asked.Matches:
+		return handled{}, fmt.Errorf("the webhook is asked before the policy %t, after it %t: %s", first.Matches, asked.Matches, p.owner)
 	case changed && asked.Matches:
 		return handled{}, fmt.Errorf("handled by both policy and webhook: %s", p.owner)
 	case changed:

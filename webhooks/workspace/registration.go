@@ -26,24 +26,24 @@ const IntegrityPolicyName = "warrantgate-owner-integrity"
 // Registration returns what has to be in root for kcp to ask the gates: both webhook configurations, and the admission
 // policy that holds owner integrity by itself. Gates that are off are left out.
 func Registration(server webhooks.Server, config v1beta1.Workspace) []client.Object {
-	return registration(server, config, celUnhandled)
+	return registration(server, config, celUnhandled, false)
 }
 
-// RegistrationWithPolicy is Registration for a kcp that evaluates MutatingAdmissionPolicies: RewritePolicy besides, and the gate
-// OwnerNotice is asked about what that rewrote.
+// RegistrationWithPolicy is Registration for a kcp that evaluates RewritePolicy, which is among what it returns: the gate OwnerRewrite is
+// not asked about what that rewrites, and the gate OwnerNotice is. It must not be registered before kcp is known to evaluate the policy.
 func RegistrationWithPolicy(server webhooks.Server, config v1beta1.Workspace) []client.Object {
 	policy := RewritePolicy(config)
 	if policy == nil {
 		return Registration(server, config)
 	}
-	return append(policy, registration(server, config, fmt.Sprintf("%s || %s", celByPolicy, celUnhandled))...)
+	return append(policy, registration(server, config, fmt.Sprintf("%s || %s", celByPolicy, celUnhandled), true)...)
 }
 
-func registration(server webhooks.Server, config v1beta1.Workspace, notable string) []client.Object {
+func registration(server webhooks.Server, config v1beta1.Workspace, notable string, byPolicy bool) []client.Object {
 	var mutating, validating []webhooks.Hook
 	var policies []client.Object
 	if mode := config.OwnerRewrite.Mode; mode != v1beta1.Off {
-		mutating = append(mutating, ownerRewriteHook(mode))
+		mutating = append(mutating, ownerRewriteHook(mode, byPolicy))
 		validating = append(validating, ownerNoticeHook(notable))
 	}
 	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
@@ -53,8 +53,8 @@ func registration(server webhooks.Server, config v1beta1.Workspace, notable stri
 	return slices.Concat(server.Registration(mutating, nil), policies, server.Registration(nil, validating))
 }
 
-func ownerRewriteHook(mode v1beta1.Mode) webhooks.Hook {
-	return webhooks.Hook{
+func ownerRewriteHook(mode v1beta1.Mode, byPolicy bool) webhooks.Hook {
+	hook := webhooks.Hook{
 		Name: "owner-rewrite.warrantgate.dev", Path: OwnerRewritePath, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: workspaceRules(admissionregistrationv1.Update),
 		Conditions: []admissionregistrationv1.MatchCondition{
@@ -64,6 +64,10 @@ func ownerRewriteHook(mode v1beta1.Mode) webhooks.Hook {
 			{Name: "not-rewritten-by-the-policy", Expression: celUnchanged},
 		},
 	}
+	if byPolicy {
+		hook.Conditions = append(hook.Conditions, admissionregistrationv1.MatchCondition{Name: "not-for-the-policy", Expression: "!(" + celForPolicy() + ")"})
+	}
+	return hook
 }
 
 func ownerNoticeHook(notable string) webhooks.Hook {
