@@ -264,8 +264,8 @@ func TestTokensOfCallers(t *testing.T) {
 }
 
 func TestFlatten(t *testing.T) {
-	deepest := any("x")
-	for range maxNesting + 2 {
+	deepest := map[string]any{"a": "x"}
+	for range maxNesting + 1 {
 		deepest = map[string]any{"a": deepest}
 	}
 	for name, tc := range map[string]struct{ target, want map[string]any }{
@@ -274,7 +274,7 @@ func TestFlatten(t *testing.T) {
 			want:   map[string]any{"a.b": 1, "a.c.d": 2, "e.f": 3, "g": nil},
 		},
 		"too deep": {
-			target: deepest.(map[string]any), //nolint:forcetypeassert // it has just been made
+			target: deepest,
 			want:   map[string]any{"a" + strings.Repeat(".a", maxNesting): map[string]any{"a": "x"}},
 		},
 	} {
