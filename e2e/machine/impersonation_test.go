@@ -596,8 +596,8 @@ func expectNotAllowed(err error, p place, object *unstructured.Unstructured, who
 	role := "warrantgate:impersonate:" + lower
 	Expect(printed(err)).To(MatchRegexp(fmt.Sprintf(
 		"^kubectl create clusterrole %[1]s --verb=impersonate --resource=users --resource-name=%[2]s; "+
-			"kubectl create clusterrolebinding %[1]s:[0-9a-f]{8} --clusterrole=%[1]s %[3]s$",
-		regexp.QuoteMeta(role), regexp.QuoteMeta(lower), regexp.QuoteMeta(who.flag))))
+			"kubectl create clusterrolebinding %[1]s:%[4]s --clusterrole=%[1]s %[3]s$",
+		regexp.QuoteMeta(role), regexp.QuoteMeta(lower), regexp.QuoteMeta(who.flag), regexp.QuoteMeta(who.username))))
 }
 
 // expectClusterRefusal looks at what a controller acts on: code, reason and cause.

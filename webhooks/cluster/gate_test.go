@@ -216,7 +216,7 @@ func details(pairs ...any) func() []any { return func() []any { return pairs } }
 
 const (
 	grantAlice = "kubectl create clusterrole warrantgate:impersonate:tsap@shalb.com --verb=impersonate --resource=users " +
-		"--resource-name=tsap@shalb.com; kubectl create clusterrolebinding warrantgate:impersonate:tsap@shalb.com:2bd806c9 " +
+		"--resource-name=tsap@shalb.com; kubectl create clusterrolebinding warrantgate:impersonate:tsap@shalb.com:alice " +
 		"--clusterrole=warrantgate:impersonate:tsap@shalb.com --user=alice"
 	ofCluster = ` of CloudSigmaCluster "prod" of namespace "team-a": `
 	ofSecret  = `data.userEmail of Secret "user" of namespace "team-a": `

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"regexp"
 	"strings"
@@ -27,24 +25,24 @@ var (
 // grant returns the commands, on one line, by which an administrator gives an identity the right to act as a user. They
 // are empty where a name could mean something else to a shell, because the requester may have chosen it for that.
 //
-// The role has the name of the whole email: the role of somebody else's email must not be taken for it. It may be there
-// already, so the second command does not depend on the first.
+// The role has the name of the whole email, and its binding that of the whole user besides: what is somebody else's must not be
+// taken for it. The role may be there already, so the second command does not depend on the first.
 //
 // On kcp the commands are for the provider's workspace, where an identity of another workspace needs access as well.
 func (g *Gate) grant(known authenticationv1.UserInfo, email string) string {
-	commands, subject, digest := impersonationCommands(known, email)
+	commands, subject := impersonationCommands(known, email)
 	switch {
 	case commands == "" || g.provider == "":
 		return commands
 	case known.Username == user.Anonymous:
 		return "" // nobody in particular
 	case strings.HasPrefix(subject, "--user="):
-		commands += fmt.Sprintf("; kubectl create clusterrolebinding warrantgate:access:%s --clusterrole=%s %s", digest, accessRole, subject)
+		commands += fmt.Sprintf("; kubectl create clusterrolebinding %s --clusterrole=%s %s", bindingName("warrantgate:access", known), accessRole, subject)
 	}
 	return fmt.Sprintf("kubectl ws :%s; %s", g.provider, commands)
 }
 
-func impersonationCommands(known authenticationv1.UserInfo, email string) (commands, subject, digest string) {
+func impersonationCommands(known authenticationv1.UserInfo, email string) (commands, subject string) {
 	email = strings.ToLower(email)
 	flag, bound := "--user", known.Username
 	if namespace, name, err := serviceaccount.SplitUsername(known.Username); err == nil {
@@ -52,14 +50,20 @@ func impersonationCommands(known authenticationv1.UserInfo, email string) (comma
 	}
 	word, ok := shellWord(bound)
 	if !ok || !plainEmail.MatchString(email) {
-		return "", "", ""
+		return "", ""
 	}
 	role := "warrantgate:impersonate:" + email
-	sum := sha256.Sum256([]byte(known.Username))
-	subject, digest = flag+"="+word, hex.EncodeToString(sum[:4])
+	subject = flag + "=" + word
 	return fmt.Sprintf("kubectl create clusterrole %[1]s --verb=impersonate --resource=users --resource-name=%[2]s; "+
-		"kubectl create clusterrolebinding %[1]s:%[3]s --clusterrole=%[1]s %[4]s",
-		role, email, digest, subject), subject, digest
+		"kubectl create clusterrolebinding %[3]s --clusterrole=%[1]s %[4]s",
+		role, email, bindingName(role, known), subject), subject
+}
+
+// bindingName is the name of a ClusterRoleBinding, as a word of a shell, by which a user whose name is one is bound to a role. A
+// name of RBAC holds neither slash nor percent sign.
+func bindingName(role string, known authenticationv1.UserInfo) string {
+	word, _ := shellWord(role + ":" + strings.NewReplacer("/", "-", "%", "-").Replace(known.Username))
+	return word
 }
 
 // grantInWords says what an administrator has to grant where there are no commands.
