@@ -55,7 +55,7 @@ func ReadUserRef(cluster *unstructured.Unstructured) (UserRef, error) {
 // *AccountError where the objects do not say, and any other where they could not be read.
 func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 	if ref.Email != "" {
-		return strings.ToLower(ref.Email), nil
+		return ownership.LowerEmail(ref.Email), nil
 	}
 	if ref.SecretName == "" {
 		return "", accountErrorf(UserMissing, "it names no user: neither spec.userEmail nor spec.userRef is set")
@@ -83,7 +83,7 @@ func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 
 // EmailIn returns the user that the data of a Secret names, in lower case, "" if it names none.
 func EmailIn(data map[string][]byte) string {
-	return strings.ToLower(strings.TrimSpace(string(data[userEmailKey])))
+	return ownership.LowerEmail(strings.TrimSpace(string(data[userEmailKey])))
 }
 
 func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {

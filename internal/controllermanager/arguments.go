@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/ownership"
 )
 
 // reasonArgument: what an argument means cannot be told.
@@ -67,7 +68,7 @@ func flags(secret string, identity Identity) map[string]flag {
 			rule: fmt.Sprintf("takes the client secret from elsewhere than the key %s of Secret %q", keyClientSecret, secret),
 		},
 		"user-email": {
-			reason: reasonUserEmail, shown: true, right: func(value string) bool { return lower(value) == identity.Account.User },
+			reason: reasonUserEmail, shown: true, right: func(value string) bool { return ownership.LowerEmail(value) == identity.Account.User },
 			rule: fmt.Sprintf("has to be %q, as whom CloudSigmaCluster %q acts", identity.Account.User, identity.Cluster),
 		},
 		"region": {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/ownership"
 )
 
 // Reasons of what is wrong with a variable or a flag.
@@ -128,22 +129,13 @@ func compare(env []corev1.EnvVar, variables []variable, at *field.Path) []Findin
 // metBy is true of a variable that means the same.
 func (v variable) metBy(have corev1.EnvVar) bool {
 	if v.Name == cloudsigma.EnvUserEmail { // in lower case, as that of the cluster: CloudSigma makes no difference either
-		have.Value = lower(have.Value)
+		have.Value = ownership.LowerEmail(have.Value)
 	}
 	if ref := secretKey(have); ref != nil && ref.Optional != nil && !*ref.Optional {
 		have.ValueFrom = have.ValueFrom.DeepCopy()
 		have.ValueFrom.SecretKeyRef.Optional = nil
 	}
 	return equality.Semantic.DeepEqual(v.EnvVar, have)
-}
-
-// lower returns an email in lower case. It leaves letters outside of ASCII that become one within it (the sign for Kelvin), which
-// an identity provider need not take for the same.
-func lower(email string) string {
-	if folded := strings.ToLower(email); len(folded) == len(email) {
-		return folded
-	}
-	return email
 }
 
 // unlike says what is wrong with the variable at index i. It never repeats a value but that of an email or a region: the

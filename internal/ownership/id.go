@@ -37,3 +37,15 @@ func PlainUUID(s string) (string, bool) {
 	}
 	return id.String(), true
 }
+
+// LowerEmail returns an email with its ASCII letters in lower case, which is how users are compared. Other letters differ from
+// all others: in Unicode the sign for Kelvin has the lower case k, and would stand for a user of another name. It is what
+// lowerAscii of CEL does.
+func LowerEmail(email string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, email)
+}

@@ -64,3 +64,18 @@ func FuzzParseInstanceID(f *testing.F) {
 		"00000000-0000-0000-0000-000000000000", "openstack:///x", "", "../../profile",
 	)
 }
+
+func TestLowerEmail(t *testing.T) {
+	for email, want := range map[string]string{
+		"":                      "",
+		"KATE@Example.COM":      "kate@example.com",
+		"[@`{Z}@example.com":    "[@`{z}@example.com",
+		"\u212Aate@example.com": "\u212Aate@example.com",
+		"\u00c9@EXAMPLE.com":    "\u00c9@example.com",
+		"\u0130@example.com":    "\u0130@example.com",
+	} {
+		if got := ownership.LowerEmail(email); got != want {
+			t.Errorf("LowerEmail(%q) = %q, want %q", email, got, want)
+		}
+	}
+}

@@ -8,6 +8,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"warrantgate.dev/internal/ownership"
 )
 
 // accessRole is kcp's own ClusterRole, in every workspace, for access to it at all.
@@ -43,7 +45,7 @@ func (g *Gate) grant(known authenticationv1.UserInfo, email string) string {
 }
 
 func impersonationCommands(known authenticationv1.UserInfo, email string) (commands, subject string) {
-	email = strings.ToLower(email)
+	email = ownership.LowerEmail(email)
 	flag, bound := "--user", known.Username
 	if namespace, name, err := serviceaccount.SplitUsername(known.Username); err == nil {
 		flag, bound = "--serviceaccount", namespace+":"+name

@@ -143,7 +143,7 @@ func (g *Gate) hold(ctx context.Context, requester authenticationv1.UserInfo, o 
 
 // holdSecret is hold of all clusters that take their user from the Secret that the request writes.
 func (g *Gate) holdSecret(ctx context.Context, o object, m move, c *change) *finding {
-	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, strings.ToLower(m.naming.email), c.overlaps())
+	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(m.naming.email), c.overlaps())
 	if err != nil {
 		f := undecided("ClustersUnknown", "it cannot be told now which clusters take their user from this Secret; try again", err)
 		return &f

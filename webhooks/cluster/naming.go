@@ -17,6 +17,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
 
@@ -202,7 +203,7 @@ func userRef(o object, raw []byte) (clusterapi.UserRef, error) {
 // canonical returns ref without what makes no difference to whom it means.
 func canonical(ref clusterapi.UserRef) clusterapi.UserRef {
 	if ref.Email != "" {
-		return clusterapi.UserRef{Email: strings.ToLower(ref.Email)}
+		return clusterapi.UserRef{Email: ownership.LowerEmail(ref.Email)}
 	}
 	return ref
 }

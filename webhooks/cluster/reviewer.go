@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -14,6 +13,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/ownership"
 )
 
 // Reviewer tells what somebody may do.
@@ -54,7 +54,7 @@ func (g *Gate) mayImpersonate(
 	ctx context.Context, requester authenticationv1.UserInfo, email string,
 ) (allowed bool, evaluationErrors []string, err error) {
 	spellings := []string{email}
-	if lower := strings.ToLower(email); lower != email {
+	if lower := ownership.LowerEmail(email); lower != email {
 		spellings = append(spellings, lower)
 	}
 	for _, name := range spellings {
