@@ -115,6 +115,13 @@ func notReadable(requester authenticationv1.UserInfo, ref clusterapi.UserRef, ev
 	return f
 }
 
+const (
+	// impersonationNotAllowed is the reason where the requester may not act as the user.
+	impersonationNotAllowed = "ImpersonationNotAllowed"
+	// orHaveItGranted is what to do then. What would grant it follows.
+	orHaveItGranted = "; name a user whom you may impersonate, or have it granted: "
+)
+
 // notAllowed says that the requester may not act as the user, and what would grant it to the identity as which the requester is
 // known where the permission counts. Only if the requester knows the email, it is told.
 func (g *Gate) notAllowed(
@@ -124,7 +131,7 @@ func (g *Gate) notAllowed(
 	open := g.notAllowedText(requester, known, fmt.Sprintf("%q", clip(email)), g.grant(known, email), room)
 	hidden := g.notAllowedText(requester, known, n.bySecret(), "", room)
 
-	f := denied("ImpersonationNotAllowed", open)
+	f := denied(impersonationNotAllowed, open)
 	if !disclosed {
 		f.message = hidden
 	}
@@ -141,8 +148,7 @@ func (g *Gate) notAllowed(
 // notAllowedText leaves out the commands where there are none, or not enough room for them.
 func (g *Gate) notAllowedText(requester, known authenticationv1.UserInfo, whom, commands string, room int) string {
 	text := func(where string) string {
-		return fmt.Sprintf("user %q may not impersonate %s%s; name a user whom you may impersonate, or have it granted: ",
-			clip(requester.Username), whom, where)
+		return fmt.Sprintf("user %q may not impersonate %s%s%s", clip(requester.Username), whom, where, orHaveItGranted)
 	}
 	if with := text(g.where()) + commands; commands != "" && len(with) <= room {
 		return with

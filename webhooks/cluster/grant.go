@@ -68,17 +68,19 @@ func bindingName(role string, known authenticationv1.UserInfo) string {
 	return word
 }
 
+// permissionInWords is what permits to impersonate a user.
+const permissionInWords = "verb impersonate on resource users, by the name of this user in lower case"
+
 // grantInWords says what an administrator has to grant where there are no commands.
 func (g *Gate) grantInWords(requester, known authenticationv1.UserInfo) string {
-	const permission = "verb impersonate on resource users, by the name of this user in lower case"
 	switch {
 	case g.provider == "":
-		return permission
+		return permissionInWords
 	case known.Username == user.Anonymous:
-		return permission + fmt.Sprintf(", to an identity that is not confined to other workspaces as %q is (an impersonated one always is)",
+		return permissionInWords + fmt.Sprintf(", to an identity that is not confined to other workspaces as %q is (an impersonated one always is)",
 			clip(requester.Username))
 	}
-	return permission + ", and ClusterRole " + accessRole
+	return permissionInWords + ", and ClusterRole " + accessRole
 }
 
 // shellWord returns what a shell takes for the value, if it can be written so that it certainly does.

@@ -51,10 +51,10 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 			return nil, nil
 		}
 		if err != nil || was.ref != now.ref {
-			m.naming.field = "spec.userEmail"
+			m.naming.field = userEmailField
 		}
 	} else {
-		m.naming.field = "spec.userEmail"
+		m.naming.field = userEmailField
 	}
 	if len(names) > 0 {
 		m.naming = names[0]

@@ -27,9 +27,11 @@ var (
 )
 
 const (
+	// userEmailField is the field of a CloudSigmaCluster that names a user.
+	userEmailField = "spec.userEmail"
 	// userRefField is the field of a CloudSigmaCluster that refers to a Secret.
 	userRefField = "spec.userRef"
-	// userEmailKey is the key of a Secret that names a user.
+	// userEmailKey is the key of a Secret that names a user, and the name of the field.
 	userEmailKey = "userEmail"
 	// cloudsKey is the key of a Secret that holds credentials.
 	cloudsKey = "clouds.yaml"
@@ -186,7 +188,7 @@ func namedByCluster(o object, request admission.Request) ([]naming, error) {
 	case after.Email == "" && after.SecretName == "", canonical(after) == canonical(before):
 		return nil, nil
 	case after.Email != "":
-		return []naming{{field: "spec.userEmail", email: after.Email}}, nil
+		return []naming{{field: userEmailField, email: after.Email}}, nil
 	}
 	return []naming{{field: userRefField, ref: after}}, nil
 }
@@ -290,11 +292,13 @@ func namedBySecret(o object, request admission.Request) ([]naming, error) {
 	}}, nil
 }
 
+// maxClipped is the longest value, in bytes, that a message repeats whole.
+const maxClipped = 100
+
 // clip keeps a value that somebody else wrote within what a message can carry.
 func clip(value string) string {
-	const most = 100
-	if len(value) <= most {
+	if len(value) <= maxClipped {
 		return value
 	}
-	return strings.ToValidUTF8(value[:most], "") + "…"
+	return strings.ToValidUTF8(value[:maxClipped], "") + "…"
 }

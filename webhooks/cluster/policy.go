@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/webhooks"
+)
+
+// Policies returns what an API server of Kubernetes evaluates by itself, with no warrantgate running: the policy and its binding
+// by which spec.userEmail of a CloudSigmaCluster names nobody whom the requester may not impersonate. A Secret that names a user
+// is left to the gate, because a policy cannot read it. There are none where the gate does not enforce: a gate that warns tells
+// of it by an Event, too, which a policy cannot.
+//
+// They are not for kcp. There CEL's authorizer asks in the workspace of the requester, who is cluster-admin in it.
+func Policies(config v1beta1.Cluster) []client.Object {
+	if config.Impersonation.Mode != v1beta1.Enforce {
+		return nil
+	}
+	kinds := kindsOf(config.Impersonation)
+	clusters := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.resource == clusterapi.CloudSigmaClusters })]
+	hook := clusters.hook("cluster", Path, config.Impersonation.Mode, "", nil)
+
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: hook.Name}, // so that a refusal names the same as the webhook's
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				MatchPolicy:   ptr.To(admissionregistrationv1.Equivalent),
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: hook.Rules[0]}},
+			},
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "names-another-user-by-email", Expression: celNamesByEmail()}},
+			Variables:       celNotAllowed(clusters),
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: "variables.allowed", MessageExpression: "variables.message", Reason: ptr.To(metav1.StatusReasonForbidden),
+				Message: userEmailField + " names a user whom the requester may not impersonate", // if the expression fails
+			}},
+		},
+	}
+	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
+	// Audit has a refusal in the audit log, too: a policy's own annotations cannot ask the authorizer.
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: hook.Name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: hook.Name,
+			ValidationActions: []admissionregistrationv1.ValidationAction{
+				admissionregistrationv1.Deny, admissionregistrationv1.Audit,
+			},
+		},
+	}
+	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))
+	return []client.Object{policy, binding}
+}
+
+// celEmail returns the expression, in CEL, of spec.userEmail as namedByCluster reads it, "" where there is none. What is no string
+// is none here, and refused by the gate.
+func celEmail(object string) string {
+	return fmt.Sprintf("[%s].map(email, type(email) == string ? email.trim() : '')[0]", webhooks.CELField(object, "spec", userEmailKey))
+}
+
+// celNamesByEmail is true where spec.userEmail names a user, and another one than before. It is part of namedByCluster: an email
+// counts before a Secret.
+func celNamesByEmail() string {
+	return fmt.Sprintf("%[1]s != '' && %[1]s.lowerAscii() != %[2]s.lowerAscii()", celEmail("object"), celEmail("oldObject"))
+}
+
+// celNotAllowed returns the variables of the policy: whether the requester may impersonate the user, as mayImpersonate asks, and
+// what notAllowed says if not.
+func celNotAllowed(k kind) []admissionregistrationv1.Variable {
+	// %q of clip, for what is ASCII and printable. Of other values, what is not printable is replaced.
+	quoted := func(value string) string {
+		return fmt.Sprintf(`'"' + (size(bytes(%[1]s)) > %[2]d ? %[1]s.substring(0, [%[2]d, size(%[1]s)].min()) + '…' : %[1]s).split('')`+
+			`.map(c, c in ['"', '\\'] ? '\\' + c : c != ' ' && c.matches(r'[\pC\pZ]') ? '\ufffd' : c).join('') + '"'`, value, maxClipped)
+	}
+	matches := func(value, pattern string) string { return fmt.Sprintf("%s.matches(r'%s')", value, pattern) }
+	word := func(value string) string { // shellWord of what is one
+		return fmt.Sprintf(`(%s ? %s : "'" + %s + "'")`, matches(value, plainWord.String()), value, value)
+	}
+	room := fmt.Sprintf("%d - size(bytes(variables.subject))", maxMessage)
+	const text = "variables.subject + ': ' + variables.why"
+
+	return []admissionregistrationv1.Variable{
+		{Name: "email", Expression: celEmail("object")},
+		{Name: "lower", Expression: "variables.email.lowerAscii()"},
+		{Name: "allowed", Expression: "[variables.email, variables.lower].exists(name, " +
+			"authorizer.group('').resource('users').name(name).check('impersonate').allowed())"},
+
+		// What follows is evaluated only for a refusal.
+		{Name: "user", Expression: "has(request.userInfo.username) ? request.userInfo.username : ''"},
+		{Name: "name", Expression: fmt.Sprintf("([%s, dyn(has(request.name) ? request.name : ''), %s].filter(name, name != '') + [dyn('')])[0]",
+			webhooks.CELField("object", "metadata", "name"), webhooks.CELField("object", "metadata", "generateName"))},
+		{Name: "namespace", Expression: fmt.Sprintf("([%s, dyn(has(request.namespace) ? request.namespace : '')].filter(name, name != '') + [dyn('')])[0]",
+			webhooks.CELField("object", "metadata", "namespace"))},
+		{Name: "subject", Expression: fmt.Sprintf("%s + %s + ' of namespace ' + %s",
+			celQuote(userEmailField+" of "+k.name+" "), quoted("variables.name"), quoted("variables.namespace"))},
+		{Name: "why", Expression: fmt.Sprintf("'user ' + %s + ' may not impersonate ' + %s + %s",
+			quoted("variables.user"), quoted("variables.email"), celQuote(orHaveItGranted))},
+		{Name: "serviceAccount", Expression: fmt.Sprintf("%s && [variables.user.split(':')].exists(part, size(part[2]) <= %d && size(part[3]) <= %d)",
+			matches("variables.user", `^system:serviceaccount:`+dnsLabel+`:`+dnsLabel+`([.]`+dnsLabel+`)*$`),
+			validation.DNS1123LabelMaxLength, validation.DNS1123SubdomainMaxLength)},
+		{Name: "role", Expression: "'warrantgate:impersonate:' + variables.lower"},
+		{Name: "binding", Expression: "variables.role + ':' + variables.user.replace('/', '-').replace('%', '-')"},
+		{Name: "subjectFlag", Expression: fmt.Sprintf("variables.serviceAccount ? '--serviceaccount=' + variables.user.substring(%d) : '--user=' + %s",
+			len(serviceaccount.ServiceAccountUsernamePrefix), word("variables.user"))},
+		{Name: "commands", Expression: strings.Join([]string{
+			"'kubectl create clusterrole ' + variables.role + ' --verb=impersonate --resource=users --resource-name=' + variables.lower",
+			"'; kubectl create clusterrolebinding ' + " + word("variables.binding"),
+			"' --clusterrole=' + variables.role + ' ' + variables.subjectFlag",
+		}, " + ")},
+		{Name: "printable", Expression: fmt.Sprintf("%s && (%s || %s && !variables.user.contains(\"'\"))",
+			matches("variables.lower", plainEmail.String()), matches("variables.user", plainWord.String()), matches("variables.user", quotable.String()))},
+		{Name: "message", Expression: fmt.Sprintf("variables.printable && size(bytes(variables.why + variables.commands)) <= %s ? %s + variables.commands : %s + %s",
+			room, text, text, celQuote(permissionInWords))},
+	}
+}
+
+// dnsLabel is a regular expression of names of namespaces, but for their length, and of the parts of those of service accounts.
+const dnsLabel = `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+
+// celQuote returns a string of CEL.
+func celQuote(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
+}

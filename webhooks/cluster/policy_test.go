@@ -1,0 +1,385 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	apiadmission "k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	fakedynamic "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	fakekubernetes "k8s.io/client-go/kubernetes/fake"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/webhooks/cluster"
+)
+
+// write is a request to write a CloudSigmaCluster, by a user who may impersonate some.
+type write struct {
+	name      string
+	old       any // the former spec; nil: the cluster is created
+	spec      any
+	user      string
+	permitted []string // the names that RBAC lists, "*" for all
+}
+
+func (w write) clusterOf(spec any) object {
+	return object{
+		"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CloudSigmaCluster",
+		"metadata": object{"namespace": "team-a", "name": w.name}, "spec": spec,
+	}
+}
+
+func mayImpersonate(permitted []string, name string) bool {
+	return slices.Contains(permitted, "*") || slices.Contains(permitted, name)
+}
+
+// validator is the admission plugin ValidatingAdmissionPolicy of the API server, with the policies of this package.
+type validator struct {
+	plugin     *validating.Plugin
+	interfaces apiadmission.ObjectInterfaces
+}
+
+type listingClient struct{ kubernetes.Interface }
+
+// IsWatchListSemanticsUnSupported is what the fake client says of itself, too.
+func (listingClient) IsWatchListSemanticsUnSupported() bool { return true }
+
+// Authorize implements authorizer.Authorizer. It knows one question, and answers it by the groups of the user.
+func (validator) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	asked := []string{a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetNamespace()}
+	if !a.IsResourceRequest() || !slices.Equal(asked, []string{"impersonate", "", "users", "", ""}) {
+		return authorizer.DecisionAllow, "", nil // which is wrong
+	}
+	if mayImpersonate(a.GetUser().GetGroups(), a.GetName()) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", errors.New("a role was not found")
+}
+
+func newValidator(tb testing.TB) validator {
+	tb.Helper()
+	plugin, err := validating.NewPlugin(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	objects := []apiruntime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}}
+	for _, o := range cluster.Policies(enforced) {
+		switch o := o.(type) { // as an API server defaults it
+		case *admissionregistrationv1.ValidatingAdmissionPolicy:
+			o.Spec.MatchConstraints.NamespaceSelector, o.Spec.MatchConstraints.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
+		case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		default:
+			tb.Fatalf("%T", o)
+		}
+		objects = append(objects, o)
+	}
+	v := validator{plugin: plugin, interfaces: apiadmission.NewObjectInterfacesFromScheme(apiruntime.NewScheme())}
+	api := listingClient{fakekubernetes.NewSimpleClientset(objects...)}
+	factory := informers.NewSharedInformerFactory(api, 0)
+	plugin.SetExternalKubeInformerFactory(factory)
+	plugin.SetExternalKubeClientSet(api)
+	plugin.SetRESTMapper(meta.NewDefaultRESTMapper(nil))
+	plugin.SetDynamicClient(fakedynamic.NewSimpleDynamicClient(apiruntime.NewScheme()))
+	plugin.SetDrainedNotification(tb.Context().Done())
+	plugin.SetAuthorizer(v)
+	if err := plugin.ValidateInitialization(); err != nil {
+		tb.Fatal(err)
+	}
+	factory.Start(tb.Context().Done())
+	if !plugin.WaitForReady() {
+		tb.Fatal("the plugin does not become ready")
+	}
+	// Until it has compiled the policy.
+	if err := wait.PollUntilContextTimeout(tb.Context(), 10*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
+		return v.validate(ctx, tb, write{name: "prod", spec: object{"userEmail": "tsap@shalb.com"}, user: "alice"}) != nil, nil
+	}); err != nil {
+		tb.Fatal("the policy does not refuse anything")
+	}
+	return v
+}
+
+// validate admits a write as the API server does.
+func (v validator) validate(ctx context.Context, tb testing.TB, w write) error {
+	tb.Helper()
+	kind := schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "CloudSigmaCluster"}
+	asStored := func(spec any) apiruntime.Object { // what went through JSON, as everything does
+		raw, err := json.Marshal(w.clusterOf(spec))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		var o unstructured.Unstructured
+		if err := o.UnmarshalJSON(raw); err != nil {
+			tb.Fatal(err)
+		}
+		return &o
+	}
+	operation, old := apiadmission.Create, apiruntime.Object(nil)
+	if w.old != nil {
+		operation, old = apiadmission.Update, asStored(w.old)
+	}
+	return v.plugin.Validate(ctx, apiadmission.NewAttributesRecord(asStored(w.spec), old, kind, "team-a", w.name,
+		kind.GroupVersion().WithResource("cloudsigmaclusters"), "", operation, nil, false, &user.DefaultInfo{Name: w.user, Groups: w.permitted}), v.interfaces)
+}
+
+// Review implements cluster.Reviewer by the same permissions.
+func (validator) Review(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	attributes := spec.ResourceAttributes
+	return authorizationv1.SubjectAccessReviewStatus{Allowed: attributes.Verb == "get" || attributes.Verb == "impersonate" && mayImpersonate(spec.Groups, attributes.Name)}, nil
+}
+
+const (
+	deniedByPolicy = "policy"
+	deniedByGate   = "gate"
+	admitted       = "admitted"
+)
+
+var printable = regexp.MustCompile(`^[ -~]*$`)
+
+// check admits a write by the policy and by the gate. The policy has to refuse exactly what the gate refuses because spec.userEmail
+// names somebody whom the requester may not impersonate, in the same words. It returns who refuses it.
+func (v validator) check(tb testing.TB, w write) string {
+	tb.Helper()
+	err := v.validate(tb.Context(), tb, w)
+	encoded := func(spec any) []byte {
+		raw, err := json.Marshal(w.clusterOf(spec))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return raw
+	}
+	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "d1", Operation: admissionv1.Create, Resource: resourceOf("cloudsigmaclusters"), Namespace: "team-a", Name: w.name,
+		UserInfo: authenticationv1.UserInfo{Username: w.user, Groups: w.permitted}, Object: apiruntime.RawExtension{Raw: encoded(w.spec)},
+	}}
+	if w.old != nil {
+		r.Operation, r.OldObject.Raw = admissionv1.Update, encoded(w.old)
+	}
+	answer := cluster.New(enforced, v, &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}}, nil).Review(tb.Context(), r)
+
+	const prefix = `cloudsigmaclusters.infrastructure.cluster.x-k8s.io `
+	const by = ` is forbidden: ValidatingAdmissionPolicy 'cloudsigmaclusters.cluster.warrantgate.dev' with binding 'cloudsigmaclusters.cluster.warrantgate.dev' denied request: `
+	wantDenied := answer.Reason == "ImpersonationNotAllowed" && answer.Field == "spec.userEmail"
+	switch {
+	case (err != nil) != wantDenied:
+		tb.Errorf("%+v\npolicy: %v\n  gate: %s %s", w, err, answer.Reason, answer.Message)
+	case err != nil && printable.MatchString(w.user+w.name+fmt.Sprint(w.spec)):
+		if diff := cmp.Diff(prefix+fmt.Sprintf("%q", w.name)+by+answer.Message, err.Error()); diff != "" {
+			tb.Errorf("%+v: message (-gate +policy):\n%s", w, diff)
+		}
+	case err != nil && !strings.Contains(err.Error(), " may not impersonate "):
+		tb.Errorf("%+v: message of the policy: %v", w, err)
+	}
+	switch {
+	case err != nil:
+		return deniedByPolicy
+	case answer.Decision != "allowed":
+		return deniedByGate
+	}
+	return admitted
+}
+
+func TestPolicy(t *testing.T) {
+	v := newValidator(t)
+	email := func(email any) object { return object{"userEmail": email} }
+	long := strings.Repeat("x", 120)
+	for name, tc := range map[string]struct {
+		write write
+		want  string
+	}{
+		"nobody may":                       {write{spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"the user":                         {write{spec: email("tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
+		"another user":                     {write{spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
+		"everybody":                        {write{spec: email("tsap@shalb.com"), permitted: []string{"*"}}, admitted},
+		"capitals, as in RBAC":             {write{spec: email("Tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, admitted},
+		"capitals, in lower case in RBAC":  {write{spec: email("Tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
+		"lower case, in capitals in RBAC":  {write{spec: email("tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, deniedByPolicy},
+		"the sign for Kelvin":              {write{spec: email("\u212Aate@shalb.com"), permitted: []string{"kate@shalb.com"}}, deniedByPolicy},
+		"another letter that is not ASCII": {write{spec: email("\u00C9@shalb.com"), permitted: []string{"\u00E9@shalb.com"}}, deniedByPolicy},
+		"blanks around":                    {write{spec: email("\u00a0 tsap@shalb.com\n"), permitted: []string{"tsap@shalb.com"}}, admitted},
+		"blanks around, of nobody's":       {write{spec: email("\u00a0 tsap@shalb.com\n")}, deniedByPolicy},
+		"blanks only":                      {write{spec: email(" \n\u2003")}, admitted},
+		"a blank that has no width":        {write{spec: email("\u200btsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
+		"no spec":                          {write{}, admitted},
+		"null":                             {write{spec: email(nil)}, admitted},
+		"a number":                         {write{spec: email(5)}, deniedByGate},
+		"a spec that is a list":            {write{spec: []any{email("tsap@shalb.com")}}, deniedByGate},
+		"a Secret":                         {write{spec: object{"userRef": userRef("user", "")}}, deniedByGate},
+		"an email and a Secret":            {write{spec: object{"userEmail": "arno@shalb.com", "userRef": userRef("user", "")}, permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
+		"the same as before":               {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com")}, admitted},
+		"the same in another spelling":     {write{old: email("tsap@shalb.com"), spec: email(" TSAP@shalb.com")}, admitted},
+		"the same but for a letter that is not ASCII":  {write{old: email("kate@shalb.com"), spec: email("\u212Aate@shalb.com")}, deniedByPolicy},
+		"another than before":                          {write{old: email("arno@shalb.com"), spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
+		"none anymore":                                 {write{old: email("tsap@shalb.com"), spec: object{}}, admitted},
+		"what a Secret named before":                   {write{old: object{"userRef": userRef("user", "")}, spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"a number before":                              {write{old: email(5), spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"by a service account":                         {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi:manager"}, deniedByPolicy},
+		"by what is no service account":                {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi"}, deniedByPolicy},
+		"by a service account of too long a namespace": {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:" + strings.Repeat("a", 64) + ":bot"}, deniedByPolicy},
+		"by a user of an identity provider":            {write{spec: email("tsap@shalb.com"), user: "https://idp.example.com/realms/a#alice%"}, deniedByPolicy},
+		"by a user with blanks":                        {write{spec: email("tsap@shalb.com"), user: "Alice Doe"}, deniedByPolicy},
+		"by a user with quotes":                        {write{spec: email("tsap@shalb.com"), user: `o'"brien\`}, deniedByPolicy},
+		"by a user with a control":                     {write{spec: email("tsap@shalb.com"), user: "alice\x1b[2J\n"}, deniedByPolicy},
+		"by a user with a long name":                   {write{spec: email("tsap@shalb.com"), user: long}, deniedByPolicy},
+		"by a user with a longer name":                 {write{spec: email("tsap@shalb.com"), user: long + long}, deniedByPolicy},
+		"by a user with a long name that is not ASCII": {write{spec: email("tsap@shalb.com"), user: strings.Repeat("я", 90)}, deniedByPolicy},
+		"by nobody":                                    {write{spec: email("tsap@shalb.com"), user: ""}, deniedByPolicy},
+		"a long email":                                 {write{spec: email(long + "@shalb.com")}, deniedByPolicy},
+		"an email of 64 KiB":                           {write{spec: email(strings.Repeat(long, 550)), permitted: []string{"*"}}, admitted},
+		"an email with a command":                      {write{spec: email("tsap@shalb.com;reboot")}, deniedByPolicy},
+		"an email with quotes":                         {write{spec: email("o'\"brien\\@shalb.com")}, deniedByPolicy},
+		"an email with a line break":                   {write{spec: email("tsap@\nshalb.com")}, deniedByPolicy},
+		"a cluster with a long name":                   {write{name: strings.Repeat("c", 250), spec: email("tsap@shalb.com")}, deniedByPolicy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.write.name == "" {
+				tc.write.name = "prod"
+			}
+			if tc.write.user == "" && name != "by nobody" {
+				tc.write.user = "alice"
+			}
+			if got := v.check(t, tc.write); got != tc.want {
+				t.Errorf("refused by %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPolicyIsTheGate: whatever is written, by whomever, the policy refuses what the gate refuses, in the same words, and no
+// expression fails to evaluate.
+func TestPolicyIsTheGate(t *testing.T) {
+	const count = 20_000
+	v := newValidator(t)
+	var workers sync.WaitGroup
+	var mu sync.Mutex
+	counts := map[string]int{}
+	shares := runtime.GOMAXPROCS(0)
+	for share := range uint64(shares) { //nolint:gosec // a few processors
+		workers.Go(func() {
+			own := map[string]int{}
+			r := rand.New(rand.NewPCG(15, share))
+			for range count/shares + 1 {
+				if own[v.check(t, someWrite(r))]++; t.Failed() {
+					break
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for by, n := range own {
+				counts[by] += n
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("writes by who refused them: %v", counts)
+	for by, least := range map[string]int{deniedByPolicy: count / 5, deniedByGate: count / 50, admitted: count / 5} {
+		if counts[by] < least {
+			t.Errorf("%d writes were refused by %s, want at least %d: the generator is of no use", counts[by], by, least)
+		}
+	}
+}
+
+func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
+
+// someWrite makes up a write, as somebody might try who is looking for a spelling that the policy takes for another one.
+func someWrite(r *rand.Rand) write {
+	w := write{
+		name: pick(r, "prod", "prod", "a.b", strings.Repeat("c", 1+r.IntN(253))), spec: someSpec(r),
+		user: pick(r, "alice", "system:serviceaccount:capi:manager", "system:serviceaccount:capi:", "https://idp.example.com/a#b",
+			"Alice Doe", "Alice  Doe", `o'brien`, `a"b\c`, "a\nb", "алиса", "", strings.Repeat("u", r.IntN(300))),
+	}
+	if r.IntN(2) == 0 {
+		w.old = someSpec(r)
+		if r.IntN(4) == 0 {
+			w.old = w.spec
+		}
+		if w.old == nil {
+			w.old = object{}
+		}
+	}
+	for range r.IntN(3) {
+		w.permitted = append(w.permitted, pick(r, "tsap@shalb.com", "kate@shalb.com", someEmail(r), "*@shalb.com"))
+	}
+	if spec, ok := w.spec.(object); ok && r.IntN(4) == 0 {
+		if email, ok := spec["userEmail"].(string); ok {
+			w.permitted = append(w.permitted, pick(r, email, strings.TrimSpace(email), strings.ToLower(strings.TrimSpace(email))))
+		}
+	}
+	if r.IntN(20) == 0 {
+		w.permitted = append(w.permitted, "*")
+	}
+	return w
+}
+
+func someSpec(r *rand.Rand) any {
+	if r.IntN(40) == 0 {
+		return pick[any](r, nil, "spec", []any{}, 1)
+	}
+	spec := object{"region": "next"}
+	switch {
+	case r.IntN(30) == 0:
+		spec["userEmail"] = pick[any](r, nil, 1, true, object{"a": "b"}, []any{"tsap@shalb.com"})
+	case r.IntN(8) > 0:
+		spec["userEmail"] = someEmail(r)
+	}
+	if r.IntN(4) == 0 {
+		spec["userRef"] = userRef(pick(r, "user", "none"), pick(r, "", "team-a", "team-b"))
+	}
+	return spec
+}
+
+func someEmail(r *rand.Rand) string {
+	email := pick(r, "tsap@shalb.com", "kate@shalb.com", "", strings.Repeat("x", r.IntN(200))+"@shalb.com")
+	for range max(0, r.IntN(5)-2) {
+		at := 0
+		if len(email) > 0 {
+			at = r.IntN(len(email))
+		}
+		switch r.IntN(4) {
+		case 0:
+			email = pick(r, strings.ToUpper(email), email[:at]+strings.ToUpper(email[at:]))
+		case 1:
+			email = strings.ToValidUTF8(email[:at], "") + pick(r, " ", "\n", "\t", "\u00a0", "\u200b", "\u0085", "'", `"`, `\`, "$(id)", ";", "%", "/", "\x00", "\x7f", "é", "\U0001F600") +
+				strings.ToValidUTF8(email[at:], "")
+		case 2:
+			email = strings.NewReplacer("k", "\u212A", "s", "\u017F").Replace(email)
+		case 3:
+			email = pick(r, " ", "\n", "\u2003", "\ufeff") + email + pick(r, "", " ", "\r\n")
+		}
+	}
+	return email
+}
+
+func TestThereIsNoPolicyUnlessTheGateEnforces(t *testing.T) {
+	for _, mode := range []v1beta1.Mode{v1beta1.Warn, v1beta1.Off} {
+		if got := cluster.Policies(v1beta1.Cluster{Impersonation: v1beta1.ClusterImpersonation{Mode: mode}}); len(got) > 0 {
+			t.Errorf("mode %s: %d objects", mode, len(got))
+		}
+	}
+}
