@@ -64,8 +64,9 @@ build: ## Build bin/warrantgate
 
 # The sources of that release with what they build, because its chart belongs to it.
 .PHONY: generate
-generate: build ## Write charts/warrantgate/files/kcp-policies.yaml
+generate: build ## Write the admission policies, charts/warrantgate/files/*-policies.yaml
 	bin/warrantgate install kcp --policies-only --dry-run > charts/warrantgate/files/kcp-policies.yaml
+	bin/warrantgate install kubernetes --policies-only --dry-run > charts/warrantgate/files/kubernetes-policies.yaml
 
 .PHONY: before
 before: ## Build bin/before/bin/warrantgate, the release that an upgrade is tried from

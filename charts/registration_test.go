@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/cert"
 
 	"warrantgate.dev/charts/charttest"
@@ -107,6 +108,7 @@ func TestTheChartMakesWhatInstallDoes(t *testing.T) {
 			printed := installed(t, configuration)
 			rendered := template(t, certificate+"cloudSigma: {enabled: true, secret: {name: cloud}}\nconfig:\n"+indent(configuration)).Objects
 			compareWebhooks(t, printed, rendered)
+			comparePolicies(t, printed, rendered)
 			compareRights(t, printed, rendered)
 			compareConfiguration(t, configuration, rendered)
 		})
@@ -165,6 +167,33 @@ func compareWebhooks(t *testing.T, printed, rendered []*unstructured.Unstructure
 	}
 }
 
+// comparePolicies holds that the admission policies differ in the namespaces that the chart never gates, and in nothing else.
+func comparePolicies(t *testing.T, printed, rendered []*unstructured.Unstructured) {
+	t.Helper()
+	specs := func(objects []*unstructured.Unstructured, ofChart bool) map[string]any {
+		found := map[string]any{}
+		for _, object := range objects {
+			if !strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") {
+				continue
+			}
+			spec, _, _ := unstructured.NestedMap(object.Object, "spec")
+			if ofChart && object.GetKind() == "ValidatingAdmissionPolicyBinding" {
+				var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding); err != nil {
+					t.Fatal(err)
+				}
+				compareNamespaces(t, binding.Spec.MatchResources.NamespaceSelector)
+				delete(spec, "matchResources")
+			}
+			found[object.GetKind()+" "+object.GetName()] = spec
+		}
+		return found
+	}
+	if diff := cmp.Diff(specs(printed, false), specs(rendered, true)); diff != "" {
+		t.Errorf("admission policies (-install +chart):\n%s", diff)
+	}
+}
+
 // compareRights compares the rules one by one, and whom they are given to.
 func compareRights(t *testing.T, printed, rendered []*unstructured.Unstructured) {
 	t.Helper()
@@ -215,7 +244,8 @@ func TestAKCPAloneGetsNothingOfTheCluster(t *testing.T) {
 	rendered := template(t, certificate+"kubernetes: {enabled: false}\nkcp: {enabled: true, kubeconfigSecret: kcp}\n")
 	for _, object := range append(rendered.Objects, rendered.Hooks...) {
 		switch object.GetKind() {
-		case "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Lease":
+		case "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+			"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Lease":
 			t.Errorf("there is a %s", object.GetKind())
 		case "Deployment":
 			if text, _ := object.MarshalJSON(); strings.Contains(string(text), "serviceAccountToken") {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/leader"
@@ -37,6 +38,8 @@ func (t *kubernetesTarget) addFlags(flags *pflag.FlagSet) {
 type installKubernetesOptions struct {
 	kubernetesTarget
 	serverOptions
+	// policiesOnly is whether to write what the API server evaluates by itself, and nothing else.
+	policiesOnly bool
 }
 
 func newInstallKubernetesCommand() *cobra.Command {
@@ -45,9 +48,10 @@ func newInstallKubernetesCommand() *cobra.Command {
 		Use:   "kubernetes",
 		Short: "Register the gates on machines, clusters, controller managers and Keystone policies with a Kubernetes API server",
 		Long: `Register the gates on machines, clusters and controller managers of Cluster API providers, and on policies for Keystone,
-with a Kubernetes API server, as far as the configuration has them on: both webhook configurations, and the rights that
-serve needs, for the user that it runs as (get, list and watch of the machines and clusters, get of Secrets by name, access
-reviews, Events, one Lease), and nothing else.
+with a Kubernetes API server, as far as the configuration has them on: both webhook configurations, the admission policy that has
+nobody name a user in spec.userEmail of a CloudSigmaCluster whom they may not impersonate, also while no warrantgate is running, and
+the rights that serve needs, for the user that it runs as (get, list and watch of the machines and clusters, get of Secrets by name,
+access reviews, Events, one Lease), and nothing else. In mode Warn there is no policy, and the webhook warns.
 
 It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered and no
 warrantgate answers, no machine can come to name another instance.`,
@@ -59,11 +63,22 @@ warrantgate answers, no machine can come to name another instance.`,
 		},
 	}
 	o.kubernetesTarget.addFlags(cmd.Flags())
-	o.serverOptions.addFlags(cmd)
+	o.addOptionalFlags(cmd)
+	const policiesOnly = "policies-only"
+	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
+		"write only the admission policies, which the API server evaluates with no warrantgate running; needs no --url")
+	delete(cmd.Flags().Lookup("url").Annotations, cobra.BashCompOneRequiredFlag)
+	for _, flag := range []string{"url", "ca-file"} {
+		cmd.MarkFlagsOneRequired(flag, policiesOnly)
+		cmd.MarkFlagsMutuallyExclusive(flag, policiesOnly)
+	}
 	return cmd
 }
 
 func (o installKubernetesOptions) run(ctx context.Context, out io.Writer) error {
+	if o.policiesOnly {
+		return o.runPolicies(ctx, out)
+	}
 	config, server, err := o.load()
 	if err != nil {
 		return err
@@ -78,6 +93,23 @@ func (o installKubernetesOptions) run(ctx context.Context, out io.Writer) error 
 		return err
 	}
 	return report(out, "kubernetes", func() ([]install.Result, error) { return install.Replace(ctx, c, objects, o.registrable()) })
+}
+
+// runPolicies writes the policies, and leaves whatever else is installed.
+func (o installKubernetesOptions) runPolicies(ctx context.Context, out io.Writer) error {
+	config, err := config.Load(o.config)
+	if err != nil {
+		return err
+	}
+	policies := cluster.Policies(config.Cluster)
+	if o.dryRun {
+		return printYAML(out, part{"in the API server", policies})
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	return report(out, "kubernetes", func() ([]install.Result, error) { return install.Apply(ctx, c, policies) })
 }
 
 func newUninstallKubernetesCommand() *cobra.Command {
@@ -104,7 +136,7 @@ func newUninstallKubernetesCommand() *cobra.Command {
 	return cmd
 }
 
-// kubernetesRegistration is what has the API server ask the gates that are not off.
+// kubernetesRegistration is what has the API server ask the gates that are not off, and before that what it evaluates by itself.
 func kubernetesRegistration(server webhooks.Server, config v1beta1.GateConfiguration) []client.Object {
 	mutating, validating := controllermanager.Hooks(config.ControllerManager)
 	validating = append(validating, machine.Hooks(config.Machine.Mode, config.MachineKinds())...)
@@ -113,7 +145,7 @@ func kubernetesRegistration(server webhooks.Server, config v1beta1.GateConfigura
 		validating = append(validating, cluster.DelegationHooks(config.Cluster)...)
 	}
 	validating = append(validating, keystone.Hooks(config.KeystonePolicy)...)
-	return server.Registration(mutating, validating)
+	return append(cluster.Policies(config.Cluster), server.Registration(mutating, validating)...)
 }
 
 // registrable is all that may be registered, whatever the configuration is or was.

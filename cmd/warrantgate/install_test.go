@@ -392,18 +392,21 @@ func TestInstallAndUninstall(t *testing.T) {
 	}
 }
 
-// TestThePoliciesFileIsWhatInstallWrites holds the file for "kubectl apply" against the code. "make generate" writes it.
-func TestThePoliciesFileIsWhatInstallWrites(t *testing.T) {
-	want, err := os.ReadFile("../../charts/warrantgate/files/kcp-policies.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, _, err := run(t, "install", "kcp", "--policies-only", "--dry-run")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out); diff != "" {
-		t.Errorf("kcp-policies.yaml is stale, run `make generate` (-file +install):\n%s", diff)
+// TestThePoliciesFilesAreWhatInstallWrites holds the files of the chart against the code. "make generate" writes them.
+func TestThePoliciesFilesAreWhatInstallWrites(t *testing.T) {
+	for _, where := range []string{"kcp", "kubernetes"} {
+		file := where + "-policies.yaml"
+		want, err := os.ReadFile("../../charts/warrantgate/files/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := run(t, "install", where, "--policies-only", "--dry-run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), out); diff != "" {
+			t.Errorf("%s is stale, run `make generate` (-file +install):\n%s", file, diff)
+		}
 	}
 }
 
@@ -782,7 +785,7 @@ func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
 		"kubernetes": {"Validating": {
 			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore", "secrets.cluster.warrantgate.dev Ignore",
-		}},
+		}, "admission policy": {"cloudsigmaclusters.cluster.warrantgate.dev Fail"}},
 		"provider": {"Validating": {
 			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore",

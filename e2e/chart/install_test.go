@@ -49,7 +49,8 @@ var _ = Describe("The chart", Ordered, func() {
 	It("has a cluster refused that would act as somebody else", func(ctx SpecContext) {
 		namespace := w.newNamespace(ctx)
 		err := w.author.Create(ctx, cluster(namespace, "metal", map[string]any{"userEmail": "tenant@example.com"}))
-		Expect(apierrors.HasStatusCause(err, "ImpersonationNotAllowed")).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(And(ContainSubstring("ValidatingAdmissionPolicy 'cloudsigmaclusters.cluster.warrantgate.dev'"),
+			ContainSubstring(`may not impersonate "tenant@example.com"`))))
 	}, SpecTimeout(timeout))
 
 	DescribeTable("has refused, too,", func(ctx SpecContext, object client.Object, reason metav1.CauseType) {

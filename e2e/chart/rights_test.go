@@ -51,7 +51,9 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		w.without(ctx, release, resource, verb)
 		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
 	},
-		Entry("a user by name", "subjectaccessreviews", "create", cluster("", "another", map[string]any{"userEmail": tenant}), SpecTimeout(timeout)),
+		Entry("a user by a Secret of another namespace", "subjectaccessreviews", "create", cluster("", "another", map[string]any{
+			"userRef": map[string]any{"name": "user", "namespace": metav1.NamespaceDefault},
+		}), SpecTimeout(timeout)),
 		Entry("a user by a Secret", "secrets", "get", cluster("", "another", map[string]any{"userRef": map[string]any{"name": "user"}}), SpecTimeout(timeout)),
 		Entry("a controller manager by its cluster", "cloudsigmaclusters", "get", manager("metal"), SpecTimeout(timeout)),
 		Entry("a controller manager by the Secret of its cluster", "secrets", "get", manager("by-secret"), SpecTimeout(timeout)),

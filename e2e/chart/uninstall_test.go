@@ -74,7 +74,7 @@ func (w *world) left(ctx context.Context) []string {
 		"ClusterRole":                    &rbacv1.ClusterRoleList{}, "ClusterRoleBinding": &rbacv1.ClusterRoleBindingList{},
 	} {
 		for _, name := range w.names(ctx, list) {
-			if strings.HasPrefix(name, release) {
+			if strings.HasPrefix(name, release) || strings.HasSuffix(name, ".warrantgate.dev") {
 				left = append(left, kind)
 			}
 		}

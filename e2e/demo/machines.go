@@ -192,7 +192,7 @@ func refuseAuthor(ctx context.Context, d *demo) error {
 	err = author.Create(ctx, object("CloudSigmaCluster", "hers", map[string]any{
 		"region": m.incident.Region, "userEmail": m.incident.User.Email,
 	}))
-	return showRefusal(err, "ImpersonationNotAllowed", clusterAuthor, m.incident.User.Email)
+	return refused(err, clusterAuthor, "may not impersonate", m.incident.User.Email) // by an admission policy, which gives no cause
 }
 
 // audit shows what is wrong already, after a server has been left behind.

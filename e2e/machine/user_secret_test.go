@@ -185,7 +185,8 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			expectClusterRefusal(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
 			pool := newObject(clusterKind, s.namespace, clusterName)
 			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
-			Expect(apierrors.IsForbidden(who.client.Patch(ctx, pool.DeepCopy(), userEmailField.mergePatch(fmt.Sprintf("%q", next))))).To(BeTrue())
+			unreadable := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"userEmail":null,"userRef":{"name":"any","namespace":"kube-system"}}}`))
+			expectClusterRefusal(who.client.Patch(ctx, pool.DeepCopy(), unreadable), clusterWebhook, "SecretNotReadable", "spec.userRef")
 			// Events are written in order: when there is that of the second attempt, there will be none of the first.
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveLen(1))
 			Expect(s.eventsOn(ctx, secret)).To(BeEmpty())

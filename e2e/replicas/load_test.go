@@ -73,19 +73,19 @@ func (w *world) newLoad(ctx context.Context) *load {
 				return undo()
 			}, w.setInstanceID(ctx, object, owned)
 		}},
-		{name: "a machine that names a server of somebody else", want: verdict{"InstanceNotOwned"}, write: func(ctx context.Context, _ int64) (func() error, error) {
+		{name: "a machine that names a server of somebody else", want: verdict{reason: "InstanceNotOwned"}, write: func(ctx context.Context, _ int64) (func() error, error) {
 			return nil, w.setInstanceID(ctx, s.machine, s.foreign)
 		}},
 		{name: "a cluster of an administrator", write: func(ctx context.Context, number int64) (func() error, error) {
 			return create(ctx, w.admin, cluster(s.namespace, fmt.Sprintf("cluster-%d", number), s.user.Email))
 		}},
-		{name: "a cluster of who may not act as its user", want: verdict{"ImpersonationNotAllowed"}, write: func(ctx context.Context, number int64) (func() error, error) {
+		{name: "a cluster of who may not act as its user", want: verdict{policy: "cloudsigmaclusters.cluster.warrantgate.dev"}, write: func(ctx context.Context, number int64) (func() error, error) {
 			return create(ctx, w.author, cluster(s.namespace, fmt.Sprintf("cluster-%d", number), s.user.Email))
 		}},
 		{name: "a policy that does what it says", write: func(ctx context.Context, number int64) (func() error, error) {
 			return create(ctx, w.admin, policy(s.namespace, fmt.Sprintf("policy-%d", number), sound))
 		}},
-		{name: "a policy that is broken", want: verdict{"KeystonePolicyBroken"}, write: func(ctx context.Context, number int64) (func() error, error) {
+		{name: "a policy that is broken", want: verdict{reason: "KeystonePolicyBroken"}, write: func(ctx context.Context, number int64) (func() error, error) {
 			return create(ctx, w.admin, policy(s.namespace, fmt.Sprintf("policy-%d", number), broken))
 		}},
 	}}

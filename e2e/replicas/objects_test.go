@@ -5,6 +5,7 @@ package replicas_test
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -70,11 +71,17 @@ func (w *world) setInstanceID(ctx context.Context, machine *unstructured.Unstruc
 type verdict struct {
 	// reason is why it is refused, "" where it is admitted.
 	reason metav1.CauseType
+	// policy is the name of the admission policy that refuses it, by the API server itself.
+	policy string
 }
 
 // check returns an error that says how a write was judged unless that is the verdict.
 func (v verdict) check(err error) error {
 	switch {
+	case v.policy != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+v.policy+"'")):
+		return fmt.Errorf("not refused by policy %s: %w", v.policy, err)
+	case v.policy != "":
+		return nil
 	case v.reason == "" && err != nil:
 		return fmt.Errorf("not admitted: %w", err)
 	case v.reason != "" && err == nil:

@@ -160,7 +160,7 @@ const (
 	admitted       = "admitted"
 )
 
-var printable = regexp.MustCompile(`^[ -~]*$`)
+var printable = regexp.MustCompile(`^[[:print:]]*$`)
 
 // check admits a write by the policy and by the gate. The policy has to refuse exactly what the gate refuses because spec.userEmail
 // names somebody whom the requester may not impersonate, in the same words. It returns who refuses it.

@@ -1,0 +1,135 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// editor is somebody who may do everything in the namespace of the story, but impersonate nobody.
+func (s story) editor(ctx context.Context) author {
+	GinkgoHelper()
+	who := s.person(ctx)
+	s.grant(ctx, who, right{namespace: s.namespace, rule: rule("*", "*", "*")})
+	return who
+}
+
+// What an admission policy decides is enforced with no warrantgate running.
+var _ = Describe("the policy on a cluster's user", Ordered, func() {
+	const policy = "cloudsigmaclusters.cluster.warrantgate.dev"
+	var w *world
+	var byWebhook string
+	name := func(s story, name, email string) client.Object { return newCluster(s.namespace, name, email) }
+
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"})
+	}, NodeTimeout(3*time.Minute))
+
+	It("says what the webhook says, from which it takes over with no write admitted meanwhile", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		who := s.editor(ctx)
+		email := "named-" + s.namespace + "@example.com"
+		w.installWithoutPolicy(ctx, policy)
+		var err error
+		Eventually(func() error {
+			err = who.client.Create(ctx, name(s, "early", email))
+			return err
+		}).Should(MatchError(HavePrefix("admission webhook %q denied the request: ", policy)))
+		expectClusterRefusal(err, policy, "ImpersonationNotAllowed", "spec.userEmail")
+		byWebhook = said(err)
+
+		By("an upgrade while somebody tries all the time")
+		ctxUpgrade, upgraded := context.WithCancel(ctx)
+		admitted := make(chan error, 1)
+		go func() {
+			defer close(admitted)
+			for i := 0; ctxUpgrade.Err() == nil; i++ {
+				if err := who.client.Create(ctx, newObject(clusterKind, s.namespace, fmt.Sprintf("try-%d", i), with("spec.userEmail", email))); err == nil {
+					admitted <- fmt.Errorf("write %d was admitted", i)
+					return
+				}
+			}
+		}()
+		_, err = w.gate.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() error {
+			err = who.client.Create(ctx, name(s, "early", email))
+			return err
+		}).Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy")))
+		upgraded()
+		Expect(<-admitted).NotTo(HaveOccurred())
+		expectPolicyRefusal(err, policy)
+		Expect(said(err)).To(Equal(byWebhook))
+	}, SpecTimeout(2*timeout))
+
+	It("is enforced while no warrantgate runs, and for nobody else", func(ctx SpecContext) {
+		_, err := w.gate.Install(ctx, "--failure-policy=Ignore")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.gate.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(w.gate.Start(ctx)).To(Succeed()) })
+		s := story{world: w, namespace: w.namespace(ctx)}
+		who := s.editor(ctx)
+		email := "named-" + s.namespace + "@example.com"
+
+		By("to create")
+		cluster := newCluster(s.namespace, "metal", email)
+		// Until the API server has seen the webhooks that may be away.
+		Eventually(func() error { return s.client.Create(ctx, newCluster(s.namespace, "admins", email)) }).Should(Succeed())
+		for _, spelling := range []string{email, strings.ToUpper(email), " " + email + "\u00a0"} {
+			expectPolicyRefusal(who.client.Create(ctx, newCluster(s.namespace, "metal", spelling)), policy)
+		}
+		err = who.client.Create(ctx, cluster.DeepCopy(), client.DryRunAll)
+		expectNotAllowed(err, userEmailField, cluster, who, email)
+
+		By("to change, in every way")
+		empty := newObject(clusterKind, s.namespace, "empty", with("spec.region", region))
+		Expect(who.client.Create(ctx, empty)).To(Succeed())
+		for _, way := range requests {
+			if way.creates {
+				continue
+			}
+			object := newCluster(s.namespace, "empty", email)
+			expectNotAllowed(way.send(ctx, who.client, userEmailField, object), userEmailField, object, who, email)
+		}
+
+		By("but to write anything else")
+		Expect(who.client.Patch(ctx, newObject(clusterKind, s.namespace, "admins"),
+			client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2,"userEmail":"`+strings.ToUpper(email)+`"}}`)))).To(Succeed())
+
+		By("until it is granted by the commands that are printed")
+		w.kubectl(ctx, printed(err))
+		Eventually(func() error { return who.client.Create(ctx, cluster.DeepCopy()) }).Should(Succeed())
+		other := newCluster(s.namespace, "other", "other-"+email)
+		expectNotAllowed(who.client.Create(ctx, other.DeepCopy()), userEmailField, other, who, "other-"+email)
+	}, SpecTimeout(2*timeout))
+
+	It("is taken away by the uninstall", func(ctx SpecContext) {
+		_, err := w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
+		Expect(err).NotTo(HaveOccurred())
+		var policies admissionregistrationv1.ValidatingAdmissionPolicyList
+		var bindings admissionregistrationv1.ValidatingAdmissionPolicyBindingList
+		Expect(errors.Join(w.client.List(ctx, &policies), w.client.List(ctx, &bindings))).To(Succeed())
+		Expect(policies.Items).To(BeEmpty())
+		Expect(bindings.Items).To(BeEmpty())
+	}, SpecTimeout(timeout))
+})
+
+// installWithoutPolicy leaves what a release had installed that had webhooks only.
+func (w *world) installWithoutPolicy(ctx context.Context, policy string) {
+	GinkgoHelper()
+	binding, definition := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, &admissionregistrationv1.ValidatingAdmissionPolicy{}
+	binding.Name, definition.Name = policy, policy
+	Expect(w.client.Delete(ctx, binding)).To(Succeed())
+	Expect(w.client.Delete(ctx, definition)).To(Succeed())
+}
