@@ -42,7 +42,7 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = namespacedResource("infrastructure.cluster.x-k8s.io/v1beta1", "cloudsigmamachines", "CloudSigmaMachine")
 	case r.Method != http.MethodPost || r.URL.Query().Get("dryRun") != "All":
 		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
-	case refused && !(s.mutates && readCanary(s.t, r)["warrantgate.dev/canary"] == "rewrite-policy"):
+	case refused && (!s.mutates || readCanary(s.t, r)["warrantgate.dev/canary"] != "rewrite-policy"):
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(int(status.Code))
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}

@@ -99,11 +99,11 @@ func applyPolicies(ctx context.Context, server *kcptest.Server) {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file), len(file))
 	for {
 		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
 			break
-		} else {
-			Expect(err).NotTo(HaveOccurred())
 		}
+		Expect(err).NotTo(HaveOccurred())
 		Expect(root.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("kubectl"))).To(Succeed())
 	}
 	Eventually(ctx, func() (string, error) {
