@@ -263,6 +263,17 @@ func (h home) expectOwned(ctx context.Context, children []child) {
 	}
 }
 
+// expectOneWarrant expects the recorded owner to have one warrant, and none within: a second rewrite would nest them.
+func (h home) expectOneWarrant(ctx context.Context, c child) {
+	GinkgoHelper()
+	const warrants = "authorization.kcp.io/warrant"
+	lc, err := kcptest.GetLogicalCluster(ctx, h.server.Admin(c.ws.Spec.Cluster))
+	Expect(err).NotTo(HaveOccurred())
+	if lc.Spec.CreatedBy != nil { // from v0.32 on
+		Expect(lc.Spec.CreatedBy.Extra).To(HaveKeyWithValue(warrants, HaveExactElements(Not(ContainSubstring(warrants)))), c.name)
+	}
+}
+
 // expectAtWork expects somebody to make a namespace in a workspace, once kcp acts on its rights there.
 func expectAtWork(ctx context.Context, config *rest.Config, cluster string) {
 	GinkgoHelper()
