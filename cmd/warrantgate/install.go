@@ -273,6 +273,15 @@ func (o installOptions) runPolicies(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	canary, err := o.canaryClient()
+	if err != nil {
+		return err
+	}
+	if rewrite := workspace.RewritePolicy(config.Workspace); len(rewrite) > 0 {
+		if _, err := o.awaitForgotten(ctx, canary, rewrite); err != nil {
+			return err
+		}
+	}
 	err = report(out, "root", func() ([]install.Result, error) { return install.Apply(ctx, root, policies) })
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%w: kcp has these policies from v0.32 on; register the webhooks instead, with --url", err)

@@ -42,6 +42,8 @@ type fakeKCP struct {
 	policies, disabled bool
 	// asked counts dry runs.
 	asked int
+	// remembered is in how many dry runs it still evaluates a policy that was deleted.
+	remembered int
 }
 
 var discovered = map[string]any{
@@ -153,6 +155,11 @@ func (f *fakeKCP) judge(w http.ResponseWriter, r *http.Request) {
 	}
 	annotations := canary.GetAnnotations()
 	f.asked++
+	if f.held[rewritePolicy] == nil && f.remembered > 0 {
+		f.remembered--
+		delete(annotations, kcp.CanaryAnnotation)
+		canary.SetAnnotations(annotations)
+	}
 	if f.asked > 1 && !f.disabled && f.held[rewritePolicy] != nil && annotations[kcp.CanaryAnnotation] == kcp.PolicyCanary {
 		delete(annotations, kcp.CanaryAnnotation)
 		canary.SetAnnotations(annotations)
@@ -176,6 +183,9 @@ func (f *fakeKCP) apply(w http.ResponseWriter, r *http.Request, key string) {
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(body, &object.Object); err != nil {
 		f.t.Errorf("decode %s: %v", body, err)
+	}
+	if key == rewritePolicy && f.remembered > 0 {
+		f.t.Error("the policy is written while kcp still evaluates the one before")
 	}
 	f.version++
 	object.SetResourceVersion(fmt.Sprint(f.version))
@@ -274,6 +284,28 @@ func writeFile(t *testing.T, name, content string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestInstallWaitsUntilADeletedPolicyIsForgotten: what kcp does by a policy that was deleted is not taken for an effect of the new one.
+func TestInstallWaitsUntilADeletedPolicyIsForgotten(t *testing.T) {
+	caFile := newCertificate(t).write(t, t.TempDir()).certFile
+	for name, flags := range map[string][]string{
+		"with webhooks": {"--url", "https://warrantgate.example.com:9443", "--ca-file", caFile},
+		"policies only": {"--policies-only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, kubeconfig := startFakeKCP(t)
+			api.policies, api.remembered = true, 3
+			out, _, err := run(t, append([]string{"install", "kcp", "--kubeconfig", kubeconfig}, flags...)...)
+			const want = `root: MutatingAdmissionPolicy "warrantgate-owner-rewrite" rewrites the owners of plain service accounts`
+			if err != nil || !strings.Contains(out, want) {
+				t.Errorf("install: %v, want %q in:\n%s", err, want, out)
+			}
+			if api.remembered != 0 {
+				t.Errorf("kcp still evaluates the deleted policy in %d dry runs", api.remembered)
+			}
+		})
+	}
 }
 
 const offConfiguration = `apiVersion: config.warrantgate.dev/v1beta1

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks/workspace"
 )
@@ -101,6 +102,26 @@ func (o installOptions) awaitPolicy(ctx context.Context) (effect, error) {
 		return effectUnknown, cmp.Or(why, err)
 	}
 	return last, ctx.Err()
+}
+
+// awaitForgotten tells whether the policy exists. If not, it waits until kcp evaluates none: for a moment after a policy was deleted,
+// kcp still does, and that would be taken for an effect of the policy that is about to be written.
+func (o installOptions) awaitForgotten(ctx context.Context, canary client.Client, policy []client.Object) (present bool, err error) {
+	root, err := o.rootClient()
+	if err != nil {
+		return false, err
+	}
+	if present, err = install.Present(ctx, root, policy); err != nil || present {
+		return present, err
+	}
+	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(ctx context.Context) (bool, error) {
+		found, err := policyEffect(ctx, canary)
+		return err != nil || found != acting, nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("wait until kcp has forgotten the former MutatingAdmissionPolicy %q: %w", workspace.RewritePolicyName, err)
+	}
+	return false, nil
 }
 
 // awaitWebhook waits until kcp asks the webhooks that were just registered, be it in vain: from then on nothing that they have to
@@ -187,7 +208,11 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 		return nil, false, err
 	}
 	both := slices.Concat(policy, all)
-	if found, _ := policyEffect(ctx, c); found != acting { // else it has been there before
+	present, err := o.awaitForgotten(ctx, c, policy)
+	if err != nil {
+		return nil, false, err
+	}
+	if found, _ := policyEffect(ctx, c); !present || found != acting {
 		if err := o.registerInRoot(ctx, out, both, false); err != nil {
 			return nil, false, err
 		}

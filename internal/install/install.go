@@ -170,6 +170,20 @@ func Remove(ctx context.Context, c client.Client, objects []client.Object) ([]Re
 	return results, nil
 }
 
+// Present tells whether all objects exist. An API server that does not have a kind has none of its objects.
+func Present(ctx context.Context, c client.Client, objects []client.Object) (bool, error) {
+	for _, object := range objects {
+		desired, err := Prepare(object)
+		if err != nil {
+			return false, err
+		}
+		if existing, err := get(ctx, c, desired); err != nil || existing == nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // get returns the object as it is in the API server, nil where there is none.
 func get(ctx context.Context, c client.Client, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	existing := &unstructured.Unstructured{}
