@@ -84,6 +84,17 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
 	}, SpecTimeout(timeout))
 
+	It("are needed to find the cluster of a machine of OpenStack by the Cluster", func(ctx SpecContext) {
+		w.startAsked(ctx)
+		machine := ofProvider("OpenStackMachine", map[string]any{"providerID": "openstack:///63dd227a-9502-4311-919e-4d0b8b3a6c11"})
+		machine.SetNamespace(w.newTenancy(ctx))
+		machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "metal"})
+		try := func() error { return w.admin.Create(ctx, machine.DeepCopy(), client.DryRunAll) }
+		Expect(apierrors.IsForbidden(try())).To(BeTrue(), "there is no such cluster")
+		w.without(ctx, release, "clusters", "get")
+		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
+	}, SpecTimeout(timeout))
+
 	DescribeTable("are needed to write Events", func(ctx SpecContext, object client.Object, spoil func(client.Object)) {
 		w.without(ctx, release, "events", "create")
 		w.startAsked(ctx)
