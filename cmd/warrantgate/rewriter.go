@@ -115,8 +115,8 @@ func (o installOptions) awaitForgotten(ctx context.Context, canary client.Client
 		return present, err
 	}
 	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(ctx context.Context) (bool, error) {
-		found, err := policyEffect(ctx, canary)
-		return err != nil || found != acting, nil
+		found, _ := policyEffect(ctx, canary)
+		return found != acting, nil
 	})
 	if err != nil {
 		return false, fmt.Errorf("wait until kcp has forgotten the former MutatingAdmissionPolicy %q: %w", workspace.RewritePolicyName, err)
