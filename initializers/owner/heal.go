@@ -157,10 +157,11 @@ func (h *Healer) Heal(ctx context.Context, cluster logicalcluster.Name, dryRun b
 }
 
 // differs says so if the owner of a LogicalCluster cannot have come from its Workspace, which kcp lets the author of the
-// WorkspaceType bring about before v0.32.
+// WorkspaceType bring about before v0.32. From v0.32 on kcp acts as spec.createdBy, which the author cannot change. There the
+// Workspace is not read: a service account may not, outside its home.
 func (h *Healer) differs(ctx context.Context, p patient) (string, error) {
 	of := p.typed.Spec.Owner
-	if of == nil {
+	if of == nil || p.typed.Spec.CreatedBy != nil {
 		return "", nil
 	}
 	c, err := h.Workspaces(logicalcluster.NewPath(of.Cluster))
