@@ -211,10 +211,12 @@ var _ = Describe("explain workspace", func() {
 
 	It("says that a workspace waits for a warrantgate that is down", func(ctx SpecContext) {
 		home := newPlace(ctx)
-		bot := home.bot(ctx)
 		w := guard(ctx)
 		Expect(w.Stop()).To(Succeed())
-		create(ctx, bot, "child")
+		home.alice(ctx) // who may create workspaces
+		asAlice := home.admin() // no admission policy rewrites the owner of somebody who is scoped
+		asAlice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
+		create(ctx, asAlice, "child")
 		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("NotReady"))
 
 		text := explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root")
