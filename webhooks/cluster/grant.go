@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"strings"
@@ -32,19 +34,19 @@ var (
 //
 // On kcp the commands are for the provider's workspace, where an identity of another workspace needs access as well.
 func (g *Gate) grant(known authenticationv1.UserInfo, email string) string {
-	commands, subject := impersonationCommands(known, email)
+	commands, subject := g.impersonationCommands(known, email)
 	switch {
 	case commands == "" || g.provider == "":
 		return commands
 	case known.Username == user.Anonymous:
 		return "" // nobody in particular
 	case strings.HasPrefix(subject, "--user="):
-		commands += fmt.Sprintf("; kubectl create clusterrolebinding %s --clusterrole=%s %s", bindingName("warrantgate:access", known), accessRole, subject)
+		commands += fmt.Sprintf("; kubectl create clusterrolebinding %s --clusterrole=%s %s", g.bindingName("warrantgate:access", known), accessRole, subject)
 	}
 	return fmt.Sprintf("kubectl ws :%s; %s", g.provider, commands)
 }
 
-func impersonationCommands(known authenticationv1.UserInfo, email string) (commands, subject string) {
+func (g *Gate) impersonationCommands(known authenticationv1.UserInfo, email string) (commands, subject string) {
 	email = ownership.LowerEmail(email)
 	flag, bound := "--user", known.Username
 	if namespace, name, err := serviceaccount.SplitUsername(known.Username); err == nil {
@@ -58,12 +60,19 @@ func impersonationCommands(known authenticationv1.UserInfo, email string) (comma
 	subject = flag + "=" + word
 	return fmt.Sprintf("kubectl create clusterrole %[1]s --verb=impersonate --resource=users --resource-name=%[2]s; "+
 		"kubectl create clusterrolebinding %[3]s --clusterrole=%[1]s %[4]s",
-		role, email, bindingName(role, known), subject), subject
+		role, email, g.bindingName(role, known), subject), subject
 }
 
 // bindingName is the name of a ClusterRoleBinding, as a word of a shell, by which a user whose name is one is bound to a role. A
 // name of RBAC holds neither slash nor percent sign.
-func bindingName(role string, known authenticationv1.UserInfo) string {
+//
+// On Kubernetes it is that of the user, as an admission policy prints the same commands and CEL has no hash function. On kcp, which has
+// no such policy, global names are long and there are two bindings: a digest keeps the commands within what a message may hold.
+func (g *Gate) bindingName(role string, known authenticationv1.UserInfo) string {
+	if g.provider != "" {
+		sum := sha256.Sum256([]byte(known.Username))
+		return role + ":" + hex.EncodeToString(sum[:4])
+	}
 	word, _ := shellWord(role + ":" + strings.NewReplacer("/", "-", "%", "-").Replace(known.Username))
 	return word
 }

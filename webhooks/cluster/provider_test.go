@@ -52,8 +52,8 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 		"a person who signed in is asked about with all that is known of them": {
 			requester: authenticationv1.UserInfo{Username: "alice", Groups: authenticated, Extra: extra{warrantKey: {`{"user":"carol"}`}}},
 			wantAsked: impersonateAs("alice", authenticated, map[string]authorizationv1.ExtraValue{warrantKey: {`{"user":"carol"}`}}),
-			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + role + "alice" + to + "--user=alice" +
-				access + "alice --clusterrole=system:kcp:workspace:access --user=alice",
+			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + role + "2bd806c9" + to + "--user=alice" +
+				access + "2bd806c9 --clusterrole=system:kcp:workspace:access --user=alice",
 		},
 		"a service account of another workspace is asked about by its global name": {
 			requester: authenticationv1.UserInfo{
@@ -61,14 +61,14 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 				Extra: extra{homeKey: {"wwwwwwww"}, scopesKey: {"cluster:wwwwwwww"}, warrantKey: {`{"user":"carol"}`}},
 			},
 			wantAsked: impersonateAs("system:kcp:serviceaccount:wwwwwwww:default:bot", []string{"system:authenticated", "system:cluster:wwwwwwww"}, nil),
-			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + "system:kcp:serviceaccount:wwwwwwww:default:bot" + to +
-				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot" + access + "system:kcp:serviceaccount:wwwwwwww:default:bot --clusterrole=system:kcp:workspace:access " +
+			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + "82e3bca3" + to +
+				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot" + access + "82e3bca3 --clusterrole=system:kcp:workspace:access " +
 				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot",
 		},
 		"a service account of the provider's workspace, which needs no access, by its own": {
 			requester: authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}},
 			wantAsked: impersonateAs(bot, authenticated, map[string]authorizationv1.ExtraValue{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}),
-			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + bot + to +
+			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + "edf06253" + to +
 				"--serviceaccount=default:bot",
 		},
 		"a person who was impersonated elsewhere is nobody in particular": {
