@@ -213,7 +213,7 @@ var _ = Describe("explain workspace", func() {
 		home := newPlace(ctx)
 		w := guard(ctx)
 		Expect(w.Stop()).To(Succeed())
-		home.alice(ctx) // who may create workspaces
+		home.alice(ctx)         // who may create workspaces
 		asAlice := home.admin() // no admission policy rewrites the owner of somebody who is scoped
 		asAlice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
 		create(ctx, asAlice, "child")
