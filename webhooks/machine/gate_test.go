@@ -370,6 +370,18 @@ func TestWhatCannotBeJudgedAtAll(t *testing.T) {
 			modify: func(r *admissionv1.AdmissionRequest) { r.Resource.Group = "" }, reason: "UnknownKind",
 			message: `cloudsigmamachines of group "" is no kind of machines that is configured`,
 		},
+		"another resource of Cluster API": {
+			modify: func(r *admissionv1.AdmissionRequest) {
+				r.Resource.Group, r.Resource.Resource = "cluster.x-k8s.io", "machinesets"
+			},
+			reason: "UnknownKind", message: `machinesets of group "cluster.x-k8s.io" is no kind of machines that is configured`,
+		},
+		"machines of another group": {
+			modify: func(r *admissionv1.AdmissionRequest) {
+				r.Resource.Group, r.Resource.Resource = "example.com", "machines"
+			},
+			reason: "UnknownKind", message: `machines of group "example.com" is no kind of machines that is configured`,
+		},
 		"a list": {
 			modify: raw(`[]`), reason: "Undecodable",
 			message: "decode the CloudSigmaMachine: json: cannot unmarshal array into Go value of type map[string]interface {}",
