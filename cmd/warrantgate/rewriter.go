@@ -201,7 +201,8 @@ func (o installOptions) withPolicy(config v1beta1.Workspace, notes io.Writer) (b
 }
 
 // registerPolicy writes the policy, with the webhook for all owners, and finds out whether kcp acts on it. It returns what is to be
-// registered in the end, and whether it has written anything: divided, in which the webhook leaves to the policy what that rewrites, or all, without or besides the policy.
+// registered in the end, and whether it has written anything. In divided, the webhook leaves to the policy what that rewrites; in all,
+// it handles all owners.
 func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer, policy, all, divided []client.Object) (final []client.Object, written bool, err error) {
 	c, err := o.canaryClient()
 	if err != nil {

@@ -131,8 +131,8 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) (answer we
 	return webhooks.Answer{Decision: f.decision, Reason: f.reason}
 }
 
-// judge finds out whether the requester, who may use what names the user, may name this user. Whatever it says of a Secret's content, it says only to those
-// who wrote it or may read it.
+// judge finds out whether the requester, who passed mayUse, may name this user. It shows the content of a Secret only to requesters
+// that wrote it or may read it.
 func (g *Gate) judge(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) finding {
 	email := n.email
 	if email == "" {
