@@ -92,10 +92,10 @@ E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS)
 .PHONY: e2e
 e2e: build before servers keystone bin/helm ## Run the end-to-end suites on real servers
 ifneq ($(strip $(SUITES)),)
-	RATE=$(RATE) $(GO) test $(E2E_FLAGS) $(addprefix ./e2e/,$(SUITES))
+	RATE=$(RATE) $(GO) test $(E2E_FLAGS) $(addprefix ./e2e/suites/,$(SUITES))
 else
-	$(GO) test $(E2E_FLAGS) $$($(GO) list -tags e2e ./e2e/... | grep -v '/e2e/replicas$$')
-	RATE=$(RATE) $(GO) test $(E2E_FLAGS) ./e2e/replicas
+	$(GO) test $(E2E_FLAGS) $$($(GO) list -tags e2e ./e2e/... | grep -v '/e2e/suites/replicas$$')
+	RATE=$(RATE) $(GO) test $(E2E_FLAGS) ./e2e/suites/replicas
 endif
 
 .PHONY: lint
@@ -128,7 +128,7 @@ bench: build servers keystone ## Measure what warrantgate costs, on servers of i
 
 .PHONY: soak
 soak: build $(KUBERNETES_BUILT) bin/helm ## Watch memory, goroutines and descriptors for SOAK while admissions run
-	SOAK=$(SOAK) RATE=$(RATE) $(GO) test -tags e2e -count=1 -timeout 0 ./e2e/replicas -ginkgo.focus='A soak' -ginkgo.timeout=48h -ginkgo.v
+	SOAK=$(SOAK) RATE=$(RATE) $(GO) test -tags e2e -count=1 -timeout 0 ./e2e/suites/replicas -ginkgo.focus='A soak' -ginkgo.timeout=48h -ginkgo.v
 
 # The seed of the random writes is printed; SEED=... makes the same sequences again.
 .PHONY: fuzz
@@ -138,7 +138,7 @@ fuzz: build $(KCP_BUILT) $(KUBERNETES_BUILT) ## Run each fuzz target for FUZZTIM
 		echo "$$dir $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzzminimizetime 10x -fuzztime $(FUZZTIME) "./$$dir" || exit 1; \
 	done
-	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 70m $(E2E_ARGS) ./e2e/attacks -ginkgo.focus='random sequences of writes'
+	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 70m $(E2E_ARGS) ./e2e/suites/attacks -ginkgo.focus='random sequences of writes'
 
 # What decides. Each mutant costs one run of its package's tests.
 MUTATE ?= internal/identity internal/ownership internal/oslopolicy webhooks webhooks/workspace webhooks/machine webhooks/cluster \

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"warrantgate.dev/e2e/cloudsigmatest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
 const (

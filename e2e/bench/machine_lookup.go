@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"warrantgate.dev/e2e/cloudsigmatest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 	"warrantgate.dev/internal/cloudsigma/impersonation"
 	"warrantgate.dev/internal/config/v1beta1"
 )

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/asset"
-	"warrantgate.dev/e2e/cloudsigmatest"
-	"warrantgate.dev/e2e/kubetest"
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 	"warrantgate.dev/internal/clusterapi"
 )
 

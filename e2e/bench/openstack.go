@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"warrantgate.dev/e2e/keystonetest"
+	"warrantgate.dev/e2e/env/keystonetest"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/openstack"
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
 	"sigs.k8s.io/yaml"
 
-	"warrantgate.dev/e2e/keystonetest"
+	"warrantgate.dev/e2e/env/keystonetest"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 )

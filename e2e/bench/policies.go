@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/asset"
-	"warrantgate.dev/e2e/kcptest"
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/internal/kcp"
 )
 

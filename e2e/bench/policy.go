@@ -15,7 +15,7 @@ const (
 
 	// policyFile is an override of 37 rules that has nothing wrong with it, so that all of it is looked at. The path begins in the
 	// root of the repository.
-	policyFile = "e2e/oslopolicy/testdata/domain-manager.yaml"
+	policyFile = "e2e/suites/oslopolicy/testdata/domain-manager.yaml"
 	// lints is how often it is linted.
 	lints = 500
 )

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"warrantgate.dev/e2e/asset"
-	"warrantgate.dev/e2e/keystonetest"
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/keystonetest"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 
-	"warrantgate.dev/e2e/kcptest"
+	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/internal/identity"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"warrantgate.dev/e2e/cloudsigmatest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 	"warrantgate.dev/webhooks/workspace"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"warrantgate.dev/e2e/asset"
+	"warrantgate.dev/e2e/env/asset"
 )
 
 const (

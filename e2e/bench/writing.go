@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/cloudsigmatest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 	"warrantgate.dev/webhooks"
 )
 

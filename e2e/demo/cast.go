@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"warrantgate.dev/e2e/asset"
-	"warrantgate.dev/e2e/kcptest"
-	"warrantgate.dev/e2e/keystonetest"
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/keystonetest"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"k8s.io/client-go/rest"
 
-	"warrantgate.dev/e2e/kcptest"
+	"warrantgate.dev/e2e/env/kcptest"
 )
 
 // created is a workspace that became Ready.

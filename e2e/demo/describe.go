@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/describe"
 
-	"warrantgate.dev/e2e/kcptest"
+	"warrantgate.dev/e2e/env/kcptest"
 )
 
 // eventReason is the reason of the Event that warrantgate leaves on a workspace whose owner it rewrote.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/kcptest"
+	"warrantgate.dev/e2e/env/kcptest"
 )
 
 // forgedOwner would make kcp act as a member of system:masters, whom nothing is refused.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os/exec"
 
-	"warrantgate.dev/e2e/asset"
-	"warrantgate.dev/e2e/kcptest"
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
 )
 
 // heal mends the workspace that has hung since before warrantgate was there.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"warrantgate.dev/e2e/asset"
-	"warrantgate.dev/e2e/kcptest"
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
 )
 
 func installAndServe(ctx context.Context, d *demo) error {

@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/asset"
-	"warrantgate.dev/e2e/cloudsigmatest"
-	"warrantgate.dev/e2e/kubetest"
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
 const (

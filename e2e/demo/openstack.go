@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/keystonetest"
+	"warrantgate.dev/e2e/env/keystonetest"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"warrantgate.dev/e2e/keystonetest"
+	"warrantgate.dev/e2e/env/keystonetest"
 )
 
 const (

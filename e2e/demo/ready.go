@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
-	"warrantgate.dev/e2e/kcptest"
+	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/internal/identity"
 )
 

@@ -73,7 +73,7 @@ func TestAsWhomAnOwnerCounts(t *testing.T) {
 }
 
 // TestRewriteGainsNothingInAThirdCluster: wherever but in the new logical cluster, the new owner counts only as those whom the
-// creator, as kcp authenticated it, counted as there. e2e/identity asks kcp's own code the same.
+// creator, as kcp authenticated it, counted as there. e2e/suites/identity asks kcp's own code the same.
 func TestRewriteGainsNothingInAThirdCluster(t *testing.T) {
 	rewritten := 0
 	cases := 10_000

@@ -22,7 +22,7 @@ import (
 	"warrantgate.dev/internal/preflight"
 )
 
-// fakeKCP answers for logical clusters as kcp does. What kcp itself would say is asked of a real one in e2e/explain; here it
+// fakeKCP answers for logical clusters as kcp does. What kcp itself would say is asked of a real one in e2e/suites/explain; here it
 // is about answers that a real one gives too seldom.
 type fakeKCP struct {
 	// clusters hold what there is, by path.

@@ -1,0 +1,95 @@
+package kcptest
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"warrantgate.dev/e2e/env/access"
+)
+
+// dialTimeout is how long an OwnConnection may take to come about.
+const dialTimeout = 15 * time.Second
+
+// Admin is an administrator of all workspaces: kcp-admin, of group system:kcp:admin. The cluster is a path such as
+// "root:provider" or the name of a logical cluster.
+func (s *Server) Admin(cluster string) *rest.Config {
+	return as(s.admin, s.config(s.url, cluster))
+}
+
+// ShardAdmin is of group system:masters, to whom no authorization applies. The cluster may be "system:admin" as well. Where
+// there are several shards it is at the root shard: no front-proxy lets that group through. See Sharded.ShardAdmin.
+func (s *Server) ShardAdmin(cluster string) *rest.Config {
+	return s.adminAt(s.shards[0], cluster)
+}
+
+func (s *Server) adminAt(shard *program, cluster string) *rest.Config {
+	return as(s.shardAdmin, s.config(shard.url, cluster))
+}
+
+func as(who *clientcmdapi.AuthInfo, config *rest.Config) *rest.Config {
+	config.BearerToken = who.Token
+	config.CertData, config.KeyData = who.ClientCertificateData, who.ClientKeyData
+	return config
+}
+
+// Person is a user who is known by a client certificate. Who is asked for twice is the same person.
+func (s *Server) Person(cluster, name string, groups ...string) *rest.Config {
+	pair := s.clientPair(name, groups...)
+	config := s.config(s.url, cluster)
+	config.CertData, config.KeyData = pair.Certificate, pair.Key
+	return config
+}
+
+func (s *Server) clientPair(name string, groups ...string) access.KeyPair {
+	key := strings.Join(append([]string{name}, groups...), "\x00")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pair, known := s.persons[key]
+	if !known {
+		var err error
+		if pair, err = s.clientCA.ClientPair(name, groups); err != nil {
+			panic(err) // only without randomness
+		}
+		s.persons[key] = pair
+	}
+	return pair
+}
+
+// Anonymous has no credentials. With a BearerToken it becomes whoever the token is of.
+func (s *Server) Anonymous(cluster string) *rest.Config {
+	return s.config(s.url, cluster)
+}
+
+func (s *Server) config(url, cluster string) *rest.Config {
+	return &rest.Config{
+		Host:            url + "/clusters/" + cluster,
+		TLSClientConfig: rest.TLSClientConfig{CAData: s.servingCA},
+		QPS:             -1, // the tests are the load that they want to be
+	}
+}
+
+// In is the same user in another cluster.
+func In(config *rest.Config, cluster string) *rest.Config {
+	config = rest.CopyConfig(config)
+	host, _, _ := strings.Cut(config.Host, "/clusters/")
+	config.Host = host + "/clusters/" + cluster
+	return config
+}
+
+// OwnConnection is the same user over a connection that nobody else uses; clients of one user share one otherwise.
+func OwnConnection(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext // client-go shares connections of equal dialers only
+	return config
+}
+
+// KubeconfigFile writes a kubeconfig with one context, named name, into the server's directory.
+func (s *Server) KubeconfigFile(name string, config *rest.Config) (string, error) {
+	path := filepath.Join(s.options.Dir, name+".kubeconfig")
+	return path, access.WriteKubeconfig(path, name, config)
+}

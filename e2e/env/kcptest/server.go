@@ -1,0 +1,286 @@
+package kcptest
+
+import (
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/internal/kcp"
+)
+
+const (
+	// pollInterval is how often an object is looked at.
+	pollInterval = 25 * time.Millisecond
+	// startAttempts is how often kcp is started when another process takes one of its ports in between.
+	startAttempts = 3
+)
+
+// Options say how to run kcp.
+type Options struct {
+	// Binary is the path of kcp; see package asset.
+	Binary string
+	// Dir is where the server keeps its data and its log. Default: a new temporary directory.
+	Dir string
+	// Keep leaves the directory in place at the end, for a look at the log. Default: whether KEEP is set.
+	Keep bool
+	// Args are further arguments for "kcp start".
+	Args []string
+}
+
+// Server is a running kcp: one shard with embedded etcd, or the shards of a Sharded.
+type Server struct {
+	options Options
+	// url is where persons come in: at the shard or, where there are several, at the front-proxy.
+	url      string
+	clientCA *access.Authority
+	// servingCA is what the certificates of all its programs are verified with, in PEM.
+	servingCA         []byte
+	admin, shardAdmin *clientcmdapi.AuthInfo
+	adminKubeconfig   string
+	// programs are all that it consists of, in the order in which they start; shards are those of them that are a kcp, root
+	// first.
+	programs, shards []*program
+	shardKubeconfigs []string
+	// everywhere are paths of workspaces, one on each shard.
+	everywhere []string
+
+	mu      sync.Mutex
+	persons map[string]access.KeyPair
+}
+
+// Start runs kcp and waits until it is ready.
+func Start(ctx context.Context, options Options) (*Server, error) {
+	s, err := newServer(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.launch(ctx, s.start); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newServer prepares what does not depend on ports: the directory, and the authority by which persons are known.
+func newServer(options Options) (*Server, error) {
+	options.Keep = options.Keep || os.Getenv(process.KeepEnv) != ""
+	if options.Dir == "" {
+		dir, err := os.MkdirTemp("", "kcptest-")
+		if err != nil {
+			return nil, err
+		}
+		options.Dir = dir
+	}
+	clientCA, err := access.NewAuthority("kcptest-clients")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{options: options, clientCA: clientCA, persons: map[string]access.KeyPair{}}
+	return s, os.WriteFile(s.clientCAFile(), clientCA.PEM(), 0o600)
+}
+
+// launch starts the server, and again with other ports if another process takes one of them in between.
+func (s *Server) launch(ctx context.Context, start func(context.Context) error) error {
+	for attempt := 1; ; attempt++ {
+		err := start(ctx)
+		if err == nil {
+			return nil
+		}
+		err = errors.Join(err, s.stopPrograms())
+		if attempt == startAttempts || !strings.Contains(err.Error(), "address already in use") {
+			return errors.Join(err, s.removeDir())
+		}
+	}
+}
+
+func (s *Server) start(ctx context.Context) error {
+	ports, err := process.FreePorts(ctx, kcpPorts)
+	if err != nil {
+		return err
+	}
+	kcp := s.newKCP("kcp", ports, s.options.Args...)
+	s.url = kcp.url
+	s.programs, s.shards = []*program{kcp}, []*program{kcp}
+	if err := kcp.startNew(); err != nil {
+		return err
+	}
+	return s.enter(ctx, kcp)
+}
+
+// Restart ends a kcp of one shard in order, and starts it again: with the same data, at the same place.
+func (s *Server) Restart(ctx context.Context) error {
+	kcp := s.shards[0]
+	if err := kcp.stop(); err != nil {
+		return err
+	}
+	if err := kcp.start(); err != nil {
+		return err
+	}
+	return s.enter(ctx, kcp)
+}
+
+// enter waits until kcp is ready, and takes up who its administrators are: it gives them new tokens at every start.
+func (s *Server) enter(ctx context.Context, kcp *program) error {
+	if err := kcp.waitReady(ctx); err != nil {
+		return err
+	}
+	s.adminKubeconfig = filepath.Join(kcp.dir, "admin.kubeconfig") // kcp writes it
+	s.shardKubeconfigs, s.everywhere = []string{s.adminKubeconfig}, []string{"root"}
+	raw, err := clientcmd.LoadFromFile(s.adminKubeconfig)
+	if err != nil {
+		return err
+	}
+	s.servingCA = raw.Clusters["root"].CertificateAuthorityData
+	s.admin, s.shardAdmin = raw.AuthInfos["kcp-admin"], raw.AuthInfos["shard-admin"]
+	return s.waitCreatable(ctx, s.Admin("root"))
+}
+
+// newProgram is a program that serves at a port of this machine.
+func (s *Server) newProgram(name, binary string, port int, args ...string) *program {
+	dir := filepath.Join(s.options.Dir, name)
+	return &program{
+		name: name, url: "https://" + process.Loopback(port), dir: dir, logFile: dir + ".log", binary: binary,
+		args: append(args, "--root-directory="+dir, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port)),
+	}
+}
+
+// kcpPorts is how many ports a kcp with embedded etcd needs.
+const kcpPorts = 3
+
+func (s *Server) newKCP(name string, ports []int, args ...string) *program {
+	kcp := s.newProgram(name, s.options.Binary, ports[0], "start")
+	kcp.args = append(append(append(kcp.args, etcdArgs(ports)...),
+		"--external-hostname=127.0.0.1",
+		"--shard-base-url="+kcp.url,
+		"--client-ca-file="+s.clientCAFile(),
+		// On by default from v0.31. Without it a service account cannot use a workspace outside its home at all.
+		"--feature-gates=GlobalServiceAccount=true",
+	), args...)
+	return kcp
+}
+
+func etcdArgs(ports []int) []string {
+	return []string{
+		"--embedded-etcd-client-port=" + strconv.Itoa(ports[1]),
+		"--embedded-etcd-peer-port=" + strconv.Itoa(ports[2]),
+	}
+}
+
+func (s *Server) clientCAFile() string { return filepath.Join(s.options.Dir, "client-ca.crt") }
+
+// waitCreatable waits until workspaces can be created in the cluster of config. kcp is ready somewhat before it has noticed
+// the workspace types that it brings along.
+func (s *Server) waitCreatable(ctx context.Context, config *rest.Config) error {
+	c, err := NewClient(config)
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
+		OfType("root", "universal")(ws)
+		last = c.Create(ctx, ws, client.DryRunAll)
+		return last == nil, s.Alive()
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("wait until workspaces can be created at %s: %w", config.Host, err), last)
+	}
+	return nil
+}
+
+// Stop ends kcp and removes its directory.
+func (s *Server) Stop() error {
+	return errors.Join(s.stopPrograms(), s.removeDir())
+}
+
+// stopPrograms stops first what was started last.
+func (s *Server) stopPrograms() error {
+	var errs []error
+	for _, p := range slices.Backward(s.programs) {
+		errs = append(errs, p.stop())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Server) removeDir() error {
+	if s.options.Keep {
+		return nil
+	}
+	return os.RemoveAll(s.options.Dir)
+}
+
+// URL is where kcp listens, without a cluster.
+func (s *Server) URL() string { return s.url }
+
+// ModuleVersion is the version of the kcp module that the binary was built from, such as "v0.30.0", and "(devel)" if it was
+// built from a source tree.
+func (s *Server) ModuleVersion() (string, error) {
+	info, err := buildinfo.ReadFile(s.options.Binary)
+	if err != nil {
+		return "", fmt.Errorf("version of kcp: %w", err)
+	}
+	return info.Main.Version, nil
+}
+
+// AdmitsServiceAccounts tells whether kcp lets service accounts into virtual workspaces. v0.30 refuses all of them, which
+// v0.31 mended.
+func (s *Server) AdmitsServiceAccounts() (bool, error) {
+	version, err := s.ModuleVersion()
+	return !strings.HasPrefix(version, "v0.30."), err
+}
+
+// HasMutatingPolicies tells whether kcp evaluates MutatingAdmissionPolicies, as it does from v0.32 on unless the plugin is disabled.
+func (s *Server) HasMutatingPolicies() (bool, error) {
+	server, err := discovery.NewDiscoveryClientForConfig(s.Admin("root"))
+	if err != nil {
+		return false, err
+	}
+	return kcp.HasMutatingPolicies(server)
+}
+
+// Dir is the server's directory. Its content goes with it.
+func (s *Server) Dir() string { return s.options.Dir }
+
+// LogFile is the log of kcp, and of the root shard where there are several.
+func (s *Server) LogFile() string { return s.shards[0].logFile }
+
+// PID is the process of kcp, and of the root shard where there are several. It is another after a restart.
+func (s *Server) PID() int { return s.shards[0].process.PID() }
+
+// AdminKubeconfig is a kubeconfig with a context "root" of an administrator, as Admin.
+func (s *Server) AdminKubeconfig() string { return s.adminKubeconfig }
+
+// ShardKubeconfigs are kubeconfigs with a context "system:admin" of a user of group system:masters, one for each shard. They
+// lead to the shard itself.
+func (s *Server) ShardKubeconfigs() []string { return slices.Clone(s.shardKubeconfigs) }
+
+// KeepDir leaves the directory in place at the end, as Options.Keep does.
+func (s *Server) KeepDir() { s.options.Keep = true }
+
+// Alive returns an error, with the end of the log, if a program of kcp has ended by itself.
+func (s *Server) Alive() error {
+	for _, p := range s.programs {
+		if err := p.alive(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

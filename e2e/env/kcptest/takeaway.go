@@ -1,0 +1,134 @@
+package kcptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/access"
+)
+
+// inShards begins what "warrantgate install kcp --dry-run" prints for the shards. What it prints for root comes before.
+const inShards = "# in logical cluster system:admin of each shard\n"
+
+// RulesPlanned names the rules of all roles that install writes into root and into the shards, as its dry run prints them. The
+// names are those of TakenRule.
+func RulesPlanned(printed string) (root, shards []string, err error) {
+	forRoot, forShards, _ := strings.Cut(printed, inShards)
+	if root, err = rulesOf(forRoot); err != nil {
+		return nil, nil, err
+	}
+	shards, err = rulesOf(forShards)
+	return root, shards, err
+}
+
+func rulesOf(printed string) ([]string, error) {
+	var rules []string
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(printed), 4096)
+	for {
+		role := &rbacv1.ClusterRole{} // other kinds have no rules
+		err := decoder.Decode(role)
+		if errors.Is(err, io.EOF) {
+			return rules, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read what install prints: %w", err)
+		}
+		rules = append(rules, access.RuleNames(role.Name, role.Rules)...)
+	}
+}
+
+// TakenRule is a rule that was taken out of a ClusterRole.
+type TakenRule struct {
+	// Name is that of access.RuleNames.
+	Name string
+
+	holder client.Client
+	role   string
+	rules  []rbacv1.PolicyRule
+}
+
+// TakeRule takes the rule on a resource, or on a path that is none, with a verb out of a ClusterRole in the cluster of holder,
+// an administrator's. It waits until kcp does not let WarrantgateUser do that in the cluster of where any more, which may be
+// another one if the role is a shard's. There has to be such a rule.
+func TakeRule(ctx context.Context, holder, where *rest.Config, role, resource, verb string) (*TakenRule, error) {
+	c, err := NewClient(holder)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := NewClient(where)
+	if err != nil {
+		return nil, err
+	}
+	taken := &TakenRule{holder: c, role: role}
+	var rule rbacv1.PolicyRule
+	if err := taken.setRules(ctx, func(rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+		at := slices.IndexFunc(rules, func(rule rbacv1.PolicyRule) bool {
+			return slices.Contains(slices.Concat(rule.NonResourceURLs, rule.Resources), resource) && slices.Contains(rule.Verbs, verb)
+		})
+		if at < 0 {
+			return nil, fmt.Errorf("ClusterRole %s has no rule to %s %s", role, verb, resource)
+		}
+		taken.rules, taken.Name, rule = slices.Clone(rules), access.RuleNames(role, rules)[at], rules[at]
+		return slices.Delete(rules, at, at+1), nil
+	}); err != nil {
+		return nil, err
+	}
+	if err := waitDenied(ctx, asked, rule, verb); err != nil {
+		return nil, errors.Join(fmt.Errorf("wait until kcp acts without the rule %q: %w", taken.Name, err), taken.GiveBack(ctx))
+	}
+	return taken, nil
+}
+
+// GiveBack puts the rule back. It may be called again.
+func (t *TakenRule) GiveBack(ctx context.Context) error {
+	return t.setRules(ctx, func([]rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) { return t.rules, nil })
+}
+
+// setRules changes the rules of the role, which kcp may write, too.
+func (t *TakenRule) setRules(ctx context.Context, change func([]rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error)) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		role := &rbacv1.ClusterRole{}
+		if err := t.holder.Get(ctx, client.ObjectKey{Name: t.role}, role); err != nil {
+			return err
+		}
+		rules, err := change(role.Rules)
+		if err != nil {
+			return err
+		}
+		role.Rules = rules
+		return t.holder.Update(ctx, role)
+	})
+}
+
+// waitDenied waits for the authorizer, which follows the storage with a delay.
+func waitDenied(ctx context.Context, c client.Client, rule rbacv1.PolicyRule, verb string) error {
+	spec := authorizationv1.SubjectAccessReviewSpec{User: WarrantgateUser, Groups: []string{user.AllAuthenticated}}
+	if len(rule.NonResourceURLs) > 0 {
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: verb}
+	} else {
+		resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Verb: verb, Group: rule.APIGroups[0], Version: "*", Resource: resource, Subresource: subresource,
+			Namespace: metav1.NamespaceDefault, Name: strings.Join(rule.ResourceNames, ""),
+		}
+	}
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: spec}
+		err := c.Create(ctx, review)
+		return err == nil && !review.Status.Allowed, err
+	})
+}

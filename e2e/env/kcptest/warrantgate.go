@@ -1,0 +1,48 @@
+package kcptest
+
+import (
+	"context"
+
+	"warrantgate.dev/e2e/env/warrantgatetest"
+)
+
+// WarrantgateUser is whom warrantgate serves as. It is in no group, so that it can do only what install gave it.
+const WarrantgateUser = warrantgatetest.User
+
+// LogicalClusterAdmins is the group that kcp lets write LogicalClusters from outside.
+const LogicalClusterAdmins = "system:kcp:external-logical-cluster-admin"
+
+// WarrantgateOptions say how to run warrantgate.
+type WarrantgateOptions = warrantgatetest.Settings
+
+// Warrantgate is a warrantgate that serves a kcp on this machine.
+type Warrantgate struct {
+	*warrantgatetest.Warrantgate
+	kcp *Server
+}
+
+// StartWarrantgate installs warrantgate in a kcp and starts it; see Install and Start for doing only one of both.
+func StartWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptions) (*Warrantgate, error) {
+	w, err := NewWarrantgate(ctx, kcp, options)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Install(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.Start(ctx); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// NewWarrantgate prepares a warrantgate for a kcp: its ports, certificates, configuration and kubeconfig.
+func NewWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptions) (*Warrantgate, error) {
+	w, err := warrantgatetest.Beside(ctx, kcp.Dir(), "--kcp-kubeconfig", options, func(name string) (string, error) {
+		return kcp.KubeconfigFile(name, kcp.Person("root", WarrantgateUser))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Warrantgate{Warrantgate: w, kcp: kcp}, nil
+}

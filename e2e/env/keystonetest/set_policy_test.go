@@ -1,0 +1,64 @@
+//go:build e2e
+
+package keystonetest_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
+
+	"warrantgate.dev/e2e/env/keystonetest"
+)
+
+const noRoles = `identity:list_roles: "!"`
+
+// mayListRoles asks as the administrator. It is refused by the policy alone.
+func mayListRoles(t *testing.T, k *keystonetest.Keystone) bool {
+	t.Helper()
+	_, err := roles.List(k.Admin(), roles.ListOpts{}).AllPages(t.Context())
+	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func startsWithPolicy(t *testing.T, k *keystonetest.Keystone) {
+	t.Helper()
+	if mayListRoles(t, k) {
+		t.Error("the policy that Keystone was started with is not in force")
+	}
+}
+
+// takesPolicy changes the policy more often than the clock of some file systems ticks.
+func takesPolicy(t *testing.T, k *keystonetest.Keystone) {
+	t.Helper()
+	for i := range 10 {
+		for want, policy := range map[bool]string{true: "", false: noRoles} {
+			if err := k.SetPolicy(t.Context(), []byte(policy)); err != nil {
+				t.Fatal(err)
+			}
+			if got := mayListRoles(t, k); got != want {
+				t.Fatalf("round %d: the administrator may list roles: %t, want %t", i, got, want)
+			}
+		}
+	}
+}
+
+func refusesPolicy(t *testing.T, k *keystonetest.Keystone) {
+	t.Helper()
+	for _, policy := range []string{"- identity:list_roles", "identity:list_roles: 1", "a: [", "a: b\n c: d\n"} {
+		err := k.SetPolicy(t.Context(), []byte(policy))
+		if err == nil || !strings.Contains(err.Error(), "Keystone cannot load the policy") {
+			t.Errorf("SetPolicy(%q) error = %v", policy, err)
+		}
+	}
+	if err := k.SetPolicy(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if !mayListRoles(t, k) {
+		t.Error("the policy after those that cannot be loaded is not in force")
+	}
+}

@@ -1,0 +1,208 @@
+package kubetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"warrantgate.dev/e2e/env/process"
+)
+
+// patience is how long one step of a start may take where the context allows more.
+const patience = time.Minute
+
+// Options say how to run a kube-apiserver.
+type Options struct {
+	// KubeAPIServer and Etcd are the paths of the binaries; see package asset.
+	KubeAPIServer, Etcd string
+	// Dir is where the servers keep their data and their logs. Default: a new temporary directory.
+	Dir string
+	// Keep leaves the directory in place at the end, for a look at the logs. Default: whether KEEP is set.
+	Keep bool
+	// Args are further arguments for kube-apiserver, as --name=value.
+	Args []string
+}
+
+// Server is a running kube-apiserver with its etcd. Authorization is by RBAC. The admission plugin ServiceAccount is off, so
+// that Pods need no service account.
+type Server struct {
+	options     Options
+	environment *envtest.Environment
+	guard       *guard
+	logs        []*os.File
+	admin       *rest.Config
+	// client is the administrator's, direct another one that waits for nothing.
+	client, direct client.Client
+	// adminKubeconfig is of the administrator of Config.
+	adminKubeconfig string
+
+	mu sync.Mutex
+}
+
+// Start runs etcd and kube-apiserver and waits until the API server is healthy and serves all kinds. The end of ctx ends a
+// start, not a server that has started.
+func Start(ctx context.Context, options Options) (*Server, error) {
+	options.Keep = options.Keep || os.Getenv(process.KeepEnv) != ""
+	if options.Dir == "" {
+		dir, err := os.MkdirTemp("", "kubetest-")
+		if err != nil {
+			return nil, err
+		}
+		options.Dir = dir
+	}
+	s := &Server{options: options}
+	if err := s.start(ctx); err != nil {
+		err = fmt.Errorf("start kube-apiserver: %w\n%s\n%s", err, process.LogTail(s.LogFile()), process.LogTail(s.file("etcd.log")))
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context) (err error) {
+	if s.guard, err = newGuard(s.options.Dir); err != nil {
+		return err
+	}
+	if s.environment, err = s.newEnvironment(ctx); err != nil {
+		return err
+	}
+	// envtest knows no contexts. It notices that its servers have ended.
+	stopWatching := context.AfterFunc(ctx, func() { _ = s.guard.close() })
+	_, err = s.environment.Start()
+	if !stopWatching() {
+		return errors.Join(context.Cause(ctx), err)
+	}
+	if err != nil {
+		return err
+	}
+	if s.admin, err = s.User("kubetest-admin", "system:masters"); err != nil {
+		return err
+	}
+	if s.direct, err = client.New(s.admin, client.Options{}); err != nil {
+		return err
+	}
+	if s.client, err = s.NewClient(s.admin); err != nil {
+		return err
+	}
+	if s.adminKubeconfig, err = s.KubeconfigFile("admin", s.admin); err != nil {
+		return err
+	}
+	crds, err := CRDs()
+	if err != nil {
+		return err
+	}
+	return s.ApplyCRDs(ctx, crds...)
+}
+
+// newEnvironment says what envtest starts, and where: nothing is left to the environment.
+func (s *Server) newEnvironment(ctx context.Context) (*envtest.Environment, error) {
+	ports, err := process.FreePorts(ctx, 2)
+	if err != nil {
+		return nil, err
+	}
+	apiServer, err := s.newAPIServer(ports[0])
+	if err != nil {
+		return nil, err
+	}
+	etcd, err := s.newEtcd(ports[1])
+	if err != nil {
+		return nil, err
+	}
+	return &envtest.Environment{
+		ControlPlane:             envtest.ControlPlane{APIServer: apiServer, Etcd: etcd},
+		UseExistingCluster:       ptr.To(false),
+		ControlPlaneStartTimeout: remaining(ctx),
+	}, nil
+}
+
+func (s *Server) newAPIServer(port int) (*envtest.APIServer, error) {
+	path, log, err := s.prepare("kube-apiserver", s.options.KubeAPIServer)
+	if err != nil {
+		return nil, err
+	}
+	apiServer := &envtest.APIServer{Path: path, CertDir: s.file("kube-apiserver"), Out: log, Err: log}
+	apiServer.ListenAddr = envtest.ListenAddr{Address: "127.0.0.1", Port: strconv.Itoa(port)}
+	args := apiServer.Configure().
+		// Else it takes the address of an interface of this machine, and does not start if there is none.
+		Set("advertise-address", "127.0.0.1").
+		// Nobody looks for the API server in the Endpoints of its Service, which may have no loopback address.
+		Set("endpoint-reconciler-type", "none")
+	for _, arg := range s.options.Args {
+		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		args.Append(name, value)
+	}
+	return apiServer, nil
+}
+
+func (s *Server) newEtcd(port int) (*envtest.Etcd, error) {
+	path, log, err := s.prepare("etcd", s.options.Etcd)
+	if err != nil {
+		return nil, err
+	}
+	address := &url.URL{Scheme: "http", Host: process.Loopback(port)}
+	return &envtest.Etcd{Path: path, DataDir: s.file("etcd"), URL: address, Out: log, Err: log}, nil
+}
+
+// prepare makes a directory for the data of a server, which has the server's name, and opens its log. The path is of a
+// program that runs the server under guard.
+func (s *Server) prepare(name, binary string) (path string, log *os.File, err error) {
+	for _, dir := range []string{s.file("bin"), s.file(name)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", nil, err
+		}
+	}
+	if log, err = os.OpenFile(s.file(name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return "", nil, err
+	}
+	s.logs = append(s.logs, log)
+	path = filepath.Join(s.file("bin"), name)
+	return path, log, s.guard.watch(path, binary)
+}
+
+// Stop ends kube-apiserver and etcd, if they run, and removes their directory.
+func (s *Server) Stop() error {
+	var errs []error
+	if s.environment != nil {
+		errs = append(errs, s.environment.Stop())
+	}
+	if s.guard != nil {
+		errs = append(errs, s.guard.close())
+	}
+	for _, log := range s.logs {
+		errs = append(errs, log.Close())
+	}
+	if !s.options.Keep {
+		errs = append(errs, os.RemoveAll(s.options.Dir))
+	}
+	return errors.Join(errs...)
+}
+
+// Dir is the server's directory. Its content goes with it.
+func (s *Server) Dir() string { return s.options.Dir }
+
+// KeepDir leaves the directory in place at the end, as Options.Keep does.
+func (s *Server) KeepDir() { s.options.Keep = true }
+
+// LogFile is the log of kube-apiserver.
+func (s *Server) LogFile() string { return s.file("kube-apiserver.log") }
+
+func (s *Server) file(name string) string { return filepath.Join(s.options.Dir, name) }
+
+// remaining is how long a step may take for which a library wants a time instead of a context.
+func remaining(ctx context.Context) time.Duration {
+	if deadline, limited := ctx.Deadline(); limited {
+		return min(patience, time.Until(deadline))
+	}
+	return patience
+}

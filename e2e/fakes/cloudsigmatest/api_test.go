@@ -1,0 +1,353 @@
+package cloudsigmatest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	cloudsigma "github.com/cloudsigma/cloudsigma-sdk-go/cloudsigma"
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// refusal returns what the SDK understood of a refusal.
+func refusal(t *testing.T, err error) (status int, kind, message, requestID string) {
+	t.Helper()
+	refused := (*cloudsigma.ErrorResponse)(nil)
+	if !errors.As(err, &refused) || len(refused.Errors) != 1 {
+		t.Fatalf("error = %v, want a refusal of the API", err)
+	}
+	return refused.Response.StatusCode, refused.Errors[0].Type, refused.Errors[0].Message, refused.Response.RequestID
+}
+
+func TestGetServer(t *testing.T) {
+	w := newWorld(t)
+	const id = "11111111-2222-4333-8444-555555555555"
+	w.AddServer(region, w.alice, "own", cloudsigmatest.WithUUID(id), cloudsigmatest.WithStatus("stopped"),
+		cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, "uid-1"))
+	shared := w.AddServer(region, w.bob, "shared", cloudsigmatest.SharedWith(alice))
+	elsewhere := w.AddServer("next", w.alice, "elsewhere")
+	sdk := w.sdkOf(w.aliceToken(t))
+
+	server, response, err := sdk.Servers.Get(t.Context(), id)
+	if err != nil {
+		t.Fatalf("Get() error = %v", err)
+	}
+	got := cloudsigma.Server{UUID: server.UUID, Name: server.Name, Status: server.Status, Meta: server.Meta, Owner: server.Owner}
+	want := cloudsigma.Server{
+		UUID: id, Name: "own", Status: "stopped", Meta: map[string]any{"machine-uid": "uid-1"},
+		Owner: &cloudsigma.ResourceLink{UUID: w.alice.UUID, ResourceURI: "/api/2.0/user/" + w.alice.UUID + "/"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("server (-want +got):\n%s", diff)
+	}
+	if !slices.Contains(w.Secrets(), server.VNCPassword) {
+		t.Error("Secrets() lacks the server's VNC password")
+	}
+	requests := w.Requests()
+	last := requests[len(requests)-1]
+	last.Time = w.Requests()[0].Time
+	wantRequest := cloudsigmatest.Request{
+		Operation: cloudsigmatest.GetServer, Method: http.MethodGet, Path: "/zrh/api/2.0/servers/" + id + "/",
+		User: alice, Region: region, RequestID: response.RequestID, Time: last.Time, Status: http.StatusOK,
+	}
+	if diff := cmp.Diff(wantRequest, last); diff != "" {
+		t.Errorf("last request (-want +got):\n%s", diff)
+	}
+	if want := fmt.Sprintf("00000000-0000-4000-8000-%012d", len(requests)); response.RequestID != want {
+		t.Errorf("request ID = %q, want %q", response.RequestID, want)
+	}
+	if server, _, err := sdk.Servers.Get(t.Context(), shared.UUID); err != nil || server.Owner.UUID != w.bob.UUID {
+		t.Errorf("shared server: %v, error = %v; want bob's", server, err)
+	}
+	_, _, err = sdk.Servers.Get(t.Context(), elsewhere.UUID)
+	if status, kind, _, _ := refusal(t, err); status != http.StatusNotFound || kind != "notexist" {
+		t.Errorf("server of another region: %d %s, want 404 notexist", status, kind)
+	}
+	w.wantNoViolations(t)
+}
+
+func TestGetForeignServer(t *testing.T) {
+	w := newWorld(t)
+	foreign := w.AddServer(region, w.bob, "foreign")
+	token := w.aliceToken(t)
+	_, _, err := w.sdkOf(token).Servers.Get(t.Context(), foreign.UUID)
+	status, kind, message, requestID := refusal(t, err)
+	want := fmt.Sprintf("User %s does not have all of the permissions [LIST] in order to complete the operation on resources [%s]",
+		w.alice.UUID, foreign.UUID)
+	if status != http.StatusForbidden || kind != "permission" || message != want || requestID == "" {
+		t.Errorf("refusal = %d %s %q %q, want 403 permission %q", status, kind, message, requestID, want)
+	}
+
+	path := strings.ReplaceAll(w.APITemplate(), "{region}", region) + "servers/" + foreign.UUID + "/"
+	header := http.Header{"Authorization": {"Bearer " + token}}
+	body := w.do(t, http.MethodGet, path, header, "").body
+	wantBody := `[{"error_type":"permission","error_message":"` + want + `","error_point":null}]` + "\n"
+	if diff := cmp.Diff(wantBody, string(body)); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+	w.SetBareErrors(true)
+	body = w.do(t, http.MethodGet, path, header, "").body
+	if diff := cmp.Diff(strings.Trim(wantBody, "[]\n")+"\n", string(body)); diff != "" {
+		t.Errorf("bare body (-want +got):\n%s", diff)
+	}
+}
+
+func TestListServers(t *testing.T) {
+	w := newWorld(t)
+	want := []string{}
+	for i := range 25 {
+		want = append(want, w.AddServer(region, w.alice, fmt.Sprintf("worker-%d", i/2)).UUID)
+	}
+	shared := w.AddServer(region, w.bob, "worker-0", cloudsigmatest.SharedWith(alice))
+	w.AddServer(region, w.bob, "worker-0")
+	w.AddServer("next", w.alice, "worker-0")
+	want = append(want, shared.UUID)
+	token := w.aliceToken(t)
+
+	for name, tc := range map[string]struct {
+		path string
+		want []string
+		meta string
+	}{
+		"the first page":         {"servers/detail/", want[:20], `{"limit":20,"offset":0,"total_count":26}`},
+		"the second page":        {"servers/detail/?offset=20", want[20:], `{"limit":20,"offset":20,"total_count":26}`},
+		"a page of one":          {"servers/detail/?limit=1&offset=3", want[3:4], `{"limit":1,"offset":3,"total_count":26}`},
+		"everything":             {"servers/detail/?limit=0", want, `{"limit":0,"offset":0,"total_count":26}`},
+		"beyond the end":         {"servers/detail/?offset=99", []string{}, `{"limit":20,"offset":99,"total_count":26}`},
+		"by name":                {"servers/detail/?name=worker-0", []string{want[0], want[1], shared.UUID}, `{"limit":20,"offset":0,"total_count":3}`},
+		"a name that is not":     {"servers/detail/?name=worker", []string{}, `{"limit":20,"offset":0,"total_count":0}`},
+		"the list in short":      {"servers/?limit=2", want[:2], `{"limit":2,"offset":0,"total_count":26}`},
+		"the short list by name": {"servers/?name=worker-12", want[24:25], `{"limit":20,"offset":0,"total_count":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := w.do(t, http.MethodGet, strings.ReplaceAll(w.APITemplate(), "{region}", region)+tc.path,
+				http.Header{"Authorization": {"Bearer " + token}}, "")
+			var list struct {
+				Meta    json.RawMessage  `json:"meta"`
+				Objects []map[string]any `json:"objects"`
+			}
+			if err := json.Unmarshal(got.body, &list); err != nil || got.status != http.StatusOK {
+				t.Fatalf("list = %d %s, error = %v", got.status, got.body, err)
+			}
+			ids := []string{}
+			for _, object := range list.Objects {
+				id, _ := object["uuid"].(string)
+				ids = append(ids, id)
+				if _, detailed := object["meta"]; detailed != strings.Contains(tc.path, "detail") {
+					t.Errorf("object has details: %t", detailed)
+				}
+			}
+			if diff := cmp.Diff(tc.want, ids); diff != "" {
+				t.Errorf("servers (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.meta, string(list.Meta)); diff != "" {
+				t.Errorf("meta (-want +got):\n%s", diff)
+			}
+		})
+	}
+	servers, response, err := w.sdkOf(token).Servers.List(t.Context())
+	if err != nil || len(servers) != 20 || response.Meta.TotalCount != 26 {
+		t.Errorf("the SDK sees %d of %v servers, error = %v; want 20 of 26", len(servers), response.Meta, err)
+	}
+	w.wantNoViolations(t)
+}
+
+func TestCreateAndDeleteServer(t *testing.T) {
+	w := newWorld(t)
+	sdk := w.sdkOf(w.aliceToken(t))
+	created, _, err := sdk.Servers.Create(t.Context(), &cloudsigma.ServerCreateRequest{Servers: []cloudsigma.Server{{
+		Name: "worker", CPU: 2000, Memory: 4 << 30, VNCPassword: "canary-vnc", Meta: map[string]any{"machine-uid": "uid-1"},
+	}}})
+	if err != nil || len(created) != 1 {
+		t.Fatalf("Create() = %v, error = %v", created, err)
+	}
+	id := created[0].UUID
+	if err := w.SetMeta(id, "machine-uid", "uid-2"); err != nil {
+		t.Errorf("SetMeta() error = %v", err)
+	}
+	server, _, err := sdk.Servers.Get(t.Context(), id)
+	if err != nil || server.Status != "stopped" || server.Meta["machine-uid"] != "uid-2" || server.Owner.UUID != w.alice.UUID {
+		t.Errorf("Get() = %+v, error = %v", server, err)
+	}
+	if !slices.Contains(w.Secrets(), "canary-vnc") {
+		t.Error("Secrets() lacks the VNC password")
+	}
+
+	shared := w.AddServer(region, w.bob, "shared", cloudsigmatest.SharedWith(alice))
+	_, err = sdk.Servers.Delete(t.Context(), shared.UUID)
+	if status, _, message, _ := refusal(t, err); status != http.StatusForbidden || !strings.Contains(message, "[EDIT]") {
+		t.Errorf("delete of a shared server: %d %q, want 403", status, message)
+	}
+	if _, err := sdk.Servers.Delete(t.Context(), id); err != nil {
+		t.Errorf("Delete() error = %v", err)
+	}
+	_, err = sdk.Servers.Delete(t.Context(), id)
+	if status, _, _, _ := refusal(t, err); status != http.StatusNotFound {
+		t.Errorf("second Delete() = %d, want 404", status)
+	}
+	if servers := w.Servers(); len(servers) != 1 || servers[0].UUID != shared.UUID {
+		t.Errorf("Servers() = %v, want the shared one", servers)
+	}
+	if w.SetMeta(id, "key", "value") == nil {
+		t.Error("SetMeta() of a server that is gone has no error")
+	}
+	if w.Count(cloudsigmatest.DeleteServer, alice) != 3 || w.Count(cloudsigmatest.CreateServer) != 1 {
+		t.Errorf("requests = %v", w.Requests())
+	}
+	w.wantNoViolations(t)
+}
+
+func TestConcurrentUse(t *testing.T) {
+	w := newWorld(t)
+	sdk := w.sdkOf(w.aliceToken(t))
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			created, _, err := sdk.Servers.Create(t.Context(), &cloudsigma.ServerCreateRequest{Servers: []cloudsigma.Server{{
+				Name: fmt.Sprintf("worker-%d", i), CPU: 1000, Memory: 1 << 30, VNCPassword: "canary", Meta: map[string]any{"a": 1},
+			}}})
+			if err != nil {
+				t.Errorf("Create() error = %v", err)
+				return
+			}
+			if err := w.SetMeta(created[0].UUID, "b", i); err != nil {
+				t.Errorf("SetMeta() error = %v", err)
+			}
+			if _, _, err := sdk.Servers.List(t.Context()); err != nil {
+				t.Errorf("List() error = %v", err)
+			}
+			w.Servers()
+			w.Requests()
+			w.Secrets()
+			w.SetTokenLife(time.Minute)
+		})
+	}
+	all.Wait()
+	if got := len(w.Servers()); got != 8 {
+		t.Errorf("there are %d servers, want 8", got)
+	}
+	w.wantNoViolations(t)
+}
+
+func TestAuthentication(t *testing.T) {
+	w := newWorld(t)
+	account, token := w.mustAccountToken(t), w.aliceToken(t)
+	w.AllowPassword(bob, "legacy-canary")
+	elsewhere := newWorld(t)
+	for name, credentials := range map[string]cloudsigma.CredentialsProvider{
+		"a token for somebody else":            cloudsigma.NewTokenCredentialsProvider(account),
+		"a forged token":                       cloudsigma.NewTokenCredentialsProvider(forge(token)),
+		"the token of another cloud":           cloudsigma.NewTokenCredentialsProvider(elsewhere.aliceToken(t)),
+		"not a token":                          cloudsigma.NewTokenCredentialsProvider("guess"),
+		"a password, which is off":             cloudsigma.NewUsernamePasswordCredentialsProvider(alice, "secret"),
+		"a wrong password of bob, whose is on": cloudsigma.NewUsernamePasswordCredentialsProvider(bob, "guess"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := w.sdk(credentials).Profile.Get(t.Context())
+			if status, kind, _, _ := refusal(t, err); status != http.StatusUnauthorized || kind != "permission" {
+				t.Errorf("refusal = %d %s, want 401 permission", status, kind)
+			}
+		})
+	}
+	legacy := w.sdk(cloudsigma.NewUsernamePasswordCredentialsProvider(bob, "legacy-canary"))
+	if profile, _, err := legacy.Profile.Get(t.Context()); err != nil || profile.UUID != w.bob.UUID {
+		t.Errorf("with a password: profile = %v, error = %v; want bob's", profile, err)
+	}
+	if !slices.Contains(w.Secrets(), "legacy-canary") {
+		t.Error("Secrets() lacks the password")
+	}
+
+	sdk := w.sdkOf(token)
+	if _, _, err := sdk.Profile.Get(t.Context()); err != nil {
+		t.Errorf("Get() error = %v", err)
+	}
+	w.RevokeTokens(alice)
+	_, _, err := sdk.Profile.Get(t.Context())
+	if status, _, _, _ := refusal(t, err); status != http.StatusUnauthorized {
+		t.Errorf("with a revoked token: %d, want 401", status)
+	}
+	sdk = w.sdkOf(w.aliceToken(t))
+	w.RemoveUser(alice)
+	w.AddUser(alice)
+	_, _, err = sdk.Profile.Get(t.Context())
+	if status, _, _, _ := refusal(t, err); status != http.StatusUnauthorized {
+		t.Errorf("with the token of a user who was removed: %d, want 401", status)
+	}
+	w.wantNoViolations(t)
+}
+
+func TestViolations(t *testing.T) {
+	w := newWorld(t)
+	bearer := "Bearer " + w.aliceToken(t)
+	server := w.AddServer(region, w.alice, "worker").UUID
+	jsonType, formType := "application/json", "application/x-www-form-urlencoded"
+	const grant = "/realms/cloudsigma/protocol/openid-connect/token"
+	const impersonate = "/zrh/service_provider/api/v1/user/impersonate"
+	for name, tc := range map[string]struct {
+		method, path, contentType, body string
+		wantStatus                      int
+		want                            string
+	}{
+		"a region":               {"GET", "/mars/api/2.0/profile/", "", "", 404, "there is no such region"},
+		"a path":                 {"GET", "/zrh/api/1.0/profile/", "", "", 404, "there is no such path"},
+		"a resource":             {"GET", "/zrh/api/2.0/drives/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
+		"no slash at the end":    {"GET", "/zrh/api/2.0/profile", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
+		"an upper-case UUID":     {"GET", "/zrh/api/2.0/servers/" + strings.ToUpper("aaaa"+server[4:]) + "/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
+		"no UUID":                {"GET", "/zrh/api/2.0/servers/" + strings.Repeat("z", 36) + "/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
+		"an escaped path":        {"GET", "/zrh/api/2.0/servers%2Fdetail/", "", "", 404, "the path is escaped where it need not be"},
+		"dots":                   {"GET", "/zrh/api/2.0/servers/../profile/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
+		"a method":               {"PUT", "/zrh/api/2.0/servers/" + server + "/", jsonType, "", 405, "the resource has no such method"},
+		"a method of the list":   {"POST", "/zrh/api/2.0/servers/detail/", jsonType, "", 405, "the resource has no such method"},
+		"a parameter":            {"GET", "/zrh/api/2.0/servers/?uuid=secret", "", "", 400, "parameter uuid is unknown, or comes more than once"},
+		"a parameter twice":      {"GET", "/zrh/api/2.0/servers/?name=a&name=b", "", "", 400, "parameter name is unknown, or comes more than once"},
+		"a limit below 0":        {"GET", "/zrh/api/2.0/servers/?limit=-1", "", "", 400, "parameter limit is not a number from 0"},
+		"an offset in words":     {"GET", "/zrh/api/2.0/servers/?offset=two", "", "", 400, "parameter offset is not a number from 0"},
+		"a body where none is":   {"GET", "/zrh/api/2.0/profile/", jsonType, "{}", 400, "the method has no body"},
+		"a form for the API":     {"POST", "/zrh/api/2.0/servers/", formType, "{}", 400, "the content type is not application/json"},
+		"bad JSON":               {"POST", "/zrh/api/2.0/servers/", jsonType, "{", 400, "the body is not the JSON that is documented"},
+		"an unknown field":       {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"owner":{}}]}`, 400, "the body is not the JSON that is documented"},
+		"two bodies":             {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[]}{}`, 400, "the body is more than one JSON object"},
+		"no servers":             {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[]}`, 400, "the body has no objects"},
+		"half a server":          {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"name":"a"}]}`, 400, "a server needs name, cpu, mem and vnc_password"},
+		"a body that is too big": {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"name":"` + strings.Repeat("a", 1<<20) + `"}]}`, 400, "the body is not the JSON that is documented"},
+
+		"a path of the service provider API":   {"POST", "/zrh/service_provider/api/v1/user/", jsonType, "{}", 404, "the service provider API has no such path"},
+		"a method of the service provider API": {"GET", impersonate, "", "", 405, "the resource has no such method"},
+		"a parameter of impersonation":         {"POST", impersonate + "?a=b", jsonType, "{}", 400, "parameter a is unknown, or comes more than once"},
+		"an unknown field of impersonation":    {"POST", impersonate, jsonType, `{"email":"x"}`, 400, "the body is not the JSON that is documented"},
+		"half an impersonation":                {"POST", impersonate, jsonType, `{"user_email":"x"}`, 400, "the body needs user_email and subject_token"},
+
+		"a path of the identity provider": {"GET", "/realms/cloudsigma/healthz", "", "", 404, "the identity provider has no such path"},
+		"a token by GET":                  {"GET", grant, "", "", 405, "the resource has no such method"},
+		"secrets in the URL":              {"POST", grant + "?client_secret=x", formType, "", 400, "parameter client_secret is unknown, or comes more than once"},
+		"JSON for a grant":                {"POST", grant, jsonType, "{}", 400, "the content type is not application/x-www-form-urlencoded"},
+		"a bad form":                      {"POST", grant, formType, "a=%zz", 400, "the body is not a form"},
+		"a grant type":                    {"POST", grant, formType, "grant_type=password", 400, `there is no grant type "password"`},
+		"a parameter of a grant":          {"POST", grant, formType, "grant_type=client_credentials&requested_subject=x", 400, "parameter requested_subject is unknown to the grant, or comes more than once"},
+		"a parameter of a grant twice":    {"POST", grant, formType, "grant_type=client_credentials&scope=a&scope=b", 400, "parameter scope is unknown to the grant, or comes more than once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := len(w.Violations())
+			answer := w.do(t, tc.method, w.OAuthURL()+tc.path, http.Header{"Authorization": {bearer}, "Content-Type": {tc.contentType}}, tc.body)
+			if answer.status != tc.wantStatus || !json.Valid(answer.body) {
+				t.Errorf("answer = %d %s, want %d and JSON", answer.status, answer.body, tc.wantStatus)
+			}
+			got := w.Violations()[before:]
+			if len(got) != 1 || !strings.HasSuffix(got[0], ": "+tc.want) {
+				t.Errorf("violations = %q, want %q", got, tc.want)
+			}
+			requests := w.Requests()
+			if last := requests[len(requests)-1]; last.Status != tc.wantStatus || answer.header.Get("X-REQUEST-ID") != last.RequestID {
+				t.Errorf("last request = %+v", last)
+			}
+		})
+	}
+}

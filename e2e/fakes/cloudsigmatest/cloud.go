@@ -1,0 +1,155 @@
+package cloudsigmatest
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"warrantgate.dev/e2e/fakes/faults"
+)
+
+const (
+	// maxBodyBytes is the longest request body that is read.
+	maxBodyBytes = 1 << 20
+	// headerTimeout is the longest that a client may take to send the head of a request.
+	headerTimeout = 10 * time.Second
+	// stopTimeout is how long requests may take to end after Stop.
+	stopTimeout = 5 * time.Second
+)
+
+// Options say what a cloud is like at its start.
+type Options struct {
+	// Regions are the regions that exist. A server makes its region exist as well. Default: zrh and next.
+	Regions []string
+	// TokenLife is how long tokens live, until SetTokenLife says otherwise. Default: 5 minutes, as in Keycloak.
+	TokenLife time.Duration
+}
+
+// Cloud is a CloudSigma with its identity provider.
+type Cloud struct {
+	*secrets
+	*directory
+	*inventory
+	*journal
+	*faults.Failures[Operation]
+	*tokens
+	provider *provider
+
+	url        string
+	caPEM      []byte
+	client     *http.Client
+	httpServer *http.Server
+	cancel     context.CancelFunc
+	served     chan struct{} // is closed after serveErr has been set
+	serveErr   error
+
+	bareErrors atomic.Bool
+}
+
+// Start starts a cloud on a free port of the loopback interface. It runs until Stop, also when ctx has ended.
+func Start(ctx context.Context, options Options) (*Cloud, error) {
+	if len(options.Regions) == 0 {
+		options.Regions = []string{"zrh", "next"}
+	}
+	if options.TokenLife == 0 {
+		options.TokenLife = 5 * time.Minute
+	}
+	certificate, caPEM, err := servingCertificate()
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate of the cloud: %w", err)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the cloud: %w", err)
+	}
+	c := &Cloud{url: "https://" + listener.Addr().String(), caPEM: caPEM, served: make(chan struct{})}
+	if err := c.prepare(options); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.cancel = cancel
+	c.httpServer = &http.Server{
+		Handler:           http.HandlerFunc(c.serve),
+		ReadHeaderTimeout: headerTimeout,
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}},
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		Protocols:         new(http.Protocols),
+	}
+	c.httpServer.Protocols.SetHTTP1(true) // a fault that cuts the connection then cuts no other request's
+	go func() {
+		c.serveErr = c.httpServer.ServeTLS(listener, "", "")
+		close(c.served)
+	}()
+	return c, nil
+}
+
+func (c *Cloud) prepare(options Options) error {
+	c.secrets = &secrets{}
+	c.directory = newDirectory(c.secrets)
+	c.inventory = newInventory(c.secrets, options.Regions)
+	c.journal = &journal{}
+	c.Failures = faults.New[Operation]()
+	c.tokens = newTokens(options.TokenLife)
+
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(c.caPEM)
+	c.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	var err error
+	c.provider, err = newProvider(c.Issuer(), c.directory, c.tokens, c.secrets)
+	return err
+}
+
+// Stop ends the cloud and all requests that hang in it. From then on nobody listens; to stop again does nothing.
+func (c *Cloud) Stop() error {
+	c.ReleaseAll()
+	c.cancel()
+	c.client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := c.httpServer.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("stop the cloud: %w", err), c.httpServer.Close())
+	}
+	<-c.served
+	if !errors.Is(c.serveErr, http.ErrServerClosed) {
+		return fmt.Errorf("the cloud ended: %w", c.serveErr)
+	}
+	return nil
+}
+
+// OAuthURL is the URL of the identity provider, without a path.
+func (c *Cloud) OAuthURL() string { return c.url }
+
+// Issuer is the issuer of the identity provider's tokens, below which its discovery document is found.
+func (c *Cloud) Issuer() string { return c.url + realmPath }
+
+// TokenURL is the URL of the identity provider's token endpoint.
+func (c *Cloud) TokenURL() string { return c.Issuer() + tokenPath }
+
+// APITemplate is the URL of a region's API; {region} stands for the region.
+func (c *Cloud) APITemplate() string { return c.url + "/{region}/" + apiPath }
+
+// ServiceProviderTemplate is the URL of a region's service provider API; {region} stands for the region.
+func (c *Cloud) ServiceProviderTemplate() string { return c.url + "/{region}/" + serviceProviderPath }
+
+// CAPEM is the certificate authority of the cloud, in PEM.
+func (c *Cloud) CAPEM() []byte { return c.caPEM }
+
+// CAFile writes the certificate authority of the cloud into a directory and returns the path of the file.
+func (c *Cloud) CAFile(dir string) (string, error) {
+	path := filepath.Join(dir, "cloudsigma-ca.crt")
+	if err := os.WriteFile(path, c.caPEM, 0o600); err != nil {
+		return "", fmt.Errorf("write the certificate authority of the cloud: %w", err)
+	}
+	return path, nil
+}
+
+// HTTPClient is a client that trusts the cloud.
+func (c *Cloud) HTTPClient() *http.Client { return c.client }

@@ -1,0 +1,141 @@
+package cloudsigmatest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"time"
+
+	"warrantgate.dev/e2e/fakes/faults"
+)
+
+// Fault answers a request in place of the cloud.
+type Fault = faults.Fault
+
+// Failure is a fault that requests meet.
+type Failure = faults.Failure[Operation]
+
+// TooManyRequests answers 429. If retryAfter is not 0, the answer asks to wait for so long, in whole seconds.
+func TooManyRequests(retryAfter time.Duration) Fault {
+	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, _ http.HandlerFunc) {
+		if retryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
+		}
+		writeFault(w, r, http.StatusTooManyRequests)
+	}
+}
+
+// Status answers with a status code, such as 500. The body repeats the credentials of the request, as careless servers do:
+// whoever logs it has told a secret.
+func Status(code int) Fault {
+	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, _ http.HandlerFunc) {
+		writeFault(w, r, code)
+	}
+}
+
+// Hang answers once the failure is released, and not at all if the client goes before.
+func Hang() Fault { return faults.Hang() }
+
+// Cut closes the connection without an answer.
+func Cut() Fault {
+	return func(http.ResponseWriter, *http.Request, <-chan struct{}, http.HandlerFunc) {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// BadJSON answers 200 with a body that is not JSON.
+func BadJSON() Fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}, _ http.HandlerFunc) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"uuid": <html>`))
+	}
+}
+
+// Field replaces a field of the answer, such as expires_in. The value nil removes it. Answers that are refusals, or no
+// JSON object, stay as they are.
+func Field(name string, value any) Fault {
+	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
+		writeChanged(w, r, answer, func(fields map[string]any) {
+			if value == nil {
+				delete(fields, name)
+				return
+			}
+			fields[name] = value
+		})
+	}
+}
+
+// ExpiredToken answers with a token that has expired a minute ago, and says that it lives for 5 minutes.
+func ExpiredToken() Fault {
+	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
+		r = r.WithContext(context.WithValue(r.Context(), spoiledKey{}, spoiled{expired: true}))
+		writeChanged(w, r, answer, func(fields map[string]any) { fields["expires_in"] = 300 })
+	}
+}
+
+// TokenOf answers with a token of another user than was asked for.
+func TokenOf(email string) Fault {
+	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
+		answer(w, r.WithContext(context.WithValue(r.Context(), spoiledKey{}, spoiled{user: email})))
+	}
+}
+
+// spoiled is what is wrong with a token that is about to be issued.
+type spoiled struct {
+	expired bool
+	user    string
+}
+
+// spoiledKey is where a context keeps what is to be spoiled.
+type spoiledKey struct{}
+
+func spoiledOf(ctx context.Context) spoiled {
+	s, _ := ctx.Value(spoiledKey{}).(spoiled)
+	return s
+}
+
+// orSpoiled returns the user whom a token is issued for: the one who was asked for, unless a fault wants another.
+func (d *directory) orSpoiled(ctx context.Context, user User) User {
+	if email := spoiledOf(ctx).user; email != "" {
+		return d.AddUser(email)
+	}
+	return user
+}
+
+// writeFault answers in the words of the identity provider or of the API.
+func writeFault(w http.ResponseWriter, r *http.Request, status int) {
+	said := fmt.Sprintf("failed to handle %q %q", r.Header.Get("Authorization"), r.PostForm.Encode())
+	if strings.HasPrefix(r.URL.Path, realmPath) {
+		writeJSON(w, status, map[string]string{"error": "server_error", "error_description": said})
+		return
+	}
+	writeJSON(w, status, []apiError{{Type: "backend", Message: said}})
+}
+
+// writeChanged answers as the cloud would, after a change of the fields of its answer.
+func writeChanged(w http.ResponseWriter, r *http.Request, answer http.HandlerFunc, change func(map[string]any)) {
+	recorder := httptest.NewRecorder()
+	answer(recorder, r)
+	body := recorder.Body.Bytes()
+	var fields map[string]any
+	if recorder.Code == http.StatusOK && json.Unmarshal(body, &fields) == nil {
+		change(fields)
+		if changed, err := json.Marshal(fields); err == nil {
+			body = changed
+		}
+	}
+	maps.Copy(w.Header(), recorder.Header())
+	w.WriteHeader(recorder.Code)
+	_, _ = w.Write(body)
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value) // the client may have gone
+}

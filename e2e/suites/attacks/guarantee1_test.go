@@ -1,0 +1,172 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const clusterAnnotation = "kcp.io/cluster"
+
+// moved is a merge patch that sets the annotation of the logical cluster, null to remove it, and something else.
+func moved(to, also string) client.Patch {
+	if to != "null" {
+		to = fmt.Sprintf("%q", to)
+	}
+	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}%s}`, clusterAnnotation, to, also))
+}
+
+// gateEvents are the reasons of warrantgate's Events in the workspace of a tenant, and what they say.
+func gateEvents(ctx SpecContext, of owner) []string {
+	GinkgoHelper()
+	c, err := kcptest.NewClient(of.admin)
+	Expect(err).NotTo(HaveOccurred())
+	list := &corev1.EventList{}
+	Expect(c.List(ctx, list)).To(Succeed())
+	var texts []string
+	for i := range list.Items {
+		if list.Items[i].Source.Component == "warrantgate" {
+			texts = append(texts, list.Items[i].Reason+": "+list.Items[i].Message)
+		}
+	}
+	return texts
+}
+
+// Guarantee 1: the requester cannot choose where a request is evaluated.
+var _ = Describe("the requester cannot choose where a request is evaluated", func() {
+	const changed = "LogicalClusterChanged"
+
+	It("to have a machine judged by another tenant's cluster", func(ctx SpecContext) {
+		w := kcp(ctx)
+		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
+		own, theirs := w.user(attacker.name+"@example.com"), w.user(victim.name+"@example.com")
+		server, secret := w.machineServer(theirs, "worker-of-"+victim.name), w.machineServer(theirs, "machine")
+		w.permit(ctx, attacker.name, own.Email)
+		w.permit(ctx, victim.name, theirs.Email)
+		for who, email := range map[*owner]string{&attacker: own.Email, &victim: theirs.Email} {
+			Eventually(func() error { return who.client.Create(ctx, newCluster(who.namespace, "pool", email)) }).Should(Succeed())
+		}
+		machine := newMachine(attacker.namespace, "machine", "pool", map[string]any{})
+		Expect(attacker.client.Create(ctx, machine.DeepCopy())).To(Succeed())
+		victimsBefore := gateEvents(ctx, victim)
+
+		By("neither admits it, by the main resource")
+		spec := fmt.Sprintf(`,"spec":{"providerID":"cloudsigma://%s"}`, server.UUID)
+		expectRefused(attacker.client.Patch(ctx, machine.DeepCopy(), moved(victim.cluster, spec)), http.StatusUnprocessableEntity, changed)
+		By("nor by server-side apply")
+		applied := newMachine(attacker.namespace, "machine", "pool", map[string]any{"providerID": "cloudsigma://" + server.UUID})
+		applied.SetAnnotations(map[string]string{clusterAnnotation: victim.cluster})
+		expectRefused(attacker.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied.DeepCopy()), client.FieldOwner("x"), client.ForceOwnership),
+			http.StatusUnprocessableEntity, changed)
+		By("nor by PUT")
+		put := machine.DeepCopy()
+		Expect(attacker.client.Get(ctx, client.ObjectKeyFromObject(put), put)).To(Succeed())
+		put.SetAnnotations(applied.GetAnnotations())
+		Expect(unstructured.SetNestedField(put.Object, "cloudsigma://"+server.UUID, "spec", "providerID")).To(Succeed())
+		expectRefused(attacker.client.Update(ctx, put), http.StatusUnprocessableEntity, changed)
+		By("nor by the status, where kcp ignores the annotation")
+		status := fmt.Sprintf(`,"status":{"instanceID":%q}`, server.UUID)
+		Expect(attacker.client.Status().Patch(ctx, machine.DeepCopy(), moved(victim.cluster, status))).NotTo(Succeed())
+		By("nor on creation, where kcp overwrites it")
+		created := applied.DeepCopy()
+		created.SetName("created")
+		expectRefused(attacker.client.Create(ctx, created), http.StatusForbidden, "InstanceNotOwned", "InstanceNotFound")
+
+		current := machine.DeepCopy()
+		Expect(attacker.client.Get(ctx, client.ObjectKeyFromObject(current), current)).To(Succeed())
+		Expect(current.Object["spec"]).NotTo(HaveKey("providerID"))
+		Expect(current.GetAnnotations()).To(HaveKeyWithValue(clusterAnnotation, attacker.cluster))
+
+		By("nor tells anything about the other tenant")
+		unknown := `,"spec":{"providerID":"cloudsigma://11111111-2222-4333-8444-555555555555"}`
+		expectRefused(attacker.client.Patch(ctx, machine.DeepCopy(), moved(victim.cluster, unknown)), http.StatusUnprocessableEntity, changed)
+		for _, text := range []string{theirs.Email, theirs.UUID, secret.UUID, server.Name} {
+			Expect(attacker.heard.Texts()).NotTo(ContainSubstring(text))
+		}
+
+		By("nor writes an Event there")
+		denied := newMachine(attacker.namespace, "denied", "pool", map[string]any{})
+		Expect(attacker.client.Create(ctx, denied)).To(Succeed())
+		Expect(attacker.client.Patch(ctx, denied.DeepCopy(), client.RawPatch(types.MergePatchType,
+			[]byte(`{"spec":{"providerID":"cloudsigma://11111111-2222-4333-8444-555555555555"}}`)))).NotTo(Succeed())
+		Eventually(func() []string { return gateEvents(ctx, attacker) }).Should(ContainElement(ContainSubstring(`"denied"`))) // they are written in turn
+		Expect(gateEvents(ctx, victim)).To(Equal(victimsBefore))
+	}, SpecTimeout(startTimeout))
+
+	It("to have a cluster's user judged by RBAC of its own workspace", func(ctx SpecContext) {
+		w := kcp(ctx)
+		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
+		theirs, stranger := w.user(victim.name+"@example.com"), w.user("stranger-of-"+victim.name+"@example.com")
+		w.permit(ctx, victim.name, theirs.Email)
+		Eventually(func() error { return victim.client.Create(ctx, newCluster(victim.namespace, "pool", theirs.Email)) }).Should(Succeed())
+		// The attacker is an editor in the victim's workspace, and allows itself everything in its own.
+		Expect(kcptest.Grant(ctx, victim.config, kcptest.User(attacker.name), kcptest.AccessRule(),
+			kcptest.Rule(infrastructure.Group, []string{"*"}, []string{"get", "update", "patch", "create"}))).To(Succeed())
+		Expect(kcptest.Grant(ctx, attacker.config, kcptest.User(attacker.name), rbacv1.PolicyRule{
+			APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"},
+		})).To(Succeed())
+		editor, err := client.New(attacker.heard.Listen(kcptest.In(attacker.config, victim.path)), client.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		pool := newCluster(victim.namespace, "pool", "")
+		also := fmt.Sprintf(`,"spec":{"userEmail":%q}`, stranger.Email)
+		expectRefused(editor.Patch(ctx, pool.DeepCopy(), moved(attacker.cluster, also)), http.StatusUnprocessableEntity, changed)
+		By("and without the annotation it is judged where it is")
+		expectRefused(editor.Patch(ctx, pool.DeepCopy(), moved("null", also)), http.StatusForbidden, "ImpersonationNotAllowed")
+		Expect(victim.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+		email, _, _ := unstructured.NestedString(pool.Object, "spec", "userEmail")
+		Expect(email).To(Equal(theirs.Email))
+	}, SpecTimeout(startTimeout))
+
+	It("to have something else addressed with warrantgate's credentials", func(ctx SpecContext) {
+		w := kcp(ctx)
+		attacker := w.owner(ctx, "mallory")
+		own := w.user(attacker.name + "@example.com")
+		w.permit(ctx, attacker.name, own.Email)
+		Eventually(func() error { return attacker.client.Create(ctx, newCluster(attacker.namespace, "pool", own.Email)) }).Should(Succeed())
+		machine := newMachine(attacker.namespace, "machine", "pool", map[string]any{})
+		Expect(attacker.client.Create(ctx, machine)).To(Succeed())
+		also := `,"spec":{"providerID":"cloudsigma://11111111-2222-4333-8444-555555555555"}`
+		for _, to := range []string{"../services/x", "*", "..", "system:admin", "system:../services/x", "root", providerPath, "a/b", "a%2fb", "a?b", strings.Repeat("a", 64)} {
+			By(to)
+			expectRefused(attacker.client.Patch(ctx, machine.DeepCopy(), moved(to, also)), http.StatusUnprocessableEntity, changed)
+		}
+		By("while a client need not repeat the annotation")
+		server := w.machineServer(own, "machine")
+		for _, to := range []string{"null", "", attacker.cluster} {
+			Expect(attacker.client.Patch(ctx, machine.DeepCopy(), moved(to, `,"spec":{"providerID":"cloudsigma://`+server.UUID+`"}`))).To(Succeed())
+			Expect(attacker.client.Get(ctx, client.ObjectKeyFromObject(machine), machine)).To(Succeed())
+			Expect(machine.GetAnnotations()).To(HaveKeyWithValue(clusterAnnotation, attacker.cluster))
+			Expect(attacker.client.Patch(ctx, machine.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"providerID":null}}`)))).To(Succeed())
+		}
+	}, SpecTimeout(startTimeout))
+
+	It("to be told about, or to have an Event, in another workspace, when it forges an owner", func(ctx SpecContext) {
+		w := kcp(ctx)
+		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
+		c, err := kcptest.NewClient(attacker.config)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.CreateWorkspace(ctx, attacker.config, "child")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.WaitReady(ctx, attacker.config, "child")
+		Expect(err).NotTo(HaveOccurred())
+		child := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
+		err = c.Patch(ctx, child, client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+			`{"metadata":{"annotations":{%q:%q,%q:"{\"username\":\"root\"}"}}}`, clusterAnnotation, victim.cluster, kcptest.OwnerAnnotation)))
+		Expect(err).To(MatchError(And(ContainSubstring("tried to change"), ContainSubstring("in logical cluster %q", attacker.cluster))))
+		Expect(err).NotTo(MatchError(ContainSubstring(victim.cluster)))
+	}, SpecTimeout(startTimeout))
+})

@@ -1,0 +1,203 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// Guarantee 3 on the side of clusters: as whom a provider acts is part of what its machines claim. The attacker may impersonate
+// two users, and has every permission in its namespace.
+var _ = Describe("the identity of a cluster", func() {
+	const holds = "MachinesHoldInstances"
+	type story struct {
+		tenant
+		world           *kubeWorld
+		first, second   cloudsigmatest.User
+		cluster, member *unstructured.Unstructured
+		server          cloudsigmatest.Server
+	}
+	// begin makes the cluster "pool" of the first user, with a machine that names a server of this user.
+	begin := func(ctx SpecContext, byRef bool) story {
+		GinkgoHelper()
+		w := kube(ctx)
+		s := story{world: w, tenant: w.editor(ctx, w.namespace(ctx))}
+		s.first, s.second = w.user("first-"+s.namespace+"@example.com"), w.user("second-"+s.namespace+"@example.com")
+		w.permit(ctx, s.name, s.first.Email, s.second.Email)
+		s.server = w.server(s.first, "worker")
+		s.cluster = newCluster(s.namespace, "pool", s.first.Email)
+		if byRef {
+			Expect(s.client.Create(ctx, userSecret(s.namespace, s.first.Email))).To(Succeed())
+			s.cluster = newObject(clusterKind, s.namespace, "pool", map[string]any{"region": region, "userRef": map[string]any{"name": "user"}})
+		}
+		Expect(s.client.Create(ctx, s.cluster.DeepCopy())).To(Succeed())
+		s.member = newMachine(s.namespace, "worker", "pool", map[string]any{"providerID": "cloudsigma://" + s.server.UUID})
+		Expect(s.client.Create(ctx, s.member)).To(Succeed())
+		return s
+	}
+	refused := func(s story, err error, whom string) {
+		GinkgoHelper()
+		Expect(apierrors.HasStatusCause(err, holds)).To(BeTrue(), "%v", err)
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("machines of cluster %q name instances that do not belong to %s in region %q: CloudSigmaMachine %q (%s)",
+			"pool", whom, region, "worker", s.server.UUID))))
+	}
+
+	It("does not change while its machines name instances of the user so far", func(ctx SpecContext) {
+		s := begin(ctx, false)
+		second := fmt.Sprintf("user %q", s.second.Email)
+		refused(s, patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email)), second)
+
+		By("nor by a Secret")
+		Expect(s.client.Create(ctx, userSecret(s.namespace, s.second.Email))).To(Succeed())
+		refused(s, patchSpec(ctx, s.client, s.cluster, `{"userEmail":null,"userRef":{"name":"user"}}`), second)
+
+		By("nor by deleting the cluster and making another one of its name")
+		Expect(s.client.Delete(ctx, s.cluster.DeepCopy())).To(Succeed())
+		refused(s, s.client.Create(ctx, newCluster(s.namespace, "pool", s.second.Email)), second)
+		Expect(s.client.Create(ctx, newCluster(s.namespace, "pool", s.first.Email))).To(Succeed())
+
+		By("nor by way of nobody")
+		Expect(patchSpec(ctx, s.client, s.cluster, `{"userEmail":null}`)).To(Succeed())
+		refused(s, patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email)), second)
+
+		By("but once the machine is gone")
+		Expect(s.client.Delete(ctx, s.member)).To(Succeed())
+		Expect(patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email))).To(Succeed())
+	}, SpecTimeout(startTimeout))
+
+	It("does not move to a region without the instances of its machines", func(ctx SpecContext) {
+		s := begin(ctx, false)
+		err := patchSpec(ctx, s.client, s.cluster, `{"region":"zrh"}`)
+		Expect(apierrors.HasStatusCause(err, holds)).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("do not belong to user %q in region %q", s.first.Email, "zrh"))))
+	}, SpecTimeout(startTimeout))
+
+	It("does not change by the Secret that names its user", func(ctx SpecContext) {
+		s := begin(ctx, true)
+		refused(s, s.client.Patch(ctx, userSecret(s.namespace, ""), emailIs(s.second.Email)), fmt.Sprintf("user %q", s.second.Email))
+		By("nor by deleting it and making another one")
+		Expect(s.client.Delete(ctx, userSecret(s.namespace, ""))).To(Succeed())
+		refused(s, s.client.Create(ctx, userSecret(s.namespace, s.second.Email)), fmt.Sprintf("user %q", s.second.Email))
+	}, SpecTimeout(startTimeout))
+
+	It("does not change by a Secret of another namespace, whose owner is not told of whose machines they are", func(ctx SpecContext) {
+		w := kube(ctx)
+		victim, attacker := begin(ctx, false), w.editor(ctx, w.namespace(ctx))
+		w.permit(ctx, attacker.name, victim.first.Email, victim.second.Email)
+		Expect(attacker.client.Create(ctx, userSecret(attacker.namespace, victim.first.Email))).To(Succeed())
+		err := patchSpec(ctx, w.admin, victim.cluster, fmt.Sprintf(`{"userEmail":null,"userRef":{"name":"user","namespace":%q}}`, attacker.namespace))
+		Expect(err).NotTo(HaveOccurred())
+		err = attacker.client.Patch(ctx, userSecret(attacker.namespace, ""), emailIs(victim.second.Email))
+		Expect(apierrors.HasStatusCause(err, holds)).To(BeTrue(), "%v", err)
+		for _, secret := range []string{victim.namespace + "/", `"` + victim.namespace + `"`, "worker", victim.server.UUID, region + `"`} {
+			Expect(err.Error()).NotTo(ContainSubstring(secret))
+		}
+	}, SpecTimeout(startTimeout))
+
+	It("changes to a user who owns the instances of its machines", func(ctx SpecContext) {
+		s := begin(ctx, false)
+		Expect(s.client.Delete(ctx, s.member)).To(Succeed())
+		// For some seconds it cannot be told whether a machine that was created just before is gone or not stored yet.
+		Eventually(func() error {
+			return patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email))
+		}).Should(Succeed())
+		theirs := s.world.server(s.second, "worker")
+		machine := newMachine(s.namespace, "worker", "pool", map[string]any{"providerID": "cloudsigma://" + theirs.UUID})
+		Eventually(func() error { return s.client.Create(ctx, machine.DeepCopy()) }).Should(Succeed())
+		Eventually(func() error { return patchSpec(ctx, s.client, s.cluster, `{"userEmail":null}`) }).Should(Succeed())
+		Eventually(func() error {
+			return patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email))
+		}).Should(Succeed())
+	}, SpecTimeout(startTimeout))
+
+	It("is not named by a Secret that is written while a cluster comes to refer to it", func(ctx SpecContext) {
+		w := kube(ctx)
+		attacker := w.editor(ctx, w.namespace(ctx))
+		own := w.user("own-" + attacker.namespace + "@example.com")
+		victim := w.user("victim-" + attacker.namespace + "@example.com")
+		w.permit(ctx, attacker.name, own.Email)
+		succeeded := 0
+		for i := range 20 {
+			name := fmt.Sprintf("user-%d", i)
+			secret := userSecret(attacker.namespace, own.Email)
+			secret.Name = name
+			Expect(attacker.client.Create(ctx, secret)).To(Succeed())
+			var group sync.WaitGroup
+			group.Go(func() {
+				_ = attacker.client.Create(ctx, newObject(clusterKind, attacker.namespace, fmt.Sprintf("pool-%d", i),
+					map[string]any{"region": region, "userRef": map[string]any{"name": name}}))
+			})
+			group.Go(func() {
+				same := userSecret(attacker.namespace, "")
+				same.Name = name
+				_ = attacker.client.Patch(ctx, same, emailIs(victim.Email))
+			})
+			group.Wait()
+			Expect(w.admin.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+			if string(secret.Data["userEmail"]) != own.Email {
+				succeeded++
+			}
+		}
+		Expect(succeeded).To(BeZero(), "attempts that succeeded of 20")
+	}, SpecTimeout(startTimeout))
+
+	It("does not change while a machine comes to name an instance of the user so far", func(ctx SpecContext) {
+		w := kube(ctx)
+		attacker := w.editor(ctx, w.namespace(ctx))
+		first, second := w.user("first-"+attacker.namespace+"@example.com"), w.user("second-"+attacker.namespace+"@example.com")
+		w.permit(ctx, attacker.name, first.Email, second.Email)
+		both := 0
+		for i := range 20 {
+			name := fmt.Sprintf("pool-%d", i)
+			cluster, server := newCluster(attacker.namespace, name, first.Email), w.server(first, name)
+			Expect(attacker.client.Create(ctx, cluster.DeepCopy())).To(Succeed())
+			machine := newMachine(attacker.namespace, name, name, nil)
+			Expect(attacker.client.Create(ctx, machine)).To(Succeed())
+			var claimed, changed error
+			var group sync.WaitGroup
+			group.Go(func() {
+				claimed = attacker.client.Patch(ctx, machine, client.RawPatch(types.MergePatchType,
+					fmt.Appendf(nil, `{"spec":{"providerID":"cloudsigma://%s"}}`, server.UUID)))
+			})
+			group.Go(func() {
+				changed = patchSpec(ctx, attacker.client, cluster, fmt.Sprintf(`{"userEmail":%q}`, second.Email))
+			})
+			group.Wait()
+			if claimed == nil && changed == nil {
+				both++
+			}
+		}
+		Expect(both).To(BeZero(), "pairs of which both were admitted, of 20")
+	}, SpecTimeout(startTimeout))
+})
+
+// userSecret returns the Secret "user", which names a user.
+func userSecret(namespace, email string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user"}, Data: map[string][]byte{"userEmail": []byte(email)},
+	}
+}
+
+// emailIs has a Secret name another user.
+func emailIs(email string) client.Patch {
+	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"userEmail":%q}}`, email))
+}
+
+// patchSpec changes the spec of an object.
+func patchSpec(ctx context.Context, c client.Client, object *unstructured.Unstructured, spec string) error {
+	return c.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":`+spec+`}`)))
+}

@@ -1,0 +1,30 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// Guarantee 5: the gate parses what the consumer parses. oslo.policy loads none of these files, and Keystone then issues no tokens;
+// e2e/suites/oslopolicy holds that against the real one.
+var _ = DescribeTable("the editor of a namespace who writes a policy that oslo.policy cannot load",
+	func(ctx SpecContext, policy string) {
+		w := kube(ctx)
+		attacker := w.editor(ctx, w.namespace(ctx))
+		for _, kind := range []string{"ConfigMap", "Secret"} {
+			expectPolicyRefusal(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, policy)), "KeystonePolicyBroken")
+			Expect(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, soundPolicy))).To(Succeed())
+			expectPolicyRefusal(attacker.client.Update(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, policy)), "KeystonePolicyBroken")
+		}
+	},
+	Entry("a tab after the colon", SpecTimeout(startTimeout), "\"identity:list_users\":\t\"rule:admin_required\"\n"),
+	Entry("a tab before the colon", SpecTimeout(startTimeout), "\"identity:list_users\"\t: \"rule:admin_required\"\n"),
+	Entry("a tab at the end of a line", SpecTimeout(startTimeout), "\"identity:list_users\": \"rule:admin_required\"\t\n\"identity:get_user\": \"rule:admin_required\"\n"),
+	Entry("a tab before a comment", SpecTimeout(startTimeout), "\"identity:list_users\": \"rule:admin_required\" \t# why\n"),
+	Entry("a tab between brackets", SpecTimeout(startTimeout), "\"identity:list_users\": [\"rule:admin_required\",\t\"rule:admin_required\"]\n"),
+	Entry("a tab after a bracket", SpecTimeout(startTimeout), "\"identity:list_users\": [\"rule:admin_required\"]\t\n"),
+	Entry("a comment that touches", SpecTimeout(startTimeout), "\"identity:list_users\": |#\n  rule:admin_required\n"),
+	Entry("a tag before a list", SpecTimeout(startTimeout), "\"identity:list_users\": !!str [\"rule:admin_required\"]\n"),
+)

@@ -1,0 +1,216 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+	"warrantgate.dev/e2e/suites/attacks/model"
+)
+
+const (
+	// modelWorkers is how many sequences are written at the same time.
+	modelWorkers = 3
+	// modelTimeout bounds the run with 50,000 writes of "make fuzz".
+	modelTimeout = 30 * time.Minute
+)
+
+// Random sequences of writes find what nobody thought of. With SEED=… the sequences are those of an earlier run, with WRITES=…
+// there are more.
+var _ = Describe("random sequences of writes", func() {
+	It("break no promise on a kube-apiserver", func(ctx SpecContext) {
+		w := newKube(ctx, "\naudit: {interval: 24h}\n")
+		var worlds []*model.World
+		for i := range modelWorkers {
+			worlds = append(worlds, w.modelWorld(ctx, fmt.Sprintf("w%d", i)))
+		}
+		writes, err := model.Writes(5000)
+		Expect(err).NotTo(HaveOccurred())
+		expectPromisesKept(model.Run(ctx, model.Options{Writes: writes, Admitted: 0.2, Restart: func(ctx context.Context) error {
+			return w.gate.Restart(ctx)
+		}}, worlds...))
+	}, SpecTimeout(modelTimeout))
+
+	It("break no promise on a kcp", func(ctx SpecContext) {
+		w := kcp(ctx)
+		writes, err := model.Writes(5000)
+		Expect(err).NotTo(HaveOccurred())
+		expectPromisesKept(model.Run(ctx, model.Options{Writes: writes / 10, Admitted: 0.2, Restart: func(ctx context.Context) error {
+			return w.gate.Restart(ctx)
+		}}, w.modelWorld(ctx)))
+	}, SpecTimeout(modelTimeout))
+})
+
+func expectPromisesKept(result model.Result, err error) {
+	GinkgoHelper()
+	GinkgoWriter.Println(result)
+	AddReportEntry("writes", result.String(), ReportEntryVisibilityAlways)
+	Expect(err).NotTo(HaveOccurred())
+	for _, failure := range result.Failures {
+		Fail(failure + "\nSEED=" + fmt.Sprint(result.Seed) + " has the same sequences")
+	}
+}
+
+// modelWorld has two editors with different users in one namespace, one in another, and the provider's controller.
+func (w *kubeWorld) modelWorld(ctx context.Context, name string) *model.World {
+	GinkgoHelper()
+	email := func(who string) string { return who + "-" + name + "@example.com" }
+	users := map[string]cloudsigmatest.User{}
+	for _, who := range []string{"anna", "arno", "bert"} {
+		users[email(who)] = w.user(email(who))
+	}
+	first, second := w.namespace(ctx), w.namespace(ctx)
+	world := &model.World{
+		Regions: []string{region, "zrh"}, MachineVersion: "v1alpha4", UserRefs: true,
+		Places: []model.Place{
+			{Namespace: first, Admin: w.admin, Users: []string{email("anna"), email("arno")}},
+			{Namespace: second, Admin: w.admin, Users: []string{email("bert")}},
+		},
+		AddServers: func(sequence string) ([]model.Server, func()) { return addServers(w.cloud, users, sequence) },
+	}
+	for i := range world.Places {
+		for _, user := range world.Places[i].Users {
+			world.Places[i].UserIDs = append(world.Places[i].UserIDs, users[user].UUID)
+		}
+	}
+	tenantKinds := []schema.GroupVersionKind{
+		model.Machine, model.Machine, model.Machine, model.Cluster, model.Cluster, model.OwnerMachine, model.Secret, model.KdcCluster,
+	}
+	for place, editors := range [][][]string{{{email("anna")}, {email("arno"), email("anna")}}, {{email("bert")}}} {
+		for _, may := range editors {
+			editor := w.editor(ctx, world.Places[place].Namespace)
+			w.permit(ctx, editor.name, may...)
+			world.Actors = append(world.Actors, &model.Actor{
+				Name: editor.name, Client: directClient(editor.config), Place: place, Kinds: tenantKinds, May: may,
+			})
+		}
+	}
+	controller := w.controller(ctx, "capcs-"+name)
+	for place := range world.Places {
+		world.Actors = append(world.Actors, &model.Actor{
+			Name: "controller", Client: controller, Place: place, Kinds: []schema.GroupVersionKind{model.Machine},
+		})
+	}
+	return world
+}
+
+// controller is the service account of a provider's controller, which may write machines everywhere.
+func (w *kubeWorld) controller(ctx context.Context, name string) client.Client {
+	GinkgoHelper()
+	config, err := w.api.ServiceAccount(ctx, "capcs-system", name)
+	Expect(err).NotTo(HaveOccurred())
+	for _, object := range []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
+		}}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "capcs-system", Name: name}},
+		},
+	} {
+		Expect(w.admin.Create(ctx, object)).To(Succeed())
+	}
+	return directClient(config)
+}
+
+// addServers adds servers of each user, in two regions. Those of the first two have the names of machines of the sequence. One is
+// shared with everybody.
+func addServers(cloud *cloudsigmatest.Cloud, users map[string]cloudsigmatest.User, sequence string) ([]model.Server, func()) {
+	var servers []model.Server
+	add := func(in string, owner cloudsigmatest.User, label, name string, options ...cloudsigmatest.ServerOption) {
+		server := cloud.AddServer(in, owner, name, options...)
+		servers = append(servers, model.Server{UUID: server.UUID, Owner: owner.Email, Region: in, Name: name, Label: label + " of " + owner.Email})
+	}
+	everybody := slices.Sorted(maps.Keys(users))
+	for _, email := range everybody {
+		owner := users[email]
+		add(region, owner, "first", sequence+"-cloudsigmamachine-0")
+		add(region, owner, "second", sequence+"-cloudsigmamachine-1")
+		add(region, owner, "shared", sequence+"-shared-"+owner.UUID, cloudsigmatest.SharedWith(everybody...))
+		add("zrh", owner, "far", sequence+"-far-"+owner.UUID)
+	}
+	return servers, func() {
+		for _, server := range servers {
+			cloud.RemoveServer(server.UUID)
+		}
+	}
+}
+
+// directClient does not wait for caches: who attacks is not patient.
+func directClient(config *rest.Config) client.Client {
+	GinkgoHelper()
+	c, err := client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// modelWorld has two workspaces that bind the provider's kinds. In each its owner writes, who may name one user, and impersonates
+// others with what makes them look like the owner of the other workspace.
+func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
+	GinkgoHelper()
+	owners := []owner{w.owner(ctx, "anna"), w.owner(ctx, "bert")}
+	users := map[string]cloudsigmatest.User{}
+	world := &model.World{Regions: []string{region, "zrh"}, MachineVersion: "v1alpha4", Events: true}
+	for _, who := range owners {
+		email := who.name + "@example.com"
+		users[email] = w.user(email)
+		w.permit(ctx, who.name, email)
+		world.Places = append(world.Places, model.Place{
+			Namespace: who.namespace, Cluster: who.cluster, Admin: directClient(who.admin), Users: []string{email}, UserIDs: []string{users[email].UUID},
+		})
+		letEverybodyIn(ctx, who)
+	}
+	for place, who := range owners {
+		other := owners[1-place]
+		kinds := []schema.GroupVersionKind{model.Machine, model.Machine, model.Cluster}
+		for name, c := range map[string]client.Client{
+			"owner of place": directClient(who.config),
+			"other owner":    who.as(other.name, []string{user.AllAuthenticated, tenantsGroup}, nil),
+			"warrant of other owner": who.as("anybody", []string{user.AllAuthenticated}, map[string][]string{
+				"authorization.kcp.io/warrant": {fmt.Sprintf(`{"user":%q,"groups":["system:authenticated",%q]}`, other.name, tenantsGroup)},
+			}),
+			"service account of elsewhere": who.as("system:serviceaccount:default:bot", []string{user.AllAuthenticated, "system:serviceaccounts"},
+				map[string][]string{"authentication.kcp.io/cluster-name": {other.cluster}}),
+		} {
+			actor := &model.Actor{Name: fmt.Sprintf("%s in %d", name, place), Client: c, Place: place, Kinds: kinds}
+			if name == "owner of place" {
+				actor.May = world.Places[place].Users
+				world.Actors = append(world.Actors, actor, actor, actor) // writes most
+			}
+			world.Actors = append(world.Actors, actor)
+		}
+	}
+	slices.SortFunc(world.Actors, func(a, b *model.Actor) int { return strings.Compare(a.Name, b.Name) }) // as the dice have to find them
+	world.AddServers = func(sequence string) ([]model.Server, func()) { return addServers(w.cloud, users, sequence) }
+	return world
+}
+
+// letEverybodyIn has the owner of a workspace give everybody there every permission, so that nothing but the gates stops whom it
+// impersonates.
+func letEverybodyIn(ctx context.Context, who owner) {
+	GinkgoHelper()
+	c, err := kcptest.NewClient(who.config)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(c.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "everybody"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{kcptest.Group(user.AllAuthenticated)},
+	})).To(Succeed())
+}

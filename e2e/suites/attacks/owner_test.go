@@ -1,0 +1,272 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/describe"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/internal/identity"
+	kcpapi "warrantgate.dev/internal/kcp"
+)
+
+// Whoever may impersonate in one workspace can add any extra field of kcp's to a request (kcp-dev/kcp#4226): the home of a
+// service account, scopes, warrants. kcp appends the scope of that workspace and records all of it as the owner of a new one.
+var _ = Describe("the recorded owner of a workspace, against the administrator of another workspace", func() {
+	DescribeTable("a service account of another workspace is not recorded as the owner",
+		func(ctx SpecContext, forge func(victim, attacker owner, extra map[string][]string)) {
+			w := kcp(ctx)
+			victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
+			victim.exportGadgets(ctx)
+			stolen := attacker.typeThatBinds(ctx, victim)
+
+			bot := bot(victim)
+			attacker.admit(ctx, victim.globalName("bot"))
+			attacker.admit(ctx, bot.Username)
+			forge(victim, attacker, bot.Extra)
+			ws := attacker.createAs(ctx, bot, stolen)
+
+			By("looking at what kcp acts upon")
+			cluster := attacker.placed(ctx, ws)
+			recorded := bot
+			recorded.Extra[identity.ScopesKey] = append(bot.Extra[identity.ScopesKey], "cluster:"+attacker.cluster)
+			Expect(recordedOwner(ctx, w, cluster)).To(Equal(recorded.String()))
+			Expect(attacker.workspace(ctx, ws).Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
+			Eventually(ctx, describeWorkspace).WithArguments(attacker.config, ws).Should(
+				MatchRegexp(`(?m)^ +Warning +OwnerNotRewritten .*it was impersonated elsewhere, so its home is only claimed \(HomeOutOfScope\)`))
+
+			By("looking for what only the victim's service account may bind")
+			Consistently(ctx, boundIn).WithArguments(w.server.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
+		},
+		Entry("which somebody impersonates with its home", func(_, _ owner, _ map[string][]string) {}, SpecTimeout(startTimeout)),
+		Entry("with a scope of both workspaces", func(victim, attacker owner, extra map[string][]string) {
+			extra[identity.ScopesKey] = []string{"cluster:" + victim.cluster + ",cluster:" + attacker.cluster}
+		}, SpecTimeout(startTimeout)),
+	)
+
+	DescribeTable("an administrator's warrant is not recorded",
+		func(ctx SpecContext, owner identity.Owner, wantReason string) {
+			w := kcp(ctx)
+			victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
+			victim.exportGadgets(ctx)
+			stolen := attacker.typeThatBinds(ctx, victim)
+			owner.Extra[identity.WarrantKey] = []string{identity.Warrant{User: "root-boss", Groups: []string{"system:kcp:admin"}}.String()}
+			attacker.admit(ctx, owner.Username)
+			ws := attacker.createAs(ctx, owner, stolen)
+			cluster := attacker.placed(ctx, ws)
+			Expect(recordedOwner(ctx, w, cluster)).NotTo(Or(ContainSubstring("system:kcp:admin"), ContainSubstring("root-boss")))
+			Eventually(ctx, describeWorkspace).WithArguments(attacker.config, ws).Should(And(
+				MatchRegexp(`(?m)^ +\w+ +WarrantDropped .*1 warrant carried an administrator's power`), ContainSubstring(wantReason)))
+			Consistently(ctx, boundIn).WithArguments(w.server.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
+		},
+		Entry("with a person", impersonated("alice", nil), "OwnerRewritten", SpecTimeout(startTimeout)),
+		Entry("with a service account without a home", impersonated("system:serviceaccount:default:bot", nil), "HomeUnknown", SpecTimeout(startTimeout)),
+		Entry("with a service account of two homes", impersonated("system:serviceaccount:default:bot",
+			map[string][]string{identity.ClusterNameKey: {"a", "b"}}), "HomeAmbiguous", SpecTimeout(startTimeout)),
+		Entry("with a person and a field that makes the owner too large", impersonated("alice",
+			map[string][]string{"example.com/x": {strings.Repeat("x", identity.MaxOwnerBytes)}}), "OwnerTooLarge", SpecTimeout(startTimeout)),
+	)
+
+	It("an update cannot have an Event written into another workspace", func(ctx SpecContext) {
+		w := kcp(ctx)
+		victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
+		_, err := kcptest.CreateWorkspace(ctx, attacker.config, "child")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.WaitReady(ctx, attacker.config, "child")
+		Expect(err).NotTo(HaveOccurred())
+		for _, changes := range []map[string]string{
+			{"kcp.io/cluster": victim.cluster},
+			{"kcp.io/cluster": victim.cluster, kcptest.OwnerAnnotation: `{"username":"root-boss"}`},
+			{"kcp.io/cluster": "../" + victim.cluster, "warrantgate.dev/canary": "true"}, // which only the webhook denies
+		} {
+			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": changes}})
+			Expect(err).NotTo(HaveOccurred())
+			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
+			err = newKCPClient(attacker.config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, patch))
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(ContainSubstring("kcp.io/cluster")))
+			Expect(err).NotTo(MatchError(ContainSubstring(victim.cluster)))
+		}
+		Consistently(ctx, func(g Gomega) {
+			events := &corev1.EventList{}
+			g.Expect(newKCPClient(victim.admin).List(ctx, events)).To(Succeed())
+			g.Expect(events.Items).NotTo(ContainElement(HaveField("InvolvedObject.Kind", "Workspace")))
+		}).WithTimeout(hangTime).Should(Succeed())
+	}, SpecTimeout(startTimeout))
+})
+
+// gadgets is an APIExport that only one service account may bind.
+const gadgets = "gadgets.example.io"
+
+// hangTime is how long a workspace that must not become Ready is watched. One that does takes about a second.
+const hangTime = 4 * time.Second
+
+func newKCPClient(config *rest.Config) client.Client {
+	GinkgoHelper()
+	c, err := kcptest.NewClient(config)
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// impersonated is an authenticated user with extra fields.
+func impersonated(username string, extra map[string][]string) identity.Owner {
+	if extra == nil {
+		extra = map[string][]string{}
+	}
+	return identity.Owner{Username: username, Groups: []string{"system:authenticated"}, Extra: extra}
+}
+
+func (o owner) globalName(account string) string {
+	return "system:kcp:serviceaccount:" + o.cluster + ":default:" + account
+}
+
+// exportGadgets makes an APIExport and a service account "bot", which may bind it by both of its names.
+func (o owner) exportGadgets(ctx context.Context) {
+	GinkgoHelper()
+	c := newKCPClient(o.config)
+	schema := &apisv1alpha1.APIResourceSchema{
+		ObjectMeta: metav1.ObjectMeta{Name: "v1." + gadgets},
+		Spec: apisv1alpha1.APIResourceSchemaSpec{
+			Group: "example.io",
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "gadgets", Singular: "gadget", Kind: "Gadget", ListKind: "GadgetList"},
+			Scope: apiextensionsv1.ClusterScoped,
+			Versions: []apisv1alpha1.APIResourceVersion{{
+				Name: "v1", Served: true, Storage: true, Schema: runtime.RawExtension{Raw: []byte(`{"type":"object"}`)},
+			}},
+		},
+	}
+	Expect(c.Create(ctx, schema)).To(Succeed())
+	export := &apisv1alpha2.APIExport{
+		ObjectMeta: metav1.ObjectMeta{Name: gadgets},
+		Spec: apisv1alpha2.APIExportSpec{Resources: []apisv1alpha2.ResourceSchema{{
+			Name: "gadgets", Group: "example.io", Schema: schema.Name,
+			Storage: apisv1alpha2.ResourceSchemaStorage{CRD: &apisv1alpha2.ResourceSchemaStorageCRD{}},
+		}}},
+	}
+	Expect(c.Create(ctx, export)).To(Succeed())
+	_, err := kcptest.ServiceAccount(ctx, o.admin, metav1.NamespaceDefault, "bot")
+	Expect(err).NotTo(HaveOccurred())
+	for _, subject := range []rbacv1.Subject{kcptest.ServiceAccountSubject(metav1.NamespaceDefault, "bot"), kcptest.User(o.globalName("bot"))} {
+		Expect(kcptest.Grant(ctx, o.admin, subject, kcptest.AccessRule(), kcptest.BindRule(gadgets))).To(Succeed())
+	}
+}
+
+// typeThatBinds makes a WorkspaceType whose workspaces bind the gadgets of another tenant. kcp wants its author to be allowed to
+// bind them as well, and believes an impersonator that it is the service account.
+func (o owner) typeThatBinds(ctx context.Context, of owner) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	Expect(kcptest.Grant(ctx, o.config, kcptest.User(of.globalName("bot")),
+		append(kcptest.CreatorRules(), kcptest.Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"create"}))...)).To(Succeed())
+	ofType, err := kcptest.CreateWorkspaceType(ctx, o.impersonating(bot(of)), o.path, &tenancyv1alpha1.WorkspaceType{
+		ObjectMeta: metav1.ObjectMeta{Name: "stolen"},
+		Spec: tenancyv1alpha1.WorkspaceTypeSpec{
+			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: of.path, Export: gadgets}},
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return ofType
+}
+
+// bot is the service account of exportGadgets, as anybody can claim to be it.
+func bot(of owner) identity.Owner {
+	return identity.Owner{
+		Username: "system:serviceaccount:default:bot",
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"},
+		Extra:    map[string][]string{identity.ClusterNameKey: {of.cluster}},
+	}
+}
+
+// impersonating is somebody whom the tenant impersonates in its own workspace.
+func (o owner) impersonating(who identity.Owner) *rest.Config {
+	config := rest.CopyConfig(o.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: who.Username, UID: who.UID, Groups: who.Groups, Extra: who.Extra}
+	return config
+}
+
+// admit lets a user create workspaces in the tenant's own one.
+func (o owner) admit(ctx context.Context, username string) {
+	GinkgoHelper()
+	Expect(kcptest.Grant(ctx, o.config, kcptest.User(username), kcptest.CreatorRules()...)).To(Succeed())
+}
+
+// createAs creates a workspace in the tenant's own one as somebody whom it impersonates.
+func (o owner) createAs(ctx context.Context, who identity.Owner, ofType kcptest.WorkspaceOption) string {
+	GinkgoHelper()
+	name := "child-" + rand.String(6)
+	_, err := kcptest.CreateWorkspace(ctx, o.impersonating(who), name, ofType)
+	Expect(err).NotTo(HaveOccurred())
+	return name
+}
+
+func (o owner) workspace(ctx context.Context, name string) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	ws, err := kcptest.GetWorkspace(ctx, o.config, name)
+	Expect(err).NotTo(HaveOccurred())
+	return ws
+}
+
+// placed waits until a workspace has a logical cluster, and returns its name.
+func (o owner) placed(ctx context.Context, name string) string {
+	GinkgoHelper()
+	cluster := ""
+	Eventually(ctx, func() string {
+		cluster = o.workspace(ctx, name).Spec.Cluster
+		return cluster
+	}).ShouldNot(BeEmpty())
+	return cluster
+}
+
+// recordedOwner is the owner that kcp acts as in a logical cluster.
+func recordedOwner(ctx context.Context, w *kcpWorld, cluster string) string {
+	GinkgoHelper()
+	lc, err := kcptest.GetLogicalCluster(ctx, w.server.ShardAdmin(cluster))
+	Expect(err).NotTo(HaveOccurred())
+	return kcpapi.RecordedOwner(lc)
+}
+
+// boundIn lists the APIExports that are bound in a workspace.
+func boundIn(ctx context.Context, config *rest.Config) ([]string, error) {
+	bindings := &apisv1alpha2.APIBindingList{}
+	c, err := kcptest.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	err = c.List(ctx, bindings)
+	var exports []string
+	for i := range bindings.Items {
+		exports = append(exports, bindings.Items[i].Spec.Reference.Export.Name)
+	}
+	return exports, err
+}
+
+// describeWorkspace is what "kubectl describe workspace" prints.
+func describeWorkspace(config *rest.Config, name string) (string, error) {
+	mapping := &meta.RESTMapping{
+		Resource:         tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"),
+		GroupVersionKind: tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
+		Scope:            meta.RESTScopeRoot,
+	}
+	describer, _ := describe.GenericDescriberFor(mapping, config)
+	return describer.Describe("", name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
+}

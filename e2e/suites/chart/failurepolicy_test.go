@@ -1,0 +1,90 @@
+//go:build e2e
+
+package chart_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/e2e/env/podtest"
+)
+
+// A cluster in use is given gates that refuse nothing by being away, until it is proven that they are asked.
+var _ = Describe("A release with failurePolicy Ignore", func() {
+	It("is proven to refuse, and then is to Fail", func(ctx SpecContext) {
+		w := startWorld(ctx)
+		w.addCloud(ctx)
+		w.values["failurePolicy"] = "Ignore"
+		w.install(ctx)
+		kubelet := w.startKubelet(ctx)
+		write := func() error {
+			return w.admin.Create(ctx, policy(metav1.NamespaceDefault, "written", broken), client.DryRunAll)
+		}
+		// proven is nil once "helm test" has passed.
+		proven := func() error {
+			const pod = "warrantgate-test-kubernetes"
+			_, err := w.run(ctx, "test")
+			told := kubelet.Output(pod)
+			if err == nil && strings.Count(told, ": ok\n") != 3 {
+				return fmt.Errorf("it passes without a proof of each of three webhooks: %s", told)
+			}
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, told)
+			}
+			return nil
+		}
+
+		By("being away")
+		Consistently(write).WithTimeout(3 * time.Second).Should(Succeed())
+		Expect(proven()).To(MatchError(And(ContainSubstring("NOT REFUSED"), ContainSubstring("its failurePolicy: with Ignore"))))
+		Expect(w.run(ctx, "get", "notes")).To(And(ContainSubstring("its gates are OPEN"),
+			ContainSubstring("helm test warrantgate --namespace=warrantgate-system\n"), ContainSubstring("--set=failurePolicy=Fail\n")))
+
+		By("being there")
+		serve := w.pod.startReady(ctx, w.admin)
+		Eventually(proven).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
+		Expect(refusedByGate(write())).To(Succeed())
+
+		By("going away again")
+		Expect(serve.Stop()).To(Succeed())
+		Expect(write()).To(Succeed())
+
+		By("being upgraded to Fail")
+		serve = w.pod.startReady(ctx, w.admin)
+		w.upgrade(ctx, "--reuse-values", "--set=failurePolicy=Fail")
+		Eventually(proven).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
+		Expect(w.run(ctx, "get", "notes")).NotTo(Or(ContainSubstring("OPEN"), ContainSubstring("failurePolicy")))
+
+		By("being away then")
+		Expect(serve.Stop()).To(Succeed())
+		Eventually(write).Should(MatchError(ContainSubstring("failed calling webhook")))
+	}, SpecTimeout(6*time.Minute))
+})
+
+// startKubelet runs the pods of "helm test" until the spec or container ends that it is called from.
+func (w *world) startKubelet(ctx context.Context) *podtest.Kubelet {
+	GinkgoHelper()
+	kubelet := &podtest.Kubelet{Client: w.admin, Namespace: namespace, Binary: w.pod.binary, Dir: filepath.Join(w.api.Dir(), "tests")}
+	running, halt := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- kubelet.Run(running) }()
+	DeferCleanup(func() error {
+		halt()
+		return <-ended
+	})
+	return kubelet
+}
+
+// run runs a command of helm on the release, and returns what it prints.
+func (w *world) run(ctx context.Context, command ...string) (string, error) {
+	return charttest.Helm(ctx, "", append(command, release, "--namespace="+namespace, "--kubeconfig="+w.kubeconfig)...)
+}

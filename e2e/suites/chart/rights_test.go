@@ -1,0 +1,210 @@
+//go:build e2e
+
+package chart_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/access"
+)
+
+// None of the rights is spare: without any one of its rules, something that works with all of them does not.
+var _ = Describe("The rights of the service account", Ordered, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx)
+	}, NodeTimeout(3*time.Minute))
+
+	DescribeTable("are needed to become ready", func(ctx SpecContext, resource string) {
+		w.without(ctx, release, resource, "list")
+		w.pod.start(ctx, w.admin)
+		Eventually(w.pod.logged).Should(ContainSubstring(`cannot list resource \"` + resource + `\"`))
+		Expect(w.pod.probe(ctx, "/readyz")).To(Equal(http.StatusInternalServerError))
+		Expect(w.pod.probe(ctx, "/healthz")).To(Equal(http.StatusOK))
+	},
+		Entry("clusters of CloudSigma", "cloudsigmaclusters", SpecTimeout(timeout)),
+		Entry("machines of CloudSigma", "cloudsigmamachines", SpecTimeout(timeout)),
+		Entry("clusters of OpenStack", "openstackclusters", SpecTimeout(timeout)),
+		Entry("machines of OpenStack", "openstackmachines", SpecTimeout(timeout)),
+	)
+
+	DescribeTable("are needed to judge", func(ctx SpecContext, resource, verb string, object client.Object) {
+		try := func() error { return w.author.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll) } //nolint:errcheck,forcetypeassert // a copy is of the same kind
+		w.startAsked(ctx)
+		object.SetNamespace(w.newTenancy(ctx))
+		Expect(apierrors.IsServiceUnavailable(try())).To(BeFalse())
+		w.without(ctx, release, resource, verb)
+		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
+	},
+		Entry("a user by a Secret of another namespace", "subjectaccessreviews", "create", cluster("", "another", map[string]any{
+			"userRef": map[string]any{"name": "user", "namespace": metav1.NamespaceDefault},
+		}), SpecTimeout(timeout)),
+		Entry("a user by a Secret", "secrets", "get", cluster("", "another", map[string]any{"userRef": map[string]any{"name": "user"}}), SpecTimeout(timeout)),
+		Entry("a controller manager by its cluster", "cloudsigmaclusters", "get", manager("metal"), SpecTimeout(timeout)),
+		Entry("a controller manager by the Secret of its cluster", "secrets", "get", manager("by-secret"), SpecTimeout(timeout)),
+	)
+
+	It("are needed to find the owner Machine of a machine", func(ctx SpecContext) {
+		w.startAsked(ctx)
+		namespace := w.newTenancy(ctx)
+		user := w.cloud.AddUser(tenant)
+		Expect(w.cloud.AllowImpersonation(accountName, tenant)).To(Succeed())
+		ofMetal := map[string]string{"cluster.x-k8s.io/cluster-name": "metal"}
+		owner := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+		owner.SetGroupVersionKind(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"})
+		owner.SetNamespace(namespace)
+		owner.SetName("node")
+		owner.SetLabels(ofMetal)
+		Expect(w.admin.Create(ctx, owner)).To(Succeed())
+		machine := ofProvider("CloudSigmaMachine", map[string]any{"providerID": "cloudsigma://" + w.cloud.AddServer(region, user, "node").UUID})
+		machine.SetNamespace(namespace)
+		machine.SetLabels(ofMetal)
+		machine.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(),
+		}})
+		try := func() error { return w.admin.Create(ctx, machine.DeepCopy(), client.DryRunAll) }
+		// That the clusters are stored is known a moment after they are.
+		Eventually(try).Should(Succeed())
+		w.without(ctx, release, "machines", "get")
+		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
+	}, SpecTimeout(timeout))
+
+	It("are needed to find the cluster of a machine of OpenStack by the Cluster", func(ctx SpecContext) {
+		w.startAsked(ctx)
+		machine := ofProvider("OpenStackMachine", map[string]any{"providerID": "openstack:///63dd227a-9502-4311-919e-4d0b8b3a6c11"})
+		machine.SetNamespace(w.newTenancy(ctx))
+		machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "metal"})
+		try := func() error { return w.admin.Create(ctx, machine.DeepCopy(), client.DryRunAll) }
+		Expect(apierrors.IsForbidden(try())).To(BeTrue(), "there is no such cluster")
+		w.without(ctx, release, "clusters", "get")
+		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
+	}, SpecTimeout(timeout))
+
+	DescribeTable("are needed to write Events", func(ctx SpecContext, object client.Object, spoil func(client.Object)) {
+		w.without(ctx, release, "events", "create")
+		w.startAsked(ctx)
+		object.SetNamespace(w.newTenancy(ctx))
+		Expect(w.author.Create(ctx, object)).To(Succeed())
+		spoil(object)
+		Expect(apierrors.IsForbidden(w.admin.Update(ctx, object))).To(BeTrue())
+		Eventually(func() (float64, error) {
+			return w.pod.metric(ctx, "warrantgate_events_total", map[string]string{"outcome": "off"})
+		}).Should(BeNumerically(">", 0))
+	},
+		Entry("on a policy", policy("", "policy", sound), func(object client.Object) {
+			object.(*corev1.ConfigMap).Data = policy("", "", broken).Data //nolint:errcheck,forcetypeassert // see above
+		}, SpecTimeout(timeout)),
+		Entry("on a controller manager", manager("metal"), func(object client.Object) {
+			object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Env = somebodyElse() //nolint:errcheck,forcetypeassert // see above
+		}, SpecTimeout(timeout)),
+	)
+
+	DescribeTable("are needed to agree on a leader", func(ctx SpecContext, role, verb string) {
+		for _, name := range []string{lease.Name, certificateName} {
+			Expect(client.IgnoreNotFound(w.admin.Delete(ctx, &coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			}))).To(Succeed())
+		}
+		w.without(ctx, role, "leases", verb)
+		w.pod.start(ctx, w.admin)
+		Eventually(w.pod.logged).Should(ContainSubstring("cannot " + verb + ` resource \"leases\"`))
+	},
+		Entry("for the first time", release, "create", SpecTimeout(timeout)),
+		Entry("of the audit, from then on", release, "get", SpecTimeout(timeout)),
+		Entry("of the certificate, from then on", certificateName, "get", SpecTimeout(timeout)),
+	)
+
+	It("are needed to keep a certificate", func(ctx SpecContext) {
+		w.emptyCertificate(ctx)
+		w.without(ctx, certificateName, "secrets", "update")
+		w.pod.start(ctx, w.admin)
+		Eventually(w.pod.logged).Should(ContainSubstring(`cannot update resource \"secrets\"`))
+		Eventually(w.pod.probe).WithArguments(ctx, "/healthz").Should(Equal(http.StatusOK))
+		Expect(w.pod.probe(ctx, "/readyz")).To(Equal(http.StatusInternalServerError))
+	}, SpecTimeout(timeout))
+
+	DescribeTable("are needed to be trusted", func(ctx SpecContext, resource string) {
+		w.without(ctx, certificateName, resource, "patch")
+		w.pod.startReady(ctx, w.admin)
+		Eventually(w.pod.logged).Should(ContainSubstring(`cannot get resource \"` + resource + `\"`))
+	},
+		Entry("by mutating webhooks", "mutatingwebhookconfigurations", SpecTimeout(timeout)),
+		Entry("by validating webhooks", "validatingwebhookconfigurations", SpecTimeout(timeout)),
+	)
+
+	It("are all among these", func(ctx SpecContext) {
+		Expect(w.untried(ctx)).To(BeEmpty())
+	}, SpecTimeout(timeout))
+})
+
+// without takes the rule with a resource and a verb out of the release's roles of a name until the spec ends. There has to be
+// one.
+func (w *world) without(ctx context.Context, name, resource, verb string) {
+	GinkgoHelper()
+	has := func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb)
+	}
+	everywhere, local := w.roles(ctx, name)
+	left := [][]rbacv1.PolicyRule{slices.DeleteFunc(slices.Clone(everywhere.Rules), has), slices.DeleteFunc(slices.Clone(local.Rules), has)}
+	Expect(len(left[0])+len(left[1])).To(Equal(len(everywhere.Rules)+len(local.Rules)-1), "rules to %s %s", verb, resource)
+	for _, rule := range access.RuleNames(name, slices.Concat(everywhere.Rules, local.Rules)) {
+		if !slices.Contains(access.RuleNames(name, slices.Concat(left...)), rule) {
+			w.tried = append(w.tried, rule)
+		}
+	}
+	DeferCleanup(w.setRules, name, everywhere.Rules, local.Rules)
+	w.setRules(ctx, name, left[0], left[1])
+}
+
+// untried are the rules of the release's roles that no spec has taken out so far.
+func (w *world) untried(ctx context.Context) []string {
+	GinkgoHelper()
+	ofRelease := client.MatchingLabels{"app.kubernetes.io/instance": release}
+	everywhere, local := &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{}
+	Expect(w.admin.List(ctx, everywhere, ofRelease)).To(Succeed())
+	Expect(w.admin.List(ctx, local, ofRelease)).To(Succeed())
+	var all []string
+	for i := range everywhere.Items {
+		all = append(all, access.RuleNames(everywhere.Items[i].Name, everywhere.Items[i].Rules)...)
+	}
+	for i := range local.Items {
+		all = append(all, access.RuleNames(local.Items[i].Name, local.Items[i].Rules)...)
+	}
+	Expect(all).NotTo(BeEmpty())
+	return slices.DeleteFunc(all, func(rule string) bool { return slices.Contains(w.tried, rule) })
+}
+
+// setRules gives the service account rules in the cluster and in its own namespace, in place of those of the roles of a name.
+func (w *world) setRules(ctx context.Context, name string, everywhere, local []rbacv1.PolicyRule) {
+	GinkgoHelper()
+	clusterRole, role := w.roles(ctx, name)
+	clusterRole.Rules, role.Rules = everywhere, local
+	Expect(w.admin.Update(ctx, role)).To(Succeed())
+	if clusterRole.UID != "" {
+		Expect(w.admin.Update(ctx, clusterRole)).To(Succeed())
+	}
+}
+
+// roles are those of a name. Next to a kcp there is none in the cluster.
+func (w *world) roles(ctx context.Context, name string) (everywhere *rbacv1.ClusterRole, local *rbacv1.Role) {
+	GinkgoHelper()
+	everywhere, local = &rbacv1.ClusterRole{}, &rbacv1.Role{}
+	Expect(client.IgnoreNotFound(w.admin.Get(ctx, client.ObjectKey{Name: name}, everywhere))).To(Succeed())
+	Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, local)).To(Succeed())
+	return everywhere, local
+}

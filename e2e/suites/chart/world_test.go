@@ -1,0 +1,233 @@
+//go:build e2e
+
+package chart_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/podtest"
+	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+const (
+	// release and namespace are of the chart. All objects have the release's name.
+	release, namespace = charttest.Release, charttest.Namespace
+	// authorName is whoever writes policies, clusters and controller managers, and may do nothing else.
+	authorName = "author"
+	// certificateName is that of the Secret with warrantgate's own certificate, of the Lease, and of the rights to them.
+	certificateName = release + "-certificate"
+	// accountName is that of warrantgate at CloudSigma, region is where its clusters are.
+	accountName, region = "kube-dc-partner", "next"
+	// rootCA is the ConfigMap that Kubernetes puts into each namespace.
+	rootCA = "kube-root-ca.crt"
+)
+
+// world is an API server with the chart in it.
+type world struct {
+	api           *kubetest.Server
+	admin, author client.Client
+	// cloud is nil unless there is one; see addCloud.
+	cloud *cloudsigmatest.Cloud
+	// kubeconfig is the administrator's.
+	kubeconfig string
+	// values are the chart's.
+	values map[string]any
+	// tried are the rules of the release's roles that a spec has taken out.
+	tried []string
+	// port is that of the webhooks.
+	port int
+	pod  pod
+}
+
+// newWorld starts an API server, which ends with the spec or container that it is called from, and installs the chart, with
+// every gate on and a certificate of warrantgate's own.
+func newWorld(ctx context.Context) *world {
+	GinkgoHelper()
+	w := startWorld(ctx)
+	w.addCloud(ctx)
+	w.install(ctx)
+	return w
+}
+
+// startWorld is newWorld without the chart and without a CloudSigma.
+func startWorld(ctx context.Context) *world {
+	GinkgoHelper()
+	w := &world{}
+	var err error
+	w.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd)})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.api.Stop)
+	Expect(w.api.ApplyCRDs(ctx, crds()...)).To(Succeed())
+	w.admin = w.api.Client()
+	w.kubeconfig, err = w.api.KubeconfigFile("helm", w.api.Config())
+	Expect(err).NotTo(HaveOccurred())
+	author, err := w.api.User(authorName)
+	Expect(err).NotTo(HaveOccurred())
+	w.author, err = w.api.NewClient(author)
+	Expect(err).NotTo(HaveOccurred())
+	w.let(ctx, authorName, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
+		rbacv1.PolicyRule{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}},
+		rbacv1.PolicyRule{APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"}, Verbs: []string{"create", "patch"}})
+	ports, err := process.FreePorts(ctx, 1)
+	Expect(err).NotTo(HaveOccurred())
+	w.port = ports[0]
+	w.values = map[string]any{
+		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
+		"service":      map[string]any{"port": w.port},
+		"drainSeconds": 1, // nobody else would serve meanwhile
+		"config": map[string]any{
+			"openStack":         map[string]any{"authURLs": []string{"https://keystone.invalid/v3"}},
+			"controllerManager": map[string]any{"selector": map[string]any{"matchLabels": ofManagers}},
+			"keystonePolicy":    map[string]any{"selector": map[string]any{"matchLabels": selected}},
+		},
+	}
+	w.prepare(ctx)
+	return w
+}
+
+// addCloud starts a CloudSigma, and writes the Secret with the account by which warrantgate acts for its users. The chart is
+// installed to ask that cloud from then on, with the Secret where the provider has it.
+func (w *world) addCloud(ctx context.Context) {
+	GinkgoHelper()
+	var err error
+	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { //nolint:contextcheck // the cloud is stopped also when ctx has ended
+		Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know")
+		Expect(w.cloud.Stop()).To(Succeed())
+	})
+	account := w.cloud.AddClient(accountName)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "capcs-system", Name: "cloudsigma-impersonation"},
+		StringData: map[string]string{"oauth-url": w.cloud.OAuthURL(), "client-id": account.ID, "client-secret": account.Secret},
+	}
+	Expect(w.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secret.Namespace}})).To(Succeed())
+	Expect(w.admin.Create(ctx, secret)).To(Succeed())
+	caFile, err := w.cloud.CAFile(w.api.Dir())
+	Expect(err).NotTo(HaveOccurred())
+	w.values["cloudSigma"] = map[string]any{"enabled": true, "secret": map[string]any{"namespace": secret.Namespace, "name": secret.Name}}
+	config := w.values["config"].(map[string]any) //nolint:errcheck,forcetypeassert // startWorld has put it there
+	config["cloudSigma"] = map[string]any{"api": w.cloud.APITemplate(), "serviceProviderAPI": w.cloud.ServiceProviderTemplate(), "caFile": caFile}
+}
+
+// prepare makes what is there before a chart is installed, and what a controller of Kubernetes would make for its pods.
+func (w *world) prepare(ctx context.Context) {
+	GinkgoHelper()
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: rootCA},
+			Data:       map[string]string{"ca.crt": string(w.api.Config().CAData)},
+		},
+	} {
+		Expect(w.admin.Create(ctx, object)).To(Succeed())
+	}
+}
+
+// let gives a user rights everywhere.
+func (w *world) let(ctx context.Context, user string, rules ...rbacv1.PolicyRule) {
+	GinkgoHelper()
+	for _, object := range []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: user},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		},
+	} {
+		Expect(w.admin.Create(ctx, object)).To(Succeed())
+	}
+}
+
+// install has helm install the chart, and prepares what a kubelet would for a pod.
+func (w *world) install(ctx context.Context) {
+	GinkgoHelper()
+	w.helm(ctx, "install")
+	w.route(ctx)
+	w.pod = w.newPod(ctx, "pod", w.port)
+}
+
+// upgrade upgrades the release with the values of the world and further arguments.
+func (w *world) upgrade(ctx context.Context, args ...string) {
+	GinkgoHelper()
+	// What route has changed is no matter of the chart's.
+	Expect(w.admin.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: release}})).To(Succeed())
+	w.helm(ctx, "upgrade", args...)
+	w.route(ctx)
+}
+
+// helm installs or upgrades the release with the values of the world.
+func (w *world) helm(ctx context.Context, verb string, args ...string) {
+	GinkgoHelper()
+	chart, err := charttest.Chart()
+	Expect(err).NotTo(HaveOccurred())
+	values, err := json.Marshal(w.values)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = charttest.Helm(ctx, string(values), append([]string{verb, release, chart, "--values=-", "--namespace=" + namespace, "--kubeconfig=" + w.kubeconfig}, args...)...)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// route has the API server reach the pod by the Service.
+func (w *world) route(ctx context.Context) {
+	GinkgoHelper()
+	// Nothing here routes to the address of a Service. The API server resolves one of this type by itself.
+	service := &corev1.Service{}
+	Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, service)).To(Succeed())
+	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: service.Spec.Ports}
+	Expect(w.admin.Update(ctx, service)).To(Succeed())
+}
+
+// newPod mounts, in a folder, what a pod of the Deployment would have. It serves the webhooks on a port.
+func (w *world) newPod(ctx context.Context, folder string, port int) pod {
+	GinkgoHelper()
+	ports, err := process.FreePorts(ctx, 2)
+	Expect(err).NotTo(HaveOccurred())
+	p := pod{
+		dir: filepath.Join(w.api.Dir(), folder), binary: binary(asset.Warrantgate), deployment: client.ObjectKey{Namespace: namespace, Name: release},
+		addresses: map[string]string{":9443": ":" + strconv.Itoa(port), ":8080": process.Loopback(ports[0]), ":8081": process.Loopback(ports[1])},
+	}
+	deployment := &appsv1.Deployment{}
+	Expect(w.admin.Get(ctx, p.deployment, deployment)).To(Succeed())
+	Expect(podtest.Mount(ctx, w.admin, namespace, deployment.Spec.Template.Spec, p.dir)).To(Succeed())
+	return p
+}
+
+func (w *world) newNamespace(ctx context.Context) string {
+	GinkgoHelper()
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
+	Expect(w.admin.Create(ctx, made)).To(Succeed())
+	return made.Name
+}
+
+// asked tries whether the API server asks the gates. It begins to a moment after the registration.
+func (w *world) asked(ctx context.Context) error {
+	err := w.admin.Create(ctx, policy(metav1.NamespaceDefault, "canary", broken), client.DryRunAll)
+	if err == nil {
+		return fmt.Errorf("a broken policy passes")
+	}
+	return refusedByGate(err)
+}
+
+func binary(name string) string {
+	GinkgoHelper()
+	path, err := asset.Path(name)
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}

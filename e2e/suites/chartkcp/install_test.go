@@ -1,0 +1,115 @@
+//go:build e2e
+
+package chartkcp_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/process"
+)
+
+// What helm installs serves a kcp, and "helm test" says whether it does.
+var _ = Describe("The chart beside a kcp", Ordered, func() {
+	var w *world
+	var bot *rest.Config
+	var serving *process.Process
+
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx)
+		w.deploy(ctx, "install")
+		serving = w.serve(ctx)
+		Expect(kcptest.Grant(ctx, w.kcp.Admin("root"), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+		_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), "provider")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), "provider")
+		Expect(err).NotTo(HaveOccurred())
+		bot = w.bot(ctx)
+	}, NodeTimeout(startTimeout))
+
+	It("has its gates registered in root by its Job", func(ctx SpecContext) {
+		Expect(w.kubelet.Output("warrantgate-kcp-install")).To(And(
+			ContainSubstring(`root: MutatingWebhookConfiguration "warrantgate" created`),
+			ContainSubstring(`root: ValidatingWebhookConfiguration "warrantgate" created`)))
+	}, SpecTimeout(specTimeout))
+
+	It("makes the workspace of a service account Ready, and the service account's", func(ctx SpecContext) {
+		_, err := kcptest.CreateWorkspace(ctx, bot, "child")
+		Expect(err).NotTo(HaveOccurred())
+		child, err := kcptest.WaitReady(ctx, w.kcp.Admin("root:provider"), "child")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, HaveSuffix(":default:bot")))
+	}, SpecTimeout(specTimeout))
+
+	It("has a forged owner refused", func(ctx SpecContext) {
+		alice, err := kcptest.NewClient(w.kcp.Person("root", "alice"))
+		Expect(err).NotTo(HaveOccurred())
+		ws, err := kcptest.CreateWorkspace(ctx, w.kcp.Person("root", "alice"), "of-alice")
+		Expect(err).NotTo(HaveOccurred())
+		forge := client.RawPatch("application/merge-patch+json",
+			[]byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{\"username\":\"boss\",\"groups\":[\"system:masters\"]}"}}}`))
+		Eventually(func() error { return alice.Patch(ctx, ws, forge) }).WithContext(ctx).
+			Should(MatchError(ContainSubstring(`user "alice" tried to change experimental.tenancy.kcp.io/owner of workspace "of-alice"`)))
+	}, SpecTimeout(specTimeout))
+
+	It("passes helm test, which leaves nothing behind", func(ctx SpecContext) {
+		before := w.hostObjects(ctx)
+		w.awaitAsked(ctx)
+		Expect(w.helm(ctx, "test")).To(Succeed())
+		Expect(w.kubelet.Output("warrantgate-test-kubernetes")).To(And(
+			ContainSubstring("policies.keystone.warrantgate.dev: ok\n"), ContainSubstring("warrantgate refused it: ")))
+		Expect(w.kubelet.Output("warrantgate-test-kcp")).To(And(
+			ContainSubstring("owner-integrity.warrantgate.dev: ok\n"), ContainSubstring("warrantgate refused it: ")))
+		Expect(w.hostObjects(ctx)).To(Equal(before))
+	}, SpecTimeout(specTimeout))
+
+	It("fails helm test where kcp does not ask it, until helm upgrade has registered it again", func(ctx SpecContext) {
+		root, err := kcptest.NewClient(w.kcp.Admin("root"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(root.Delete(ctx, registered())).To(Succeed())
+		Eventually(w.testing(ctx, "warrantgate-test-kcp")).WithContext(ctx).Should(And(
+			ContainSubstring("owner-integrity.warrantgate.dev: NOT REFUSED\n"),
+			ContainSubstring(`it passed, and webhook "owner-integrity.warrantgate.dev" neither refused it nor warned`),
+			ContainSubstring("whether it is registered: kubectl get validatingwebhookconfigurations warrantgate")))
+		w.upgrade(ctx)
+		w.awaitAsked(ctx)
+		Expect(w.helm(ctx, "test")).To(Succeed())
+	}, SpecTimeout(2*specTimeout))
+
+	It("fails helm test where the API server does not ask it", func(ctx SpecContext) {
+		Expect(w.host.Delete(ctx, registered())).To(Succeed())
+		Eventually(w.testing(ctx, "warrantgate-test-kubernetes")).WithContext(ctx).Should(And(
+			ContainSubstring("policies.keystone.warrantgate.dev: NOT REFUSED\n"),
+			ContainSubstring("whether it is registered: kubectl get validatingwebhookconfigurations warrantgate")))
+		w.upgrade(ctx)
+		w.awaitAsked(ctx)
+	}, SpecTimeout(2*specTimeout))
+
+	It("fails helm test where nobody answers, and says so", func(ctx SpecContext) {
+		Expect(serving.Stop()).To(Succeed())
+		for _, pod := range []string{"warrantgate-test-kubernetes", "warrantgate-test-kcp"} {
+			Expect(w.testing(ctx, pod)()).To(ContainSubstring("the API server does not reach warrantgate: "))
+		}
+	}, SpecTimeout(specTimeout))
+})
+
+func registered() *admissionregistrationv1.ValidatingWebhookConfiguration {
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: release}}
+}
+
+// bot is a service account of root:provider that may create workspaces there.
+func (w *world) bot(ctx context.Context) *rest.Config {
+	GinkgoHelper()
+	admin := w.kcp.Admin("root:provider")
+	config, err := kcptest.ServiceAccount(ctx, admin, "default", "bot")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(kcptest.Grant(ctx, admin, kcptest.ServiceAccountSubject("default", "bot"), kcptest.CreatorRules()...)).To(Succeed())
+	return config
+}

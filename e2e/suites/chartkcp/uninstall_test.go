@@ -1,0 +1,104 @@
+//go:build e2e
+
+package chartkcp_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// helm uninstall leaves a kcp as it was.
+var _ = Describe("helm uninstall beside a kcp", func() {
+	It("takes the gates out of root, and leaves nothing there", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		Expect(kcptest.Grant(ctx, w.kcp.Admin("root"), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+		places := []*rest.Config{w.kcp.ShardAdmin("root"), w.kcp.ShardAdmin("system:admin")}
+		var before [][]string
+		for _, place := range places {
+			before = append(before, objects(ctx, place))
+		}
+		hosted := w.hostObjects(ctx)
+		w.deploy(ctx, "install")
+		serve := w.serve(ctx)
+		w.awaitAsked(ctx)
+		Eventually(objects).WithArguments(ctx, places[0]).Should(ContainElement(HavePrefix("Lease/")), "no replica leads the repair")
+
+		Expect(w.helm(ctx, "uninstall", "--wait")).To(Succeed())
+		Expect(w.kubelet.Output("warrantgate-kcp-uninstall")).To(ContainSubstring(`root: ValidatingWebhookConfiguration "warrantgate" deleted`))
+		Expect(serve.Alive()).To(Succeed())
+		Expect(serve.Stop()).To(Succeed())
+
+		By("looking at what is left")
+		for i, place := range places {
+			// kcp takes out by itself, with a delay, what it has made of objects that are gone.
+			Eventually(func() []string { return added(before[i], objects(ctx, place)) }).WithContext(ctx).Should(BeEmpty(), place.Host)
+		}
+		Expect(added(hosted, w.hostObjects(ctx))).To(BeEmpty())
+
+		By("creating a workspace")
+		_, err := kcptest.CreateWorkspace(ctx, w.kcp.Person("root", "alice"), "afterwards")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.WaitReady(ctx, w.kcp.Person("root", "alice"), "afterwards")
+		Expect(err).NotTo(HaveOccurred())
+	}, SpecTimeout(startTimeout+2*time.Minute))
+})
+
+// hostObjects are those of the API server beside kcp.
+func (w *world) hostObjects(ctx context.Context) []string {
+	GinkgoHelper()
+	return objects(ctx, w.api.Config())
+}
+
+// objects are all objects of a server or logical cluster but Events, as kind/namespace/name.
+func objects(ctx context.Context, config *rest.Config) []string {
+	GinkgoHelper()
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{} // some are of versions that are going to end
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	c, err := client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	lists, err := discoverer.ServerPreferredResources()
+	Expect(err).NotTo(HaveOccurred())
+	var names []string
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		Expect(err).NotTo(HaveOccurred())
+		for i := range list.APIResources {
+			resource := list.APIResources[i]
+			if !slices.Contains(resource.Verbs, "list") || resource.Kind == "Event" || strings.Contains(resource.Name, "/") {
+				continue
+			}
+			found := &unstructured.UnstructuredList{}
+			found.SetGroupVersionKind(version.WithKind(resource.Kind + "List"))
+			err := c.List(ctx, found)
+			if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
+				continue // kcp serves some that it keeps none of
+			}
+			Expect(err).NotTo(HaveOccurred(), resource.Name)
+			for j := range found.Items {
+				names = append(names, strings.Join([]string{resource.Kind, found.Items[j].GetNamespace(), found.Items[j].GetName()}, "/"))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// added are the objects that there were not before.
+func added(before, after []string) []string {
+	return slices.DeleteFunc(slices.Clone(after), func(name string) bool { return slices.Contains(before, name) })
+}

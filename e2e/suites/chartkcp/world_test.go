@@ -1,0 +1,201 @@
+//go:build e2e
+
+package chartkcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/podtest"
+	"warrantgate.dev/e2e/env/process"
+)
+
+const release, namespace = charttest.Release, charttest.Namespace
+
+// selected are the labels of policies for Keystone that are judged.
+var selected = map[string]string{"holds": "keystone-policy"}
+
+// world is an API server with the chart in it, beside a kcp.
+type world struct {
+	api  *kubetest.Server
+	kcp  *kcptest.Server
+	host client.Client
+	// kubelet runs what helm makes.
+	kubelet *podtest.Kubelet
+	// kubeconfig is that of the administrator of the API server, values are the chart's, in JSON.
+	kubeconfig, values string
+	// addresses are those that warrantgate listens on, by those that its container would.
+	addresses map[string]string
+}
+
+// newWorld starts both servers, which end with the spec or container that it is called from, and prepares all that has to be
+// there before the chart is installed.
+func newWorld(ctx context.Context) *world {
+	GinkgoHelper()
+	w := &world{}
+	DeferCleanup(w.stop)
+	servers, starting := errgroup.WithContext(ctx)
+	paths := map[string]string{}
+	for _, name := range []string{asset.KCP, asset.KubeAPIServer, asset.Etcd, asset.Warrantgate} {
+		path, err := asset.Path(name)
+		Expect(err).NotTo(HaveOccurred())
+		paths[name] = path
+	}
+	servers.Go(func() (err error) {
+		w.kcp, err = kcptest.Start(starting, kcptest.Options{Binary: paths[asset.KCP]})
+		return err
+	})
+	servers.Go(func() (err error) {
+		w.api, err = kubetest.Start(starting, kubetest.Options{KubeAPIServer: paths[asset.KubeAPIServer], Etcd: paths[asset.Etcd]})
+		return err
+	})
+	Expect(servers.Wait()).To(Succeed())
+	w.host = w.api.Client()
+	var err error
+	w.kubeconfig, err = w.api.KubeconfigFile("helm", w.api.Config())
+	Expect(err).NotTo(HaveOccurred())
+	w.prepare(ctx)
+	w.kubelet = &podtest.Kubelet{Client: w.host, Namespace: namespace, Binary: paths[asset.Warrantgate], Dir: filepath.Join(w.api.Dir(), "pods")}
+	running, halt := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- w.kubelet.Run(running) }()
+	DeferCleanup(func() error {
+		halt()
+		return <-ended
+	})
+	return w
+}
+
+// stop ends the servers, as far as they have started.
+func (w *world) stop() {
+	if w.api != nil {
+		Expect(w.api.Stop()).To(Succeed())
+	}
+	if w.kcp != nil {
+		Expect(w.kcp.Stop()).To(Succeed())
+	}
+}
+
+// prepare makes what an operator would before "helm install", and what a cluster has in each namespace.
+func (w *world) prepare(ctx context.Context) {
+	GinkgoHelper()
+	ports, err := process.FreePorts(ctx, 3)
+	Expect(err).NotTo(HaveOccurred())
+	w.addresses = map[string]string{
+		":9443": process.Loopback(ports[0]), ":8080": process.Loopback(ports[1]), ":8081": process.Loopback(ports[2]),
+	}
+	serving, key, err := cert.GenerateSelfSignedCertKey(release+"."+namespace+".svc", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	Expect(err).NotTo(HaveOccurred())
+	admin, err := os.ReadFile(w.kcp.AdminKubeconfig())
+	Expect(err).NotTo(HaveOccurred())
+	Expect(w.host.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	Expect(w.host.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: w.named("kube-root-ca.crt"), Data: map[string]string{"ca.crt": string(w.api.Config().CAData)},
+	})).To(Succeed())
+	for name, data := range map[string]map[string][]byte{
+		"serving":    {corev1.TLSCertKey: serving, corev1.TLSPrivateKeyKey: key},
+		"kcp-admin":  {"kubeconfig": admin},
+		"kcp-reader": {"kubeconfig": w.kubeconfigOf("kcp-reader", w.kcp.Person("root", kcptest.WarrantgateUser))},
+		"kcp-writer": {"kubeconfig": w.kubeconfigOf("kcp-writer", w.kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))},
+	} {
+		Expect(w.host.Create(ctx, &corev1.Secret{ObjectMeta: w.named(name), Data: data})).To(Succeed())
+	}
+	values, err := json.Marshal(map[string]any{
+		"certificates": map[string]any{"secret": map[string]any{"name": "serving", "caBundle": string(serving)}},
+		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
+		"service":      map[string]any{"port": ports[0]},
+		"drainSeconds": 1,
+		"config": map[string]any{
+			"audit": map[string]any{"mode": "Off"}, "cluster": map[string]any{"impersonation": map[string]any{"mode": "Off"}},
+			"machine": map[string]any{"mode": "Off"}, "keystonePolicy": map[string]any{"selector": map[string]any{"matchLabels": selected}},
+		},
+		"kcp": map[string]any{
+			"enabled": true, "url": "https://" + process.Loopback(ports[0]),
+			"kubeconfigSecret": "kcp-reader", "logicalClusterKubeconfigSecret": "kcp-writer",
+			"install": map[string]any{
+				"enabled": true, "kubeconfigSecret": "kcp-admin", "context": "root",
+				"shardKubeconfigSecrets": []string{"kcp-admin"}, "shardContext": "system:admin",
+			},
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	w.values = string(values)
+}
+
+func (w *world) named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// kubeconfigOf is a kubeconfig of somebody in kcp.
+func (w *world) kubeconfigOf(name string, config *rest.Config) []byte {
+	GinkgoHelper()
+	path := filepath.Join(w.kcp.Dir(), name+".kubeconfig")
+	Expect(access.WriteKubeconfig(path, name, config)).To(Succeed())
+	content, err := os.ReadFile(path)
+	Expect(err).NotTo(HaveOccurred())
+	return content
+}
+
+// helm runs a command of helm on the release.
+func (w *world) helm(ctx context.Context, verb string, args ...string) error {
+	_, err := charttest.Helm(ctx, w.values, append([]string{verb, release, "--namespace=" + namespace, "--kubeconfig=" + w.kubeconfig, "--timeout=3m"}, args...)...)
+	return err
+}
+
+// deploy installs or upgrades the release, its hooks included, and has the API server reach warrantgate by the Service.
+func (w *world) deploy(ctx context.Context, verb string) {
+	GinkgoHelper()
+	chart, err := charttest.Chart()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(w.helm(ctx, verb, chart, "--values=-")).To(Succeed())
+	// Nothing here routes to the address of a Service. The API server resolves one of this type by itself.
+	service := &corev1.Service{}
+	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, service)).To(Succeed())
+	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: service.Spec.Ports}
+	Expect(w.host.Update(ctx, service)).To(Succeed())
+}
+
+// upgrade is deploy over what is there.
+func (w *world) upgrade(ctx context.Context) {
+	GinkgoHelper()
+	// What deploy has changed of the Service is no matter of the chart's.
+	Expect(w.host.Delete(ctx, &corev1.Service{ObjectMeta: w.named(release)})).To(Succeed())
+	w.deploy(ctx, "upgrade")
+}
+
+// serve runs the Deployment's container until the spec or container ends that it is called from, and waits until it is ready.
+func (w *world) serve(ctx context.Context) *process.Process {
+	GinkgoHelper()
+	deployment := &appsv1.Deployment{}
+	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, deployment)).To(Succeed())
+	pod := deployment.Spec.Template.Spec
+	Expect(pod.Containers[0].Env).To(BeEmpty())
+	dir := filepath.Join(w.api.Dir(), "serve")
+	Expect(podtest.Mount(ctx, w.host, namespace, pod, dir)).To(Succeed())
+	serve, err := process.Start(process.Options{
+		Name: "warrantgate", LogFile: filepath.Join(dir, "warrantgate.log"), Binary: w.kubelet.Binary, Args: podtest.Args(pod.Containers[0], dir, w.addresses),
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(serve.Stop)
+	Expect(serve.WaitReady(ctx, "http://"+w.addresses[":8081"]+"/readyz", &rest.Config{})).To(Succeed())
+	return serve
+}

@@ -1,0 +1,388 @@
+//go:build e2e
+
+package explain_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+var _ = Describe("explain workspace", func() {
+	It("says that nothing is wrong with a workspace that is Ready", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		create(ctx, home.alice(ctx), "fine")
+		_, err := kcptest.WaitReady(ctx, home.admin(), "fine")
+		Expect(err).NotTo(HaveOccurred())
+
+		text, found := explainAsAdmin(ctx, home.path+":fine")
+		Expect(text.code).To(Equal(0), text.out)
+		Expect(text.out).To(SatisfyAll(
+			MatchRegexp(`Phase: +Ready`), MatchRegexp(`Type: +root:universal`), MatchRegexp(`Created by: +alice`),
+			ContainSubstring(`Owner: user "alice", in scope in the workspace`),
+			MatchRegexp(`root:tenancy\.kcp\.io +yes +bound`), ContainSubstring("Nothing is wrong with it."),
+		))
+		Expect(found.Findings).To(BeEmpty())
+		Expect(found.waiting()).To(BeEmpty())
+		Expect(found.answers()).To(Equal(map[string]string{"root:tenancy.kcp.io": "yes", "root:topology.kcp.io": "yes"}))
+	}, SpecTimeout(specTimeout))
+
+	It("says that a service account is foreign in the workspace that it created", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		widgets := home.export(ctx, "widgets")
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
+		bot := home.bot(ctx)
+		// A right under the name that counts at home only: the repaired owner has it by its warrant.
+		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(widgets.Export))).To(Succeed())
+		create(ctx, bot, "child", ofType)
+		home.waitRefused(ctx, `User "system:serviceaccount:default:bot" cannot create`)
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(text.out).To(SatisfyAll(
+			ContainSubstring("Owner: service account default/bot of "+home.path+", foreign in the workspace"),
+			ContainSubstring("at home in "+home.path+" kcp counts it as\n    system:serviceaccount:default:bot, in system:serviceaccounts"),
+			MatchRegexp(`system:apibindings +waiting`),
+			ContainSubstring("warrantgate repair --under="+home.path+":child"),
+		))
+		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
+		Expect(found.waiting()).To(ConsistOf("system:apibindings"))
+		Expect(found.Owner.InScope).To(BeFalse())
+		Expect(found.answers()).To(Equal(map[string]string{home.path + ":widgets.example.io": "yes"}))
+	}, SpecTimeout(specTimeout))
+
+	It("says what an owner lacks, and granting just that mends it", func(ctx SpecContext) {
+		home, elsewhere := newPlace(ctx), newPlace(ctx)
+		local, remote := home.export(ctx, "widgets"), elsewhere.export(ctx, "gadgets")
+		home.workspaceType(ctx, "base", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{local}})
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{
+			Extend:             tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{{Name: "base", Path: home.path}}},
+			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{remote},
+		})
+		guard(ctx)
+		create(ctx, home.bot(ctx), "child", ofType)
+		home.waitRefused(ctx, "no permission to bind to export")
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("BindPermissionMissing", "BindPermissionMissing"))
+		Expect(found.Workspace.CreatedBy).To(Equal(home.cluster + ":default:bot"))
+		byPolicy, err := kcp.HasMutatingPolicies()
+		Expect(err).NotTo(HaveOccurred())
+		if byPolicy {
+			Expect(found.Workspace.RewrittenBy).To(Equal("policy"))
+			Expect(text.out).To(MatchRegexp(`Rewritten by: +the admission policy warrantgate-owner-rewrite`))
+		} else {
+			Expect(found.Workspace.RewrittenBy).To(Equal("warrantgate"))
+			Expect(text.out).To(MatchRegexp(`Rewritten by: +warrantgate: the webhook`))
+		}
+		Expect(found.answers()).To(Equal(map[string]string{
+			home.path + ":widgets.example.io": "no", elsewhere.path + ":gadgets.example.io": "no",
+		}))
+		for _, where := range []place{home, elsewhere} {
+			Expect(text.out).To(ContainSubstring("service account default/bot of %s lacks \"bind\" on the APIExport", home.path))
+			Expect(text.out).To(ContainSubstring("apply the objects below in %s; kcp", where.path))
+		}
+
+		By("granting what is printed")
+		for _, f := range found.Findings {
+			c := newClient(kcp.Admin(f.Grant.Workspace))
+			for _, raw := range f.Grant.Objects {
+				Expect(text.out).To(ContainSubstring("name: " + asObject(raw).GetName()))
+				Expect(c.Create(ctx, asObject(raw))).To(Succeed())
+			}
+		}
+		Eventually(ctx, func() []string { // kcp v0.30 tries again by itself
+			return explainAsJSON(ctx, home.path+":child").reasons()
+		}).Should(Or(ConsistOf("InitializerPending"), BeEmpty()))
+
+		By("touching the type")
+		home.touch(ctx, "team")
+		_, err = kcptest.WaitReady(ctx, home.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+		text, found = explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(0), text.out)
+		Expect(found.Findings).To(BeEmpty())
+	}, SpecTimeout(specTimeout))
+
+	It("says which APIExport does not exist, also where its workspace does not", func(ctx SpecContext) {
+		home, lost := newPlace(ctx), newPlace(ctx)
+		gone, goneToo := home.export(ctx, "widgets"), lost.export(ctx, "gadgets")
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{
+			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{gone, goneToo},
+		})
+		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: gone.Export}}
+		Expect(newClient(home.admin()).Delete(ctx, export)).To(Succeed())
+		root := newClient(kcp.Admin("root"))
+		lostWorkspace := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: strings.TrimPrefix(lost.path, "root:")}}
+		Expect(root.Delete(ctx, lostWorkspace)).To(Succeed())
+		Eventually(ctx, func() error {
+			return root.Get(ctx, client.ObjectKeyFromObject(lostWorkspace), &tenancyv1alpha1.Workspace{})
+		}).Should(MatchError(apierrors.IsNotFound, "is gone"))
+		create(ctx, home.alice(ctx), "child", ofType)
+		home.waitRefused(ctx, "unable to find at least 1 APIExport")
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("APIExportMissing", "APIExportMissing"), text.out)
+		Expect(text.out).To(ContainSubstring(`there is no APIExport "widgets.example.io" in %s, which the type %s:team binds`, home.path, home.path))
+		Expect(text.out).To(ContainSubstring(`there is no APIExport "gadgets.example.io" in %s, which the type %s:team binds`, lost.path, home.path))
+	}, SpecTimeout(specTimeout))
+
+	It("rightly says that kcp goes on by itself once an APIExport that was missing is there", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		widgets := home.export(ctx, "widgets")
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
+		alice := home.alice(ctx)
+		Expect(kcptest.Grant(ctx, home.admin(), kcptest.User("alice"), kcptest.BindRule(widgets.Export))).To(Succeed())
+		c := newClient(home.admin())
+		export := &apisv1alpha2.APIExport{}
+		Expect(c.Get(ctx, client.ObjectKey{Name: widgets.Export}, export)).To(Succeed())
+		Expect(c.Delete(ctx, export)).To(Succeed())
+		create(ctx, alice, "child", ofType)
+		home.waitRefused(ctx, "unable to find at least 1 APIExport")
+		Expect(explainAsJSON(ctx, home.path+":child").Findings[0].Next).To(HaveSuffix("kcp goes on by itself"))
+
+		again := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: export.Name}, Spec: apisv1alpha2.APIExportSpec{Resources: export.Spec.Resources}}
+		Expect(c.Create(ctx, again)).To(Succeed())
+		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+	}, SpecTimeout(specTimeout))
+
+	It("blames nobody for an initializer that is somebody else's", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		ofType := home.workspaceType(ctx, "held", tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true})
+		create(ctx, home.alice(ctx), "child", ofType)
+		held := corev1alpha1.LogicalClusterInitializer(home.cluster + ":held")
+		home.waitChild(ctx, func(ws *tenancyv1alpha1.Workspace) bool {
+			return slices.Equal(ws.Status.Initializers, []corev1alpha1.LogicalClusterInitializer{held})
+		})
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("InitializerPending"))
+		Expect(found.waiting()).To(ConsistOf(home.cluster + ":held"))
+		Expect(text.out).To(ContainSubstring("initializer %s:held has not finished; that is for whoever provides the WorkspaceType %s:held to do, and not the owner's fault",
+			home.cluster, home.path))
+	}, SpecTimeout(specTimeout))
+
+	It("says that anybody can become the administrator of a workspace whose owner is a bare name", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		ofType := home.workspaceType(ctx, "empty", tenancyv1alpha1.WorkspaceTypeSpec{})
+		create(ctx, home.bot(ctx), "child", ofType)
+		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
+		Expect(text.out).To(ContainSubstring("whoever makes a service account of that name in this one is its administrator"))
+	}, SpecTimeout(specTimeout))
+
+	It("says that a person is foreign whose identity is scoped to another workspace", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		home.alice(ctx)
+		asAlice := home.admin() // kcp lets an administrator be alice in this workspace only
+		asAlice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
+		create(ctx, asAlice, "child")
+		home.waitRefused(ctx, `User "alice" cannot create`)
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
+		Expect(text.out).To(ContainSubstring(`Owner: user "alice", foreign in the workspace`))
+		Expect(text.out).To(ContainSubstring("at home in %s kcp counts it as\n    alice", home.path))
+	}, SpecTimeout(specTimeout))
+
+	It("says that a workspace waits for a warrantgate that is down", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		w := guard(ctx)
+		Expect(w.Stop()).To(Succeed())
+		home.alice(ctx)         // who may create workspaces
+		asAlice := home.admin() // no admission policy rewrites the owner of somebody who is scoped
+		asAlice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
+		create(ctx, asAlice, "child")
+		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("NotReady"))
+
+		text := explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(text.out).To(SatisfyAll(
+			MatchRegexp(`Logical cluster: +none yet`), ContainSubstring("kcp has not found a shard for the workspace yet"),
+			ContainSubstring("see whether warrantgate runs"),
+		))
+		Expect(w.Start(ctx)).To(Succeed())
+		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+	}, SpecTimeout(specTimeout))
+
+	It("says what is mounted at a workspace that has nothing of its own", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		create(ctx, home.alice(ctx), "child", func(ws *tenancyv1alpha1.Workspace) {
+			ws.Spec.Type = nil
+			ws.Spec.Mount = &tenancyv1alpha1.Mount{Reference: tenancyv1alpha1.ObjectReference{
+				APIVersion: "v1", Kind: "ConfigMap", Namespace: metav1.NamespaceDefault, Name: "elsewhere",
+			}}
+		})
+		const missing = `ConfigMap "default/elsewhere" not found`
+		Eventually(ctx, func() string { return explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root").out }).
+			Should(ContainSubstring(missing))
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("NotReady"))
+		Expect(text.out).To(And(
+			MatchRegexp(`Logical cluster: +none, as ConfigMap default/elsewhere is mounted there\n`), MatchRegexp(`Type: +none\n`),
+			Not(ContainSubstring("Owner:")), Not(ContainSubstring("shard")),
+		))
+	}, SpecTimeout(specTimeout))
+
+	It("says that a workspace is being deleted", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		ofType := home.workspaceType(ctx, "empty", tenancyv1alpha1.WorkspaceTypeSpec{})
+		create(ctx, home.alice(ctx), "child", ofType, func(ws *tenancyv1alpha1.Workspace) {
+			ws.Finalizers = []string{"explain.example.com/held"}
+		})
+		ws, err := kcptest.WaitReady(ctx, home.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+		c := newClient(home.admin())
+		Expect(c.Delete(ctx, ws)).To(Succeed())
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("NotReady"))
+		Expect(text.out).To(ContainSubstring("the workspace is being deleted"))
+
+		By("letting it go")
+		Eventually(ctx, func() error {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+			return client.IgnoreNotFound(c.Patch(ctx, ws, patch))
+		}).Should(Succeed())
+		Eventually(ctx, func() string {
+			return explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root").errText
+		}).
+			Should(ContainSubstring(`there is no workspace "child" in ` + home.path))
+	}, SpecTimeout(specTimeout))
+
+	It("says that the owner is not in the groups that are required", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		// system:masters may say who owns a workspace, as kcp's tools for moving them do.
+		create(ctx, kcp.ShardAdmin(home.path), "child",
+			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"carol","groups":["system:authenticated"]}`),
+			kcptest.WithAnnotation("authorization.kcp.io/required-groups", "team-a,on-call;operators"))
+		home.waitRefused(ctx, `User "carol" cannot create`)
+
+		// kcp's own initializer may still be at work.
+		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("OwnerRefused"))
+		text, _ := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(text.out).To(ContainSubstring(`requires the groups "team-a,on-call;operators"`))
+	}, SpecTimeout(specTimeout))
+
+	It("gives no verdict about what it may not ask, and names the right that is missing", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		widgets := home.export(ctx, "widgets")
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
+		alice, err := kcp.KubeconfigFile("alice-"+home.cluster, home.alice(ctx))
+		Expect(err).NotTo(HaveOccurred())
+		create(ctx, kcp.Person(home.path, "alice"), "child", ofType)
+		home.waitRefused(ctx, "no permission to bind to export")
+
+		asAlice := explain(ctx, alice, home.path+":child")
+		Expect(asAlice.code).To(Equal(2), asAlice.out)
+		Expect(asAlice.out).To(SatisfyAll(
+			ContainSubstring("Whether something is wrong with it could not be told:"),
+			ContainSubstring(`you lack "get" on workspacetypes.tenancy.kcp.io in %s`, home.path),
+			ContainSubstring(`kcp knows you as "alice"`),
+		))
+
+		By("asking as somebody who may see nothing at all")
+		stranger, err := kcp.KubeconfigFile("stranger", kcp.Person("root", "stranger"))
+		Expect(err).NotTo(HaveOccurred())
+		asStranger := explain(ctx, stranger, home.path+":child", "-o", "json")
+		Expect(asStranger.code).To(Equal(2))
+		Expect(asStranger.out).To(BeEmpty())
+		Expect(asStranger.errText).To(SatisfyAll(
+			HavePrefix("warrantgate: "), ContainSubstring(`you lack "get" on workspaces.tenancy.kcp.io in `+home.path),
+		))
+	}, SpecTimeout(specTimeout))
+
+	It("says to a service account what no right lets it see outside its home, and who would", func(ctx SpecContext) {
+		home, elsewhere := newPlace(ctx), newPlace(ctx)
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true})
+		create(ctx, home.alice(ctx), "child", ofType)
+		ws := home.waitChild(ctx, func(ws *tenancyv1alpha1.Workspace) bool {
+			return ws.Status.Phase == corev1alpha1.LogicalClusterPhaseInitializing
+		})
+		// It may do everything in both, by the name under which kcp knows it everywhere.
+		config := elsewhere.bot(ctx)
+		everything := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+		enter := rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}
+		global := kcptest.User("system:kcp:serviceaccount:" + elsewhere.cluster + ":default:bot")
+		Expect(kcptest.Grant(ctx, home.admin(), global, everything, enter)).To(Succeed())
+		Expect(kcptest.Grant(ctx, kcp.ShardAdmin(ws.Spec.Cluster), global, everything, enter)).To(Succeed())
+		bot, err := kcp.KubeconfigFile("bot-"+elsewhere.cluster, config)
+		Expect(err).NotTo(HaveOccurred())
+
+		for _, path := range []string{home.path + ":child", ws.Spec.Cluster} {
+			Eventually(ctx, func() string { // kcp takes up rights with a delay
+				return explain(ctx, bot, path).out
+			}).Should(ContainSubstring(
+				`you lack "get" on workspacetypes.tenancy.kcp.io in %s, or access to that workspace, or the shard that has it is down; `+
+					`kcp knows you as "system:serviceaccount:default:bot", and outside its home lets no service account use `+
+					`workspacetypes.tenancy.kcp.io, whatever its rights: there ask with the kubeconfig of a user with a client certificate`,
+				home.path), path)
+		}
+	}, SpecTimeout(specTimeout))
+
+	It("tells a workspace that does not exist from what cannot be read", func(ctx SpecContext) {
+		const refused = "; if kcp refused to create it with \"no permission to bind one or more of the default API bindings\", as it does from v0.33 on, " +
+			"its creator needs \"bind\" on each APIExport that the WorkspaceType binds by default\n"
+		home := newPlace(ctx)
+		for path, want := range map[string]string{
+			home.path + ":nothing":        `warrantgate: there is no workspace "nothing" in ` + home.path + refused,
+			home.path + ":nothing:at-all": `warrantgate: there is no workspace "at-all" in ` + home.path + ":nothing" + refused,
+			"root:what?":                  "warrantgate: \"root:what?\" is not the path of a workspace, such as root:orgs:team-a\n",
+		} {
+			got := explain(ctx, kcp.AdminKubeconfig(), path, "--context=root")
+			Expect(got).To(Equal(explanation{code: 2, errText: want}))
+		}
+		got := explain(ctx, "/no/such/file", home.path)
+		Expect(got.code).To(Equal(2))
+	}, SpecTimeout(specTimeout))
+})
+
+// guard installs warrantgate until the end of the spec.
+func guard(ctx SpecContext) *kcptest.Warrantgate {
+	GinkgoHelper()
+	w, err := kcptest.StartWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		_, err := w.Uninstall(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.Stop()).To(Succeed())
+	}, NodeTimeout(specTimeout))
+	return w
+}
+
+// asObject reads an object that was printed.
+func asObject(raw []byte) client.Object {
+	GinkgoHelper()
+	object := &unstructured.Unstructured{}
+	Expect(yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), len(raw)).Decode(object)).To(Succeed())
+	return object
+}

@@ -1,0 +1,140 @@
+//go:build e2e
+
+package explain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// place is a workspace that an administrator made for one spec.
+type place struct{ path, cluster string }
+
+func newPlace(ctx context.Context) place {
+	GinkgoHelper()
+	name := "place-" + rand.String(6)
+	create(ctx, kcp.Admin("root"), name)
+	ws, err := kcptest.WaitReady(ctx, kcp.Admin("root"), name)
+	Expect(err).NotTo(HaveOccurred())
+	p := place{path: "root:" + name, cluster: ws.Spec.Cluster}
+	Eventually(ctx, func() error { // kcp calls a workspace Ready somewhat before it serves what is bound there
+		return newClient(p.admin()).List(ctx, &tenancyv1alpha1.WorkspaceList{})
+	}).Should(Succeed())
+	return p
+}
+
+func (p place) admin() *rest.Config { return kcp.Admin(p.path) }
+
+// bot is a service account that may create workspaces here.
+func (p place) bot(ctx context.Context) *rest.Config {
+	GinkgoHelper()
+	config, err := kcptest.ServiceAccount(ctx, p.admin(), "default", "bot")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(kcptest.Grant(ctx, p.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.CreatorRules()...)).To(Succeed())
+	return config
+}
+
+// alice is a person who may create workspaces here.
+func (p place) alice(ctx context.Context) *rest.Config {
+	GinkgoHelper()
+	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+	return kcp.Person(p.path, "alice")
+}
+
+// export makes an API in this workspace that others can bind, if they may.
+func (p place) export(ctx context.Context, plural string) tenancyv1alpha1.APIExportReference {
+	GinkgoHelper()
+	group := plural + ".example.io"
+	schema := &apisv1alpha1.APIResourceSchema{
+		ObjectMeta: metav1.ObjectMeta{Name: "v1." + plural + "." + group},
+		Spec: apisv1alpha1.APIResourceSchemaSpec{
+			Group: group,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: plural + "one", Kind: "Thing", ListKind: "ThingList"},
+			Scope: apiextensionsv1.ClusterScoped,
+			Versions: []apisv1alpha1.APIResourceVersion{{
+				Name: "v1", Served: true, Storage: true, Schema: runtime.RawExtension{Raw: []byte(`{"type":"object"}`)},
+			}},
+		},
+	}
+	export := &apisv1alpha2.APIExport{
+		ObjectMeta: metav1.ObjectMeta{Name: group},
+		Spec: apisv1alpha2.APIExportSpec{Resources: []apisv1alpha2.ResourceSchema{{
+			Name: plural, Group: group, Schema: schema.Name,
+			Storage: apisv1alpha2.ResourceSchemaStorage{CRD: &apisv1alpha2.ResourceSchemaStorageCRD{}},
+		}}},
+	}
+	c := newClient(p.admin())
+	Expect(c.Create(ctx, schema)).To(Succeed())
+	Expect(c.Create(ctx, export)).To(Succeed())
+	Eventually(ctx, func() (string, error) {
+		err := c.Get(ctx, client.ObjectKeyFromObject(export), export)
+		return export.Status.IdentityHash, err
+	}).ShouldNot(BeEmpty())
+	return tenancyv1alpha1.APIExportReference{Path: p.path, Export: group}
+}
+
+// workspaceType makes a WorkspaceType here, and waits until kcp has noticed.
+func (p place) workspaceType(ctx context.Context, name string, spec tenancyv1alpha1.WorkspaceTypeSpec) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	c := newClient(p.admin())
+	Expect(c.Create(ctx, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})).To(Succeed())
+	ofType := kcptest.OfType(p.path, name)
+	Eventually(ctx, func() error {
+		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
+		ofType(ws)
+		return c.Create(ctx, ws, client.DryRunAll)
+	}).Should(Succeed())
+	return ofType
+}
+
+// touch has kcp look again at the workspaces of a type.
+func (p place) touch(ctx context.Context, typeName string) {
+	GinkgoHelper()
+	wt := &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: typeName}}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"warrantgate.dev/touched":%q}}}`, rand.String(6))
+	Expect(newClient(p.admin()).Patch(ctx, wt, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
+}
+
+func create(ctx context.Context, config *rest.Config, name string, options ...kcptest.WorkspaceOption) {
+	GinkgoHelper()
+	_, err := kcptest.CreateWorkspace(ctx, config, name, options...)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// waitRefused waits until kcp has tried to make the default API bindings of the workspace "child", and could not.
+func (p place) waitRefused(ctx context.Context, because string) {
+	GinkgoHelper()
+	ws := p.waitChild(ctx, func(ws *tenancyv1alpha1.Workspace) bool {
+		return ws.Status.Phase == corev1alpha1.LogicalClusterPhaseInitializing
+	})
+	Eventually(ctx, kcp.InitializationError).WithArguments(ws.Spec.Cluster).Should(ContainSubstring(because))
+}
+
+// waitChild waits for a state of the workspace "child".
+func (p place) waitChild(ctx context.Context, state func(*tenancyv1alpha1.Workspace) bool) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	ws, err := kcptest.WaitWorkspace(ctx, p.admin(), "child", func(ws *tenancyv1alpha1.Workspace) error {
+		if !state(ws) {
+			return errors.New("not in the state that was waited for")
+		}
+		return nil
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return ws
+}

@@ -1,0 +1,158 @@
+//go:build e2e
+
+// Package explain_test tells what somebody learns who asks why a workspace hangs. The binary is run as at a terminal, and
+// what it says is to do is done.
+package explain_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const specTimeout = 90 * time.Second
+
+var (
+	kcp *kcptest.Server
+	// binary is the warrantgate that is asked.
+	binary string
+)
+
+func TestExplain(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	RunSpecs(t, "explain")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	kcpBinary, err := asset.Path(asset.KCP)
+	Expect(err).NotTo(HaveOccurred())
+	binary, err = asset.Path(asset.Warrantgate)
+	Expect(err).NotTo(HaveOccurred())
+	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: kcpBinary, Args: []string{"--feature-gates=WorkspaceMounts=true"}})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return kcp.Stop() })
+}, NodeTimeout(3*time.Minute))
+
+// explanation is what the command prints, and the code it ends with.
+type explanation struct {
+	code         int
+	out, errText string
+}
+
+// explain runs "warrantgate explain workspace" as the user of a kubeconfig.
+func explain(ctx context.Context, kubeconfig, path string, args ...string) explanation {
+	GinkgoHelper()
+	var out, errText bytes.Buffer
+	cmd := exec.CommandContext(ctx, binary, append([]string{"explain", "workspace", path, "--kubeconfig=" + kubeconfig}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &errText
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return explanation{code: cmd.ProcessState.ExitCode(), out: out.String(), errText: errText.String()}
+}
+
+// explainAsAdmin explains a workspace to an administrator, in text and as JSON, which have to agree about the verdict.
+func explainAsAdmin(ctx context.Context, path string) (explanation, report) {
+	GinkgoHelper()
+	text := explain(ctx, kcp.AdminKubeconfig(), path, "--context=root")
+	asJSON := explain(ctx, kcp.AdminKubeconfig(), path, "--context=root", "--output=json")
+	Expect(asJSON.code).To(Equal(text.code), "%s\n%s", text.out, asJSON.out)
+	Expect(text.errText + asJSON.errText).To(BeEmpty())
+	AddReportEntry(path, ReportEntryVisibilityNever, text.out)
+	return text, parse(asJSON.out)
+}
+
+// explainAsJSON is the report for an administrator, for states that do not last.
+func explainAsJSON(ctx context.Context, path string) report {
+	GinkgoHelper()
+	return parse(explain(ctx, kcp.AdminKubeconfig(), path, "--context=root", "--output=json").out)
+}
+
+// report is what is looked at of the JSON.
+type report struct {
+	Workspace struct{ Phase, Cluster, Type, CreatedBy, RewrittenBy string }
+	Owner     struct {
+		Description string
+		InScope     bool
+		Places      []struct {
+			Workspace string
+			Home      bool
+			As        []struct{ Username string }
+		}
+	}
+	Initializers []struct {
+		Name    string
+		Waiting bool
+	}
+	Bindings []struct{ Export, Answer, Why string }
+	Findings []finding
+}
+
+type finding struct {
+	Reason, Message, Next string
+	Advisory              bool
+	Grant                 *struct {
+		Workspace string
+		Objects   []json.RawMessage
+	}
+}
+
+func parse(raw string) report {
+	GinkgoHelper()
+	var r report
+	Expect(json.Unmarshal([]byte(raw), &r)).To(Succeed(), raw)
+	return r
+}
+
+// answers are the default API bindings with their answers.
+func (r report) answers() map[string]string {
+	answers := map[string]string{}
+	for _, binding := range r.Bindings {
+		answers[binding.Export] = binding.Answer
+	}
+	return answers
+}
+
+// waiting are the initializers that are waited for.
+func (r report) waiting() []string {
+	var names []string
+	for _, initializer := range r.Initializers {
+		if initializer.Waiting {
+			names = append(names, initializer.Name)
+		}
+	}
+	return names
+}
+
+// reasons are what was found, but for what is only worth knowing.
+func (r report) reasons() []string {
+	var reasons []string
+	for _, f := range r.Findings {
+		if !f.Advisory {
+			reasons = append(reasons, f.Reason)
+		}
+	}
+	return reasons
+}
+
+func newClient(config *rest.Config) client.Client {
+	GinkgoHelper()
+	c, err := kcptest.NewClient(config)
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}

@@ -1,0 +1,179 @@
+//go:build e2e
+
+// Package identity_test holds the owner rewrite against kcp's own rules of scopes and warrants.
+package identity_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/identity/identitytest"
+)
+
+// third is a logical cluster that no generated owner comes from or is scoped to.
+const third logicalcluster.Name = "tttttttt"
+
+type question struct {
+	Cluster               logicalcluster.Name `json:"cluster"`
+	User                  identity.Owner      `json:"user"`
+	GlobalServiceAccounts bool                `json:"globalServiceAccounts"`
+}
+
+type answer struct {
+	Effective []identity.Owner `json:"effective"`
+	Groups    []string         `json:"groups"`
+}
+
+// TestRewriteGainsNothingElsewhere: as whomever the new owner counts in any logical cluster but the new one, the creator
+// counted there before. kcp itself says who counts as whom.
+func TestRewriteGainsNothingElsewhere(t *testing.T) {
+	ask := startOracle(t)
+	rewritten := 0
+	for tc := range identitytest.Cases(3, 3_000) {
+		raw, report := tc.Rewrite()
+		if !report.Reason.Rewritten() {
+			continue
+		}
+		rewritten++
+		result, err := identity.ParseOwner(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cluster := range append(slices.Clone(identitytest.Clusters), third) {
+			for _, global := range []bool{true, false} {
+				before := ask(question{cluster, tc.Creator(), global})
+				for _, now := range ask(question{cluster, result, global}).Effective {
+					if !countedBefore(now, before.Effective) && (global || !isGlobalName(now, result)) {
+						t.Fatalf("in %s (global service accounts %t) the new owner counts as %s\nbefore: %v\nowner: %s\nnew:   %s",
+							cluster, global, now, before.Effective, tc.Owner, raw)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d owners were rewritten", rewritten)
+	if rewritten < 1_000 {
+		t.Errorf("only %d owners were foreign: the generator is of no use", rewritten)
+	}
+}
+
+// TestRewriteWorksInTheNewCluster: there, the new owner counts as itself, in the required groups where these may be
+// given, and never as an administrator.
+func TestRewriteWorksInTheNewCluster(t *testing.T) {
+	ask := startOracle(t)
+	for tc := range identitytest.Cases(4, 3_000) {
+		raw, report := tc.Rewrite()
+		if !report.Reason.Rewritten() {
+			continue
+		}
+		result, err := identity.ParseOwner(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := ask(question{identitytest.NewCluster, result, true})
+		if !slices.ContainsFunc(there.Effective, func(u identity.Owner) bool { return u.Username == result.Username }) {
+			t.Fatalf("kcp does not count %s as %s", raw, result.Username)
+		}
+		for _, group := range there.Groups {
+			if group == "system:masters" || strings.HasPrefix(group, "system:kcp:") {
+				t.Fatalf("%s counts as a member of %s", raw, group)
+			}
+		}
+		for _, group := range report.RequiredGroups {
+			if !slices.Contains(there.Groups, group) {
+				t.Fatalf("%s is no member of %s, which the workspace requires", raw, group)
+			}
+		}
+	}
+}
+
+// TestInScopeIsWhatKCPSays compares the question on which all else rests.
+func TestInScopeIsWhatKCPSays(t *testing.T) {
+	ask := startOracle(t)
+	for tc := range identitytest.Cases(5, 3_000) {
+		owner := tc.Owner
+		owner.UID = "the owner itself" // and not one of its warrants
+		for _, cluster := range append(slices.Clone(identitytest.Clusters), third) {
+			want := slices.ContainsFunc(ask(question{cluster, owner, false}).Effective, func(u identity.Owner) bool { return u.UID == owner.UID })
+			if got := owner.InScope(cluster); got != want {
+				t.Fatalf("InScope(%s) = %t, kcp says %t of %s", cluster, got, want, owner)
+			}
+		}
+	}
+}
+
+// isGlobalName tells whether an effective user is the global name of the service account that the owner was made of.
+// Where global service accounts are off, kcp did not count the creator as that, but nobody else can have the name.
+func isGlobalName(now, owner identity.Owner) bool {
+	return now.Username == owner.Username && strings.HasPrefix(owner.Username, "system:kcp:serviceaccount:") &&
+		!slices.ContainsFunc(now.Groups, func(group string) bool { return group != "system:authenticated" })
+}
+
+// countedBefore tells whether one of the effective users from before is the same user with at least the same groups.
+//
+// Two differences are kcp's own. Whoever is out of scope counts as anonymous, as anybody does without credentials. And kcp
+// adds the group system:cluster:<name> for each scope of a warrant, which marks where somebody comes from.
+func countedBefore(now identity.Owner, before []identity.Owner) bool {
+	groups := slices.DeleteFunc(slices.Clone(now.Groups), func(group string) bool { return strings.HasPrefix(group, "system:cluster:") })
+	anonymous := now.Username == "system:anonymous"
+	if anonymous && slices.Equal(groups, []string{"system:unauthenticated"}) {
+		return true
+	}
+	return slices.ContainsFunc(before, func(was identity.Owner) bool {
+		return (anonymous || was.Username == now.Username && was.UID == now.UID) &&
+			!slices.ContainsFunc(groups, func(group string) bool { return !slices.Contains(was.Groups, group) })
+	})
+}
+
+// startOracle starts the program that asks kcp's own code.
+func startOracle(t *testing.T) func(question) answer {
+	t.Helper()
+	path, err := asset.Path(asset.EffectiveUsers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait() // killed by the context of the test, if it has not ended by itself
+	})
+	encoder, answers := json.NewEncoder(in), bufio.NewReader(out)
+	return func(q question) answer {
+		t.Helper()
+		if err := encoder.Encode(q); err != nil {
+			t.Fatal(err)
+		}
+		line, err := answers.ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a answer
+		if err := json.Unmarshal(line, &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+}

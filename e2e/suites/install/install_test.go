@@ -1,0 +1,230 @@
+//go:build e2e
+
+package install_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+var _ = Describe("install and uninstall", func() {
+	It("prints with --dry-run what it would write, writes just that, and takes just that out again", func(ctx SpecContext) {
+		before := inventory(ctx)
+		w := serve(ctx, "")
+		plan := planned(ctx, w)
+		Expect(inventory(ctx)).To(Equal(before), "a dry run has written something")
+
+		_, err := w.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		var added []string
+		for _, name := range inventory(ctx) {
+			if !slices.Contains(before, name) {
+				added = append(added, name)
+			}
+		}
+		var wanted []string
+		for _, object := range plan {
+			wanted = append(wanted, object.GetKind()+"/"+object.GetName())
+			Expect(asInstalled(ctx, object)).To(ContainEverythingOf(object.Object), "%s differs from what was printed", object.GetName())
+		}
+		Expect(added).To(ConsistOf(wanted))
+
+		output, err := w.Uninstall(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output).To(ContainSubstring(`root: MutatingWebhookConfiguration "warrantgate" deleted`))
+		Expect(inventory(ctx)).To(Equal(before))
+
+		output, err = w.Uninstall(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output).To(ContainSubstring(`root: MutatingWebhookConfiguration "warrantgate" not there`))
+	}, SpecTimeout(time.Minute))
+
+	It("changes nothing when it runs again, and mends what somebody has changed", func(ctx SpecContext) {
+		w := serve(ctx, "")
+		install(ctx, w)
+		before := contents(ctx)
+		output, err := w.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output).NotTo(Or(ContainSubstring("created"), ContainSubstring("configured")))
+		Expect(contents(ctx)).To(Equal(before))
+
+		root := newClient(kcp.Admin("root"))
+		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate-owner-integrity"}}
+		Expect(root.Delete(ctx, binding)).To(Succeed())
+		output, err = w.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output).To(ContainSubstring(`ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity" created`))
+	}, SpecTimeout(time.Minute))
+
+	It("touches nothing of the same name that it has not made", func(ctx SpecContext) {
+		root := newClient(kcp.Admin("root"))
+		foreign := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
+		Expect(root.Create(ctx, foreign)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) error { return root.Delete(ctx, foreign) })
+
+		w := serve(ctx, "")
+		output, err := w.Install(ctx)
+		Expect(err).To(HaveOccurred())
+		Expect(output).To(ContainSubstring(`ValidatingWebhookConfiguration "warrantgate" exists and was not installed by warrantgate`))
+
+		output, err = w.Uninstall(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output).To(ContainSubstring(`ValidatingWebhookConfiguration "warrantgate" left alone, it was not installed by warrantgate`))
+		Expect(root.Get(ctx, client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
+	}, SpecTimeout(time.Minute))
+
+	It("says plainly that Events are off without the shards' kubeconfigs, and all else works", func(ctx SpecContext) {
+		w := serve(ctx, "")
+		output := runInstall(ctx, w)
+		Expect(output).To(ContainSubstring(`user "warrantgate" was not given the right to write Events`))
+		Expect(output).To(ContainSubstring("Everything else works."))
+		Eventually(logOf(w)).Should(ContainSubstring("Events are off; everything else works"))
+		Expect(logOf(w)()).To(ContainSubstring("--shard-kubeconfig"))
+
+		silent := createAs(ctx, bot, "silent")
+		Expect(eventReasons(ctx, silent)()).To(BeEmpty())
+		Expect(w.Metric(ctx, "warrantgate_events_total", map[string]string{"outcome": "off"})).To(BeNumerically(">=", 1))
+
+		By("giving the right while it serves")
+		_, err := w.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(logOf(w)).Should(ContainSubstring("Events are on"))
+		told := createAs(ctx, bot, "told")
+		Eventually(eventReasons(ctx, told)).Should(ConsistOf("OwnerRewritten"))
+	}, SpecTimeout(2*time.Minute))
+})
+
+// planned returns what "install --dry-run" prints, in order.
+func planned(ctx context.Context, w *kcptest.Warrantgate) []*unstructured.Unstructured {
+	GinkgoHelper()
+	// The note of a kcp before v0.32 is on standard error, which is part of what is returned here.
+	printed := strings.Replace(runInstall(ctx, w, "--dry-run"),
+		"This kcp has no MutatingAdmissionPolicies, which kcp has from v0.32 on: the webhook rewrites the owners of all service accounts.\n", "", 1)
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(printed), 4096)
+	var plan []*unstructured.Unstructured
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			Expect(plan).NotTo(BeEmpty())
+			return plan
+		}
+		Expect(err).NotTo(HaveOccurred())
+		plan = append(plan, object)
+	}
+}
+
+// runInstall runs install without the shard's kubeconfig, and returns what it prints.
+func runInstall(ctx context.Context, w *kcptest.Warrantgate, args ...string) string {
+	GinkgoHelper()
+	binary, err := asset.Path(asset.Warrantgate)
+	Expect(err).NotTo(HaveOccurred())
+	output, err := exec.CommandContext(ctx, binary, slices.Concat(
+		[]string{"install", "kcp", "--kubeconfig=" + kcp.AdminKubeconfig(), "--context=root"}, w.InstallArgs(), args,
+	)...).CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+	return string(output)
+}
+
+// places are the logical clusters that install writes into, each with the lists of what it writes there.
+func places() map[*rest.Config][]client.ObjectList {
+	var mutating []client.ObjectList
+	if byPolicy() {
+		mutating = []client.ObjectList{&admissionregistrationv1.MutatingAdmissionPolicyList{}, &admissionregistrationv1.MutatingAdmissionPolicyBindingList{}}
+	}
+	return map[*rest.Config][]client.ObjectList{
+		kcp.Admin("root"): append(mutating,
+			&admissionregistrationv1.MutatingWebhookConfigurationList{}, &admissionregistrationv1.ValidatingWebhookConfigurationList{},
+			&admissionregistrationv1.ValidatingAdmissionPolicyList{}, &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{},
+			&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &tenancyv1alpha1.WorkspaceTypeList{},
+		),
+		kcp.ShardAdmin("system:admin"): {&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}},
+	}
+}
+
+// byPolicy tells whether an admission policy rewrites the owners of plain service accounts, as from kcp v0.32 on.
+func byPolicy() bool {
+	GinkgoHelper()
+	has, err := kcp.HasMutatingPolicies()
+	Expect(err).NotTo(HaveOccurred())
+	return has
+}
+
+// objects returns all objects, in the places that install writes into, of the kinds that it writes.
+func objects(ctx context.Context) []unstructured.Unstructured {
+	GinkgoHelper()
+	var all []unstructured.Unstructured
+	for config, lists := range places() {
+		c := newClient(config)
+		for _, list := range lists {
+			kind, err := c.GroupVersionKindFor(list)
+			Expect(err).NotTo(HaveOccurred())
+			found := &unstructured.UnstructuredList{}
+			found.SetGroupVersionKind(kind)
+			Expect(c.List(ctx, found)).To(Succeed())
+			all = append(all, found.Items...)
+		}
+	}
+	return all
+}
+
+func inventory(ctx context.Context) []string {
+	GinkgoHelper()
+	var names []string
+	for _, object := range objects(ctx) {
+		names = append(names, object.GetKind()+"/"+object.GetName())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// contents returns what is installed, without what says only when it was written and what kcp makes of it.
+func contents(ctx context.Context) map[string]map[string]any {
+	GinkgoHelper()
+	all := map[string]map[string]any{}
+	for _, object := range objects(ctx) {
+		if object.GetLabels()["app.kubernetes.io/managed-by"] == "warrantgate" {
+			object.SetResourceVersion("")
+			object.SetManagedFields(nil)
+			unstructured.RemoveNestedField(object.Object, "status")
+			all[object.GetKind()+"/"+object.GetName()] = object.Object
+		}
+	}
+	installed := 13
+	if byPolicy() {
+		installed += 2 // the policy that rewrites owners, and its binding
+	}
+	Expect(all).To(HaveLen(installed))
+	return all
+}
+
+func asInstalled(ctx context.Context, wanted *unstructured.Unstructured) map[string]any {
+	GinkgoHelper()
+	for _, object := range objects(ctx) {
+		if object.GetKind() == wanted.GetKind() && object.GetName() == wanted.GetName() {
+			return object.Object
+		}
+	}
+	Fail(wanted.GetKind() + " " + wanted.GetName() + " is not installed")
+	return nil
+}

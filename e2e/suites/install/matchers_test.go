@@ -1,0 +1,87 @@
+//go:build e2e
+
+package install_test
+
+import (
+	"context"
+	"os"
+	"reflect"
+	"slices"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// ContainEverythingOf succeeds if all that stands in wanted stands in the actual value too, which may hold more: what the
+// API server defaults and adds.
+func ContainEverythingOf(wanted any) types.GomegaMatcher {
+	return WithTransform(func(actual any) bool { return contains(actual, wanted) }, BeTrue())
+}
+
+func contains(actual, wanted any) bool {
+	switch w := wanted.(type) {
+	case map[string]any:
+		a, ok := actual.(map[string]any)
+		for key, value := range w {
+			ok = ok && contains(a[key], value)
+		}
+		return ok
+	case []any:
+		a, ok := actual.([]any)
+		ok = ok && len(a) == len(w)
+		for i := 0; ok && i < len(w); i++ {
+			ok = contains(a[i], w[i])
+		}
+		return ok
+	default:
+		return reflect.DeepEqual(actual, wanted) || numbersEqual(actual, wanted)
+	}
+}
+
+// numbersEqual compares across the types in which YAML and JSON decoders put numbers.
+func numbersEqual(a, b any) bool {
+	float := reflect.TypeFor[float64]()
+	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
+	return va.IsValid() && vb.IsValid() && va.CanConvert(float) && vb.CanConvert(float) &&
+		va.Convert(float).Float() == vb.Convert(float).Float()
+}
+
+// createAs creates a workspace in root:provider and waits until it is Ready.
+func createAs(ctx context.Context, creator *rest.Config, name string) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	_, err := kcptest.CreateWorkspace(ctx, creator, name)
+	Expect(err).NotTo(HaveOccurred())
+	ws, err := kcptest.WaitReady(ctx, provider, name)
+	Expect(err).NotTo(HaveOccurred())
+	return ws
+}
+
+// eventReasons returns the reasons of the Events of a Workspace, each once, for Eventually. There is an Event for each try of
+// kcp's scheduler, which places a workspace once more where its cache was behind.
+func eventReasons(ctx context.Context, ws *tenancyv1alpha1.Workspace) func() ([]string, error) {
+	return func() ([]string, error) {
+		events, err := kcptest.Events(ctx, provider, ws)
+		var reasons []string
+		for i := range events {
+			reasons = append(reasons, events[i].Reason)
+		}
+		slices.Sort(reasons)
+		return slices.Compact(reasons), err
+	}
+}
+
+// logOf returns the log of warrantgate, for Eventually.
+func logOf(w *kcptest.Warrantgate) func() string {
+	return func() string {
+		log, err := os.ReadFile(w.LogFile())
+		if err != nil {
+			return err.Error()
+		}
+		return string(log)
+	}
+}

@@ -1,0 +1,153 @@
+//go:build e2e
+
+package install_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
+
+func configuration(rewrite, integrity string) string {
+	return fmt.Sprintf(`
+apiVersion: config.warrantgate.dev/v1beta1
+kind: GateConfiguration
+workspace:
+  ownerRewrite: {mode: %s}
+  ownerIntegrity: {mode: %s}
+`, rewrite, integrity)
+}
+
+var _ = Describe("a gate", func() {
+	It("refuses a forgery by itself where the admission policy is gone, with an Event on the Workspace", func(ctx SpecContext) {
+		w := serve(ctx, "")
+		install(ctx, w)
+		ws := createAs(ctx, bot, "second-line")
+		Expect(forge(ctx, kcp.Person("root:provider", "alice"), ws)).To(MatchError(And(
+			ContainSubstring("ValidatingAdmissionPolicy 'warrantgate-owner-integrity'"), ContainSubstring(`user "alice" tried to change`))))
+
+		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate-owner-integrity"}}
+		Expect(newClient(kcp.Admin("root")).Delete(ctx, binding)).To(Succeed())
+		var refusal error
+		Eventually(func() string {
+			refusal = forge(ctx, kcp.Person("root:provider", "alice"), ws)
+			return fmt.Sprint(refusal)
+		}).Should(ContainSubstring(`admission webhook "owner-integrity.warrantgate.dev" denied the request`))
+		Expect(apierrors.IsForbidden(refusal)).To(BeTrue())
+		Expect(refusal).To(MatchError(And(ContainSubstring(`user "alice" tried to change experimental.tenancy.kcp.io/owner of workspace "second-line"`),
+			ContainSubstring("leave it as it is"))))
+		Eventually(eventReasons(ctx, ws)).Should(ContainElement("OwnerChangeRefused"))
+		Expect(w.Metric(ctx, "warrantgate_admissions_total", map[string]string{
+			"gate": "owner-integrity", "decision": "denied", "reason": "OwnerChangeRefused",
+		})).To(BeNumerically(">=", 1))
+
+		By("trying in a dry run, which leaves no Event")
+		before, err := kcptest.Events(ctx, provider, ws)
+		Expect(err).NotTo(HaveOccurred())
+		counted, err := w.Metric(ctx, "warrantgate_events_total", nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(forge(ctx, kcp.Person("root:provider", "alice"), ws, client.DryRunAll)).To(MatchError(ContainSubstring("owner-integrity.warrantgate.dev")))
+		Consistently(func() (float64, error) { return w.Metric(ctx, "warrantgate_events_total", nil) }, time.Second).Should(Equal(counted))
+		Expect(kcptest.Events(ctx, provider, ws)).To(HaveLen(len(before)))
+	}, SpecTimeout(time.Minute))
+
+	It("in mode Warn changes and refuses nothing, and says what it would have done", func(ctx SpecContext) {
+		w := serve(ctx, configuration("Warn", "Warn"))
+		installWarning(ctx, w)
+
+		ws, err := kcptest.CreateWorkspace(ctx, bot, "warned")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(eventReasons(ctx, ws)).Should(ConsistOf("OwnerNotRewritten"))
+		Expect(kcptest.GetWorkspace(ctx, provider, "warned")).To(HaveField("Annotations", Not(HaveKey(kcptest.CreatedByAnnotation))))
+		Expect(w.Metric(ctx, "warrantgate_admissions_total", map[string]string{"gate": "owner-rewrite", "decision": "warned"})).To(BeNumerically(">=", 1))
+		Expect(w.Metric(ctx, "warrantgate_owner_rewrites_total", nil)).To(BeZero())
+
+		By("forging the owner, which is only warned about")
+		warnings := &warningRecorder{}
+		alice := kcp.Person("root:provider", "alice")
+		alice.WarningHandlerWithContext = warnings
+		Expect(forge(ctx, alice, ws, client.DryRunAll)).To(Succeed())
+		Expect(warnings.texts).To(ContainElement(ContainSubstring(`user "alice" tried to change experimental.tenancy.kcp.io/owner`)))
+
+		By("being away, which refuses nothing either")
+		Expect(w.Stop()).To(Succeed())
+		_, err = kcptest.CreateWorkspace(ctx, bot, "unwarned")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.WaitWorkspace(ctx, provider, "unwarned", func(ws *tenancyv1alpha1.Workspace) error {
+			if ws.Spec.Cluster == "" {
+				return fmt.Errorf("it has no logical cluster yet")
+			}
+			return nil
+		})
+		Expect(err).NotTo(HaveOccurred())
+	}, SpecTimeout(time.Minute))
+
+	It("in mode Off is taken out by the next install", func(ctx SpecContext) {
+		w := serve(ctx, "")
+		install(ctx, w)
+		off := serve(ctx, configuration("Enforce", "Off"))
+		Expect(installUnguarded(ctx, off)).To(And(
+			ContainSubstring(`ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity" deleted`),
+			ContainSubstring(`ValidatingAdmissionPolicy "warrantgate-owner-integrity" deleted`)))
+		createAs(ctx, bot, "still-rewritten")
+		configurations := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+		Expect(newClient(kcp.Admin("root")).List(ctx, configurations)).To(Succeed())
+		Expect(configurations.Items).To(HaveLen(1))
+		Expect(configurations.Items[0].Webhooks).To(HaveExactElements(HaveField("Name", "owner-notice.warrantgate.dev")))
+	}, SpecTimeout(time.Minute))
+})
+
+// forge tries to put another owner into a Workspace.
+func forge(ctx context.Context, forger *rest.Config, ws *tenancyv1alpha1.Workspace, options ...client.PatchOption) error {
+	GinkgoHelper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner)
+	return newClient(forger).Patch(ctx, ws.DeepCopy(), client.RawPatch(types.MergePatchType, patch), options...)
+}
+
+// installWarning installs a configuration that refuses nothing, and waits until kcp goes by it.
+func installWarning(ctx context.Context, w *kcptest.Warrantgate) {
+	GinkgoHelper()
+	installUnguarded(ctx, w)
+	Eventually(logOf(w)).Should(ContainSubstring("Events are on"))
+	warnings := &warningRecorder{}
+	admin := kcp.Admin("root")
+	admin.WarningHandlerWithContext = warnings
+	Eventually(func(g Gomega) {
+		_, err := kcptest.CreateWorkspace(ctx, admin, "probe", kcptest.WithAnnotation("warrantgate.dev/probe", "true"))
+		if !apierrors.IsAlreadyExists(err) {
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		ws, err := kcptest.GetWorkspace(ctx, admin, "probe")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(forge(ctx, admin, ws, client.DryRunAll)).To(Succeed())
+		g.Expect(warnings.texts).To(ContainElement(ContainSubstring("tried to change")))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// installUnguarded installs with a configuration that does not guard, for which Warrantgate.Install would wait in vain.
+func installUnguarded(ctx context.Context, w *kcptest.Warrantgate) string {
+	GinkgoHelper()
+	return runInstall(ctx, w, "--config="+w.ConfigFile(),
+		"--shard-kubeconfig="+kcp.AdminKubeconfig(), "--shard-context=system:admin")
+}
+
+// warningRecorder collects admission warnings.
+type warningRecorder struct{ texts []string }
+
+func (r *warningRecorder) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
+	r.texts = append(r.texts, text)
+}

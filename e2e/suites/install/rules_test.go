@@ -1,0 +1,165 @@
+//go:build e2e
+
+package install_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// ruleTimeout is for a story that is told three times: with a rule, without it, and with it again.
+const ruleTimeout = 2 * time.Minute
+
+// None of the rights in root is spare: without any one rule of those that install writes there, something that works with all
+// of them does not. The rules for a certificate of warrantgate's own are tried where there is one, in e2e/suites/chart.
+var _ = Describe("of the rights in root", Ordered, func() {
+	var (
+		w *kcptest.Warrantgate
+		// readingFile and writingFile are the kubeconfigs that w serves with.
+		readingFile, writingFile string
+		// extending is of a type that extends warranted.
+		extending kcptest.WorkspaceOption
+		// tried are the rules that were taken out.
+		tried []string
+	)
+	BeforeAll(func(ctx SpecContext) {
+		var err error
+		readingFile, err = kcp.KubeconfigFile("rules-reading", kcp.Person("root", kcptest.WarrantgateUser))
+		Expect(err).NotTo(HaveOccurred())
+		writingFile, err = kcp.KubeconfigFile("rules-writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
+		Expect(err).NotTo(HaveOccurred())
+		w = serve(ctx, "", "--logical-cluster-kubeconfig="+writingFile)
+		install(ctx, w)
+		extending, err = kcptest.CreateWorkspaceType(ctx, provider, "root:provider", &tenancyv1alpha1.WorkspaceType{
+			ObjectMeta: metav1.ObjectMeta{Name: "extending"},
+			Spec: tenancyv1alpha1.WorkspaceTypeSpec{Extend: tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{
+				{Path: "root", Name: "universal"}, {Path: "root", Name: "warranted"},
+			}}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+	}, NodeTimeout(ruleTimeout))
+
+	// without takes the rule with a resource and a verb out of a role, until what it returns is called or the spec ends.
+	without := func(ctx context.Context, role, resource, verb string) (giveBack func()) {
+		GinkgoHelper()
+		name, giveBack := takeRule(ctx, kcp.Admin("root"), kcp.Admin("root"), role, resource, verb)
+		tried = append(tried, name)
+		return giveBack
+	}
+
+	// anew has serve start where none has led before, and what it returns is what that logs.
+	anew := func(ctx context.Context) (logged func() string) {
+		GinkgoHelper()
+		Expect(w.Stop()).To(Succeed())
+		root, err := client.New(kcp.Admin("root"), client.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "warrantgate-repair"}}
+		Expect(client.IgnoreNotFound(root.Delete(ctx, lease))).To(Succeed())
+		already := len(logOf(w)())
+		Expect(w.Start(ctx)).To(Succeed())
+		return func() string { return logOf(w)()[already:] }
+	}
+
+	DescribeTable("one is needed to find what hangs:", func(ctx SpecContext, resource, verb, want string) {
+		repair := func() error {
+			_, err := w.Run(ctx, "repair", "--kubeconfig="+readingFile, "--logical-cluster-kubeconfig="+writingFile, "--dry-run")
+			return err
+		}
+		Expect(repair()).To(Succeed())
+		giveBack := without(ctx, "warrantgate-repair", resource, verb)
+		Eventually(repair).Should(MatchError(And(ContainSubstring(want), ContainSubstring("forbidden"))))
+		giveBack()
+		Eventually(repair).Should(Succeed())
+	},
+		Entry("to know the shards", "apiexportendpointslices", "get", "find the shards (APIExportEndpointSlice tenancy.kcp.io in root): ", SpecTimeout(ruleTimeout)),
+		Entry("to see the workspaces", "apiexports/content", "list", "the rights list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(ruleTimeout)),
+	)
+
+	DescribeTable("one is needed to agree on who heals:", func(ctx SpecContext, verb string) {
+		const leads = `"this replica leads"`
+		Eventually(anew(ctx)).Should(ContainSubstring(leads))
+		giveBack := without(ctx, "warrantgate-repair", "leases", verb)
+		logged := anew(ctx)
+		Eventually(logged).Should(ContainSubstring("cannot " + verb + ` resource \"leases\"`))
+		Expect(logged()).NotTo(ContainSubstring(leads))
+		giveBack()
+		Eventually(logged).Should(ContainSubstring(leads))
+	},
+		Entry("to make the Lease", "create", SpecTimeout(ruleTimeout)),
+		Entry("to read the Lease", "get", SpecTimeout(ruleTimeout)),
+	)
+
+	It("one is needed to initialize workspaces of the type warranted", func(ctx SpecContext) {
+		create := func(name string) {
+			GinkgoHelper()
+			_, err := kcptest.CreateWorkspace(ctx, bot, name, extending)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		create("initialized")
+		_, err := kcptest.WaitReady(ctx, provider, "initialized")
+		Expect(err).NotTo(HaveOccurred())
+
+		giveBack := without(ctx, "warrantgate-repair", "workspacetypes", "initialize")
+		create("waiting")
+		Eventually(anew(ctx)).Should(ContainSubstring(`User \"warrantgate\" cannot get resource \"logicalclusters\"`))
+		ws, err := kcptest.WaitWorkspace(ctx, provider, "waiting", func(ws *tenancyv1alpha1.Workspace) error {
+			if ws.Spec.Cluster == "" {
+				return errors.New("it has no logical cluster yet")
+			}
+			return nil
+		})
+		Expect(err).NotTo(HaveOccurred())
+		// kcp before v0.32 looks at the Workspace itself ever more seldom.
+		initialized := func() (*corev1alpha1.LogicalCluster, error) {
+			return kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(ws.Spec.Cluster))
+		}
+		waits := HaveField("Status.Initializers", ContainElement(BeEquivalentTo("root:warranted")))
+		Expect(initialized()).To(waits)
+		giveBack()
+		// The virtual workspace goes by a refusal for half a minute, and what was refused is tried again ever more seldom.
+		Eventually(initialized).WithTimeout(ruleTimeout).ShouldNot(waits)
+	}, SpecTimeout(2*ruleTimeout))
+
+	It("one is needed, by everybody, to create workspaces of the type warranted", func(ctx SpecContext) {
+		create := func() error {
+			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "usable-"}}
+			extending(ws)
+			return newClient(bot).Create(ctx, ws, client.DryRunAll)
+		}
+		Expect(create()).To(Succeed())
+		giveBack := without(ctx, "warrantgate-warranted", "workspacetypes", "use")
+		Eventually(create).Should(MatchError(ContainSubstring("forbidden")))
+		giveBack()
+		Eventually(create).Should(Succeed())
+	}, SpecTimeout(ruleTimeout))
+
+	It("none is left that is not among these", func(ctx SpecContext) {
+		all, _, err := kcptest.RulesPlanned(runInstall(ctx, w, "--dry-run"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tried).To(ConsistOf(all))
+	}, SpecTimeout(ruleTimeout))
+})
+
+// takeRule takes a rule out of a role, until what it returns is called or the spec ends. See kcptest.TakeRule.
+func takeRule(ctx context.Context, holder, where *rest.Config, role, resource, verb string) (name string, giveBack func()) {
+	GinkgoHelper()
+	taken, err := kcptest.TakeRule(ctx, holder, where, role, resource, verb)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(taken.GiveBack)
+	return taken.Name, func() {
+		GinkgoHelper()
+		Expect(taken.GiveBack(ctx)).To(Succeed())
+	}
+}

@@ -1,0 +1,150 @@
+//go:build e2e
+
+package install_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// The same of what install writes into the shards, which holds in every workspace there.
+var _ = Describe("of the rights in the shards", Ordered, func() {
+	const hanging = "root:provider:hanging"
+	var (
+		w                        *kcptest.Warrantgate
+		readingFile, writingFile string
+		// tried are the rules that were taken out.
+		tried []string
+	)
+	BeforeAll(func(ctx SpecContext) {
+		var err error
+		readingFile, err = kcp.KubeconfigFile("shard-rules-reading", kcp.Person("root", kcptest.WarrantgateUser))
+		Expect(err).NotTo(HaveOccurred())
+		writingFile, err = kcp.KubeconfigFile("shard-rules-writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
+		Expect(err).NotTo(HaveOccurred())
+		w = serve(ctx, "")
+		install(ctx, w, "--rewrite=Webhook") // whose absence is what most of this is about
+
+		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "shard-rules.example.io"}}
+		Expect(newClient(provider).Create(ctx, export)).To(Succeed())
+		binding, err := kcptest.CreateWorkspaceType(ctx, provider, "root:provider", &tenancyv1alpha1.WorkspaceType{
+			ObjectMeta: metav1.ObjectMeta{Name: "binding"},
+			Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: "root:provider", Export: export.Name}}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.CreateWorkspace(ctx, bot, "hanging", binding)
+		Expect(err).NotTo(HaveOccurred())
+	}, NodeTimeout(ruleTimeout))
+
+	without := func(ctx context.Context, role, resource, verb string) (giveBack func()) {
+		GinkgoHelper()
+		name, giveBack := takeRule(ctx, kcp.ShardAdmin("system:admin"), provider, role, resource, verb)
+		tried = append(tried, name)
+		return giveBack
+	}
+	// explained is what the user that serve runs as can tell of a workspace that is not Ready, which is never that all is well.
+	explained := func(ctx context.Context, path string) func() string {
+		return func() string {
+			GinkgoHelper()
+			said, err := w.Run(ctx, "explain", "workspace", path, "--kubeconfig="+readingFile)
+			Expect(err).To(HaveOccurred())
+			return said
+		}
+	}
+
+	DescribeTable("one is needed to tell why a workspace hangs:", func(ctx SpecContext, role, resource, verb, want string) {
+		tells := And(ContainSubstring("BindPermissionMissing"), Not(ContainSubstring("CouldNotTell")), Not(ContainSubstring("you lack")))
+		Eventually(explained(ctx, hanging)).Should(tells)
+		giveBack := without(ctx, role, resource, verb)
+		Eventually(explained(ctx, hanging)).Should(ContainSubstring(want))
+		giveBack()
+		Eventually(explained(ctx, hanging)).Should(tells)
+	},
+		Entry("to enter it", "warrantgate-events", "/", "access", `could not be read: you lack "get"`, SpecTimeout(ruleTimeout)),
+		Entry("to see how far it is", "warrantgate-explain", "logicalclusters", "get",
+			`you lack "get" on logicalclusters.core.kcp.io in `, SpecTimeout(ruleTimeout)),
+		Entry("to see its type", "warrantgate-explain", "workspacetypes", "get",
+			`you lack "get" on workspacetypes.tenancy.kcp.io in root:provider`, SpecTimeout(ruleTimeout)),
+		Entry("to see what it is to bind", "warrantgate-explain", "apiexports", "get",
+			`you lack "get" on apiexports.apis.kcp.io in root:provider`, SpecTimeout(ruleTimeout)),
+		Entry("to see what it has bound", "warrantgate-explain", "apibindings", "list",
+			`you lack "list" on apibindings.apis.kcp.io in `, SpecTimeout(ruleTimeout)),
+		Entry("to ask who may bind that", "warrantgate-explain", "subjectaccessreviews", "create",
+			`you lack "create" on subjectaccessreviews.authorization.k8s.io in root:provider`, SpecTimeout(ruleTimeout)),
+	)
+
+	It("one is needed to write Events", func(ctx SpecContext) {
+		again := func() func() string {
+			GinkgoHelper()
+			Expect(w.Stop()).To(Succeed())
+			already := len(logOf(w)())
+			Expect(w.Start(ctx)).To(Succeed())
+			return func() string { return logOf(w)()[already:] }
+		}
+		Eventually(again()).Should(ContainSubstring("Events are on"))
+		giveBack := without(ctx, "warrantgate-events", "events", "create")
+		logged := again()
+		Eventually(logged).Should(ContainSubstring("Events are off; everything else works"))
+		giveBack()
+		Eventually(logged).Should(ContainSubstring("Events are on"))
+	}, SpecTimeout(ruleTimeout))
+
+	It("one is needed to tell of a workspace that waits for warrantgate", func(ctx SpecContext) {
+		Expect(w.Stop()).To(Succeed())
+		_, err := kcptest.CreateWorkspace(ctx, bot, "unscheduled")
+		Expect(err).NotTo(HaveOccurred())
+		const tells, path = "see whether warrantgate runs: foreign owners wait for it", "root:provider:unscheduled"
+		Eventually(explained(ctx, path)).Should(ContainSubstring(tells))
+		giveBack := without(ctx, "warrantgate-explain", "workspaces", "get")
+		Eventually(explained(ctx, path)).Should(ContainSubstring(`you lack "get" on workspaces.tenancy.kcp.io in root:provider`))
+		giveBack()
+		Eventually(explained(ctx, path)).Should(ContainSubstring(tells))
+		Expect(w.Start(ctx)).To(Succeed())
+		_, err = kcptest.WaitReady(ctx, provider, "unscheduled")
+		Expect(err).NotTo(HaveOccurred())
+	}, SpecTimeout(ruleTimeout))
+
+	It("one is needed to heal what was made while nobody answered, with failurePolicy Ignore", func(ctx SpecContext) {
+		_, err := w.Install(ctx, "--rewrite=Webhook", "--failure-policy=Ignore")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.Stop()).To(Succeed())
+		foreign := 0
+		var ws *tenancyv1alpha1.Workspace
+		Eventually(func(g Gomega) { // kcp takes up a registration a moment later; those from before wait
+			foreign++
+			name := fmt.Sprintf("foreign-%d", foreign)
+			_, err := kcptest.CreateWorkspace(ctx, bot, name)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Eventually(func() (string, error) {
+				ws, err = kcptest.GetWorkspace(ctx, provider, name)
+				return ws.Spec.Cluster, err
+			}).WithTimeout(3 * time.Second).ShouldNot(BeEmpty())
+		}).Should(Succeed())
+		repair := func() error {
+			_, err := w.Run(ctx, "repair", "--kubeconfig="+readingFile, "--logical-cluster-kubeconfig="+writingFile, "--after=0s", "--under=root:provider:"+ws.Name)
+			return err
+		}
+		giveBack := without(ctx, "warrantgate-explain", "clusterrolebindings", "get")
+		Eventually(repair).Should(MatchError(And(ContainSubstring("workspace-admin is read with the rights of"), ContainSubstring("forbidden"))))
+		giveBack()
+		Eventually(repair).Should(Succeed())
+		_, err = kcptest.WaitReady(ctx, provider, ws.Name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.Start(ctx)).To(Succeed())
+	}, SpecTimeout(ruleTimeout))
+
+	It("none is left that is not among these", func(ctx SpecContext) {
+		_, all, err := kcptest.RulesPlanned(runInstall(ctx, w, "--dry-run"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tried).To(ConsistOf(all))
+	}, SpecTimeout(ruleTimeout))
+})

@@ -1,0 +1,82 @@
+//go:build e2e
+
+package install_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+var _ = Describe("a verdict", func() {
+	It("is in kcp's audit log and in warrantgate's log under one decision id", func(ctx SpecContext) {
+		w := serve(ctx, "", "--log-level=debug")
+		install(ctx, w)
+		Eventually(func() error { // a notice that is not answered is not sent again
+			_, err := w.Run(ctx, "check", "admission", "kcp", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
+			return err
+		}).Should(Succeed())
+		createAs(ctx, bot, "traced")
+
+		gate := "owner-rewrite"
+		if byPolicy() {
+			gate = "owner-notice" // which tells of what the policy has rewritten
+		}
+		prefix := gate + ".warrantgate.dev/"
+		var annotations map[string]string
+		Eventually(func() (map[string]string, error) {
+			found, err := auditAnnotations("traced", prefix+"decision")
+			annotations = found
+			return found, err
+		}).Should(And(
+			HaveKeyWithValue(prefix+"decision", "allowed"), HaveKeyWithValue(prefix+"reason", "ServiceAccountRewritten"), HaveKey(prefix+"decision-id")))
+
+		var verdicts []map[string]any
+		for line := range strings.Lines(logOf(w)()) {
+			var entry map[string]any
+			Expect(json.Unmarshal([]byte(line), &entry)).To(Succeed(), "the log is not JSON: %s", line)
+			if entry["msg"] == "verdict" && entry["decisionID"] == annotations[prefix+"decision-id"] {
+				verdicts = append(verdicts, entry)
+			}
+		}
+		Expect(verdicts).To(HaveExactElements(And(
+			HaveKeyWithValue("gate", gate), HaveKeyWithValue("reason", "ServiceAccountRewritten"), HaveKeyWithValue("name", "traced"))))
+
+		By("forging, which the admission policy puts into the audit log")
+		ws, err := kcptest.GetWorkspace(ctx, provider, "traced")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(forge(ctx, kcp.Person("root:provider", "alice"), ws)).NotTo(Succeed())
+		Eventually(func() (map[string]string, error) {
+			return auditAnnotations("traced", "validation.policy.admission.k8s.io/validation_failure")
+		}).Should(HaveKeyWithValue("validation.policy.admission.k8s.io/validation_failure", ContainSubstring("warrantgate-owner-integrity")))
+	}, SpecTimeout(time.Minute))
+})
+
+// auditAnnotations returns the annotations of the audited request for a Workspace that carries the given one.
+func auditAnnotations(name, key string) (map[string]string, error) {
+	log, err := os.ReadFile(auditLog)
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(log))
+	lines.Buffer(nil, len(log)+1)
+	for lines.Scan() {
+		var event auditv1.Event
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			continue // the line that is being written
+		}
+		if _, found := event.Annotations[key]; found && event.ObjectRef != nil && event.ObjectRef.Name == name {
+			return event.Annotations, nil
+		}
+	}
+	return nil, lines.Err()
+}

@@ -1,0 +1,141 @@
+//go:build e2e
+
+package keystonepolicy_test
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/groups"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/keystonetest"
+)
+
+// Who asks. All but the cloud's administrator are of the spec's own domain.
+const (
+	// manager has the role manager on the domain, and a token for it.
+	manager = "manager"
+	// projectManager is the same user with a token for a project of the domain, with the role manager there.
+	projectManager = "manager with a token for a project"
+	// domainAdmin has the role admin on the domain, as the user of Magnum has on the domain of trustees, and a token for it.
+	domainAdmin = "administrator of the domain"
+	// cloudAdmin has the role admin on the admin project, and a token for it.
+	cloudAdmin = "cloud administrator"
+	// tenant has the role member on a project of the domain, and a token for it.
+	tenant = "tenant"
+)
+
+// place is a domain and what is in it.
+type place struct {
+	domain, project, group string
+	user                   keystonetest.User
+}
+
+// Which domain a call is about. Nowhere is for a call that names none.
+const (
+	own     = "the own domain"
+	other   = "another domain"
+	nowhere = "no domain"
+)
+
+// world is what one spec has for itself.
+type world struct {
+	places  map[string]place
+	roles   map[string]string
+	callers map[string]caller
+}
+
+// newWorld makes two domains and those who ask, by the rules that Keystone ships.
+func newWorld(ctx context.Context) *world {
+	GinkgoHelper()
+	enforce(ctx, files[shipped])
+	w := &world{places: map[string]place{own: newPlace(ctx), other: newPlace(ctx)}, roles: map[string]string{}, callers: map[string]caller{}}
+	for _, role := range []string{"admin", "manager", "member", "load-balancer_member", "reader"} {
+		id, err := keystone.Role(ctx, role)
+		Expect(err).NotTo(HaveOccurred())
+		w.roles[role] = id
+	}
+	home := w.places[own]
+	onDomain, onProject := tokens.Scope{DomainID: home.domain}, tokens.Scope{ProjectID: home.project}
+	managing := newUser(ctx, home)
+	w.callers[manager] = newCaller(ctx, managing, "manager", onDomain)
+	w.callers[projectManager] = newCaller(ctx, managing, "manager", onProject)
+	w.callers[domainAdmin] = newCaller(ctx, newUser(ctx, home), "admin", onDomain)
+	w.callers[tenant] = newCaller(ctx, newUser(ctx, home), "member", onProject)
+	w.callers[cloudAdmin] = describe(ctx, keystone.Admin())
+	return w
+}
+
+func newPlace(ctx context.Context) place {
+	GinkgoHelper()
+	domain, err := keystone.CreateDomain(ctx, rand.Text())
+	Expect(err).NotTo(HaveOccurred())
+	project, err := keystone.CreateProject(ctx, domain, "project")
+	Expect(err).NotTo(HaveOccurred())
+	group, err := groups.Create(ctx, keystone.Admin(), groups.CreateOpts{DomainID: domain, Name: "group"}).Extract()
+	Expect(err).NotTo(HaveOccurred())
+	p := place{domain: domain, project: project, group: group.ID}
+	p.user = newUser(ctx, p)
+	return p
+}
+
+func newUser(ctx context.Context, p place) keystonetest.User {
+	GinkgoHelper()
+	user, err := keystone.CreateUser(ctx, p.domain, rand.Text())
+	Expect(err).NotTo(HaveOccurred())
+	return user
+}
+
+// newCaller gives a user a role on what a token is for, and the token.
+func newCaller(ctx context.Context, user keystonetest.User, role string, scope tokens.Scope) caller {
+	GinkgoHelper()
+	to := roles.AssignOpts{UserID: user.ID, ProjectID: scope.ProjectID, DomainID: scope.DomainID}
+	Expect(keystone.Assign(ctx, role, to)).To(Succeed())
+	client, err := keystone.Login(ctx, user, scope)
+	Expect(err).NotTo(HaveOccurred())
+	return describe(ctx, client)
+}
+
+// caller is somebody with a token.
+type caller struct {
+	*gophercloud.ServiceClient
+	// user, domain and project are the IDs of the user and of what the token is for.
+	user, domain, project string
+	// as describes the token to warrantgate.
+	as string
+}
+
+// describe asks Keystone what it knows of a token.
+func describe(ctx context.Context, client *gophercloud.ServiceClient) caller {
+	GinkgoHelper()
+	type owned struct {
+		ID     string
+		Domain struct{ ID string }
+	}
+	var token struct {
+		User, Project  owned
+		Domain         struct{ ID string }
+		Roles          []struct{ Name string }
+		IsAdminProject bool `json:"is_admin_project"`
+	}
+	Expect(tokens.Get(ctx, keystone.Admin(), client.Token()).ExtractInto(&token)).To(Succeed())
+	as := "user=" + token.User.ID + ",user-domain=" + token.User.Domain.ID
+	for _, role := range token.Roles {
+		as += ",role=" + role.Name
+	}
+	if token.Domain.ID != "" {
+		as += ",domain=" + token.Domain.ID
+	}
+	if token.Project.ID != "" {
+		as += ",project=" + token.Project.ID + ",project-domain=" + token.Project.Domain.ID
+	}
+	if token.IsAdminProject {
+		as += ",admin-project=true"
+	}
+	return caller{ServiceClient: client, user: token.User.ID, domain: token.Domain.ID, project: token.Project.ID, as: as}
+}

@@ -1,0 +1,158 @@
+//go:build e2e
+
+package kubepolicy_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/webhooks/keystone"
+)
+
+// apiServerName is the common name by which the API server is known to webhooks.
+const apiServerName = "kube-apiserver"
+
+// An API server can say who it is, and of which trace a review is part.
+var _ = Describe("The API server", Ordered, func() {
+	var (
+		w        *world
+		traces   *collector
+		clientCA string
+	)
+	BeforeAll(func(ctx SpecContext) {
+		dir := GinkgoT().TempDir()
+		authority, err := access.NewAuthority("webhook-clients")
+		Expect(err).NotTo(HaveOccurred())
+		clientCA = writeFile(dir, "clients.crt", string(authority.PEM()))
+		pair, err := authority.ClientPair(apiServerName, nil)
+		Expect(err).NotTo(HaveOccurred())
+		kubeconfig := filepath.Join(dir, "webhooks.kubeconfig")
+		Expect(access.WriteKubeconfig(kubeconfig, "webhooks", &rest.Config{
+			TLSClientConfig: rest.TLSClientConfig{CertData: pair.Certificate, KeyData: pair.Key},
+		})).To(Succeed())
+		traces = newCollector(ctx)
+		w = newWorld(ctx,
+			"--admission-control-config-file="+writeFile(dir, "admission.yaml", admissionConfiguration(kubeconfig)),
+			"--tracing-config-file="+writeFile(dir, "tracing.yaml", fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
+kind: TracingConfiguration
+endpoint: %s
+samplingRatePerMillion: 1000000
+`, traces.address)))
+		w.serve(ctx, "Enforce", "--client-ca-file="+clientCA, "--client-names="+apiServerName)
+	}, NodeTimeout(3*time.Minute))
+
+	It("is answered by a certificate of its own, and nobody without one is", func(ctx SpecContext) {
+		namespace := w.namespace(ctx)
+		expectRefusal(w.author.Create(ctx, newConfigMap(namespace, "policy", broken)), about("ConfigMap", namespace, saidOfBroken))
+		Expect(w.author.Create(ctx, newConfigMap(namespace, "policy", sound))).To(Succeed())
+
+		By("asking without a certificate")
+		ca, err := os.ReadFile(w.gate.CAFile())
+		Expect(err).NotTo(HaveOccurred())
+		transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+		Expect(err).NotTo(HaveOccurred())
+		before, err := w.verdicts(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gate.HookURL(keystone.Path), strings.NewReader("{}"))
+		Expect(err).NotTo(HaveOccurred())
+		response, err := (&http.Client{Transport: transport}).Do(request)
+		Expect(err).NotTo(HaveOccurred())
+		defer response.Body.Close()
+		Expect(response.StatusCode).To(Equal(http.StatusNotFound))
+		Expect(w.verdicts(ctx, nil)).To(Equal(before))
+	}, SpecTimeout(timeout))
+
+	It("tells of its trace, which the log line and the exemplar of the verdict name", func(ctx SpecContext) {
+		namespace := w.namespace(ctx)
+		expectRefusal(w.author.Create(ctx, newConfigMap(namespace, "policy", broken)), about("ConfigMap", namespace, saidOfBroken))
+		trace := w.traceOf(namespace)
+		Eventually(traces.has).WithArguments(trace).Should(BeTrue(), "the API server exports no span of trace %q", trace)
+		metrics, err := w.openMetrics(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(metrics).To(ContainSubstring(`# {trace_id="` + trace + `"}`))
+	}, SpecTimeout(timeout))
+
+	It("is not answered under a name that warrantgate does not expect, and lets nothing pass unjudged", func(ctx SpecContext) {
+		Expect(w.gate.Stop()).To(Succeed())
+		w.start(ctx, "Enforce", "--client-ca-file="+clientCA, "--client-names=somebody-else")
+		// The registration of the one before is known for a moment.
+		Eventually(func() error {
+			return w.author.Create(ctx, newConfigMap(metav1.NamespaceDefault, "policy", sound), client.DryRunAll)
+		}).Should(MatchError(And(
+			ContainSubstring(`failed calling webhook "policies.keystone.warrantgate.dev"`),
+			ContainSubstring("the server could not find the requested resource"),
+		)))
+		Expect(w.verdicts(ctx, nil)).To(BeZero())
+		Expect(w.log()).To(ContainSubstring(`"reason":"certificate"`))
+	}, SpecTimeout(timeout))
+})
+
+// admissionConfiguration has webhooks called by whom a kubeconfig names.
+func admissionConfiguration(kubeconfig string) string {
+	configuration := "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
+	for _, plugin := range []string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"} {
+		configuration += fmt.Sprintf(`- name: %s
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: WebhookAdmissionConfiguration
+    kubeConfigFile: %s
+`, plugin, kubeconfig)
+	}
+	return configuration
+}
+
+func writeFile(dir, name, content string) string {
+	GinkgoHelper()
+	path := filepath.Join(dir, name)
+	Expect(os.WriteFile(path, []byte(content), 0o600)).To(Succeed())
+	return path
+}
+
+// traceOf is the trace that the log names for the refusal in a namespace.
+func (w *world) traceOf(namespace string) string {
+	GinkgoHelper()
+	var found []string
+	for line := range strings.Lines(w.log()) {
+		var verdict struct{ Msg, Decision, Namespace, TraceID string }
+		Expect(json.Unmarshal([]byte(line), &verdict)).To(Succeed(), line)
+		if verdict.Msg == "verdict" && verdict.Decision == "denied" && verdict.Namespace == namespace {
+			found = append(found, verdict.TraceID)
+		}
+	}
+	Expect(found).To(HaveLen(1))
+	return found[0]
+}
+
+// openMetrics are the metrics of warrantgate, with their exemplars.
+func (w *world) openMetrics(ctx context.Context) (string, error) {
+	const flag = "--metrics-address="
+	command := w.gate.ServeCommand()
+	at := slices.IndexFunc(command, func(arg string) bool { return strings.HasPrefix(arg, flag) })
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+strings.TrimPrefix(command[at], flag)+"/metrics", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	return string(content), err
+}

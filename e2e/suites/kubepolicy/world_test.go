@@ -1,0 +1,188 @@
+//go:build e2e
+
+package kubepolicy_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/describe"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
+)
+
+// authorName is whoever writes policies, and may do nothing else.
+const authorName = "policy-author"
+
+// world is an API server, a warrantgate without any cloud, and somebody who writes policies.
+type world struct {
+	api  *kubetest.Server
+	gate *kubetest.Warrantgate
+	// admin is an administrator, author is authorName.
+	admin, author client.Client
+	// authorConfig is that of author.
+	authorConfig *rest.Config
+	// heard are the warnings that author was told.
+	heard *kubetest.Heard
+}
+
+// newWorld starts an API server, with further arguments, which ends with the suite or the spec that it is called from. serve has
+// to follow.
+func newWorld(ctx context.Context, args ...string) *world {
+	GinkgoHelper()
+	w := &world{heard: &kubetest.Heard{}}
+	var err error
+	w.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd), Args: args})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.api.Stop)
+	w.admin = w.api.Client()
+	w.authorConfig, err = w.api.User(authorName)
+	Expect(err).NotTo(HaveOccurred())
+	w.author, err = w.api.NewClient(w.heard.Listen(w.authorConfig))
+	Expect(err).NotTo(HaveOccurred())
+	for _, object := range []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: authorName}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"create", "get", "update", "patch", "delete"}},
+			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},
+		}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: authorName},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: authorName},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName}},
+		},
+	} {
+		Expect(w.admin.Create(ctx, object)).To(Succeed())
+	}
+	return w
+}
+
+// serve installs and starts a warrantgate in a mode, with further arguments, and returns once the API server asks it. One that
+// served before is asked no more.
+func (w *world) serve(ctx context.Context, mode string, args ...string) {
+	GinkgoHelper()
+	w.start(ctx, mode, args...)
+	if mode != "Off" {
+		Eventually(w.asked).WithContext(ctx).Should(BeTrue())
+	}
+}
+
+// start installs and starts a warrantgate, whether or not the API server gets an answer of it. It has no access to a cloud, as
+// the gate needs none.
+func (w *world) start(ctx context.Context, mode string, args ...string) {
+	GinkgoHelper()
+	var err error
+	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
+		Binary: binary(asset.Warrantgate), Args: args, Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
+kind: GateConfiguration
+machine: {mode: Off}
+audit: {mode: Off}
+cluster: {impersonation: {mode: Off}}
+keystonePolicy:
+  mode: %s
+  selector: {matchLabels: {holds: keystone-policy}}
+`, mode),
+	})
+	Expect(err).NotTo(HaveOccurred())
+	_, err = w.gate.Install(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(w.gate.Start(ctx)).To(Succeed())
+	DeferCleanup(w.gate.Stop)
+	Eventually(w.log).Should(ContainSubstring("Events are on"))
+}
+
+// asked tries whether the API server asks the gate. It begins to a moment after the registration.
+func (w *world) asked(ctx context.Context) (bool, error) {
+	before, err := w.verdicts(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	// A refusal is not told apart from its absence here.
+	_ = w.admin.Create(ctx, newConfigMap(metav1.NamespaceDefault, "canary", broken), client.DryRunAll)
+	after, err := w.verdicts(ctx, nil)
+	return after > before, err
+}
+
+func binary(name string) string {
+	GinkgoHelper()
+	path, err := asset.Path(name)
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}
+
+func (w *world) log() string {
+	GinkgoHelper()
+	content, err := os.ReadFile(w.gate.LogFile())
+	Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}
+
+// verdicts is how often the gate has judged, with further labels of the metric.
+func (w *world) verdicts(ctx context.Context, labels map[string]string) (float64, error) {
+	of := map[string]string{"gate": "keystone-policy"}
+	for name, value := range labels {
+		of[name] = value
+	}
+	return w.gate.Metric(ctx, "warrantgate_admissions_total", of)
+}
+
+// namespace makes one for a story.
+func (w *world) namespace(ctx context.Context) string {
+	GinkgoHelper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
+	Expect(w.admin.Create(ctx, namespace)).To(Succeed())
+	return namespace.Name
+}
+
+// events are warrantgate's Events in a namespace.
+func (w *world) events(ctx context.Context, namespace string) ([]corev1.Event, error) {
+	events := &corev1.EventList{}
+	err := w.admin.List(ctx, events, client.InNamespace(namespace), client.MatchingFields{"source": "warrantgate"})
+	return events.Items, err
+}
+
+// told is what people read of the Events of an object: "kubectl describe" prints them for a ConfigMap, but not for a Secret,
+// for which it takes "kubectl get events".
+func (w *world) told(ctx context.Context, object client.Object) (string, error) {
+	GinkgoHelper()
+	if _, isSecret := object.(*corev1.Secret); isSecret {
+		return w.kubectl(ctx, "", "get", "events", "--namespace="+object.GetNamespace(), "--field-selector=involvedObject.kind=Secret,involvedObject.name="+object.GetName())
+	}
+	describer, found := describe.DescriberFor(corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind(), w.authorConfig)
+	Expect(found).To(BeTrue())
+	return describer.Describe(object.GetNamespace(), object.GetName(), describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
+}
+
+// kubectl runs kubectl as the author, with a file on its standard input, and returns what it prints.
+func (w *world) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	GinkgoHelper()
+	_, err := exec.LookPath("kubectl")
+	Expect(err).NotTo(HaveOccurred(), "this story needs kubectl in $PATH")
+	kubeconfig, err := w.api.KubeconfigFile(authorName, w.authorConfig)
+	Expect(err).NotTo(HaveOccurred())
+	command := exec.CommandContext(ctx, "kubectl", args...)
+	command.Stdin = strings.NewReader(stdin)
+	// A home of its own, where kubectl keeps what it has learned of servers.
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+GinkgoT().TempDir())
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
+
+// uninstall takes warrantgate out, as an administrator at a terminal would, and returns what that printed.
+func (w *world) uninstall(ctx context.Context) string {
+	GinkgoHelper()
+	printed, err := w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
+	Expect(err).NotTo(HaveOccurred())
+	return printed
+}

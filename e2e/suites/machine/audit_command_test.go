@@ -1,0 +1,214 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// An operator who wants to know now asks by a command, with the rights that serve has or an administrator's.
+var _ = Describe("warrantgate audit", Ordered, func() {
+	var (
+		w       *world
+		s       story
+		command auditCommand
+		worker  *unstructured.Unstructured
+		server  cloudsigmatest.Server
+	)
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"})
+		s = w.begin(ctx)
+		user, err := w.api.User(kubetest.WarrantgateUser)
+		Expect(err).NotTo(HaveOccurred())
+		kubeconfig, err := w.api.KubeconfigFile("auditor", user)
+		Expect(err).NotTo(HaveOccurred())
+		command = auditCommand{world: w, args: []string{
+			"--kubeconfig=" + kubeconfig, "--config=" + w.gate.ConfigFile(), "--rate=100",
+			"--impersonation-enabled", "--impersonation-secret=" + secretNamespace + "/" + secretName,
+		}}
+		worker = s.createMachine(ctx, "worker")
+		server = w.cloud.AddServer(region, s.user, "worker")
+		Expect(w.setInstanceID(ctx, worker, server.UUID)).To(Succeed())
+	}, NodeTimeout(3*time.Minute))
+
+	It("finds nothing where all is well, and ends with 0", func(ctx SpecContext) {
+		got := command.run(ctx)
+		Expect(got).To(Equal(audited{
+			out:   "NAMESPACE   OBJECT   REASON   INSTANCE   MESSAGE\n",
+			notes: got.notes,
+		}))
+		Expect(got.notes).To(MatchRegexp(`^machines: 1, accounts: 1, requests to the cloud: \d, findings: 0\n$`))
+		Expect(command.run(ctx, "-o=json").out).To(BeEmpty())
+	}, SpecTimeout(timeout))
+
+	When("servers are not as they should be", Ordered, func() {
+		var (
+			want     []finding
+			versions map[string]string
+			servers  []cloudsigmatest.Server
+		)
+		BeforeAll(func(ctx SpecContext) {
+			own := fmt.Sprintf("user %q in region %q", s.user.Email, region)
+			// The machine was right once, and its server is another user's now. Another one was made for it since.
+			elsewhere := w.cloud.AddServer(region, w.cloud.AddUser("earlier@example.com"), "worker", cloudsigmatest.WithUUID(server.UUID))
+			spare := w.cloud.AddServer(region, s.user, "worker", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, string(worker.GetUID())))
+			orphan := w.cloud.AddServer(region, s.user, "worker-0", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, "6f9619ff-8b86-4011-b42d-00c04fc964ff"))
+			want = []finding{
+				{"CloudSigmaCluster", s.namespace, clusterName, "InstanceOrphaned", orphan.UUID, s.user.Email, region, fmt.Sprintf(
+					"instance %s (%q) of %s was made for a machine that is not here; delete it if nothing else uses it", orphan.UUID, "worker-0", own)},
+				{"CloudSigmaMachine", s.namespace, "worker", "InstanceNotOwned", elsewhere.UUID, s.user.Email, region, fmt.Sprintf(
+					"instance %s exists, but is not one of %s, as whom cluster %q acts; the user's own instance for this machine is %s; "+
+						"clear the field, so that the provider adopts an instance of the user or makes one", elsewhere.UUID, own, clusterName, spare.UUID)},
+			}
+			versions, servers = w.versions(ctx, machineKind, clusterKind), w.cloud.Servers()
+		})
+
+		It("prints them as a table, and ends with 1", func(ctx SpecContext) {
+			got := command.run(ctx)
+			Expect(got.status).To(Equal(1))
+			lines := strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
+			Expect(lines).To(HaveLen(1 + len(want)))
+			Expect(lines[0]).To(MatchRegexp(`^NAMESPACE +OBJECT +REASON +INSTANCE +MESSAGE$`))
+			for i, f := range want {
+				row := []string{f.Namespace, f.Kind + "/" + f.Name, f.Reason, f.Instance, f.Message}
+				for column := range row {
+					row[column] = regexp.QuoteMeta(row[column])
+				}
+				Expect(lines[1+i]).To(MatchRegexp("^" + strings.Join(row, " +") + "$"))
+				Expect(strings.Index(lines[1+i], f.Message)).To(Equal(strings.Index(lines[0], "MESSAGE")), "columns are aligned")
+			}
+			// What was found is no error of the command: it says nothing more than how much it looked at.
+			Expect(got.notes).To(MatchRegexp(`^machines: 1, accounts: 1, requests to the cloud: \d, findings: 2\n$`))
+		}, SpecTimeout(timeout))
+
+		It("prints them as JSON, one object a line, and ends with 1", func(ctx SpecContext) {
+			got := command.run(ctx, "-o", "json")
+			Expect(got.status).To(Equal(1))
+			Expect(got.findings()).To(Equal(want))
+		}, SpecTimeout(timeout))
+
+		It("ends with 2 where an account could not be looked at, and prints what it found in the others", func(ctx SpecContext) {
+			stranger := w.cloud.AddUser("stranger@example.com")
+			theirs := newCluster(w.namespace(ctx), clusterName, stranger.Email)
+			Expect(w.client.Create(ctx, theirs)).To(Succeed())
+			got := command.run(ctx, "-o", "json")
+			Expect(w.client.Delete(ctx, theirs)).To(Succeed())
+			Expect(got.status).To(Equal(2))
+			Expect(got.findings()).To(ContainElements(want))
+			Expect(got.findings()).To(ContainElement(And(
+				HaveField("Kind", "CloudSigmaCluster"), HaveField("Namespace", theirs.GetNamespace()), HaveField("Reason", "OwnershipUnknown"),
+				HaveField("Message", ContainSubstring("the identity provider does not let warrantgate act for this user")))))
+			Expect(got.notes).To(HavePrefix(`warrantgate: instances of user "stranger@example.com" in region "next": UserNotImpersonable: `))
+		}, SpecTimeout(timeout))
+
+		It("ends with 2 where the cloud is down", func(ctx SpecContext) {
+			down := w.cloud.Fail(cloudsigmatest.Status(500), 0, cloudsigmatest.ListServers)
+			DeferCleanup(down.Release)
+			got := command.run(ctx)
+			Expect(got.status).To(Equal(2))
+			Expect(got.out).To(MatchRegexp(`(?m)^\S+ +CloudSigmaCluster/pool +OwnershipUnknown +the instances of user .* could not be listed: ` +
+				`the cloud does not answer as it should; try again$`))
+			Expect(got.out).NotTo(ContainSubstring("CloudSigmaMachine"), "nothing is known of the machines")
+			Expect(got.notes).To(And(HavePrefix("warrantgate: "), ContainSubstring("CloudUnavailable"), ContainSubstring("500")))
+		}, SpecTimeout(timeout))
+
+		It("has changed nothing", func(ctx SpecContext) {
+			Expect(w.versions(ctx, machineKind, clusterKind)).To(Equal(versions))
+			Expect(w.cloud.Servers()).To(Equal(servers))
+			for _, object := range []*unstructured.Unstructured{worker, newObject(clusterKind, s.namespace, clusterName)} {
+				Expect(w.client.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+				Expect(w.eventsOn(ctx, object)).To(BeEmpty(), "a command tells who asked, and nobody else")
+			}
+		}, SpecTimeout(timeout))
+	})
+
+	DescribeTable("ends with 2 and says what is wrong with its arguments", func(ctx SpecContext, want string, args ...string) {
+		got := auditCommand{world: w, args: args}.run(ctx)
+		Expect(got.status).To(Equal(2))
+		Expect(got.notes).To(ContainSubstring(want))
+		Expect(got.out).To(BeEmpty())
+	},
+		Entry("a format that it does not know", `--output: "xml" is neither table nor json`, "--output=xml", SpecTimeout(timeout)),
+		Entry("a kubeconfig that is not there", `read kubeconfig "/does/not/exist"`, "--kubeconfig=/does/not/exist", SpecTimeout(timeout)),
+		Entry("a configuration that is not there", "/does/not/exist.yaml", "--config=/does/not/exist.yaml", SpecTimeout(timeout)),
+		Entry("a rate that is none", "--rate: -1 is less than 1", "--rate=-1", SpecTimeout(timeout)),
+	)
+
+	It("ends with 2 and says how to get at the cloud where that is not said", func(ctx SpecContext) {
+		got := auditCommand{world: w, args: command.args[:1]}.run(ctx)
+		Expect(got.status).To(Equal(2))
+		Expect(got.notes).To(Equal("warrantgate: there is no access to a cloud: give --impersonation-enabled and the flags that say as whom " +
+			"CloudSigma is asked, or configure openStack.authURLs\n"))
+	}, SpecTimeout(timeout))
+})
+
+// auditCommand is the command with arguments.
+type auditCommand struct {
+	*world
+	args []string
+}
+
+// audited is what the command printed, and its exit status.
+type audited struct {
+	out, notes string
+	status     int
+}
+
+// run runs the command. Whatever becomes of it, it prints no secret.
+func (c auditCommand) run(ctx context.Context, more ...string) audited {
+	GinkgoHelper()
+	command := exec.CommandContext(ctx, binary(asset.Warrantgate), append(append([]string{"audit"}, c.args...), more...)...)
+	var out, notes bytes.Buffer
+	command.Stdout, command.Stderr = &out, &notes
+	if err := command.Run(); err != nil {
+		var exit *exec.ExitError
+		Expect(errors.As(err, &exit)).To(BeTrue(), "%v", err)
+	}
+	for _, secret := range c.cloud.Secrets() {
+		Expect(strings.Contains(out.String()+notes.String(), secret)).To(BeFalse(), "it printed a secret")
+	}
+	return audited{out: out.String(), notes: notes.String(), status: command.ProcessState.ExitCode()}
+}
+
+// finding is one line of the output in JSON. It has no other fields.
+type finding struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Reason    string `json:"reason"`
+	Instance  string `json:"instance"`
+	User      string `json:"user"`
+	Region    string `json:"region"`
+	Message   string `json:"message"`
+}
+
+func (a audited) findings() []finding {
+	GinkgoHelper()
+	decoder := json.NewDecoder(strings.NewReader(a.out))
+	decoder.DisallowUnknownFields()
+	var all []finding
+	for decoder.More() {
+		var f finding
+		Expect(decoder.Decode(&f)).To(Succeed())
+		all = append(all, f)
+	}
+	Expect(strings.Count(a.out, "\n")).To(Equal(len(all)), "one object a line")
+	return all
+}

@@ -1,0 +1,187 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// oftenAudited has an audit that does not let a story wait.
+const oftenAudited = "audit: {interval: 1s, requestsPerSecond: 200}\n"
+
+// Machines and servers that were there before warrantgate are looked at as well, and told of to those who own them.
+var _ = Describe("the audit", Ordered, func() {
+	var (
+		w        *world
+		incident cloudsigmatest.Incident
+		s        story
+		cluster  *unstructured.Unstructured
+		// stale, sibling and twice are machines; absent is one whose server does not exist.
+		stale, sibling, twice, absent *unstructured.Unstructured
+		// spare and orphan are servers of the user.
+		spare, orphan cloudsigmatest.Server
+		// as they were before warrantgate came.
+		versions map[string]string
+		servers  []cloudsigmatest.Server
+	)
+	const gone = "00000000-9502-4311-919e-cd49f3416753"
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: oftenAudited, before: func(w *world) {
+			var err error
+			incident, err = w.cloud.Incident()
+			Expect(err).NotTo(HaveOccurred())
+			s = story{world: w, namespace: w.namespace(ctx), user: incident.User}
+			cluster = newCluster(s.namespace, clusterName, incident.User.Email)
+			Expect(w.client.Create(ctx, cluster)).To(Succeed())
+			stale = w.leaveMachine(ctx, s.namespace, incident.Created.Name, incident.Stale.UUID)
+			sibling = w.leaveMachine(ctx, s.namespace, incident.Sibling.Name, incident.Sibling.UUID)
+			twice = w.leaveMachine(ctx, s.namespace, "twice", w.cloud.AddServer(region, s.user, "twice").UUID)
+			absent = w.leaveMachine(ctx, s.namespace, "absent", gone)
+			spare = w.cloud.AddServer(region, s.user, "twice")
+			orphan = w.cloud.AddServer(region, s.user, "left-over", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, uuid.NewString()))
+			w.cloud.AddServer(region, s.user, "desktop") // nobody made it for a machine, so it is nobody's business
+			versions, servers = w.versions(ctx, machineKind, clusterKind), w.cloud.Servers()
+		}})
+	}, NodeTimeout(3*time.Minute))
+
+	It("tells of each finding by one Event on the machine or cluster, which is counted up", func(ctx SpecContext) {
+		expectEvents := func(object *unstructured.Unstructured, want ...any) {
+			GinkgoHelper()
+			Eventually(w.eventsOn).WithContext(ctx).WithArguments(object).Should(ConsistOf(want...))
+		}
+		user := `of user "tsap@shalb.com" in region "next"`
+		expectEvents(stale,
+			counted("InstanceNotOwned", "Audit: instance "+incident.Stale.UUID+" exists, but is not one "+user+`, as whom cluster "pool" acts; `+
+				"the user's own instance for this machine is "+incident.Created.UUID+
+				"; clear the field, so that the provider adopts an instance of the user or makes one"))
+		expectEvents(twice, counted("InstanceDuplicate", "Audit: instance "+spare.UUID+` ("twice") `+user+
+			" was made for this machine, which names "+w.instanceID(ctx, twice)+"; delete the one that is not needed"))
+		expectEvents(absent, counted("InstanceNotFound", "Audit: there is no instance "+gone+" "+user+`, as whom cluster "pool" acts; `+
+			"clear the field, so that the provider adopts an instance of the user or makes one"))
+		expectEvents(cluster, counted("InstanceOrphaned", "Audit: instance "+orphan.UUID+` ("left-over") `+user+
+			" was made for a machine that is not here; delete it if nothing else uses it"))
+		expectEvents(sibling)
+
+		By("and kubectl describe of the machine shows it")
+		Expect(w.describe(stale)).To(MatchRegexp(`(?m)^ +Warning +InstanceNotOwned .*\(x\d+ over .*Audit: instance ` + incident.Stale.UUID))
+	}, SpecTimeout(timeout))
+
+	It("counts what it finds by reason", func(ctx SpecContext) {
+		for reason, n := range map[string]float64{"InstanceNotOwned": 1, "InstanceDuplicate": 1, "InstanceNotFound": 1, "InstanceOrphaned": 1} {
+			Eventually(w.findings).WithContext(ctx).WithArguments(reason).Should(Equal(n), reason)
+		}
+		Expect(w.gate.Metric(ctx, "warrantgate_audit_findings", nil)).To(BeEquivalentTo(4))
+		Expect(w.gate.Metric(ctx, "warrantgate_audit_passes_total", map[string]string{"outcome": "incomplete"})).To(BeZero())
+	}, SpecTimeout(timeout))
+
+	It("has changed nothing", func(ctx SpecContext) {
+		w.awaitPasses(ctx, 2)
+		Expect(w.versions(ctx, machineKind, clusterKind)).To(Equal(versions))
+		Expect(w.cloud.Servers()).To(Equal(servers))
+		reading := []cloudsigmatest.Operation{
+			cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate,
+			cloudsigmatest.GetProfile, cloudsigmatest.GetServer, cloudsigmatest.ListServers,
+		}
+		for _, request := range w.cloud.Requests() {
+			Expect(reading).To(ContainElement(request.Operation))
+		}
+	}, SpecTimeout(timeout))
+
+	It("finds no more what has been put right, and says no more of it", func(ctx SpecContext) {
+		Expect(w.setInstanceID(ctx, stale, incident.Created.UUID)).To(Succeed())
+		w.cloud.RemoveServer(orphan.UUID)
+		for reason, n := range map[string]float64{"InstanceNotOwned": 0, "InstanceDuplicate": 1, "InstanceNotFound": 1, "InstanceOrphaned": 0} {
+			Eventually(w.findings).WithContext(ctx).WithArguments(reason).Should(Equal(n), reason)
+		}
+		for _, object := range []*unstructured.Unstructured{stale, cluster} {
+			said, err := w.eventsOn(ctx, object)
+			Expect(err).NotTo(HaveOccurred())
+			w.awaitPasses(ctx, 1)
+			Expect(w.eventsOn(ctx, object)).To(Equal(said))
+		}
+	}, SpecTimeout(timeout))
+
+	It("finds the server of an earlier identity where a cluster still acts as that one", func(ctx SpecContext) {
+		other := story{world: w, namespace: w.namespace(ctx), user: incident.Other}
+		earlier := newCluster(other.namespace, clusterName, incident.Other.Email)
+		Expect(w.client.Create(ctx, earlier)).To(Succeed())
+		Expect(w.cloud.SetMeta(incident.Stale.UUID, cloudsigmatest.MachineUID, string(stale.GetUID()))).To(Succeed())
+		Eventually(w.eventsOn).WithContext(ctx).WithArguments(earlier).Should(ConsistOf(And(
+			HaveField("Reason", "InstanceOrphaned"), HaveField("Message", And(
+				ContainSubstring(incident.Stale.UUID), ContainSubstring(`user "earlier-identity@example.com"`),
+				Not(ContainSubstring(incident.User.Email)), Not(ContainSubstring(incident.Created.UUID)))))))
+		Expect(w.client.Delete(ctx, earlier)).To(Succeed())
+		Eventually(w.findings).WithContext(ctx).WithArguments("InstanceOrphaned").Should(BeZero())
+	}, SpecTimeout(timeout))
+
+	It("says which account it could not look at, and looks at all others", func(ctx SpecContext) {
+		stranger := w.cloud.AddUser("stranger@example.com") // warrantgate may not act for this one
+		theirs := newCluster(w.namespace(ctx), clusterName, stranger.Email)
+		Expect(w.client.Create(ctx, theirs)).To(Succeed())
+		Eventually(w.eventsOn).WithContext(ctx).WithArguments(theirs).Should(ConsistOf(And(
+			HaveField("Reason", "OwnershipUnknown"), HaveField("Message", And(
+				ContainSubstring(`the instances of user "stranger@example.com" in region "next" could not be listed`),
+				ContainSubstring("have it allowed there, or correct the user of the cluster"))))))
+		Eventually(w.findings).WithContext(ctx).WithArguments("OwnershipUnknown").Should(BeEquivalentTo(1))
+		Expect(w.findings(ctx, "InstanceNotFound")).To(BeEquivalentTo(1))
+		Expect(w.gate.Metric(ctx, "warrantgate_audit_passes_total", map[string]string{"outcome": "incomplete"})).To(BeNumerically(">=", 1))
+		Expect(w.client.Delete(ctx, theirs)).To(Succeed())
+		Eventually(w.findings).WithContext(ctx).WithArguments("OwnershipUnknown").Should(BeZero())
+	}, SpecTimeout(timeout))
+})
+
+// counted matches an Event that has been counted up.
+func counted(reason, message string) OmegaMatcher {
+	return And(HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Message", message),
+		HaveField("Count", BeNumerically(">", 1)))
+}
+
+// eventsOn returns the Events of warrantgate on an object.
+func (w *world) eventsOn(ctx context.Context, object client.Object) ([]corev1.Event, error) {
+	events := &corev1.EventList{}
+	err := w.client.List(ctx, events, client.InNamespace(object.GetNamespace()),
+		client.MatchingFields{"involvedObject.uid": string(object.GetUID()), "source": "warrantgate"})
+	return events.Items, err
+}
+
+// findings is how many findings of a reason the last pass of the audit had.
+func (w *world) findings(ctx context.Context, reason string) (float64, error) {
+	return w.gate.Metric(ctx, "warrantgate_audit_findings", map[string]string{"reason": reason})
+}
+
+// awaitPasses waits until so many passes have begun and ended.
+func (w *world) awaitPasses(ctx context.Context, n int) {
+	GinkgoHelper()
+	const passes = "warrantgate_audit_passes_total"
+	before, err := w.gate.Metric(ctx, passes, nil)
+	Expect(err).NotTo(HaveOccurred())
+	// One may be under way already.
+	Eventually(w.gate.Metric).WithContext(ctx).WithArguments(passes, map[string]string(nil)).Should(BeNumerically(">", before+float64(n)))
+}
+
+// versions are the resource versions of all objects of the kinds.
+func (w *world) versions(ctx context.Context, kinds ...schema.GroupVersionKind) map[string]string {
+	GinkgoHelper()
+	versions := map[string]string{}
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		Expect(w.client.List(ctx, list)).To(Succeed())
+		for i := range list.Items {
+			object := &list.Items[i]
+			versions[kind.Kind+" "+object.GetNamespace()+"/"+object.GetName()] = object.GetResourceVersion()
+		}
+	}
+	return versions
+}

@@ -1,0 +1,715 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+const (
+	// selectManagers picks the Deployments of controller managers.
+	selectManagers = "selector: {matchLabels: {app: cloudsigma-ccm}}"
+
+	identityWebhook = "controller-manager-identity.warrantgate.dev"
+	// envOfManager is the path of the environment of newManager's container.
+	envOfManager = "spec.template.spec.containers[0].env"
+	// globalCredentials is the Secret with the one account for all, from before there was impersonation.
+	globalCredentials = "cloudsigma-credentials"
+)
+
+// A cloud controller manager that does not act as its cluster's user sees none of the cluster's servers.
+var _ = Describe("the Deployment of a cloud controller manager", Ordered, func() {
+	var (
+		w       *world
+		account cloudsigmatest.Client
+		// earlier has a Deployment "ccm" that was there before warrantgate.
+		earlier story
+	)
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{
+			configuration: "audit: {mode: Off}\ncontrollerManager: {" + selectManagers + "}\n",
+			before: func(w *world) {
+				account = w.cloud.AddClient("controller-managers")
+				earlier = w.begin(ctx)
+				earlier.putCredentials(ctx, account)
+				Expect(w.client.Create(ctx, newManager(earlier.namespace, "ccm"))).To(Succeed())
+			},
+		})
+		s := w.beginManaged(ctx, account)
+		Eventually(func() error { // the API server asks a moment after the registration
+			return w.client.Create(ctx, newManager(s.namespace, "canary", func(d *appsv1.Deployment) { d.Labels = onlyApp() }), client.DryRunAll)
+		}).Should(MatchError(ContainSubstring(identityWebhook)))
+	}, NodeTimeout(3*time.Minute))
+
+	It("gets the identity of its cluster at its creation, by reference to the Secret", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		w.heard.TakeWarnings()
+		manager := newManager(s.namespace, "ccm")
+		want := manager.DeepCopy()
+		Expect(w.client.Create(ctx, manager)).To(Succeed())
+		Expect(w.heard.TakeWarnings()).To(BeEmpty())
+
+		held := s.deployment(ctx, "ccm")
+		Expect(held.Spec.Template.Spec.Containers[0].Env).To(Equal(identity(s.user.Email)))
+		By("and no other change than the API server's own defaults")
+		want.Namespace, want.Name = s.namespace, "plain"
+		want.Labels = map[string]string{"app": "something-else"}
+		want.Spec.Template.Spec.Containers[0].Env = identity(s.user.Email)
+		Expect(w.client.Create(ctx, want)).To(Succeed())
+		Expect(held.Spec).To(Equal(want.Spec))
+
+		By("and nothing of the Secret's content anywhere in it")
+		content, err := json.Marshal(held)
+		Expect(err).NotTo(HaveOccurred())
+		for _, secret := range []string{account.ID, account.Secret, w.cloud.OAuthURL()} {
+			Expect(string(content)).NotTo(ContainSubstring(secret))
+		}
+		Expect(w.leaks(string(content))).To(BeEmpty())
+		Expect(s.verdictEvents(ctx)).To(BeEmpty(), "who creates it need not be told, and nobody else is there")
+	}, SpecTimeout(timeout))
+
+	It("gets it after what it has, of which the order stays", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		own := []corev1.EnvVar{
+			{Name: "FIRST", Value: "1"}, {Name: "SECOND", Value: "$(FIRST)"},
+			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "spec.nodeName"}}},
+		}
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(own...)))).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(Equal(append(own, identity(s.user.Email)...)))
+
+		By("and what it has of it already stays where it is")
+		mixed := identity(s.user.Email)
+		mixed[0], mixed[5] = mixed[5], mixed[0]
+		mixed[4].Value = strings.ToUpper(mixed[4].Value) // which is the same user
+		Expect(w.client.Create(ctx, newManager(s.namespace, "mixed", withEnv(append(mixed, own...)...)))).To(Succeed())
+		Expect(s.env(ctx, "mixed")).To(Equal(append(mixed, own...)))
+	}, SpecTimeout(timeout))
+
+	It("gets the user whom the cluster's Secret names", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		s.putUser(ctx, s.namespace, "by-secret-"+s.user.Email)
+		Expect(w.client.Create(ctx, s.referringCluster("by-secret", ""))).To(Succeed())
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("by-secret")))).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(Equal(identity("by-secret-" + s.user.Email)))
+	}, SpecTimeout(timeout))
+
+	It("does not fill the client secret in for a user of that name", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		Expect(w.client.Create(ctx, newCluster(s.namespace, "odd", "$(CLOUDSIGMA_CLIENT_SECRET)@example.com"))).To(Succeed())
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("odd")))).To(Succeed())
+		// Two dollars are one that a kubelet leaves alone.
+		Expect(s.env(ctx, "ccm")).To(Equal(identity("$$(cloudsigma_client_secret)@example.com")))
+	}, SpecTimeout(timeout))
+
+	It("is not changed by being applied or put again", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		manifest := newManager(s.namespace, "ccm", withEnv(corev1.EnvVar{Name: "LOG_LEVEL", Value: "debug"}))
+		apply := func() {
+			GinkgoHelper()
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(manifest)
+			Expect(err).NotTo(HaveOccurred())
+			applied := &unstructured.Unstructured{Object: content}
+			unstructured.RemoveNestedField(applied.Object, "metadata", "creationTimestamp")
+			unstructured.RemoveNestedField(applied.Object, "status")
+			Expect(w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("gitops"))).To(Succeed())
+		}
+		want := append([]corev1.EnvVar{{Name: "LOG_LEVEL", Value: "debug"}}, identity(s.user.Email)...)
+		apply()
+		first := s.deployment(ctx, "ccm")
+		Expect(first.Spec.Template.Spec.Containers[0].Env).To(Equal(want))
+		unchanged := func() {
+			GinkgoHelper()
+			now := s.deployment(ctx, "ccm")
+			Expect(now.Spec).To(Equal(first.Spec))
+			Expect(now.Generation).To(Equal(first.Generation))
+			Expect(now.ResourceVersion).To(Equal(first.ResourceVersion))
+		}
+		for range 3 {
+			apply()
+			unchanged()
+		}
+
+		By("nor by what was read from the API server")
+		Expect(w.client.Update(ctx, s.deployment(ctx, "ccm"))).To(Succeed())
+		unchanged()
+
+		By("nor by a manifest that leaves the identity out, which is given again")
+		Expect(w.client.Update(ctx, manifest.DeepCopy())).To(Succeed())
+		again := s.deployment(ctx, "ccm")
+		Expect(again.Spec).To(Equal(first.Spec))
+		Expect(again.Generation).To(Equal(first.Generation), "it would be rolled out again")
+	}, SpecTimeout(timeout))
+
+	It("that was there before gets it with the next change of its pods, and an Event says so", func(ctx SpecContext) {
+		s := earlier
+		w.heard.TakeWarnings()
+		Expect(s.env(ctx, "ccm")).To(BeEmpty())
+		Expect(s.restart(ctx, "ccm")).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(Equal(identity(s.user.Email)))
+		Expect(w.heard.TakeWarnings()).To(BeEmpty())
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(s.deployment(ctx, "ccm")).Should(HaveExactElements(And(
+			HaveField("Type", corev1.EventTypeNormal), HaveField("Reason", "IdentityGiven"),
+			HaveField("Message", fmt.Sprintf("Changed: Deployment \"ccm\" of namespace %q: container \"manager\" needs CLOUDSIGMA_IMPERSONATION_ENABLED, "+
+				"CLOUDSIGMA_OAUTH_URL, CLOUDSIGMA_CLIENT_ID, CLOUDSIGMA_CLIENT_SECRET, CLOUDSIGMA_USER_EMAIL, CLOUDSIGMA_REGION "+
+				"to act as user %q in region %q, as CloudSigmaCluster %q does", s.namespace, s.user.Email, region, clusterName)))))
+	}, SpecTimeout(timeout))
+
+	It("gets the Secret's client secret for the one that it has in plain text, with a warning", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		// The end of this world looks for it in all that was said.
+		literal := corev1.EnvVar{Name: "CLOUDSIGMA_CLIENT_SECRET", Value: account.Secret}
+		const text = "CLOUDSIGMA_CLIENT_SECRET was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of manifests may keep; " +
+			"it has to come from the key client-secret of Secret \"cloudsigma-impersonation\" (valueFrom.secretKeyRef, not optional): " +
+			"have a new client secret made, and put that there"
+		w.heard.TakeWarnings()
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(literal)))).To(Succeed())
+		Expect(w.heard.TakeWarnings()).To(HaveExactElements(And(
+			HavePrefix(fmt.Sprintf("ClientSecretByValue: Deployment \"ccm\" of namespace %q: ", s.namespace)), HaveSuffix(text))))
+		want := identity(s.user.Email)
+		Expect(s.env(ctx, "ccm")).To(Equal(append([]corev1.EnvVar{want[3]}, append(want[:3:3], want[4:]...)...)))
+		content, err := json.Marshal(s.deployment(ctx, "ccm"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.leaks(string(content))).To(BeEmpty())
+
+		By("as often as somebody writes it")
+		Expect(s.patchManager(ctx, withEnv(literal))).To(Succeed())
+		Expect(w.heard.TakeWarnings()).To(HaveExactElements(HaveSuffix(text)))
+		Expect(s.env(ctx, "ccm")).To(ConsistOf(want))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(s.deployment(ctx, "ccm")).Should(HaveExactElements(And(
+			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "ClientSecretByValue"),
+			HaveField("Message", And(HavePrefix("Changed: "), HaveSuffix(text))))))
+	}, SpecTimeout(timeout))
+
+	DescribeTable("gets what somebody had set to something else, with a warning", func(ctx SpecContext, set corev1.EnvVar, at int, text string) {
+		s := w.beginManaged(ctx, account)
+		w.heard.TakeWarnings()
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(set)))).To(Succeed())
+		Expect(w.heard.TakeWarnings()).To(HaveExactElements(And(HavePrefix("IdentityReplaced: "), HaveSuffix(text))))
+		Expect(s.env(ctx, "ccm")).To(ConsistOf(identity(s.user.Email)))
+		Expect(s.env(ctx, "ccm")[0]).To(Equal(identity(s.user.Email)[at]))
+	},
+		Entry("as impersonation is off", corev1.EnvVar{Name: "CLOUDSIGMA_IMPERSONATION_ENABLED", Value: "false"}, 0,
+			`CLOUDSIGMA_IMPERSONATION_ENABLED is something else; it has to be "true"`, SpecTimeout(timeout)),
+		Entry("as it asks another identity provider", corev1.EnvVar{Name: "CLOUDSIGMA_OAUTH_URL", Value: "https://idp.evil.example"}, 1,
+			`CLOUDSIGMA_OAUTH_URL is something else; it has to come from the key oauth-url of Secret "cloudsigma-impersonation" (valueFrom.secretKeyRef, not optional)`,
+			SpecTimeout(timeout)),
+		Entry("as it takes another Secret's client", fromKey("CLOUDSIGMA_CLIENT_ID", "another", "id"), 2,
+			`CLOUDSIGMA_CLIENT_ID comes from the key "id" of Secret "another"; it has to come from the key client-id of Secret "cloudsigma-impersonation" `+
+				"(valueFrom.secretKeyRef, not optional)", SpecTimeout(timeout)),
+	)
+
+	// wrong is a Deployment that is refused, and what is said of it.
+	type wrong struct {
+		change      func(s story, d *appsv1.Deployment)
+		reason      string
+		field, text string
+	}
+	is := func(variable string, value func(s story) string, field, reason, text string) wrong {
+		return wrong{func(s story, d *appsv1.Deployment) { withEnv(corev1.EnvVar{Name: variable, Value: value(s)})(d) }, reason, field, text}
+	}
+	always := func(value string) func(story) string { return func(story) string { return value } }
+	global := func(where string, change func(d *appsv1.Deployment)) wrong {
+		return wrong{func(_ story, d *appsv1.Deployment) { change(d) }, "GlobalCredentials", "spec.template.spec",
+			"it has the global credentials (" + where + "), but impersonation is on, and with them the cloud does not show it " +
+				"the servers of the cluster's user; remove them"}
+	}
+	ofPods := func(pods corev1.Volume) func(d *appsv1.Deployment) {
+		return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Volumes = []corev1.Volume{pods} }
+	}
+	DescribeTable("is refused, at its creation and later,", func(ctx SpecContext, wanted wrong) {
+		s := w.beginManaged(ctx, account)
+		modify := func(d *appsv1.Deployment) { wanted.change(s, d) }
+		text := strings.NewReplacer("{user}", s.user.Email, "{namespace}", s.namespace).Replace(wanted.text)
+		expect := func(name string, err error) {
+			GinkgoHelper()
+			expectClusterRefusal(err, identityWebhook, wanted.reason, wanted.field)
+			Expect(said(err)).To(Equal(fmt.Sprintf("Deployment %q of namespace %q: %s", name, s.namespace, text)))
+		}
+		expect("created", w.client.Create(ctx, newManager(s.namespace, "created", modify)))
+		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "created"}, &appsv1.Deployment{}))).To(BeTrue())
+
+		for _, name := range []string{"ccm", "tried"} {
+			Expect(w.client.Create(ctx, newManager(s.namespace, name))).To(Succeed())
+		}
+		before, tried := s.deployment(ctx, "ccm"), s.deployment(ctx, "tried")
+		changed := tried.DeepCopy()
+		modify(changed)
+		expect("tried", w.client.Patch(ctx, changed, client.MergeFrom(tried), client.DryRunAll))
+		err := s.patchManager(ctx, modify)
+		expect("ccm", err)
+		Expect(s.deployment(ctx, "ccm")).To(Equal(before))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(before).WithTimeout(toldWithin).Should(HaveExactElements(And(
+			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", wanted.reason), HaveField("Count", BeEquivalentTo(1)),
+			HaveField("Message", "Refused: "+said(err)))))
+		// Events are written in order: when there is that of the second attempt, there will be none of the first.
+		Expect(s.eventsOn(ctx, tried)).To(BeEmpty())
+		Expect(s.describeManager(ctx, "ccm")).To(MatchRegexp(`(?m)^ +Warning +` + wanted.reason + ` .*` + regexp.QuoteMeta("Refused: "+said(err)) + `$`))
+	},
+		Entry("if it acts as another user", is("CLOUDSIGMA_USER_EMAIL", always("somebody-else@example.com"), envOfManager+"[0]", "UserEmailMismatch",
+			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", as whom CloudSigmaCluster "pool" acts: `+
+				"remove the variable, and it is set to that, or have the cluster corrected"), SpecTimeout(timeout)),
+		Entry("if it cannot be told as which user it acts", wrong{func(_ story, d *appsv1.Deployment) {
+			withEnv(fromKey("CLOUDSIGMA_USER_EMAIL", "another", "email"))(d)
+		}, "UserEmailMismatch", envOfManager + "[0]",
+			`CLOUDSIGMA_USER_EMAIL comes from elsewhere (valueFrom), where it cannot be checked; it has to be "{user}", as whom CloudSigmaCluster "pool" acts: ` +
+				"remove the variable, and it is set to that"}, SpecTimeout(timeout)),
+		Entry("if it has the right user first, and another one next", wrong{func(s story, d *appsv1.Deployment) {
+			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: s.user.Email},
+				corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"})(d)
+		}, "UserEmailMismatch", envOfManager + "[1]",
+			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", as whom CloudSigmaCluster "pool" acts: ` +
+				"remove the variable, and it is set to that, or have the cluster corrected"}, SpecTimeout(timeout)),
+		Entry("if it acts in another region", is("CLOUDSIGMA_REGION", always("zrh"), envOfManager+"[0]", "RegionMismatch",
+			`CLOUDSIGMA_REGION is "zrh"; it has to be "next", where CloudSigmaCluster "pool" is: `+
+				"remove the variable, and it is set to that, or have the cluster corrected"), SpecTimeout(timeout)),
+
+		Entry("if it has the global user name", global("CLOUDSIGMA_USERNAME",
+			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"})), SpecTimeout(timeout)),
+		Entry("if it has the global credentials by reference", global("CLOUDSIGMA_USERNAME, CLOUDSIGMA_PASSWORD",
+			withEnv(fromKey("CLOUDSIGMA_USERNAME", globalCredentials, "username"), fromKey("CLOUDSIGMA_PASSWORD", globalCredentials, "password"))),
+			SpecTimeout(timeout)),
+		Entry("if it has the global credentials under other names", global("TOKEN", withEnv(fromKey("TOKEN", globalCredentials, "password"))),
+			SpecTimeout(timeout)),
+		Entry("if it asks for legacy credentials", global("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS",
+			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", Value: "true"})), SpecTimeout(timeout)),
+		Entry("if it has all of the global Secret", global(`envFrom Secret "cloudsigma-credentials"`, func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: globalCredentials}}},
+			}
+		}), SpecTimeout(timeout)),
+		Entry("if it has the global Secret as files", global(`volume "global" with Secret "cloudsigma-credentials"`,
+			ofPods(corev1.Volume{Name: "global", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: globalCredentials}}})),
+			SpecTimeout(timeout)),
+		Entry("if it has the global Secret among its files", global(`volume "mixed" with Secret "cloudsigma-credentials"`,
+			ofPods(corev1.Volume{Name: "mixed", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{
+					{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: globalCredentials}}},
+				},
+			}}})), SpecTimeout(timeout)),
+
+		Entry("if it is of no cluster", wrong{func(_ story, d *appsv1.Deployment) { d.Labels = onlyApp() }, "ControllerManagerWithoutCluster",
+			"metadata.labels[cluster.x-k8s.io/cluster-name]",
+			`it has no label "cluster.x-k8s.io/cluster-name", so it is not known as which user it has to act; set the label to the name of its CloudSigmaCluster`,
+		}, SpecTimeout(timeout)),
+		Entry("if its cluster does not exist", wrong{func(_ story, d *appsv1.Deployment) { ofCluster("lost")(d) }, "ClusterMissing",
+			"metadata.labels[cluster.x-k8s.io/cluster-name]",
+			`it is not known as which user it has to act: there is no CloudSigmaCluster "lost" in namespace "{namespace}"`,
+		}, SpecTimeout(timeout)),
+		Entry("if it is not known which container it is", wrong{func(_ story, d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar"})
+		}, "ContainerAmbiguous", "spec.template.spec.containers",
+			`it has several containers ("manager", "sidecar"), and it is not configured which one is the controller manager; ` +
+				"have controllerManager.container of warrantgate's configuration set to its name",
+		}, SpecTimeout(timeout)),
+	)
+
+	It("is told of all that is wrong at once", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		err := w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(
+			corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"},
+			corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"},
+			corev1.EnvVar{Name: "CLOUDSIGMA_REGION", Value: "zrh"})))
+		expectClusterRefusal(err, identityWebhook, "GlobalCredentials", "spec.template.spec")
+		var refused *apierrors.StatusError
+		Expect(errors.As(err, &refused)).To(BeTrue())
+		Expect(refused.Status().Details.Causes).To(HaveExactElements(
+			HaveField("Type", BeEquivalentTo("GlobalCredentials")),
+			And(HaveField("Type", BeEquivalentTo("UserEmailMismatch")), HaveField("Field", envOfManager+"[1]")),
+			And(HaveField("Type", BeEquivalentTo("RegionMismatch")), HaveField("Field", envOfManager+"[2]"))))
+	}, SpecTimeout(timeout))
+
+	It("cannot be led out of the gate by taking its label away", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
+		before := s.deployment(ctx, "ccm")
+		for _, change := range []func(d *appsv1.Deployment){
+			func(d *appsv1.Deployment) { delete(d.Labels, "app") },
+			func(d *appsv1.Deployment) { d.Labels = nil },
+			func(d *appsv1.Deployment) { d.Labels["app"] = "something-else" },
+			func(d *appsv1.Deployment) {
+				delete(d.Labels, "app")
+				withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"})(d)
+			},
+		} {
+			err := s.patchManager(ctx, change)
+			expectClusterRefusal(err, identityWebhook, "ControllerManagerDeselected", "metadata.labels")
+			Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: its labels make it a controller manager (app=cloudsigma-ccm), "+
+				"and without them its next change would not be checked; leave them, or delete the object and make another one", s.namespace)))
+		}
+		Expect(s.deployment(ctx, "ccm").Spec).To(Equal(before.Spec))
+		Expect(w.client.Delete(ctx, before)).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is refused as long as its Secret is not there, and says what to do", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		err := w.client.Create(ctx, newManager(s.namespace, "ccm"))
+		expectClusterRefusal(err, identityWebhook, "SecretMissing", envOfManager)
+		Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: there is no Secret \"cloudsigma-impersonation\" in its namespace, "+
+			"without which its pods do not start; make it first, with the keys oauth-url, client-id, client-secret", s.namespace)))
+		s.putCredentials(ctx, account)
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is not asked about without the label, whatever it has", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		before := w.managerAdmissions(ctx, nil)
+		for i, labels := range []map[string]string{
+			nil, {"app": "something-else", "cluster.x-k8s.io/cluster-name": clusterName}, inCluster(clusterName),
+		} {
+			name := fmt.Sprintf("other-%d", i)
+			other := newManager(s.namespace, name, withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"}))
+			other.Labels = labels
+			Expect(w.client.Create(ctx, other)).To(Succeed())
+			Expect(s.restart(ctx, name)).To(Succeed())
+			Expect(s.env(ctx, name)).To(Equal([]corev1.EnvVar{{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"}}))
+		}
+		Expect(w.managerAdmissions(ctx, nil)).To(Equal(before), "warrantgate was asked")
+	}, SpecTimeout(timeout))
+
+	It("is not asked about while its pods stay as they are, nor when it goes", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		manager := newManager(s.namespace, "ccm")
+		manager.Finalizers = []string{"example.com/kept"}
+		Expect(w.client.Create(ctx, manager)).To(Succeed())
+		before := w.managerAdmissions(ctx, nil)
+
+		for i := range 20 {
+			Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(i % 3)) })).To(Succeed())
+			Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Annotations = map[string]string{"attempt": fmt.Sprint(i)} })).To(Succeed())
+			current := s.deployment(ctx, "ccm")
+			current.Status.Replicas, current.Status.ObservedGeneration = int32(i%3), current.Generation
+			Expect(w.client.Status().Update(ctx, current)).To(Succeed())
+			scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: int32(i % 4)}}
+			Expect(w.client.SubResource("scale").Update(ctx, s.deployment(ctx, "ccm"), client.WithSubResourceBody(scale))).To(Succeed())
+		}
+		Expect(*s.deployment(ctx, "ccm").Spec.Replicas).To(BeEquivalentTo(19 % 4))
+
+		Expect(w.client.Delete(ctx, manager)).To(Succeed())
+		Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Finalizers = nil })).To(Succeed())
+		Expect(w.managerAdmissions(ctx, nil)).To(Equal(before), "warrantgate was asked")
+		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(manager), manager))).To(BeTrue())
+	}, SpecTimeout(timeout))
+
+	It("is refused if another webhook takes its identity away again", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		const other = "somebody-else@example.com"
+		s.registerLater(ctx, fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/env/4/value","value":%q}]`, other))
+		create := func() error {
+			return w.client.Create(ctx, newManager(s.namespace, "ccm", func(d *appsv1.Deployment) { d.Labels["later"] = s.namespace }), client.DryRunAll)
+		}
+		Eventually(create).Should(HaveOccurred()) // once the other one is asked
+		err := create()
+		expectClusterRefusal(err, "controller-manager-integrity.warrantgate.dev", "UserEmailMismatch", envOfManager+"[4]")
+		Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: CLOUDSIGMA_USER_EMAIL is %q; it has to be %q, "+
+			"as whom CloudSigmaCluster \"pool\" acts: remove the variable, and it is set to that, or have the cluster corrected",
+			s.namespace, other, s.user.Email)))
+	}, SpecTimeout(timeout))
+
+	It("may be taken for one of another cluster only as a whole", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		Expect(w.client.Create(ctx, newCluster(s.namespace, "second", "second-"+s.user.Email))).To(Succeed())
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
+		err := s.patchManager(ctx, ofCluster("second"))
+		expectClusterRefusal(err, identityWebhook, "UserEmailMismatch", envOfManager+"[4]")
+		Expect(s.patchManager(ctx, func(d *appsv1.Deployment) {
+			ofCluster("second")(d)
+			d.Spec.Template.Spec.Containers[0].Env = nil
+		})).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(Equal(identity("second-" + s.user.Email)))
+	}, SpecTimeout(timeout))
+
+	It("does not start without its identity while warrantgate is away, and goes on where it runs", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
+		Expect(w.gate.Stop()).To(Succeed())
+		err := w.client.Create(ctx, newManager(s.namespace, "late"))
+		Expect(apierrors.IsInternalError(err)).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring("failed calling webhook %q", identityWebhook)))
+		Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](2) })).To(Succeed())
+		Expect(w.gate.Start(ctx)).To(Succeed())
+		Eventually(w.client.Create).WithArguments(ctx, newManager(s.namespace, "late")).Should(Succeed())
+		Expect(s.env(ctx, "late")).To(Equal(identity(s.user.Email)))
+	}, SpecTimeout(timeout))
+})
+
+var _ = Describe("In the mode Warn the Deployment of a cloud controller manager", Ordered, func() {
+	var (
+		w       *world
+		account cloudsigmatest.Client
+	)
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\ncontrollerManager: {mode: Warn, " + selectManagers + "}\n"})
+		account = w.cloud.AddClient("controller-managers")
+		s := w.beginManaged(ctx, account)
+		Eventually(func() []string { // the API server asks a moment after the registration
+			w.heard.TakeWarnings()
+			Expect(w.client.Create(ctx, newManager(s.namespace, "canary"), client.DryRunAll)).To(Succeed())
+			return w.heard.TakeWarnings()
+		}).ShouldNot(BeEmpty())
+	}, NodeTimeout(3*time.Minute))
+
+	It("is left as it is, and what would become of it is said", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		for i, tc := range []struct {
+			env                    []corev1.EnvVar
+			reason, warning, event string
+		}{
+			{nil, "IdentityGiven", `container "manager" needs CLOUDSIGMA_IMPERSONATION_ENABLED, `, "Not changed, because the gate only warns: "},
+			{[]corev1.EnvVar{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"}}, "UserEmailMismatch",
+				`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "` + s.user.Email + `"`, "Admitted with a warning: "},
+			{[]corev1.EnvVar{fromKey("CLOUDSIGMA_PASSWORD", globalCredentials, "password")}, "GlobalCredentials",
+				"it has the global credentials (CLOUDSIGMA_PASSWORD)", "Admitted with a warning: "},
+		} {
+			name := fmt.Sprintf("ccm-%d", i)
+			w.heard.TakeWarnings()
+			Expect(w.client.Create(ctx, newManager(s.namespace, name, withEnv(tc.env...)))).To(Succeed())
+			begin := fmt.Sprintf("%s (mode Warn, nothing was changed or refused): Deployment %q of namespace %q: %s", tc.reason, name, s.namespace, tc.warning)
+			Expect(w.heard.TakeWarnings()).To(ContainElement(HavePrefix(begin)))
+			Expect(s.env(ctx, name)).To(Equal(tc.env))
+
+			Expect(s.restart(ctx, name)).To(Succeed())
+			Expect(s.env(ctx, name)).To(Equal(tc.env))
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(s.deployment(ctx, name)).Should(ContainElement(And(
+				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", tc.reason),
+				HaveField("Message", HavePrefix(fmt.Sprintf("%sDeployment %q of namespace %q: %s", tc.event, name, s.namespace, tc.warning))))))
+			Expect(w.managerAdmissions(ctx, map[string]string{"decision": "warned", "reason": tc.reason})).To(BeNumerically(">", 0))
+		}
+	}, SpecTimeout(timeout))
+
+	It("is not held up when warrantgate does not run", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		Expect(w.gate.Stop()).To(Succeed())
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(BeEmpty())
+		Expect(w.gate.Start(ctx)).To(Succeed())
+	}, SpecTimeout(timeout))
+})
+
+// The old credentials are what remains where nobody has set up impersonation.
+var _ = Describe("Where impersonation is not configured the Deployment of a cloud controller manager", Ordered, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{
+			configuration: "audit: {mode: Off}\ncontrollerManager: {" + selectManagers + "}\n",
+			credentials: func(w *world) (args, env []string) {
+				const email, password = "operator@example.com", "legacy-password-of-the-managers"
+				w.cloud.AddUser(email)
+				w.cloud.AllowPassword(email, password)
+				return nil, []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password}
+			},
+		})
+	}, NodeTimeout(3*time.Minute))
+
+	It("is left as it is, with the legacy credentials and without", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		w.heard.TakeWarnings()
+		for i, env := range [][]corev1.EnvVar{
+			nil,
+			{
+				{Name: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", Value: "true"},
+				fromKey("CLOUDSIGMA_USERNAME", globalCredentials, "username"), fromKey("CLOUDSIGMA_PASSWORD", globalCredentials, "password"),
+			},
+			{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"}},
+		} {
+			name := fmt.Sprintf("ccm-%d", i)
+			asked := w.managerAdmissions(ctx, map[string]string{"decision": "allowed", "reason": "ImpersonationOff"})
+			attempt := 0
+			// The API server asks a moment after the registration, and this is to be about a gate that is asked.
+			Eventually(func() float64 {
+				attempt++
+				manager := newManager(s.namespace, fmt.Sprintf("%s-%d", name, attempt), withEnv(env...))
+				Expect(w.client.Create(ctx, manager)).To(Succeed())
+				Expect(s.env(ctx, manager.Name)).To(Equal(env))
+				return w.managerAdmissions(ctx, map[string]string{"decision": "allowed", "reason": "ImpersonationOff"})
+			}).Should(BeNumerically(">=", asked+2), "once by each of both webhooks")
+			Expect(s.restart(ctx, name+"-1")).To(Succeed())
+			Expect(s.env(ctx, name+"-1")).To(Equal(env))
+		}
+		Expect(w.heard.TakeWarnings()).To(BeEmpty())
+		Expect(s.verdictEvents(ctx)).To(BeEmpty())
+	}, SpecTimeout(timeout))
+})
+
+// onlyApp are the labels of a controller manager that is of no cluster.
+func onlyApp() map[string]string { return map[string]string{"app": "cloudsigma-ccm"} }
+
+// newManager returns the Deployment of the controller manager of the cluster "pool", which has no identity.
+func newManager(namespace, name string, modify ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	labels := map[string]string{"app": "cloudsigma-ccm", "cluster.x-k8s.io/cluster-name": clusterName}
+	manager := &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: onlyApp()},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: onlyApp()},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{
+					{Name: "manager", Image: "cloudsigma-cloud-controller-manager:v1", Args: []string{"--cloud-provider=cloudsigma"}},
+				}},
+			},
+		},
+	}
+	for _, change := range modify {
+		change(manager)
+	}
+	return manager
+}
+
+// ofCluster makes it that of another cluster.
+func ofCluster(name string) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) {
+		d.Labels = map[string]string{"app": "cloudsigma-ccm", "cluster.x-k8s.io/cluster-name": name}
+	}
+}
+
+// withEnv gives its container that environment, and nothing else.
+func withEnv(env ...corev1.EnvVar) func(*appsv1.Deployment) {
+	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env = env }
+}
+
+func fromKey(name, secret, key string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key,
+	}}}
+}
+
+// identity is the whole environment that a controller manager has to have.
+func identity(email string) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: "CLOUDSIGMA_IMPERSONATION_ENABLED", Value: "true"},
+		fromKey("CLOUDSIGMA_OAUTH_URL", "cloudsigma-impersonation", "oauth-url"),
+		fromKey("CLOUDSIGMA_CLIENT_ID", "cloudsigma-impersonation", "client-id"),
+		fromKey("CLOUDSIGMA_CLIENT_SECRET", "cloudsigma-impersonation", "client-secret"),
+		{Name: "CLOUDSIGMA_USER_EMAIL", Value: email},
+		{Name: "CLOUDSIGMA_REGION", Value: region},
+	}
+}
+
+// beginManaged begins a story whose namespace has the Secret that a controller manager takes its client from.
+func (w *world) beginManaged(ctx SpecContext, account cloudsigmatest.Client) story {
+	GinkgoHelper()
+	s := w.begin(ctx)
+	s.putCredentials(ctx, account)
+	return s
+}
+
+// putCredentials writes the Secret of the story's namespace that a controller manager takes its client from.
+func (s story) putCredentials(ctx context.Context, account cloudsigmatest.Client) {
+	GinkgoHelper()
+	Expect(s.client.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cloudsigma-impersonation"},
+		StringData: map[string]string{"oauth-url": s.cloud.OAuthURL(), "client-id": account.ID, "client-secret": account.Secret},
+	})).To(Succeed())
+}
+
+// deployment is what the API server holds.
+func (s story) deployment(ctx context.Context, name string) *appsv1.Deployment {
+	GinkgoHelper()
+	held := &appsv1.Deployment{}
+	Expect(s.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, held)).To(Succeed())
+	return held
+}
+
+// env is the environment of the first container of what the API server holds.
+func (s story) env(ctx context.Context, name string) []corev1.EnvVar {
+	GinkgoHelper()
+	return s.deployment(ctx, name).Spec.Template.Spec.Containers[0].Env
+}
+
+// patchManager changes the Deployment "ccm".
+func (s story) patchManager(ctx context.Context, change func(*appsv1.Deployment)) error {
+	GinkgoHelper()
+	held := s.deployment(ctx, "ccm")
+	changed := held.DeepCopy()
+	change(changed)
+	return s.client.Patch(ctx, changed, client.MergeFrom(held))
+}
+
+// restart does what "kubectl rollout restart" does.
+func (s story) restart(ctx context.Context, name string) error {
+	return s.client.Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}, client.RawPatch(
+		types.StrategicMergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}}}}}`)))
+}
+
+// registerLater has the API server ask another webhook after warrantgate, about Deployments with the label "later" of the
+// story. It answers with a patch.
+func (s story) registerLater(ctx context.Context, patch string) {
+	GinkgoHelper()
+	later := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{
+			UID: review.Request.UID, Allowed: true, Patch: []byte(patch), PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
+		}
+		review.Request = nil
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	DeferCleanup(later.Close)
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "zz-later"}, // they are asked in the order of their names
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "later.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				URL: ptr.To(later.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: later.Certificate().Raw}),
+			},
+			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"later": s.namespace}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{appsv1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"deployments"},
+				},
+			}},
+		}},
+	}
+	Expect(s.client.Create(ctx, configuration)).To(Succeed())
+	DeferCleanup(s.cleanUp, client.Object(configuration))
+}
+
+// managerAdmissions is how often both gates have judged Deployments, with further labels of the metric.
+func (w *world) managerAdmissions(ctx context.Context, labels map[string]string) float64 {
+	GinkgoHelper()
+	sum := 0.0
+	for _, gate := range []string{"controller-manager-identity", "controller-manager-integrity"} {
+		of := map[string]string{"gate": gate}
+		maps.Copy(of, labels)
+		sum += w.admissions(ctx, of)
+	}
+	return sum
+}
+
+// describeManager is what "kubectl describe" prints of a Deployment.
+func (s story) describeManager(ctx context.Context, name string) (string, error) {
+	GinkgoHelper()
+	held := s.deployment(ctx, name)
+	return s.describe(newObject(appsv1.SchemeGroupVersion.WithKind("Deployment"), held.Namespace, held.Name))
+}

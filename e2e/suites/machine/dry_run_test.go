@@ -1,0 +1,55 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// Whoever tries something out gets the verdict, and leaves no trace.
+var _ = Describe("A dry run", func() {
+	for _, field := range []string{providerIDPath, instanceIDPath} {
+		It("of another's server in "+field+" is refused, with no Event", func(ctx SpecContext) {
+			s := begin(ctx)
+			machine := s.createMachine(ctx, "machine")
+			value := valueOf(field, s.othersServer("others").UUID)
+			for range 3 {
+				expectRefusal(write(ctx, s.client, machine, field, value, client.DryRunAll), "InstanceNotOwned", field)
+				Expect(s.lookups()).To(Equal(1), "a refusal is remembered for a moment, so that dry runs do not wear out the cloud")
+			}
+			expectRefusal(s.client.Create(ctx, newMachine(s.namespace, "trial", clusterName, providerID(s.othersServer("x").UUID)), client.DryRunAll),
+				"InstanceNotOwned", providerIDPath)
+			Consistently(s.verdictEvents, time.Second).WithArguments(ctx).Should(BeEmpty())
+
+			By("being meant")
+			expectRefusal(write(ctx, s.client, machine, field, value), "InstanceNotOwned", field)
+			Eventually(s.verdictEvents).WithArguments(ctx).Should(HaveExactElements(HaveField("Reason", "InstanceNotOwned")))
+		}, SpecTimeout(timeout))
+
+		It("of the user's own server in "+field+" passes, and nothing is remembered or written", func(ctx SpecContext) {
+			s := begin(ctx)
+			machine := s.createMachine(ctx, "machine")
+			server := s.server("own")
+			value := valueOf(field, server.UUID)
+			for i := range 2 {
+				Expect(write(ctx, s.client, machine, field, value, client.DryRunAll)).To(Succeed())
+				Expect(s.lookups()).To(Equal(i + 1))
+			}
+			Expect(s.holds(ctx, machine, field)).To(BeEmpty())
+			s.giveAway(server)
+			expectRefusal(write(ctx, s.client, machine, field, value), "InstanceNotOwned", field)
+			for _, operation := range []cloudsigmatest.Operation{cloudsigmatest.CreateServer, cloudsigmatest.DeleteServer} {
+				Expect(s.cloud.Count(operation, s.user.Email)).To(BeZero())
+			}
+		}, SpecTimeout(timeout))
+	}
+})
+
+// lookups is how often the cloud has been asked for a server as the story's user.
+func (s story) lookups() int { return s.cloud.Count(cloudsigmatest.GetServer, s.user.Email) }

@@ -1,0 +1,249 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+const (
+	// toldWithin is how soon a refusal can be read at the machine.
+	toldWithin = 2 * time.Second
+	// noServer is the UUID of no server.
+	noServer = "00000000-9502-4311-919e-cd49f3416753"
+)
+
+// Whoever wonders why a machine does not get on looks at it the usual way.
+var _ = Describe("kubectl describe of a machine", func() {
+	// request is one that is refused. It returns what people read of that besides the reason.
+	type request func(ctx context.Context, s story, machine *unstructured.Unstructured) (wants []string, err error)
+	named := func(s story) string { return fmt.Sprintf("user %q", s.user.Email) }
+	const clearIt = "clear the field, so that the provider adopts an instance of the user or makes one"
+
+	DescribeTable("shows why it was refused, and what to do", func(ctx SpecContext, reason string, refused request) {
+		s := begin(ctx)
+		machine := s.createMachine(ctx, "worker")
+		wants, err := refused(ctx, s, machine)
+		Expect(apierrors.HasStatusCause(err, metav1.CauseType(reason))).To(BeTrue(), "%v", err)
+		switch reason {
+		case "OwnershipUnknown":
+			Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
+		case "InstanceIDMismatch", "InstanceIDInvalid", "ProviderIDInvalid":
+			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		default:
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		}
+
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).WithTimeout(toldWithin).Should(ConsistOf(And(
+			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Count", BeEquivalentTo(1)),
+			HaveField("Message", HavePrefix("Refused: ")))))
+		described, err := s.describe(machine)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(described).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*Refused: .*CloudSigmaMachine "worker" of namespace "` + s.namespace + `": `))
+		for _, want := range wants {
+			Expect(described).To(ContainSubstring(want))
+		}
+	},
+		Entry("a server of somebody else", "InstanceNotOwned", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			foreign := s.cloud.AddServer(region, s.cloud.AddUser("somebody@example.com"), "worker")
+			own := s.cloud.AddServer(region, s.user, "worker")
+			return []string{foreign.UUID, own.UUID, named(s) + " (" + s.user.UUID + ")", clearIt}, s.setInstanceID(ctx, machine, foreign.UUID)
+		}), SpecTimeout(timeout)),
+		Entry("a server that does not exist", "InstanceNotFound", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			return []string{noServer, named(s), clearIt}, s.setInstanceID(ctx, machine, noServer)
+		}), SpecTimeout(timeout)),
+		Entry("a server of another machine", "InstanceIDConflict", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			server := s.cloud.AddServer(region, s.user, "holder")
+			Expect(s.setInstanceID(ctx, s.createMachine(ctx, "holder"), server.UUID)).To(Succeed())
+			// Who holds it is known from a watch, which is a moment late.
+			Eventually(s.previewInstanceID).WithContext(ctx).WithArguments(machine, server.UUID).ShouldNot(Succeed())
+			return []string{
+				server.UUID, `CloudSigmaMachine "holder" names this instance already`, "clear the field of the machine that it is not of",
+			}, s.setInstanceID(ctx, machine, server.UUID)
+		}), SpecTimeout(timeout)),
+		Entry("a server of which nobody can tell whose it is", "OwnershipUnknown", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
+			return []string{noServer, named(s), "have it allowed there, or correct the user of the cluster"}, s.setInstanceID(ctx, machine, noServer)
+		}), SpecTimeout(timeout)),
+		Entry("two fields that name two servers", "InstanceIDMismatch", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			one, two := s.cloud.AddServer(region, s.user, "worker"), s.cloud.AddServer(region, s.user, "worker")
+			Expect(s.setInstanceID(ctx, machine, one.UUID)).To(Succeed())
+			return []string{one.UUID, two.UUID, "clear the wrong one first"}, s.setProviderID(ctx, machine, "cloudsigma://"+two.UUID)
+		}), SpecTimeout(timeout)),
+		Entry("an ID that is none", "InstanceIDInvalid", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			return []string{`"server-1"`}, s.setInstanceID(ctx, machine, "server-1")
+		}), SpecTimeout(timeout)),
+		Entry("a provider ID that is none", "ProviderIDInvalid", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			return []string{"aws:///zone/i-1"}, s.setProviderID(ctx, machine, "aws:///zone/i-1")
+		}), SpecTimeout(timeout)),
+		Entry("a machine of no cluster", "MachineWithoutCluster", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			s.moveMachine(ctx, machine, nil)
+			return []string{"cluster.x-k8s.io/cluster-name", "set the label first"}, s.setInstanceID(ctx, machine, noServer)
+		}), SpecTimeout(timeout)),
+		Entry("a machine whose cluster is gone", "ClusterMissing", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			// A claim shows the gate that the cluster was stored. Otherwise its creation counts as under way for a while.
+			Expect(s.setInstanceID(ctx, machine, s.cloud.AddServer(region, s.user, "worker").UUID)).To(Succeed())
+			Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
+			Expect(s.client.Delete(ctx, newObject(clusterKind, s.namespace, clusterName))).To(Succeed())
+			return []string{`there is no CloudSigmaCluster "pool"`}, s.setInstanceID(ctx, machine, noServer)
+		}), SpecTimeout(timeout)),
+		Entry("a machine whose cluster names no user", "UserMissing", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			Expect(s.client.Create(ctx, newObject(clusterKind, s.namespace, "nobody", with("spec.region", region)))).To(Succeed())
+			s.moveMachine(ctx, machine, inCluster("nobody"))
+			return []string{`CloudSigmaCluster "nobody"`, "neither spec.userEmail nor spec.userRef is set"}, s.setInstanceID(ctx, machine, noServer)
+		}), SpecTimeout(timeout)),
+		Entry("a machine whose cluster is in no region that can be", "RegionNotAllowed", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+			Expect(s.client.Create(ctx, newObject(clusterKind, s.namespace, "nowhere", with("spec.region", "next.evil.example/#"),
+				with("spec.userEmail", s.user.Email)))).To(Succeed())
+			s.moveMachine(ctx, machine, inCluster("nowhere"))
+			return []string{`spec.region of CloudSigmaCluster "nowhere"`, `"next.evil.example/#" is no region`}, s.setInstanceID(ctx, machine, noServer)
+		}), SpecTimeout(timeout)),
+	)
+})
+
+var _ = Describe("Events", func() {
+	It("fold a controller's hot loop into one that is counted up, at next to no cost for the cloud", func(ctx SpecContext) {
+		const attempts = 1000
+		s := begin(ctx)
+		machine := s.createMachine(ctx, "worker")
+		began := time.Now()
+		var loop errgroup.Group
+		loop.SetLimit(10)
+		for range attempts {
+			loop.Go(func() error {
+				err := s.setInstanceID(ctx, machine, noServer)
+				if !apierrors.HasStatusCause(err, "InstanceNotFound") {
+					return fmt.Errorf("want a refusal, got %w", err)
+				}
+				return nil
+			})
+		}
+		Expect(loop.Wait()).To(Succeed())
+		took := time.Since(began)
+		AddReportEntry("1,000 refusals", took)
+
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
+			HaveField("Reason", "InstanceNotFound"), HaveField("Count", BeNumerically(">", 1)))))
+		said, err := s.eventsOn(ctx, machine)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(said[0].Count).To(BeNumerically("<=", 25), "each count is one write")
+		asked := s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)
+		AddReportEntry("questions to the cloud for it", asked)
+		// A refusal is remembered for 9 seconds.
+		Expect(asked).To(BeNumerically("<=", 1+int(took/(9*time.Second))))
+
+		By("and do not let it hide another reason")
+		Expect(s.setInstanceID(ctx, machine, "server-1")).NotTo(Succeed())
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElement(HaveField("Reason", "InstanceIDInvalid")))
+	}, SpecTimeout(timeout))
+
+	It("of a machine that was refused at its creation are on the object that owns it", func(ctx SpecContext) {
+		s := begin(ctx)
+		owner := newObject(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}, s.namespace, "worker")
+		Expect(s.client.Create(ctx, owner)).To(Succeed())
+		foreign := s.cloud.AddServer(region, s.cloud.AddUser("somebody@example.com"), "worker")
+		create := func(modify ...func(*unstructured.Unstructured)) error {
+			return s.client.Create(ctx, newMachine(s.namespace, "worker", clusterName, append(modify, providerID(foreign.UUID))...))
+		}
+		owned := func(machine *unstructured.Unstructured) {
+			machine.SetOwnerReferences([]metav1.OwnerReference{
+				{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Name: owner.GetName(), UID: owner.GetUID()},
+			})
+		}
+		expectNotOwned := func(err error) {
+			GinkgoHelper()
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+			Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue(), "%v", err)
+		}
+		expectNotOwned(create()) // owned by nobody, so there is nobody to tell
+		expectNotOwned(create(owned))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owner).WithTimeout(toldWithin).Should(ConsistOf(And(
+			HaveField("Reason", "InstanceNotOwned"), HaveField("Count", BeEquivalentTo(1)), HaveField("Message", And(
+				HavePrefix(`Refused: spec.providerID "cloudsigma://`+foreign.UUID+`" of CloudSigmaMachine "worker"`),
+				ContainSubstring(s.user.Email))))))
+		Expect(s.describe(owner)).To(MatchRegexp(`(?m)^ +Warning +InstanceNotOwned .*` + foreign.UUID))
+
+		By("counted up as well, although each attempt has another UID")
+		expectNotOwned(create(owned))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owner).Should(ConsistOf(HaveField("Count", BeEquivalentTo(2))))
+
+		By("and nowhere else")
+		Expect(s.allEvents(ctx)).To(HaveLen(1))
+	}, SpecTimeout(timeout))
+
+	It("are not written for a dry run", func(ctx SpecContext) {
+		s := begin(ctx)
+		machine := s.createMachine(ctx, "worker")
+		Expect(s.previewInstanceID(ctx, machine, noServer)).NotTo(Succeed())
+		// They are written in order, so when there is this one, there will be none of before.
+		last := s.createMachine(ctx, "last")
+		Expect(s.setInstanceID(ctx, last, "server-1")).NotTo(Succeed())
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(last).Should(HaveLen(1))
+		Expect(s.allEvents(ctx)).To(HaveLen(1))
+	}, SpecTimeout(timeout))
+
+	It("and refusals name nothing of another tenant", func(ctx SpecContext) {
+		alpha, beta := begin(ctx), begin(ctx)
+		server := alpha.cloud.AddServer(region, alpha.user, "secret-project-worker")
+		theirs := alpha.createMachine(ctx, "secret-project-worker")
+		spare := alpha.cloud.AddServer(region, alpha.user, "secret-project-spare")
+		Expect(alpha.setInstanceID(ctx, theirs, server.UUID)).To(Succeed())
+
+		machine := beta.createMachine(ctx, "worker")
+		var held error
+		Eventually(func() bool { // who holds it is known from a watch, which is a moment late
+			held = beta.setInstanceID(ctx, machine, server.UUID)
+			return apierrors.HasStatusCause(held, "InstanceIDConflict")
+		}).Should(BeTrue())
+		foreign := beta.setInstanceID(ctx, machine, spare.UUID)
+		Expect(apierrors.HasStatusCause(foreign, "InstanceNotOwned")).To(BeTrue(), "%v", foreign)
+
+		Eventually(beta.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElements(
+			HaveField("Reason", "InstanceIDConflict"), HaveField("Reason", "InstanceNotOwned")))
+		described, err := beta.describe(machine)
+		Expect(err).NotTo(HaveOccurred())
+		for _, name := range []string{alpha.user.Email, alpha.user.UUID, alpha.namespace, "secret-project"} {
+			for _, text := range []string{held.Error(), foreign.Error(), described} {
+				Expect(text).NotTo(ContainSubstring(name))
+			}
+		}
+		Expect(alpha.allEvents(ctx)).To(BeEmpty(), "what one tenant does is not told to the other")
+
+		By("while the operator's log has whose machine it is")
+		Expect(beta.log()).To(MatchRegexp(`"decision":"denied","reason":"InstanceIDConflict".*"namespace":"` + beta.namespace +
+			`".*"holder":"CloudSigmaMachine \\"secret-project-worker\\" of namespace \\"` + alpha.namespace + `\\""`))
+	}, SpecTimeout(timeout))
+})
+
+// previewInstanceID is setInstanceID without any effect.
+func (s story) previewInstanceID(ctx context.Context, machine *unstructured.Unstructured, uuid string) error {
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"instanceID":%q}}`, uuid))
+	return s.client.Status().Patch(ctx, machine.DeepCopy(), patch, client.DryRunAll)
+}
+
+func (s story) setProviderID(ctx context.Context, machine *unstructured.Unstructured, id string) error {
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"providerID":%q}}`, id))
+	return s.client.Patch(ctx, machine.DeepCopy(), patch)
+}
+
+// allEvents are warrantgate's Events in the story's namespace.
+func (s story) allEvents(ctx context.Context) ([]corev1.Event, error) {
+	events := &corev1.EventList{}
+	err := s.client.List(ctx, events, client.InNamespace(s.namespace), client.MatchingFields{"source": "warrantgate"})
+	return events.Items, err
+}

@@ -1,0 +1,100 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// Where the identity provider exchanges tokens by RFC 8693, warrantgate needs no service provider API. It is set up here by
+// the environment that CloudSigma's own controllers have.
+var _ = Describe("the gate with tokens by RFC 8693", Ordered, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{cloud: "  flow: TokenExchange", credentials: func(w *world) (args, env []string) {
+			return nil, []string{
+				"CLOUDSIGMA_IMPERSONATION_ENABLED=true", "CLOUDSIGMA_OAUTH_URL=" + w.cloud.OAuthURL(),
+				"CLOUDSIGMA_CLIENT_ID=" + serviceAccount, "CLOUDSIGMA_CLIENT_SECRET=" + w.cloud.AddClient(serviceAccount).Secret,
+			}
+		}})
+	}, NodeTimeout(3*time.Minute))
+	AfterAll(func() {
+		Expect(w.cloud.Count(cloudsigmatest.UMATicket)).To(BeZero())
+		Expect(w.cloud.Count(cloudsigmatest.Impersonate)).To(BeZero())
+	})
+
+	It("accepts the user's own server, for one exchange", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		own := w.cloud.AddServer(region, s.user, "node").UUID
+		Expect(s.setInstanceID(ctx, s.createMachine(ctx, "node"), own)).To(Succeed())
+		s.admits(ctx)
+		Expect(w.cloud.Count(cloudsigmatest.TokenExchange, s.user.Email)).To(Equal(1))
+	}, SpecTimeout(timeout))
+
+	It("refuses another's, and tells which is the user's", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		own := w.cloud.AddServer(region, s.user, "node").UUID
+		foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "node").UUID
+		err := s.setInstanceID(ctx, s.createMachine(ctx, "node"), foreign)
+		expectNotOwned(err)
+		Expect(err).To(MatchError(And(ContainSubstring(s.user.UUID), ContainSubstring("403 permission"), ContainSubstring(own),
+			Not(ContainSubstring("someone-else")))))
+	}, SpecTimeout(timeout))
+
+	It("refuses one that does not exist", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		err := s.setInstanceID(ctx, s.createMachine(ctx, "node"), uuid.NewString())
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
+	}, SpecTimeout(timeout))
+
+	It("says so if the service account may not act as the user", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		Expect(w.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
+		w.forgetTokens(s.user) // the audit may have had one
+		machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, s.user, "node").UUID
+		expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, "UserNotImpersonable", allowUser)
+		Expect(w.cloud.AllowImpersonation(serviceAccount, s.user.Email)).To(Succeed())
+		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
+	}, SpecTimeout(timeout))
+
+	DescribeTable("refuses what it cannot judge, and recovers",
+		func(ctx SpecContext, fault cloudsigmatest.Fault, cause, advice string) {
+			s := w.begin(ctx)
+			machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, s.user, "node").UUID
+			failure := w.cloud.Fail(fault, 0, cloudsigmatest.TokenExchange)
+			DeferCleanup(failure.Release)
+			w.forgetTokens(s.user) // the audit may have had one
+			expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, cause, advice)
+			failure.Release()
+			Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
+		},
+		exchangeEntries())
+})
+
+func exchangeEntries() []TableEntry {
+	entry := func(what string, fault cloudsigmatest.Fault, cause, advice string) TableEntry {
+		return Entry("when the exchange "+what, fault, cause, advice, SpecTimeout(timeout))
+	}
+	return []TableEntry{
+		entry("is put off", cloudsigmatest.TooManyRequests(3*time.Second), "RateLimited", fewerRequests),
+		entry("fails", cloudsigmatest.Status(http.StatusInternalServerError), "IdentityProviderUnavailable", providerFails),
+		entry("hangs", cloudsigmatest.Hang(), "Timeout", nobodyAnswers),
+		entry("is cut off", cloudsigmatest.Cut(), "IdentityProviderUnavailable", providerFails),
+		entry("answers bad JSON", cloudsigmatest.BadJSON(), "IdentityProviderUnavailable", providerFails),
+		entry("gives a token that has expired", cloudsigmatest.ExpiredToken(), "IdentityProviderUnavailable", providerFails),
+		entry("gives the token of somebody else", cloudsigmatest.TokenOf("someone-else@example.com"), "IdentityProviderUnavailable", providerFails),
+		entry("gives another kind of token", cloudsigmatest.Field("issued_token_type", "urn:ietf:params:oauth:token-type:refresh_token"),
+			"IdentityProviderUnavailable", providerFails),
+		entry("is refused to the client", oauthRefusal(http.StatusBadRequest, "unauthorized_client"), "CredentialsRefused", renewCredentials),
+		entry("is refused to the user", oauthRefusal(http.StatusBadRequest, "access_denied"), "UserNotImpersonable", allowUser),
+	}
+}

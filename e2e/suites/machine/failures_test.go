@@ -1,0 +1,381 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// Advice, by the cause of a failure.
+const (
+	cloudFails       = "the cloud does not answer as it should; try again"
+	providerFails    = "the identity provider does not answer as it should; try again"
+	nobodyAnswers    = "the cloud or its identity provider did not answer in time; try again"
+	fewerRequests    = "the cloud or its identity provider asks for fewer requests; try again later"
+	renewCredentials = "warrantgate's own credentials are refused; whoever runs it has to renew them"
+	allowUser        = "the identity provider does not let warrantgate act for this user; have it allowed there, or correct the user of the cluster"
+)
+
+// failureEntries are all ways to fail, of each request that a verdict takes. They are made anew for each table.
+func failureEntries() []TableEntry {
+	var entries []TableEntry
+	add := func(operation cloudsigmatest.Operation, what string, fault cloudsigmatest.Fault, cause, advice string) {
+		entries = append(entries, Entry(fmt.Sprintf("when %q %s", operation, what), operation, fault, cause, advice, SpecTimeout(timeout)))
+	}
+	for _, operation := range []cloudsigmatest.Operation{cloudsigmatest.GetServer, cloudsigmatest.GetProfile} {
+		add(operation, "answers 429", cloudsigmatest.TooManyRequests(time.Second), "RateLimited", fewerRequests)
+		add(operation, "answers 500", cloudsigmatest.Status(http.StatusInternalServerError), "CloudUnavailable", cloudFails)
+		add(operation, "hangs", cloudsigmatest.Hang(), "Timeout", nobodyAnswers)
+		add(operation, "cuts the connection", cloudsigmatest.Cut(), "CloudUnavailable", cloudFails)
+		add(operation, "answers bad JSON", cloudsigmatest.BadJSON(), "CloudUnavailable", cloudFails)
+		add(operation, "takes no token", cloudsigmatest.Status(http.StatusUnauthorized), "CredentialsRefused", renewCredentials)
+		// It is not the answer that the server is another's, though it has its status code.
+		add(operation, "answers 403 for another reason", cloudsigmatest.Status(http.StatusForbidden), "CloudUnavailable", cloudFails)
+	}
+	for _, operation := range []cloudsigmatest.Operation{
+		cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate,
+	} {
+		// Longer than anybody waits: to put a retry off until then would cost the caller the reason.
+		add(operation, "answers 429", cloudsigmatest.TooManyRequests(3*time.Second), "RateLimited", fewerRequests)
+		add(operation, "answers 500", cloudsigmatest.Status(http.StatusInternalServerError), "IdentityProviderUnavailable", providerFails)
+		add(operation, "hangs", cloudsigmatest.Hang(), "Timeout", nobodyAnswers)
+		add(operation, "cuts the connection", cloudsigmatest.Cut(), "IdentityProviderUnavailable", providerFails)
+		add(operation, "answers bad JSON", cloudsigmatest.BadJSON(), "IdentityProviderUnavailable", providerFails)
+		add(operation, "gives a token that has expired", cloudsigmatest.ExpiredToken(), "IdentityProviderUnavailable", providerFails)
+	}
+	add(cloudsigmatest.ClientCredentials, "does not know the client", oauthRefusal(http.StatusUnauthorized, "invalid_client"),
+		"CredentialsRefused", renewCredentials)
+	add(cloudsigmatest.UMATicket, "denies the service account access", oauthRefusal(http.StatusForbidden, "access_denied"),
+		"CredentialsRefused", renewCredentials)
+	add(cloudsigmatest.Impersonate, "denies access to the user", oauthRefusal(http.StatusForbidden, "access_denied"),
+		"UserNotImpersonable", allowUser)
+	add(cloudsigmatest.Impersonate, "gives the token of somebody else", cloudsigmatest.TokenOf("someone-else@example.com"),
+		"IdentityProviderUnavailable", providerFails)
+	return entries
+}
+
+// oauthRefusal answers in the terms of RFC 6749, section 5.2.
+func oauthRefusal(status int, code string) cloudsigmatest.Fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}, _ http.HandlerFunc) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"error": %q}`, code)
+	}
+}
+
+// Nobody knows whose a server is while the cloud or the identity provider fails, so nobody may name one, and everybody is
+// told that this is no verdict.
+var _ = Describe("a failure of the cloud or the identity provider", func() {
+	DescribeTable("closes the gate, says what to do, and leaves nothing behind",
+		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, cause, advice string) {
+			bystander := begin(ctx)
+			settled := bystander.createMachine(ctx, "settled")
+			settledID := bystander.cloud.AddServer(region, bystander.user, "settled").UUID
+			Expect(bystander.setInstanceID(ctx, settled, settledID)).To(Succeed())
+			s := begin(ctx)
+			machine := s.createMachine(ctx, "node")
+			own := s.cloud.AddServer(region, s.user, "node").UUID
+			foreign := s.cloud.AddServer(region, bystander.user, "node").UUID
+
+			failure := s.cloud.Fail(fault, 0, operation)
+			DeferCleanup(failure.Release)
+			s.forgetTokens(s.user) // so that a failure of the identity provider matters; the audit may have had some
+			for _, id := range []string{own, foreign} {
+				if operation == cloudsigmatest.GetProfile && id == foreign {
+					continue // the cloud's refusal says all
+				}
+				began := time.Now()
+				err := s.setInstanceID(ctx, machine, id)
+				expectUnknown(err, id, s.user, cause, advice)
+				AddReportEntry(fmt.Sprintf("refused after %v", time.Since(began).Round(time.Millisecond)))
+			}
+			Expect(failure.Met()).To(BeNumerically(">", 0))
+			Expect(s.instanceID(ctx, machine)).To(BeEmpty())
+			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ContainElement(And(
+				HavePrefix("OwnershipUnknown: Refused: "), ContainSubstring(own), ContainSubstring(s.user.Email), HaveSuffix(advice))))
+
+			By("while what has been decided holds, and clearing is free")
+			Expect(bystander.setInstanceID(ctx, settled, "")).To(Succeed())
+			Expect(bystander.setInstanceID(ctx, settled, settledID)).To(Succeed())
+
+			By("and it recovers by itself")
+			failure.Release()
+			Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
+			Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
+			expectNotOwned(s.setInstanceID(ctx, machine, foreign))
+		}, failureEntries())
+
+	It("is one as well if the cloud takes no token of a user because all that it gets have expired", func(ctx SpecContext) {
+		s := begin(ctx)
+		machine := s.createMachine(ctx, "node")
+		own := s.cloud.AddServer(region, s.user, "node").UUID
+		s.cloud.SetOpaque(true) // nobody but the cloud can see it
+		DeferCleanup(s.cloud.SetOpaque, false)
+		failure := s.cloud.Fail(cloudsigmatest.ExpiredToken(), 0, cloudsigmatest.Impersonate)
+		DeferCleanup(failure.Release)
+		s.forgetTokens(s.user)
+		expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, "CredentialsRefused", renewCredentials)
+		Expect(s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(Equal(2), "asked again with another token, and once only")
+		failure.Release()
+		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is none if a token has been revoked: another one is had", func(ctx SpecContext) {
+		s := begin(ctx)
+		Expect(s.setInstanceID(ctx, s.createMachine(ctx, "one"), s.cloud.AddServer(region, s.user, "one").UUID)).To(Succeed())
+		s.forgetTokens(s.user)
+		Expect(s.setInstanceID(ctx, s.createMachine(ctx, "two"), s.cloud.AddServer(region, s.user, "two").UUID)).To(Succeed())
+		Expect(s.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(BeNumerically(">", 1))
+	}, SpecTimeout(timeout))
+
+	It("for one user harms no other, nor the audit", func(ctx SpecContext) {
+		s, bystander := begin(ctx), begin(ctx)
+		Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
+		s.forgetTokens(s.user)
+		machine := s.createMachine(ctx, "node")
+		own := s.cloud.AddServer(region, s.user, "node").UUID
+		orphan := s.cloud.AddServer(region, bystander.user, "orphan", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, uuid.NewString())).UUID
+		for i := range 10 {
+			expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, "UserNotImpersonable", allowUser)
+			name := fmt.Sprintf("node-%d", i)
+			theirs := bystander.cloud.AddServer(region, bystander.user, name).UUID
+			Expect(bystander.setInstanceID(ctx, bystander.createMachine(ctx, name), theirs)).To(Succeed())
+		}
+		Expect(s.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(BeNumerically("<=", 4), "a refusal is repeated without asking")
+		output, err := s.runAudit(ctx)
+		Expect(err).To(MatchError(ContainSubstring("exit status 2")), "not everything could be looked at")
+		Expect(strings.Split(output, "\n")).To(ContainElements(
+			And(ContainSubstring(s.namespace), ContainSubstring("OwnershipUnknown"), ContainSubstring(allowUser)),
+			And(ContainSubstring(bystander.namespace), ContainSubstring("InstanceOrphaned"), ContainSubstring(orphan)),
+		))
+
+		Expect(s.cloud.AllowImpersonation(serviceAccount, s.user.Email)).To(Succeed())
+		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("to answer about some servers keeps nobody waiting who asks about others", func(ctx SpecContext) {
+		const slow, waiters = "0badc10d-", 10
+		s, bystander := begin(ctx), begin(ctx)
+		failure := s.cloud.Fail(func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc) {
+			if !strings.Contains(r.URL.Path, slow) {
+				answer(w, r)
+				return
+			}
+			cloudsigmatest.Hang()(w, r, released, answer)
+		}, 0, cloudsigmatest.GetServer)
+		DeferCleanup(failure.Release)
+		refused := make(chan error, waiters)
+		for i := range waiters {
+			name := fmt.Sprintf("node-%d", i)
+			machine := s.createMachine(ctx, name)
+			id := s.cloud.AddServer(region, s.user, name, cloudsigmatest.WithUUID(slow+uuid.NewString()[len(slow):])).UUID
+			go func() { refused <- s.setInstanceID(ctx, machine, id) }()
+		}
+		Expect(failure.WaitMet(ctx, waiters)).To(Succeed())
+		theirs := bystander.cloud.AddServer(region, bystander.user, "node").UUID
+		began := time.Now()
+		Expect(bystander.setInstanceID(ctx, bystander.createMachine(ctx, "node"), theirs)).To(Succeed())
+		AddReportEntry(fmt.Sprintf("the bystander took %v", time.Since(began).Round(time.Millisecond)))
+		for range waiters {
+			var err error
+			Eventually(refused).WithContext(ctx).Should(Receive(&err))
+			Expect(apierrors.HasStatusCause(err, "Timeout")).To(BeTrue(), "%v", err)
+		}
+	}, SpecTimeout(timeout))
+})
+
+// An identity provider that is on its knees is left alone, whatever controllers do meanwhile.
+var _ = Describe("an identity provider that fails", func() {
+	It("is asked about once a second while 50 writers do not give up, and is found again without a restart", func(ctx SpecContext) {
+		const writers, hammering = 50, 6 * time.Second
+		stories := make([]story, writers)
+		machines, ids := make([]*unstructured.Unstructured, writers), make([]string, writers)
+		for i := range stories {
+			stories[i] = begin(ctx)
+			machines[i] = stories[i].createMachine(ctx, "node")
+			ids[i] = shared.cloud.AddServer(region, stories[i].user, "node").UUID
+		}
+		failure := shared.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0,
+			cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate)
+		DeferCleanup(failure.Release)
+		for i := range stories {
+			shared.forgetTokens(stories[i].user) // the audit may have had some
+		}
+		expectUnknown(stories[0].setInstanceID(ctx, machines[0], ids[0]), ids[0], stories[0].user, "IdentityProviderUnavailable", providerFails)
+
+		asked, began := shared.tokenRequests(), time.Now()
+		hammer, cancel := context.WithTimeout(ctx, hammering)
+		defer cancel()
+		var writes atomic.Int64
+		wrong := make(chan error, writers)
+		for i := range stories {
+			go func() {
+				var err error
+				for hammer.Err() == nil && err == nil {
+					answer := shared.setInstanceID(hammer, machines[i], ids[i])
+					if hammer.Err() == nil && !apierrors.HasStatusCause(answer, "IdentityProviderUnavailable") {
+						err = fmt.Errorf("writer %d: %w", i, errors.Join(errors.New("not refused as it should be"), answer))
+					}
+					writes.Add(1)
+				}
+				wrong <- err
+			}()
+		}
+		for range writers {
+			var err error
+			Eventually(wrong).WithContext(ctx).WithTimeout(timeout).Should(Receive(&err))
+			Expect(err).NotTo(HaveOccurred())
+		}
+		elapsed := time.Since(began)
+		asked = shared.tokenRequests() - asked
+		AddReportEntry(fmt.Sprintf("%d requests to the identity provider in %v of %d writes", asked, elapsed.Round(time.Millisecond), writes.Load()))
+		Expect(writes.Load()).To(BeNumerically(">=", 2*writers))
+		Expect(asked).To(BeNumerically("<=", int(elapsed.Seconds())+2))
+
+		failure.Release()
+		for i := range stories {
+			Eventually(shared.setInstanceID).WithContext(ctx).WithArguments(machines[i], ids[i]).Should(Succeed())
+		}
+	}, SpecTimeout(2*timeout))
+
+	It("is not asked before the time that it asks for has passed", func(ctx SpecContext) {
+		const rest = 3 * time.Second
+		s := begin(ctx)
+		machine, id := s.createMachine(ctx, "node"), s.cloud.AddServer(region, s.user, "node").UUID
+		failure := s.cloud.Fail(cloudsigmatest.TooManyRequests(rest), 2, cloudsigmatest.ClientCredentials)
+		DeferCleanup(failure.Release)
+		s.forgetTokens(s.user)
+		began := time.Now()
+		expectUnknown(s.setInstanceID(ctx, machine, id), id, s.user, "RateLimited", fewerRequests)
+		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, id).Should(Succeed())
+		var times []time.Time
+		for _, request := range s.cloud.Requests() {
+			if request.Operation == cloudsigmatest.ClientCredentials && request.Time.After(began) {
+				times = append(times, request.Time)
+			}
+		}
+		Expect(len(times)).To(BeNumerically(">=", 3))
+		Expect(times[1].Sub(times[0])).To(BeNumerically(">=", rest))
+		Expect(times[2].Sub(times[1])).To(BeNumerically(">=", rest))
+	}, SpecTimeout(timeout))
+})
+
+// Who would rather have a wrong machine than none that starts can have the gate open while nobody knows.
+var _ = Describe("a gate that admits what it cannot judge", Ordered, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: "machine:\n  unknown: Admit\n"})
+	}, NodeTimeout(3*time.Minute))
+
+	DescribeTable("does so with a warning and an Event, and goes back to refusing by itself",
+		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, _, advice string) {
+			s := w.begin(ctx)
+			machine := s.createMachine(ctx, "node")
+			foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "node").UUID
+			own := w.cloud.AddServer(region, s.user, "node").UUID
+			id := foreign
+			if operation == cloudsigmatest.GetProfile {
+				id = own // for another's the cloud's refusal says all
+			}
+			failure := w.cloud.Fail(fault, 0, operation)
+			DeferCleanup(failure.Release)
+			w.forgetTokens(s.user)
+			w.heard.TakeWarnings()
+			Expect(s.setInstanceID(ctx, machine, id)).To(Succeed())
+			Expect(w.heard.TakeWarnings()).To(ConsistOf(And(
+				HavePrefix("OwnershipUnknown: status.instanceID "), ContainSubstring(id), ContainSubstring(s.user.Email), ContainSubstring(advice))))
+			Expect(s.instanceID(ctx, machine)).To(Equal(id))
+			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
+				HavePrefix("OwnershipUnknown: Admitted with a warning: "), ContainSubstring(id), HaveSuffix(advice))))
+
+			By("but what needs no cloud to be refused is refused")
+			Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, "no-uuid"), "InstanceIDInvalid")).To(BeTrue())
+
+			By("and nothing of it is remembered")
+			failure.Release()
+			Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
+			Eventually(func() error {
+				defer func() { Expect(s.setInstanceID(ctx, machine, "")).To(Succeed()) }()
+				return s.setInstanceID(ctx, machine, foreign)
+			}).WithContext(ctx).Should(MatchError(ContainSubstring("exists, but is not one of user")))
+			expectNotOwned(s.setInstanceID(ctx, machine, foreign))
+			w.heard.TakeWarnings()
+			Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
+			Expect(w.heard.TakeWarnings()).To(BeEmpty())
+		}, failureEntries())
+
+	It("has the audit find later what it let pass", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		machine := s.createMachine(ctx, "node")
+		foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "node").UUID
+		failure := w.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
+		DeferCleanup(failure.Release)
+		Expect(s.setInstanceID(ctx, machine, foreign)).To(Succeed())
+		failure.Release()
+		output, err := w.runAudit(ctx)
+		Expect(err).To(MatchError(ContainSubstring("exit status 1")))
+		Expect(strings.Split(output, "\n")).To(ContainElement(And(
+			ContainSubstring(s.namespace), ContainSubstring("InstanceNotOwned"), ContainSubstring(foreign))))
+	}, SpecTimeout(timeout))
+})
+
+// tokenRequests is how often anybody was asked for a token.
+func (w *world) tokenRequests() int {
+	return w.cloud.Count(cloudsigmatest.ClientCredentials) + w.cloud.Count(cloudsigmatest.UMATicket) + w.cloud.Count(cloudsigmatest.Impersonate)
+}
+
+// expectUnknown checks a refusal for which there is no verdict: warrantgate's own, not that of an API server that nobody
+// answered.
+func expectUnknown(err error, id string, user cloudsigmatest.User, cause, advice string) {
+	GinkgoHelper()
+	Expect(err).To(MatchError(And(
+		ContainSubstring(fmt.Sprintf(`denied the request: status.instanceID %q of CloudSigmaMachine`, id)),
+		ContainSubstring(fmt.Sprintf("it cannot be told now whether the instance belongs to user %q", user.Email)),
+		ContainSubstring(advice),
+		Not(ContainSubstring("deadline exceeded")), Not(ContainSubstring("failed calling webhook")),
+	)))
+	Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
+	var status apierrors.APIStatus
+	Expect(errors.As(err, &status)).To(BeTrue())
+	Expect(status.Status().Code).To(BeEquivalentTo(http.StatusServiceUnavailable))
+	Expect(apierrors.HasStatusCause(err, "OwnershipUnknown")).To(BeTrue(), "%v", status.Status().Details)
+	Expect(apierrors.HasStatusCause(err, metav1.CauseType(cause))).To(BeTrue(), "%v", status.Status().Details)
+}
+
+func expectNotOwned(err error) {
+	GinkgoHelper()
+	Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+	Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue(), "%v", err)
+}
+
+// eventsAbout returns what the Events about an object say, with their reasons.
+func (w *world) eventsAbout(ctx context.Context, object *unstructured.Unstructured) ([]string, error) {
+	var events corev1.EventList
+	if err := w.client.List(ctx, &events, client.InNamespace(object.GetNamespace())); err != nil {
+		return nil, err
+	}
+	texts := []string{}
+	for i := range events.Items {
+		if events.Items[i].InvolvedObject.Name == object.GetName() && events.Items[i].InvolvedObject.Kind == object.GetKind() {
+			texts = append(texts, events.Items[i].Reason+": "+events.Items[i].Message)
+		}
+	}
+	return texts, nil
+}

@@ -1,0 +1,139 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// Who tries the gate out lets it warn. Nothing is refused then, not even when warrantgate is away.
+var _ = Describe("In the mode Warn the verdict on a machine", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: "machine: {mode: Warn}\naudit: {mode: Off}\n"})
+	}, NodeTimeout(3*time.Minute))
+
+	everyVerdict(func() *world { return w }, policy{warn: true})
+
+	It("is not missed when warrantgate does not run", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		machine := s.createMachine(ctx, "machine")
+		Expect(w.gate.Stop()).To(Succeed())
+		id := s.othersServer("others").UUID
+		Expect(write(ctx, s.client, machine, instanceIDPath, id)).To(Succeed())
+		Expect(s.holds(ctx, machine, instanceIDPath)).To(Equal(id))
+		Expect(w.gate.Start(ctx)).To(Succeed())
+	}, SpecTimeout(timeout))
+})
+
+// Who would rather have machines than certainty admits what cannot be judged, and nothing else.
+var _ = Describe("Where the unknown is admitted, the verdict on a machine", Ordered, ContinueOnFailure, func() {
+	var (
+		w        *world
+		auditLog string
+	)
+	BeforeAll(func(ctx SpecContext) {
+		dir := GinkgoT().TempDir()
+		auditLog = filepath.Join(dir, "audit.log")
+		policyFile := filepath.Join(dir, "audit-policy.yaml")
+		Expect(os.WriteFile(policyFile, []byte(auditPolicy), 0o600)).To(Succeed())
+		w = newWorld(ctx, setup{
+			configuration: "machine: {unknown: Admit}\naudit: {mode: Off}\n",
+			args:          []string{"--log-level=debug"}, // else there is no line about what passes
+			apiArgs:       []string{"--audit-policy-file=" + policyFile, "--audit-log-path=" + auditLog},
+		})
+	}, NodeTimeout(3*time.Minute))
+
+	everyVerdict(func() *world { return w }, policy{admitUnknown: true})
+
+	It("is in the API server's audit log and in warrantgate's log under one decision ID", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		machine := s.createMachine(ctx, "judged")
+		name := func(id string) error { return write(ctx, s.client, machine, instanceIDPath, id) }
+		own := s.server("own").UUID
+		Expect(name(own)).To(Succeed())
+		Expect(name(s.othersServer("others").UUID)).NotTo(Succeed())
+		failure := s.cloud.Fail(cloudsigmatest.Status(http.StatusBadGateway), 0, cloudsigmatest.GetServer)
+		DeferCleanup(failure.Release)
+		Expect(name(s.server("another").UUID)).To(Succeed())
+
+		const prefix = "cloudsigmamachines.machine.warrantgate.dev/"
+		var audited []auditv1.Event
+		Eventually(func() (_ []auditv1.Event, err error) {
+			audited, err = auditEvents(auditLog, s.namespace, "judged", prefix+"decision")
+			return audited, err
+		}).Should(HaveExactElements(
+			HaveField("Annotations", And(HaveKeyWithValue(prefix+"decision", "allowed"), HaveKeyWithValue(prefix+"reason", "Owned"))),
+			HaveField("Annotations", And(HaveKeyWithValue(prefix+"decision", "denied"), HaveKeyWithValue(prefix+"reason", "InstanceNotOwned"))),
+			HaveField("Annotations", And(HaveKeyWithValue(prefix+"decision", "warned"), HaveKeyWithValue(prefix+"reason", "OwnershipUnknown"))),
+		))
+		ids := map[string]bool{}
+		for i := range audited {
+			annotations := audited[i].Annotations
+			id := annotations[prefix+"decision-id"]
+			Expect(id).NotTo(BeEmpty())
+			ids[id] = true
+			Expect(verdictsLogged(w, id)).To(HaveExactElements(And(
+				HaveKeyWithValue("gate", "machine-ownership"), HaveKeyWithValue("name", "judged"),
+				HaveKeyWithValue("decision", annotations[prefix+"decision"]), HaveKeyWithValue("reason", annotations[prefix+"reason"]))))
+		}
+		Expect(ids).To(HaveLen(3), "decision IDs are of one request each")
+	}, SpecTimeout(timeout))
+})
+
+// auditPolicy records the annotations that admission leaves on writes of machines.
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  verbs: [create, update, patch]
+  resources: [{group: infrastructure.cluster.x-k8s.io, resources: [cloudsigmamachines, cloudsigmamachines/status]}]
+- level: None
+`
+
+// auditEvents are the audited requests about an object that carry an annotation, oldest first.
+func auditEvents(file, namespace, name, annotation string) ([]auditv1.Event, error) {
+	log, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var events []auditv1.Event
+	for line := range bytes.Lines(log) {
+		var event auditv1.Event
+		if json.Unmarshal(line, &event) != nil {
+			continue // the line that is being written
+		}
+		_, found := event.Annotations[annotation]
+		if found && event.ObjectRef != nil && event.ObjectRef.Namespace == namespace && event.ObjectRef.Name == name {
+			events = append(events, event)
+		}
+	}
+	return events, nil
+}
+
+// verdictsLogged are the lines about verdicts in warrantgate's log that carry a decision ID.
+func verdictsLogged(w *world, decisionID string) []map[string]any {
+	GinkgoHelper()
+	var verdicts []map[string]any
+	for line := range bytes.Lines([]byte(w.log())) {
+		var entry map[string]any
+		Expect(json.Unmarshal(line, &entry)).To(Succeed(), "the log is not JSON: %s", line)
+		if entry["msg"] == "verdict" && entry["decisionID"] == decisionID {
+			verdicts = append(verdicts, entry)
+		}
+	}
+	return verdicts
+}

@@ -1,0 +1,261 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// What need not be asked is not asked, and what is asked is asked once.
+var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"}) // the audit asks the cloud as well
+	}, NodeTimeout(3*time.Minute))
+
+	It("takes one token of everything for a hundred machines at once, whose user nobody has asked about yet", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		w.nameAtOnce(ctx, s, 100)
+		for _, operation := range []cloudsigmatest.Operation{
+			cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate, cloudsigmatest.GetProfile,
+		} {
+			Expect(w.cloud.Count(operation)).To(Equal(1), "requests: %s", operation)
+		}
+		Expect(w.cloud.Count(cloudsigmatest.GetServer)).To(Equal(100))
+		Expect(w.cloud.Requests()).To(HaveLen(104))
+	}, SpecTimeout(timeout))
+
+	It("takes one exchange for a hundred machines of the next user at once, and nothing for itself", func(ctx SpecContext) {
+		s, before := w.begin(ctx), len(w.cloud.Requests())
+		w.nameAtOnce(ctx, s, 100)
+		Expect(w.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(Equal(1))
+		Expect(w.cloud.Count(cloudsigmatest.GetProfile, s.user.Email)).To(Equal(1))
+		Expect(s.lookups()).To(Equal(100))
+		Expect(w.cloud.Requests()).To(HaveLen(before + 102))
+	}, SpecTimeout(timeout))
+
+	It("looks a server up once where the token is there, and not again for the second field", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		Expect(w.setInstanceID(ctx, s.createMachine(ctx, "first"), s.server("first").UUID)).To(Succeed())
+		machine, id := s.createMachine(ctx, "second"), s.server("second").UUID
+
+		before := len(w.cloud.Requests())
+		Expect(w.setInstanceID(ctx, machine, id)).To(Succeed())
+		requests := w.cloud.Requests()[before:]
+		Expect(requests).To(HaveExactElements(And(
+			HaveField("Operation", cloudsigmatest.GetServer), HaveField("User", s.user.Email), HaveField("Status", 200))))
+
+		Expect(s.set(ctx, machine, providerIDPath, valueOf(providerIDPath, id))).To(Succeed())
+		Expect(remove(ctx, w.client, machine, instanceIDPath)).To(Succeed())
+		Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
+		Expect(w.cloud.Requests()).To(HaveLen(before + 1))
+	}, SpecTimeout(timeout))
+
+	It("hears nothing of a thousand heartbeats of a machine", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		machine, id := s.createMachine(ctx, "machine"), s.server("machine").UUID
+		Expect(w.setInstanceID(ctx, machine, id)).To(Succeed())
+		Expect(s.set(ctx, machine, providerIDPath, valueOf(providerIDPath, id))).To(Succeed())
+		Expect(w.client.Get(ctx, client.ObjectKeyFromObject(machine), machine)).To(Succeed())
+
+		admissions, requests := w.allAdmissions(ctx), len(w.cloud.Requests())
+		began := time.Now()
+		for i := range 1000 {
+			with("status.heartbeat", int64(i))(machine)
+			with("status.instanceState", []string{"running", "stopping"}[i%2])(machine)
+			Expect(w.client.Status().Update(ctx, machine)).To(Succeed())
+		}
+		AddReportEntry("a thousand heartbeats", time.Since(began).String())
+		Expect(machine.Object["status"]).To(HaveKeyWithValue("heartbeat", BeEquivalentTo(999)))
+		Expect(s.holds(ctx, machine, instanceIDPath)).To(Equal(id))
+		Expect(w.allAdmissions(ctx)).To(Equal(admissions), "warrantgate was asked")
+		Expect(w.cloud.Requests()).To(HaveLen(requests), "the cloud was asked")
+	}, SpecTimeout(3*timeout))
+
+	It("answers a controller that writes the wrong server a thousand times from memory, with one Event", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		machine, others := s.createMachine(ctx, "machine"), s.othersServer("machine").UUID
+		own := s.server("machine").UUID // named like the machine, so that each lookup costs a list as well
+		Expect(w.setInstanceID(ctx, s.createMachine(ctx, "sibling"), s.server("sibling").UUID)).To(Succeed())
+
+		counted := w.eventsByOutcome(ctx)
+		before, lookups, admissions := len(w.cloud.Requests()), s.lookups(), w.admissions(ctx, nil)
+		began := time.Now()
+		for range 1000 {
+			err := w.setInstanceID(ctx, machine, others)
+			Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue(), "%v", err)
+		}
+		took := time.Since(began)
+		lookups, requests := s.lookups()-lookups, len(w.cloud.Requests())-before
+		AddReportEntry("a thousand refusals", fmt.Sprintf("%s, %d lookups, %d requests to the cloud", took, lookups, requests))
+		Expect(w.admissions(ctx, nil)).To(Equal(admissions + 1000))
+		// A refusal is remembered for 9 seconds. Each lookup is one request for the server, and one for those of the machine's name.
+		Expect(lookups).To(And(BeNumerically(">=", 1), BeNumerically("<=", 1+int(took/(9*time.Second)))))
+		Expect(requests).To(Equal(2 * lookups))
+		Expect(s.betweenLookups(others)).To(Or(BeEmpty(), HaveEach(BeNumerically(">", 8900*time.Millisecond))))
+
+		// A thousand verdicts are a thousand Events to tell, of which 25 at most are written, into one.
+		Eventually(func() float64 { return total(w.eventsByOutcome(ctx)) - total(counted) }).Should(BeEquivalentTo(1000))
+		outcomes := w.eventsByOutcome(ctx)
+		written := outcomes["written"] - counted["written"]
+		Expect(written).To(And(BeNumerically(">", 1), BeNumerically("<=", 25)))
+		Expect(outcomes["dropped"]).To(Equal(counted["dropped"]))
+		Expect(outcomes["failed"]).To(Equal(counted["failed"]))
+		Expect(s.verdictEvents(ctx)).To(HaveExactElements(And(
+			HaveField("Reason", "InstanceNotOwned"), HaveField("Count", BeEquivalentTo(written)), HaveField("Message", ContainSubstring(own)))))
+		AddReportEntry("Event writes", written)
+	}, SpecTimeout(3*timeout))
+})
+
+// Whoever heals is never held up: by nobody who is away.
+var _ = Describe("Clearing and deleting machines", Ordered, func() {
+	var (
+		w        *world
+		s        story
+		machines map[string]*unstructured.Unstructured
+	)
+	const finalizer = "cloudsigmamachine.infrastructure.cluster.x-k8s.io"
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"})
+		s = w.begin(ctx)
+		machines = map[string]*unstructured.Unstructured{}
+		for _, name := range []string{"without-cloud", "without-warrantgate", "keeping"} {
+			machine := newMachine(s.namespace, name, clusterName)
+			machine.SetFinalizers([]string{finalizer})
+			Expect(w.client.Create(ctx, machine)).To(Succeed())
+			server := s.server(name)
+			Expect(w.setInstanceID(ctx, machine, server.UUID)).To(Succeed())
+			Expect(s.set(ctx, machine, providerIDPath, valueOf(providerIDPath, server.UUID))).To(Succeed())
+			s.giveAway(server) // so that it would be refused if anybody asked
+			machines[name] = machine
+		}
+	}, NodeTimeout(3*time.Minute))
+
+	// heal does to a machine what controllers do that give it up.
+	heal := func(ctx context.Context, name string) {
+		GinkgoHelper()
+		machine := machines[name]
+		Expect(remove(ctx, w.client, machine, instanceIDPath)).To(Succeed())
+		Expect(s.holds(ctx, machine, instanceIDPath)).To(BeEmpty())
+		Expect(w.client.Delete(ctx, machine)).To(Succeed())
+		Expect(s.holds(ctx, machine, providerIDPath)).NotTo(BeEmpty()) // the finalizer keeps it
+		withoutFinalizer := machine.DeepCopy()
+		withoutFinalizer.SetFinalizers(nil)
+		Expect(w.client.Patch(ctx, withoutFinalizer, client.MergeFrom(machine))).To(Succeed())
+		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(machine), machine))).To(BeTrue())
+	}
+
+	It("passes without being asked about while cloud and identity provider are away", func(ctx SpecContext) {
+		Expect(w.cloud.Stop()).To(Succeed())
+		admissions := w.allAdmissions(ctx)
+		keeping := machines["keeping"]
+		Expect(s.set(ctx, keeping, providerIDPath, "")).To(Succeed())
+		heal(ctx, "without-cloud")
+		Expect(w.allAdmissions(ctx)).To(Equal(admissions))
+
+		By("while a server that was cleared cannot come back")
+		expectRefusal(s.set(ctx, keeping, providerIDPath, valueOf(providerIDPath, s.server("new").UUID)), "InstanceIDMismatch", providerIDPath)
+		Expect(s.set(ctx, keeping, instanceIDPath, "")).To(Succeed())
+		expectRefusal(s.set(ctx, keeping, instanceIDPath, s.server("new").UUID), "OwnershipUnknown", instanceIDPath)
+	}, SpecTimeout(timeout))
+
+	It("passes while warrantgate is away as well, and so do heartbeats, but nothing that names a server", func(ctx SpecContext) {
+		Expect(w.gate.Stop()).To(Succeed())
+		heal(ctx, "without-warrantgate")
+		keeping := machines["keeping"]
+		Expect(s.set(ctx, keeping, "status.instanceState", "running")).To(Succeed())
+		for _, field := range []string{instanceIDPath, providerIDPath} {
+			err := s.set(ctx, keeping, field, valueOf(field, s.server("new").UUID))
+			Expect(apierrors.IsInternalError(err)).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(ContainSubstring(`failed calling webhook "cloudsigmamachines.machine.warrantgate.dev"`)))
+			Expect(s.holds(ctx, keeping, field)).To(BeEmpty())
+		}
+		By("starting again, for which it needs neither cloud nor identity provider")
+		Expect(w.gate.Start(ctx)).To(Succeed())
+		keeping.SetFinalizers(nil)
+		Expect(s.set(ctx, keeping, "status.instanceState", "stopped")).To(Succeed())
+	}, SpecTimeout(timeout))
+})
+
+// nameAtOnce lets so many new machines name their servers at the same time. The first exchange for the user takes until all
+// whom the gate lets ask at once do, and all others wait.
+func (w *world) nameAtOnce(ctx context.Context, s story, machines int) {
+	GinkgoHelper()
+	exchange := w.cloud.Fail(cloudsigmatest.Hang(), 1, cloudsigmatest.Impersonate)
+	defer exchange.Release()
+	errs := make([]error, machines)
+	var all sync.WaitGroup
+	for i := range machines {
+		machine, id := s.createMachine(ctx, fmt.Sprintf("machine-%d", i)), s.server("server").UUID
+		all.Go(func() {
+			// On a busy machine the API server may wait too long; a controller tries again then, and so does this one.
+			errs[i] = retry.OnError(retry.DefaultBackoff, apierrors.IsServiceUnavailable, func() error {
+				return w.setInstanceID(ctx, machine, id)
+			})
+		})
+	}
+	const slots = 16 // cloudSigma.concurrency
+	Eventually(func() (float64, error) {
+		return w.gate.Metric(ctx, "warrantgate_ownership_waiting", nil)
+	}).WithPolling(5 * time.Millisecond).Should(BeEquivalentTo(machines - slots))
+	exchange.Release()
+	all.Wait()
+	Expect(errs).To(HaveEach(BeNil()))
+}
+
+// betweenLookups are the times from one request for a server to the next.
+func (s story) betweenLookups(id string) []time.Duration {
+	var times []time.Duration
+	var last time.Time
+	for _, request := range s.cloud.Requests() {
+		if request.Operation != cloudsigmatest.GetServer || !strings.Contains(request.Path, id) {
+			continue
+		}
+		if !last.IsZero() {
+			times = append(times, request.Time.Sub(last))
+		}
+		last = request.Time
+	}
+	return times
+}
+
+// allAdmissions is how often warrantgate has been asked about anything.
+func (w *world) allAdmissions(ctx context.Context) float64 {
+	GinkgoHelper()
+	calls, err := w.gate.Metric(ctx, "warrantgate_admissions_total", nil)
+	Expect(err).NotTo(HaveOccurred())
+	return calls
+}
+
+// eventsByOutcome is what has become of Events.
+func (w *world) eventsByOutcome(ctx context.Context) map[string]float64 {
+	GinkgoHelper()
+	outcomes := map[string]float64{}
+	for _, outcome := range []string{"written", "failed", "dropped", "suppressed", "off"} {
+		count, err := w.gate.Metric(ctx, "warrantgate_events_total", map[string]string{"outcome": outcome})
+		Expect(err).NotTo(HaveOccurred())
+		outcomes[outcome] = count
+	}
+	return outcomes
+}
+
+func total(outcomes map[string]float64) float64 {
+	sum := 0.0
+	for _, count := range outcomes {
+		sum += count
+	}
+	return sum
+}

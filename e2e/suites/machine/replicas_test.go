@@ -1,0 +1,103 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
+)
+
+// takeover is the longest that no replica makes the audit after the one that did has crashed: its Lease runs out after 15
+// seconds, which the others look at every 2 seconds; the rest is for a busy machine.
+const takeover = 40 * time.Second
+
+var _ = Describe("two replicas of warrantgate", Ordered, func() {
+	var (
+		w      *world
+		second *kubetest.Warrantgate
+		// left is a machine that the audit finds something about.
+		left string
+	)
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: oftenAudited, before: func(w *world) {
+			user := w.user("replicas@example.com")
+			left = w.namespace(ctx)
+			Expect(w.client.Create(ctx, newCluster(left, clusterName, user.Email))).To(Succeed())
+			w.leaveMachine(ctx, left, "left", "00000000-9502-4311-919e-cd49f3416753")
+		}})
+		awaitAuditing(ctx, w.gate)
+		second = w.replica(ctx)
+		Expect(second.Start(ctx)).To(Succeed())
+		DeferCleanup(second.Stop)
+	}, NodeTimeout(3*time.Minute))
+
+	It("make the audit in one of them", func(ctx SpecContext) {
+		w.awaitPasses(ctx, 3)
+		Expect(passesOf(ctx, second)).To(BeZero())
+		Expect(second.Metric(ctx, "warrantgate_audit_findings", nil)).To(BeZero(), "findings would be counted twice")
+	}, SpecTimeout(timeout))
+
+	It("go on in the other when the one is killed", func(ctx SpecContext) {
+		w.gate.Kill()
+		killed := time.Now()
+		Eventually(func() (float64, error) { return passesOf(ctx, second) }).WithTimeout(takeover).Should(BeNumerically(">", 0))
+		AddReportEntry("takeover", time.Since(killed))
+		Eventually(second.Metric).WithContext(ctx).WithArguments("warrantgate_audit_findings", map[string]string{"reason": "InstanceNotFound"}).
+			Should(BeEquivalentTo(1))
+
+		By("and do not go back to the one when it is there again")
+		Expect(w.gate.Start(ctx)).To(Succeed())
+		before, err := passesOf(ctx, second)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() (float64, error) { return passesOf(ctx, second) }).Should(BeNumerically(">", before+2))
+		Expect(passesOf(ctx, w.gate)).To(BeZero())
+	}, SpecTimeout(90*time.Second))
+
+	It("hand over at once when the one is stopped in order", func(ctx SpecContext) {
+		Expect(second.Stop()).To(Succeed())
+		stopped := time.Now()
+		// It gives its Lease back, so nobody waits for that to run out.
+		Eventually(func() (float64, error) { return passesOf(ctx, w.gate) }).WithTimeout(12 * time.Second).Should(BeNumerically(">", 0))
+		AddReportEntry("handover", time.Since(stopped))
+		Eventually(w.findings).WithContext(ctx).WithArguments("InstanceNotFound").Should(BeEquivalentTo(1))
+	}, SpecTimeout(timeout))
+})
+
+// replica prepares another warrantgate like the first. The API server goes on asking the first only.
+func (w *world) replica(ctx context.Context) *kubetest.Warrantgate {
+	GinkgoHelper()
+	configuration, err := os.ReadFile(w.gate.ConfigFile())
+	Expect(err).NotTo(HaveOccurred())
+	second, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
+		Binary: binary(asset.Warrantgate), Configuration: string(configuration),
+		Args: []string{"--impersonation-enabled", "--impersonation-secret=" + secretNamespace + "/" + secretName},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() {
+		log, err := os.ReadFile(second.LogFile())
+		Expect(err).NotTo(HaveOccurred())
+		for _, secret := range w.cloud.Secrets() {
+			Expect(strings.Contains(string(log), secret)).To(BeFalse(), "a secret in the log of the second replica")
+		}
+	})
+	return second
+}
+
+// awaitAuditing returns once a replica makes the audit.
+func awaitAuditing(ctx context.Context, gate *kubetest.Warrantgate) {
+	GinkgoHelper()
+	Eventually(func() (float64, error) { return passesOf(ctx, gate) }).Should(BeNumerically(">", 0))
+}
+
+// passesOf is how many passes a replica has made since it was started.
+func passesOf(ctx context.Context, gate *kubetest.Warrantgate) (float64, error) {
+	return gate.Metric(ctx, "warrantgate_audit_passes_total", nil)
+}

@@ -1,0 +1,417 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/process"
+)
+
+// What warrantgate may do is what "install kubernetes" gave it, of which nothing is spare, and nobody else gets anything.
+var _ = Describe("the rights that install gives", Ordered, func() {
+	var (
+		w *world
+		// before is what there was before install, by kind, namespace and name.
+		before map[string]string
+		// mayBefore is what a user in no special group could do then.
+		mayBefore []string
+	)
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: oftenAudited, before: func(w *world) {
+			before, mayBefore = w.installed(ctx), w.mayDo(ctx, "alice")
+		}})
+	}, NodeTimeout(3*time.Minute))
+
+	It("are all that warrantgate may do", func(ctx SpecContext) {
+		want := append(slices.Clone(mayBefore),
+			"get cloudsigmaclusters", "list cloudsigmaclusters", "watch cloudsigmaclusters",
+			"get cloudsigmamachines", "list cloudsigmamachines", "watch cloudsigmamachines", "get machines",
+			"get secrets", "create events", "patch events", "create subjectaccessreviews", "create leases",
+			"get leases/warrantgate-audit", "update leases/warrantgate-audit")
+		Expect(w.mayDo(ctx, kubetest.WarrantgateUser)).To(ConsistOf(want))
+	}, SpecTimeout(timeout))
+
+	It("do not change when it is installed again", func(ctx SpecContext) {
+		installed := w.installed(ctx)
+		printed, err := w.gate.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.installed(ctx)).To(Equal(installed))
+		for line := range strings.Lines(printed) {
+			Expect(line).To(Or(ContainSubstring(" unchanged\n"), ContainSubstring(" not there\n")))
+		}
+	}, SpecTimeout(timeout))
+
+	It("are nobody else's", func(ctx SpecContext) {
+		Expect(w.mayDo(ctx, "alice")).To(ConsistOf(mayBefore))
+		var bindings rbacv1.ClusterRoleBindingList
+		Expect(w.client.List(ctx, &bindings, client.MatchingLabels{"app.kubernetes.io/managed-by": "warrantgate"})).To(Succeed())
+		Expect(bindings.Items).To(HaveExactElements(HaveField("Subjects", HaveExactElements(rbacv1.Subject{
+			APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: kubetest.WarrantgateUser,
+		}))))
+		var roles rbacv1.ClusterRoleList
+		Expect(w.client.List(ctx, &roles, client.MatchingLabels{"app.kubernetes.io/managed-by": "warrantgate"})).To(Succeed())
+		for i := range roles.Items { // a label is how a role would become part of everybody's
+			Expect(roles.Items[i].Labels).To(HaveLen(1))
+		}
+	}, SpecTimeout(timeout))
+
+	DescribeTable("keep it from becoming ready, and are named, where it cannot see", func(ctx SpecContext, resource, want string) {
+		Expect(w.gate.Stop()).To(Succeed())
+		DeferCleanup(w.gate.Start)
+		// Either of both is enough to see what there is: an API server can send a list by a watch.
+		giveBack := w.takeAway(ctx, resource, "list", "watch")
+		serve, health := w.serveUnready(ctx)
+		Eventually(func() (string, error) { return body(ctx, health+"/readyz/objects") }).Should(ContainSubstring(want))
+		Expect(body(ctx, health+"/readyz")).To(ContainSubstring("[-]objects failed"))
+		Expect(body(ctx, health+"/healthz")).To(Equal("ok"), "to start it again would not help")
+		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
+
+		By("and do without a restart once they are there")
+		giveBack()
+		// A watch that fails is tried again ever more seldom, up to every 30 seconds or so.
+		Eventually(func() (string, error) { return body(ctx, health+"/readyz") }).WithTimeout(time.Minute).Should(Equal("ok"))
+		Expect(serve.Stop()).To(Succeed())
+	},
+		Entry("machines", "cloudsigmamachines", `User "warrantgate" cannot list resource "cloudsigmamachines"`, SpecTimeout(2*time.Minute)),
+		Entry("clusters", "cloudsigmaclusters", `User "warrantgate" cannot list resource "cloudsigmaclusters"`, SpecTimeout(2*time.Minute)),
+	)
+
+	// lacking is what cannot be decided without a right.
+	type lacking struct {
+		resource, verb string
+		// reason is that of the refusal.
+		reason string
+		// before is called while warrantgate has the right, and may be nil.
+		before  func(ctx context.Context, s story)
+		request func(ctx context.Context, s story) error
+	}
+	DescribeTable("are named in the log, and what needs them waits, where it lacks one", func(ctx SpecContext, l lacking) {
+		s := w.begin(ctx)
+		if l.before != nil {
+			l.before(ctx, s)
+		}
+		giveBack := w.takeAway(ctx, l.resource, l.verb)
+		already := len(w.log())
+		err := l.request(ctx, s)
+		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
+		Expect(apierrors.HasStatusCause(err, metav1.CauseType(l.reason))).To(BeTrue(), "%v", err)
+		Expect(err).NotTo(MatchError(ContainSubstring("cannot "+l.verb)), "what warrantgate lacks is nothing for a tenant")
+		Expect(w.log()[already:]).To(MatchRegexp(`"decision":"error","reason":"%s".*User \\"warrantgate\\" cannot %s resource \\"%s\\"`,
+			l.reason, l.verb, l.resource))
+
+		giveBack()
+		Eventually(func() bool { return apierrors.IsServiceUnavailable(l.request(ctx, s)) }).Should(BeFalse())
+	},
+		Entry("to read its own credentials", lacking{
+			resource: "secrets", verb: "get", reason: "OwnershipUnknown",
+			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, clusterName) },
+		}, SpecTimeout(timeout)),
+		Entry("to read the Secret that names the user of a machine's cluster", lacking{
+			resource: "secrets", verb: "get", reason: "ObjectsUnknown",
+			before: func(ctx context.Context, s story) {
+				Expect(s.client.Create(ctx, s.userSecret())).To(Succeed())
+				Expect(s.client.Create(ctx, s.clusterBySecret())).To(Succeed())
+			},
+			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, "by-secret") },
+		}, SpecTimeout(timeout)),
+		Entry("to read the Secret that a cluster comes to name", lacking{
+			resource: "secrets", verb: "get", reason: "SecretUnknown",
+			before: func(ctx context.Context, s story) { Expect(s.client.Create(ctx, s.userSecret())).To(Succeed()) },
+			request: func(ctx context.Context, s story) error {
+				return s.client.Create(ctx, s.clusterBySecret(), client.DryRunAll)
+			},
+		}, SpecTimeout(timeout)),
+		Entry("to ask what people may do", lacking{
+			resource: "subjectaccessreviews", verb: "create", reason: "ImpersonationUnknown",
+			request: func(ctx context.Context, s story) error {
+				return s.client.Create(ctx, newCluster(s.namespace, "another", s.user.Email), client.DryRunAll)
+			},
+		}, SpecTimeout(timeout)),
+		Entry("to look at a cluster once more before a refusal", lacking{
+			resource: "cloudsigmaclusters", verb: "get", reason: "ObjectsUnknown",
+			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, clusterName) },
+		}, SpecTimeout(timeout)),
+		Entry("to look at the Machine that owns a machine", lacking{
+			resource: "machines", verb: "get", reason: "ObjectsUnknown",
+			before: func(ctx context.Context, s story) { s.createOwner(ctx, "owner") },
+			request: func(ctx context.Context, s story) error {
+				owner := newObject(capiMachineKind, s.namespace, "owner", func(o *unstructured.Unstructured) { o.SetUID("owner") })
+				server := s.cloud.AddServer(region, s.user, "owned")
+				return s.client.Create(ctx, newMachine(s.namespace, "owned", clusterName, providerID(server.UUID), ownedBy(owner)), client.DryRunAll)
+			},
+		}, SpecTimeout(timeout)),
+		Entry("to look once more at a machine that may hold an ID", lacking{
+			resource: "cloudsigmamachines", verb: "get", reason: "ObjectsUnknown",
+			before: func(ctx context.Context, s story) {
+				Expect(s.setInstanceID(ctx, s.createMachine(ctx, "holder"), s.cloud.AddServer(region, s.user, "holder").UUID)).To(Succeed())
+				// That it holds the ID is known from a watch, which is a moment late.
+				Eventually(s.tryHeld).WithContext(ctx).ShouldNot(Succeed())
+			},
+			request: func(ctx context.Context, s story) error { return s.tryHeld(ctx) },
+		}, SpecTimeout(timeout)),
+	)
+
+	It("are named in the log where it can see what there is, and not what changes", func(ctx SpecContext) {
+		giveBack := w.takeAway(ctx, "cloudsigmamachines", "watch")
+		Expect(w.gate.Stop()).To(Succeed())
+		already := len(w.log())
+		Expect(w.gate.Start(ctx)).To(Succeed())
+		Eventually(func() string { return w.log()[already:] }).Should(MatchRegexp(
+			`"cannot watch; it is tried again".*User \\"warrantgate\\" cannot watch resource \\"cloudsigmamachines\\"`))
+		giveBack()
+	}, SpecTimeout(timeout))
+
+	It("are named in the log where it cannot write Events, and everything else works", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		giveBack := w.takeAway(ctx, "events", "create")
+		Expect(w.gate.Stop()).To(Succeed())
+		already := len(w.log())
+		Expect(w.gate.Start(ctx)).To(Succeed())
+		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring(
+			`"Events are off; everything else works","reason":"no right to create events; give it with ` + "`warrantgate install kubernetes`"))
+		machine := s.createMachine(ctx, "worker")
+		Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound")).To(BeTrue())
+
+		giveBack()
+		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring("Events are on"))
+		Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound")).To(BeTrue())
+		Eventually(w.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(HaveField("Count", BeEquivalentTo(1))))
+	}, SpecTimeout(timeout))
+
+	DescribeTable("are named in the log where it cannot agree on who makes the audit, which nobody makes then, if one is taken away:", func(
+		ctx SpecContext, verb, want string,
+	) {
+		Expect(w.gate.Stop()).To(Succeed())
+		Expect(client.IgnoreNotFound(w.client.Delete(ctx, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "warrantgate-audit"},
+		}))).To(Succeed())
+		giveBack := w.takeAway(ctx, "leases", verb)
+		already := len(w.log())
+		Expect(w.gate.Start(ctx)).To(Succeed(), "the gates do not need the audit")
+		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring(want))
+		Expect(passesOf(ctx, w.gate)).To(BeZero())
+		giveBack()
+		awaitAuditing(ctx, w.gate)
+	},
+		Entry("to make the Lease", "create", `User \"warrantgate\" cannot create resource \"leases\"`, SpecTimeout(timeout)),
+		Entry("to read the Lease", "get", `User \"warrantgate\" cannot get resource \"leases\"`, SpecTimeout(timeout)),
+	)
+
+	It("go when it is uninstalled, and nothing else does", func(ctx SpecContext) {
+		for key, version := range w.installed(ctx) {
+			if old, was := before[key]; was {
+				Expect(version).To(Equal(old), "install changed "+key)
+			} else {
+				Expect(key).To(Or(HaveSuffix("/warrantgate"), MatchRegexp("^ValidatingAdmissionPolicy.* /cloudsigmaclusters.cluster.warrantgate.dev$")))
+			}
+		}
+		printed, err := w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.installed(ctx)).To(Equal(before))
+		for _, kind := range []string{"ValidatingWebhookConfiguration", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"} {
+			Expect(printed).To(MatchRegexp(`(?m)^kubernetes: ` + kind + ` "warrantgate" deleted$`))
+		}
+		Expect(w.mayDo(ctx, kubetest.WarrantgateUser)).To(ConsistOf(mayBefore))
+
+		By("and may run again")
+		printed, err = w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
+		Expect(err).NotTo(HaveOccurred())
+		for line := range strings.Lines(printed) {
+			Expect(line).To(HaveSuffix(" not there\n"))
+		}
+	}, SpecTimeout(timeout))
+})
+
+// tryMachine has a machine of a cluster that names a server of nobody.
+func (s story) tryMachine(ctx context.Context, cluster string) error {
+	GinkgoHelper()
+	return s.client.Create(ctx, newMachine(s.namespace, "worker", cluster, providerID(noServer)), client.DryRunAll)
+}
+
+// tryHeld has a machine name the server that the machine "holder" names.
+func (s story) tryHeld(ctx context.Context) error {
+	GinkgoHelper()
+	held := s.instanceID(ctx, newMachine(s.namespace, "holder", clusterName))
+	return s.client.Create(ctx, newMachine(s.namespace, "taker", clusterName, providerID(held)), client.DryRunAll)
+}
+
+// userSecret names the story's user, and clusterBySecret is a cluster that names the Secret.
+func (s story) userSecret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "user"}, StringData: map[string]string{"userEmail": s.user.Email},
+	}
+}
+
+func (s story) clusterBySecret() *unstructured.Unstructured {
+	return newObject(clusterKind, s.namespace, "by-secret", with("spec.region", region), with("spec.userRef.name", "user"))
+}
+
+// takeAway takes verbs on a resource from warrantgate, and waits until the API server knows. What is returned gives it back,
+// as does the end of the spec.
+func (w *world) takeAway(ctx context.Context, resource string, verbs ...string) (giveBack func()) {
+	GinkgoHelper()
+	without := func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+		kept := []rbacv1.PolicyRule{}
+		for _, rule := range rules {
+			if slices.Contains(rule.Resources, resource) {
+				rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return slices.Contains(verbs, v) })
+			}
+			if len(rule.Verbs) > 0 {
+				kept = append(kept, rule)
+			}
+		}
+		return kept
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
+	Expect(w.client.Get(ctx, client.ObjectKeyFromObject(role), role)).To(Succeed())
+	lease := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "warrantgate"}}
+	Expect(w.client.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
+	rules, leaseRules := role.Rules, lease.Rules
+	write := func(ctx context.Context, rules, leaseRules []rbacv1.PolicyRule) {
+		GinkgoHelper()
+		role.Rules, lease.Rules = rules, leaseRules
+		Expect(w.client.Update(ctx, role)).To(Succeed())
+		Expect(w.client.Update(ctx, lease)).To(Succeed())
+	}
+	had := w.mayDo(ctx, kubetest.WarrantgateUser)
+	write(ctx, without(rules), without(leaseRules))
+	for _, verb := range verbs {
+		Eventually(w.mayDo).WithContext(ctx).WithArguments(kubetest.WarrantgateUser).ShouldNot(
+			ContainElement(Or(Equal(verb+" "+resource), HavePrefix(verb+" "+resource+"/"))))
+	}
+	giveBack = func() {
+		GinkgoHelper()
+		write(ctx, rules, leaseRules)
+		Eventually(w.mayDo).WithContext(ctx).WithArguments(kubetest.WarrantgateUser).Should(ConsistOf(had))
+	}
+	DeferCleanup(write, rules, leaseRules)
+	return giveBack
+}
+
+// mayDo is which of all rights that matter a user has, who is in no group but that of everybody.
+func (w *world) mayDo(ctx context.Context, username string) []string {
+	GinkgoHelper()
+	var may []string
+	for _, resource := range []schema.GroupResource{
+		{Resource: "events"}, {Resource: "secrets"}, {Resource: "configmaps"}, {Resource: "namespaces"}, {Resource: "pods"},
+		{Resource: "serviceaccounts"}, {Resource: "users"}, {Resource: "groups"},
+		{Group: infrastructure.Group, Resource: "cloudsigmaclusters"}, {Group: infrastructure.Group, Resource: "cloudsigmamachines"},
+		{Group: "k8s.kube-dc.com", Resource: "kdcclusters"}, {Group: "cluster.x-k8s.io", Resource: "machines"},
+		{Group: "apps", Resource: "deployments"}, {Group: "coordination.k8s.io", Resource: "leases"},
+		{Group: "coordination.k8s.io", Resource: "leases/warrantgate-audit"},
+		{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
+		{Group: rbacv1.GroupName, Resource: "clusterroles"}, {Group: rbacv1.GroupName, Resource: "clusterrolebindings"},
+		{Group: rbacv1.GroupName, Resource: "roles"}, {Group: rbacv1.GroupName, Resource: "rolebindings"},
+		{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"},
+		{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"},
+	} {
+		plural, name, _ := strings.Cut(resource.Resource, "/")
+		for _, verb := range []string{
+			"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "bind", "escalate",
+		} {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: username, Groups: []string{"system:authenticated"}, ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: verb, Group: resource.Group, Resource: plural, Name: name, Version: "*", Namespace: metav1.NamespaceSystem,
+				},
+			}}
+			Expect(w.client.Create(ctx, review)).To(Succeed())
+			// What holds of all names is not said of one.
+			if all := verb + " " + plural; review.Status.Allowed && (name == "" || !slices.Contains(may, all)) {
+				may = append(may, verb+" "+resource.Resource)
+			}
+		}
+	}
+	return may
+}
+
+// installed are the resource versions of all that an installation can consist of. What stories make is none of it.
+func (w *world) installed(ctx context.Context) map[string]string {
+	GinkgoHelper()
+	found := map[string]string{}
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: rbacv1.GroupName, Version: "v1", Kind: "ClusterRole"}, {Group: rbacv1.GroupName, Version: "v1", Kind: "ClusterRoleBinding"},
+		{Group: rbacv1.GroupName, Version: "v1", Kind: "Role"}, {Group: rbacv1.GroupName, Version: "v1", Kind: "RoleBinding"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"},
+		{Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "ConfigMap"},
+		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+	} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		Expect(w.client.List(ctx, list)).To(Succeed())
+		for i := range list.Items {
+			object := &list.Items[i]
+			if strings.HasPrefix(object.GetNamespace(), "story-") {
+				continue
+			}
+			found[fmt.Sprintf("%s %s/%s", kind.Kind, object.GetNamespace(), object.GetName())] = object.GetResourceVersion()
+		}
+	}
+	return found
+}
+
+// serveUnready starts serve by the same command as before, and does not wait. It returns the URL of its health as well.
+func (w *world) serveUnready(ctx context.Context) (serve *process.Process, health string) {
+	GinkgoHelper()
+	command := w.gate.ServeCommand()
+	serve, err := process.Start(process.Options{Name: "warrantgate", LogFile: w.gate.LogFile(), Binary: command[0], Args: command[1:]})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(serve.Stop)
+	health = w.health()
+	Eventually(func() error {
+		_, err := body(ctx, health+"/healthz")
+		return err
+	}).Should(Succeed())
+	return serve, health
+}
+
+// health is the URL of the health of warrantgate.
+func (w *world) health() string {
+	GinkgoHelper()
+	for _, arg := range w.gate.ServeCommand() {
+		if address, is := strings.CutPrefix(arg, "--health-address="); is {
+			return (&url.URL{Scheme: "http", Host: address}).String()
+		}
+	}
+	Fail("warrantgate serves no health")
+	return ""
+}
+
+// body is what an address answers.
+func body(ctx context.Context, at string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	return string(content), err
+}

@@ -1,0 +1,170 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// A cloud and an identity provider that repeat in their answers what they were asked with are careless; whoever writes
+// down what they say is as well. The end of every world looks for what nobody may see, and of this one most of all, as it
+// writes down all it can.
+var _ = Describe("secrets and tokens", func() {
+	for _, flow := range []struct {
+		name       string
+		operations []cloudsigmatest.Operation
+	}{
+		{"ServiceProvider", []cloudsigmatest.Operation{cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate}},
+		{"TokenExchange", []cloudsigmatest.Operation{cloudsigmatest.ClientCredentials, cloudsigmatest.TokenExchange}},
+	} {
+		Describe("of the flow "+flow.name, Ordered, func() {
+			var w *world
+			BeforeAll(func(ctx SpecContext) {
+				w = newWorld(ctx, setup{cloud: "  flow: " + flow.name, args: []string{"--log-level=debug"}})
+			}, NodeTimeout(3*time.Minute))
+
+			It("show nowhere, though answers repeat them and everything is logged", func(ctx SpecContext) {
+				for _, operation := range append(flow.operations, cloudsigmatest.GetProfile, cloudsigmatest.GetServer, cloudsigmatest.ListServers) {
+					w.provokeEcho(ctx, operation)
+				}
+				audit := w.failingAudit(ctx)
+
+				By("and there was enough talk for them to show")
+				Expect(w.log()).To(And(ContainSubstring(`"level":"DEBUG`), ContainSubstring("OwnershipUnknown"), ContainSubstring("401")))
+				Expect(w.heard.Texts()).To(ContainSubstring("OwnershipUnknown"))
+				Expect(audit).To(ContainSubstring("OwnershipUnknown"))
+				metrics := w.metrics(ctx)
+				Expect(metrics).To(ContainSubstring("warrantgate_token_requests_total"))
+				for where, text := range map[string]string{
+					"the log": w.log(), "the metrics": metrics, "what clients were told": w.heard.Texts(), "the audit": audit,
+				} {
+					Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
+					Expect(strings.Contains(text, w.webhookToken())).To(BeFalse(), "the token of the webhook path is in "+where)
+				}
+			}, SpecTimeout(3*time.Minute))
+
+			It("would be found if they did", func() {
+				secrets := w.cloud.Secrets()
+				Expect(len(secrets)).To(BeNumerically(">", 4))
+				for _, secret := range secrets {
+					Expect(w.leaks("it says " + secret + ".")).To(ContainElement(secret))
+					if _, claims, isToken := strings.Cut(secret, "."); isToken {
+						Expect(w.leaks("it says "+claims[:40]+"…")).To(ContainElement(secret), "a token that was cut off")
+					}
+				}
+			})
+		})
+	}
+})
+
+// webhookToken is what the path of each webhook begins with.
+func (w *world) webhookToken() string {
+	GinkgoHelper()
+	content, err := os.ReadFile(w.gate.PathFile())
+	Expect(err).NotTo(HaveOccurred())
+	return strings.TrimSpace(string(content))
+}
+
+// provokeEcho has an operation answer with what it was asked with, in several ways of saying no.
+func (w *world) provokeEcho(ctx context.Context, operation cloudsigmatest.Operation) {
+	GinkgoHelper()
+	for _, code := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError} {
+		By(fmt.Sprintf("%s is answered %d", operation, code))
+		s := w.begin(ctx)
+		machine := s.createMachine(ctx, "echo")
+		own := w.cloud.AddServer(region, s.user, "echo")
+		foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "echo")
+		failure := w.cloud.Fail(cloudsigmatest.Status(code), 0, operation)
+		Eventually(func() int {
+			w.forgetTokens(s.user) // else nobody would ask for one
+			// Which of these is refused depends on the operation.
+			_ = w.setInstanceID(ctx, machine, own.UUID)
+			_ = w.setInstanceID(ctx, machine, foreign.UUID)
+			Expect(w.setInstanceID(ctx, machine, "")).To(Succeed())
+			return failure.Met()
+		}).WithContext(ctx).Should(BeNumerically(">", 0))
+		failure.Release()
+	}
+}
+
+// failingAudit is what the command prints while the cloud repeats what it is asked with.
+func (w *world) failingAudit(ctx context.Context) string {
+	GinkgoHelper()
+	failure := w.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.ListServers)
+	defer failure.Release()
+	output, err := w.runAudit(ctx)
+	Expect(err).To(MatchError(ContainSubstring("exit status 2")))
+	Expect(failure.Met()).To(BeNumerically(">", 0))
+	return output
+}
+
+// runAudit is what the command prints and, as an error, its exit status.
+func (w *world) runAudit(ctx context.Context) (string, error) {
+	GinkgoHelper()
+	kubeconfig, err := w.api.KubeconfigFile("audit", w.api.Config())
+	Expect(err).NotTo(HaveOccurred())
+	return w.gate.Run(ctx, "audit", "--kubeconfig="+kubeconfig, "--config="+w.gate.ConfigFile(), "--output=json", "--rate=1000",
+		"--impersonation-enabled", "--impersonation-secret="+secretNamespace+"/"+secretName)
+}
+
+// forgetTokens makes all tokens invalid that were had for a user and for the service account itself.
+func (w *world) forgetTokens(user cloudsigmatest.User) {
+	w.cloud.RevokeTokens("service-account-" + serviceAccount)
+	w.cloud.RevokeTokens(user.Email)
+}
+
+// leaks returns the secrets that a text has. A part of a token is one as well: texts are cut off.
+func (w *world) leaks(text string) []string {
+	return slices.DeleteFunc(w.cloud.Secrets(), func(secret string) bool {
+		return !slices.ContainsFunc(parts(secret), func(part string) bool { return strings.Contains(text, part) })
+	})
+}
+
+// parts are what a secret is known by: all of a short one, the begin of the claims and of the signature of a token.
+func parts(secret string) []string {
+	const enough = 32
+	if segments := strings.Split(secret, "."); len(segments) == 3 {
+		return []string{segments[1][:min(enough, len(segments[1]))], segments[2][:min(enough, len(segments[2]))]}
+	}
+	return []string{secret}
+}
+
+// metrics is the page that Prometheus reads.
+func (w *world) metrics(ctx context.Context) string {
+	GinkgoHelper()
+	const flag = "--metrics-address="
+	command := w.gate.ServeCommand()
+	at := slices.IndexFunc(command, func(arg string) bool { return strings.HasPrefix(arg, flag) })
+	Expect(at).To(BeNumerically(">=", 0))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+strings.TrimPrefix(command[at], flag)+"/metrics", http.NoBody)
+	Expect(err).NotTo(HaveOccurred())
+	response, err := http.DefaultClient.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	Expect(response).To(HaveHTTPStatus(http.StatusOK))
+	page, err := io.ReadAll(response.Body)
+	Expect(err).NotTo(HaveOccurred())
+	return string(page)
+}
+
+// listening returns a client whose refusals and warnings are kept.
+func (w *world) listening(config *rest.Config) client.Client {
+	GinkgoHelper()
+	listening, err := w.api.NewClient(w.heard.Listen(config))
+	Expect(err).NotTo(HaveOccurred())
+	return listening
+}

@@ -1,0 +1,196 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// A cluster may keep its user in a Secret, and its machines are judged by whoever is named there now.
+var _ = Describe("a cluster that takes its user from a Secret", func() {
+	It("of its own namespace has that user's servers", func(ctx SpecContext) {
+		s := beginWithSecret(ctx, inOwnNamespace)
+		s.expectJudged(ctx)
+	}, SpecTimeout(timeout))
+
+	It("of another namespace has that user's servers", func(ctx SpecContext) {
+		s := beginWithSecret(ctx, inAnotherNamespace)
+		Expect(s.secret.Namespace).NotTo(Equal(s.namespace))
+		s.expectJudged(ctx)
+	}, SpecTimeout(timeout))
+
+	It("has the servers of the user that it names itself, if it does", func(ctx SpecContext) {
+		s := beginWithSecret(ctx, inOwnNamespace)
+		other := s.world.user("someone-else@example.com")
+		s.secret.Data = map[string][]byte{"userEmail": []byte(other.Email)}
+		Expect(s.client.Update(ctx, s.secret)).To(Succeed())
+		s.changeCluster(ctx, with("spec.userEmail", s.user.Email))
+		s.expectJudged(ctx)
+	}, SpecTimeout(timeout))
+
+	It("has the servers of the user that the Secret names now", func(ctx SpecContext) {
+		s := beginWithSecret(ctx, inOwnNamespace)
+		before := s.cloud.AddServer(region, s.user, "node").UUID
+		s.user = s.world.user("next-" + s.user.Email)
+		s.secret.Data = map[string][]byte{"userEmail": []byte(" " + s.user.Email + "\n")}
+		Expect(s.client.Update(ctx, s.secret)).To(Succeed())
+		expectNotOwned(s.setInstanceID(ctx, s.createMachine(ctx, "before"), before))
+		s.expectJudged(ctx)
+	}, SpecTimeout(timeout))
+
+	DescribeTable("has none while that is not there to tell",
+		func(ctx SpecContext, where func(context.Context, story) string, spoil func(context.Context, withSecret) error, reason string) {
+			s := beginWithSecret(ctx, where)
+			machine := s.createMachine(ctx, "node")
+			own := s.cloud.AddServer(region, s.user, "node").UUID
+			Expect(spoil(ctx, s)).To(Succeed())
+			err := s.setInstanceID(ctx, machine, own)
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+			Expect(apierrors.HasStatusCause(err, metav1.CauseType(reason))).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(And(
+				ContainSubstring(`CloudSigmaCluster "pool"`), ContainSubstring("spec.userRef"),
+				ContainSubstring(s.secret.Name), ContainSubstring(s.secret.Namespace))))
+			Expect(s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(BeZero())
+
+			By("and nobody can begin such a cluster")
+			// For some seconds it cannot be told whether a Secret that was created just before is gone or not stored yet.
+			Eventually(func() error { return s.client.Create(ctx, s.newCluster("another")) }).Should(Satisfy(func(err error) bool {
+				return apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, metav1.CauseType(reason))
+			}))
+
+			By("until it is")
+			s.putSecret(ctx)
+			Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
+		},
+		Entry("because it is missing", inOwnNamespace, removed, "UserSecretMissing", SpecTimeout(timeout)),
+		Entry("because it is missing, in another namespace", inAnotherNamespace, removed, "UserSecretMissing", SpecTimeout(timeout)),
+		Entry("because it is empty", inOwnNamespace, naming(nil), "UserMissing", SpecTimeout(timeout)),
+		Entry("because it is empty, in another namespace", inAnotherNamespace, naming(nil), "UserMissing", SpecTimeout(timeout)),
+		Entry("because the email is empty", inOwnNamespace, naming(map[string][]byte{"userEmail": []byte(" ")}), "UserMissing", SpecTimeout(timeout)),
+		Entry("because the email has another key", inOwnNamespace, naming(map[string][]byte{"email": []byte("x@example.com")}), "UserMissing",
+			SpecTimeout(timeout)),
+	)
+})
+
+// Where a cluster is decides where warrantgate sends tokens to.
+var _ = Describe("a cluster's region", func() {
+	It("is refused if it could be another host or path, and nobody is asked", func(ctx SpecContext) {
+		for _, odd := range []string{"next.example.com/", "..", "Next", "next/../zrh", "next@example.com", "-next"} {
+			s := begin(ctx)
+			s.changeCluster(ctx, with("spec.region", odd))
+			s.expectRegionRefused(ctx, "letters, digits and dashes")
+		}
+	}, SpecTimeout(timeout))
+
+	Describe("of a gate that knows all regions", Ordered, func() {
+		var w *world
+		BeforeAll(func(ctx SpecContext) {
+			w = newWorld(ctx, setup{cloud: "  regions: [" + region + "]"})
+		}, NodeTimeout(3*time.Minute))
+
+		It("is refused if it is none of them, and nobody is asked", func(ctx SpecContext) {
+			s := w.begin(ctx)
+			s.changeCluster(ctx, with("spec.region", "zrh"))
+			machine := s.expectRegionRefused(ctx, `region "zrh" is none of those configured (next)`)
+
+			By("until it is one")
+			s.changeCluster(ctx, with("spec.region", region))
+			Expect(s.setInstanceID(ctx, machine, s.cloud.AddServer(region, s.user, "node").UUID)).To(Succeed())
+		}, SpecTimeout(timeout))
+	})
+})
+
+// withSecret is a story whose cluster takes its user from a Secret.
+type withSecret struct {
+	story
+	secret *corev1.Secret
+}
+
+func beginWithSecret(ctx context.Context, where func(context.Context, story) string) withSecret {
+	GinkgoHelper()
+	s := withSecret{story: story{world: shared, namespace: shared.namespace(ctx)}}
+	s.user = shared.user(s.namespace + "@example.com")
+	s.secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: where(ctx, s.story), Name: "user"}}
+	s.putSecret(ctx)
+	Expect(s.client.Create(ctx, s.newCluster(clusterName))).To(Succeed())
+	return s
+}
+
+func inOwnNamespace(_ context.Context, s story) string { return s.namespace }
+
+func inAnotherNamespace(ctx context.Context, s story) string { return s.world.namespace(ctx) }
+
+// newCluster returns one that refers to the Secret. It names a namespace only if it has to.
+func (s withSecret) newCluster(name string) *unstructured.Unstructured {
+	ref := map[string]any{"name": s.secret.Name}
+	if s.secret.Namespace != s.namespace {
+		ref["namespace"] = s.secret.Namespace
+	}
+	return newObject(clusterKind, s.namespace, name, with("spec.region", region), with("spec.userRef", ref))
+}
+
+// putSecret makes the Secret name the story's user.
+func (s withSecret) putSecret(ctx context.Context) {
+	GinkgoHelper()
+	Expect(s.client.Delete(ctx, s.secret.DeepCopy())).To(Or(Succeed(), Satisfy(apierrors.IsNotFound)))
+	s.secret.ResourceVersion = ""
+	s.secret.Data = map[string][]byte{"userEmail": []byte(s.user.Email)}
+	Expect(s.client.Create(ctx, s.secret)).To(Succeed())
+}
+
+func removed(ctx context.Context, s withSecret) error {
+	return s.client.Delete(ctx, s.secret.DeepCopy())
+}
+
+func naming(data map[string][]byte) func(context.Context, withSecret) error {
+	return func(ctx context.Context, s withSecret) error {
+		s.secret.Data = data
+		return s.client.Update(ctx, s.secret)
+	}
+}
+
+// expectJudged shows that machines of the cluster may name the user's servers, and nobody else's.
+func (s story) expectJudged(ctx context.Context) {
+	GinkgoHelper()
+	s.admits(ctx)
+	foreign := s.cloud.AddServer(region, s.cloud.AddUser("nobody-in-particular@example.com"), "foreign").UUID
+	err := s.setInstanceID(ctx, s.createMachine(ctx, "foreign"), foreign)
+	expectNotOwned(err)
+	Expect(err).To(MatchError(ContainSubstring(s.user.Email)))
+}
+
+// changeCluster changes the story's cluster as its administrator.
+func (s story) changeCluster(ctx context.Context, change func(*unstructured.Unstructured)) {
+	GinkgoHelper()
+	cluster := newObject(clusterKind, s.namespace, clusterName)
+	Expect(s.client.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())
+	change(cluster)
+	Expect(s.client.Update(ctx, cluster)).To(Succeed())
+}
+
+func (s story) expectRegionRefused(ctx context.Context, why string) *unstructured.Unstructured {
+	GinkgoHelper()
+	machine := s.createMachine(ctx, "node")
+	err := s.setInstanceID(ctx, machine, s.cloud.AddServer(region, s.user, "node").UUID)
+	Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+	Expect(apierrors.HasStatusCause(err, "RegionNotAllowed")).To(BeTrue(), "%v", err)
+	Expect(err).To(MatchError(And(ContainSubstring(`spec.region of CloudSigmaCluster "pool"`), ContainSubstring(why))))
+	for _, request := range s.cloud.Requests() { // the audit may have asked about the cluster as it was before
+		if request.User == s.user.Email {
+			Expect(request.Operation).NotTo(Equal(cloudsigmatest.GetServer))
+			Expect(request.Region).To(BeElementOf("", region))
+		}
+	}
+	return machine
+}

@@ -1,0 +1,390 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+var _ = Describe("The verdict on a machine", func() {
+	everyVerdict(func() *world { return shared }, policy{})
+
+	It("is to refuse as InstanceNotOwned what another user lets the user see", func(ctx SpecContext) {
+		s := begin(ctx)
+		id := s.cloud.AddServer(region, s.cloud.AddUser(othersEmail), "shared", cloudsigmatest.SharedWith(s.user.Email)).UUID
+		machine := s.createMachine(ctx, "machine")
+		for _, field := range []string{instanceIDPath, providerIDPath} {
+			err := s.set(ctx, machine, field, valueOf(field, id))
+			expectRefusal(err, "InstanceNotOwned", field)
+			Expect(err).To(MatchError(And(ContainSubstring("the cloud answered 200, owned by another user"), Not(ContainSubstring(othersEmail)))))
+			Expect(s.holds(ctx, machine, field)).To(BeEmpty())
+		}
+	}, SpecTimeout(timeout))
+})
+
+// The fields that name a server.
+const (
+	instanceIDPath = "status.instanceID"
+	providerIDPath = "spec.providerID"
+)
+
+// policy is what a world is configured to do with its verdicts, other than to enforce them.
+type policy struct {
+	// warn is true for machine.mode Warn, admitUnknown for machine.unknown Admit.
+	warn, admitUnknown bool
+}
+
+// admits is true where a request passes that is judged with this reason.
+func (p policy) admits(reason string) bool {
+	return reason == "" || reason == "Owned" || p.warn || p.admitUnknown && reason == "OwnershipUnknown"
+}
+
+// way is how a server gets to be named.
+type way struct {
+	name, field string
+	creates     bool
+	// malformed is the reason for what is no ID in that field.
+	malformed string
+}
+
+var ways = []way{
+	{name: "a creation with spec.providerID", field: providerIDPath, creates: true, malformed: "ProviderIDInvalid"},
+	{name: "an update of spec.providerID", field: providerIDPath, malformed: "ProviderIDInvalid"},
+	{name: "a status update of status.instanceID", field: instanceIDPath, malformed: "InstanceIDInvalid"},
+}
+
+// claim is what a request does to a field.
+type claim struct {
+	name string
+	// value is what is written, given what the field holds; "" empties the field.
+	value func(s story, field, held string) string
+	// held is true where the machine names a server already, which has become another user's since. removed is true where
+	// the request takes the field away.
+	held, removed bool
+	// reason is that of the verdict, "" where nobody is to be asked for one.
+	reason func(way) string
+}
+
+func because(reason string) func(way) string { return func(way) string { return reason } }
+
+var claims = []claim{
+	{name: "the user's own server", reason: because("Owned"), value: func(s story, field, _ string) string {
+		return valueOf(field, s.server("own").UUID)
+	}},
+	{name: "another user's server", reason: because("InstanceNotOwned"), value: func(s story, field, _ string) string {
+		return valueOf(field, s.othersServer("others").UUID)
+	}},
+	{name: "no server that exists", reason: because("InstanceNotFound"), value: func(_ story, field, _ string) string {
+		return valueOf(field, uuid.NewString())
+	}},
+	{name: "what is no ID", reason: func(w way) string { return w.malformed }, value: func(_ story, field, _ string) string {
+		return valueOf(field, "soon")
+	}},
+	{name: "the user's own server, while the cloud fails", reason: because("OwnershipUnknown"), value: func(s story, field, _ string) string {
+		failure := s.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
+		DeferCleanup(failure.Release)
+		return valueOf(field, s.server("own").UUID)
+	}},
+	{name: "an empty text", reason: because(""), value: func(story, string, string) string { return "" }},
+	{name: "nothing any more", held: true, removed: true, reason: because(""), value: func(story, string, string) string { return "" }},
+	{name: "an empty text instead of a server", held: true, reason: because(""), value: func(story, string, string) string { return "" }},
+	{name: "what was there before, though it is another user's by now", held: true, reason: because(""), value: func(_ story, _, held string) string {
+		return held
+	}},
+}
+
+// everyVerdict has a spec for each claim by each way.
+func everyVerdict(of func() *world, p policy) {
+	for _, by := range ways {
+		for _, c := range claims {
+			if by.creates && c.held {
+				continue // what is created held nothing before
+			}
+			it := "is " + outcomeOf(p, c.reason(by))
+			It(fmt.Sprintf("%s on %s that names %s", it, by.name, c.name), func(ctx SpecContext) {
+				verdict(ctx, of().begin(ctx), p, by, c)
+			}, SpecTimeout(timeout))
+		}
+	}
+}
+
+func outcomeOf(p policy, reason string) string {
+	switch {
+	case reason == "":
+		return "not asked for"
+	case reason == "Owned":
+		return "to admit"
+	case p.admits(reason):
+		return "to warn of " + reason
+	}
+	return "to refuse as " + reason
+}
+
+// verdict makes a claim and looks at all that comes of it: the answer, the object, the Events and the metric.
+func verdict(ctx context.Context, s story, p policy, by way, c claim) {
+	GinkgoHelper()
+	owner := s.createOwner(ctx, "machine")
+	machine := newMachine(s.namespace, "machine", clusterName, ownedBy(owner))
+	subject, held := owner, "" // what is not created has no Events: its owner has them
+	if !by.creates {
+		Expect(s.client.Create(ctx, machine)).To(Succeed())
+		subject = machine
+	}
+	if c.held {
+		server := s.server("machine")
+		held = valueOf(by.field, server.UUID)
+		Expect(write(ctx, s.client, machine, by.field, held)).To(Succeed())
+		s.giveAway(server)
+	}
+	value, reason := c.value(s, by.field, held), c.reason(by)
+	outcome := map[string]string{"reason": reason, "decision": decisionOf(p, reason)}
+	asked, judged := s.admissions(ctx, nil), s.admissions(ctx, outcome)
+
+	warned, heard := s.warned()
+	var err error
+	switch {
+	case by.creates:
+		with(by.field, value)(machine)
+		err = warned.Create(ctx, machine)
+	case c.removed:
+		err = remove(ctx, warned, machine, by.field)
+	default:
+		err = write(ctx, warned, machine, by.field, value)
+	}
+
+	if p.admits(reason) {
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.holds(ctx, machine, by.field)).To(Equal(value))
+	} else {
+		expectRefusal(err, reason, by.field)
+		Expect(err).To(MatchError(essentials(s, by.field, value, reason)))
+		Expect(err).NotTo(MatchError(ContainSubstring(othersEmail)))
+		if by.creates {
+			Expect(apierrors.IsNotFound(s.client.Get(ctx, client.ObjectKeyFromObject(machine), machine))).To(BeTrue())
+		} else {
+			Expect(s.holds(ctx, machine, by.field)).To(Equal(held))
+		}
+	}
+	if reason == "" {
+		Expect(s.admissions(ctx, nil)).To(Equal(asked), "warrantgate was asked")
+	} else {
+		Expect(s.admissions(ctx, nil)).To(Equal(asked + 1))
+		Expect(s.admissions(ctx, outcome)).To(Equal(judged + 1))
+	}
+	expectTraces(ctx, s, p, subject, reason, essentials(s, by.field, value, reason), heard.TakeWarnings())
+}
+
+// expectTraces looks for the warning and the Event that a verdict leaves.
+func expectTraces(ctx context.Context, s story, p policy, subject client.Object, reason string, texts OmegaMatcher, warned []string) {
+	GinkgoHelper()
+	if reason == "" || reason == "Owned" {
+		Expect(warned).To(BeEmpty())
+		Consistently(s.verdictEvents, 200*time.Millisecond).WithArguments(ctx).Should(BeEmpty())
+		return
+	}
+	verb := "Refused: "
+	switch {
+	case p.warn:
+		verb = "Admitted with a warning: "
+		Expect(warned).To(HaveExactElements(And(HavePrefix(reason+" (mode Warn, nothing was changed or refused): "), texts)))
+	case p.admits(reason):
+		verb = "Admitted with a warning: "
+		Expect(warned).To(HaveExactElements(And(HavePrefix(reason+": "), texts)))
+	default:
+		Expect(warned).To(BeEmpty())
+	}
+	one := HaveExactElements(And(
+		HaveField("InvolvedObject.UID", subject.GetUID()),
+		HaveField("InvolvedObject.Name", subject.GetName()),
+		HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Count", BeEquivalentTo(1)),
+		HaveField("Message", And(HavePrefix(verb), Not(ContainSubstring("request id")), Not(ContainSubstring(othersEmail)))),
+	))
+	Eventually(s.verdictEvents).WithArguments(ctx).Should(one)
+	Consistently(s.verdictEvents, 200*time.Millisecond).WithArguments(ctx).Should(one)
+}
+
+func decisionOf(p policy, reason string) string {
+	switch {
+	case reason == "Owned":
+		return "allowed"
+	case p.admits(reason):
+		return "warned"
+	case reason == "OwnershipUnknown":
+		return "error"
+	}
+	return "denied"
+}
+
+// expectRefusal looks at what a controller acts on: code, reason and cause.
+func expectRefusal(err error, reason, field string) {
+	GinkgoHelper()
+	Expect(err).To(MatchError(ContainSubstring(`.machine.warrantgate.dev" denied the request: `)))
+	var refusal *apierrors.StatusError
+	Expect(errors.As(err, &refusal)).To(BeTrue())
+	code, word := http.StatusForbidden, metav1.StatusReasonForbidden
+	switch reason {
+	case "OwnershipUnknown":
+		code, word = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	case "InstanceIDInvalid", "ProviderIDInvalid", "InstanceIDMismatch":
+		code, word = http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
+	}
+	Expect(refusal.Status().Code).To(BeEquivalentTo(code))
+	Expect(refusal.Status().Reason).To(Equal(word))
+	cause, found := apierrors.StatusCause(err, metav1.CauseType(reason))
+	Expect(found).To(BeTrue(), "no cause %q in: %v", reason, err)
+	Expect(cause.Field).To(Equal(field))
+}
+
+// essentials are what a person has to read about a refusal or a warning.
+func essentials(s story, field, value, reason string) OmegaMatcher {
+	ofUser := fmt.Sprintf("of user %q (%s), as whom cluster %q acts", s.user.Email, s.user.UUID, clusterName)
+	const advice = "clear the field, so that the provider adopts an instance of the user or makes one"
+	texts := map[string][]string{
+		"InstanceNotOwned": {
+			`this instance of region "next" exists, but is not one ` + ofUser, "the cloud answered 403 permission, request id 00000000-0000-4000-8000-", advice,
+		},
+		"InstanceNotFound": {
+			`there is no such instance in region "next" ` + ofUser, "the cloud answered 404 not found, request id 00000000-0000-4000-8000-", advice,
+		},
+		"ProviderIDInvalid": {fmt.Sprintf(`%q is not a provider ID of CloudSigma: it has to be "cloudsigma://" and the UUID of a server`, value)},
+		"InstanceIDInvalid": {fmt.Sprintf(`%q is not an instance ID: it has to be the UUID of a server`, value)},
+		"OwnershipUnknown": {
+			fmt.Sprintf("it cannot be told now whether the instance belongs to user %q, as whom cluster %q acts", s.user.Email, clusterName),
+			"the cloud does not answer as it should; try again", "request id 00000000-0000-4000-8000-",
+		},
+		"InstanceIDMismatch": {"do not name the same instance; clear the wrong one first"},
+	}
+	matchers := []OmegaMatcher{ContainSubstring(`%s %q of CloudSigmaMachine "machine" of namespace %q: `, field, value, s.namespace)}
+	for _, text := range texts[reason] {
+		matchers = append(matchers, ContainSubstring("%s", text))
+	}
+	return And(matchers...)
+}
+
+// othersEmail is whose servers the users of stories do not own.
+const othersEmail = "somebody-else@example.com"
+
+// server makes a server of the story's user.
+func (s story) server(name string) cloudsigmatest.Server {
+	return s.cloud.AddServer(region, s.user, name)
+}
+
+// othersServer makes a server that is not the story's user's.
+func (s story) othersServer(name string) cloudsigmatest.Server {
+	return s.cloud.AddServer(region, s.cloud.AddUser(othersEmail), name)
+}
+
+// giveAway lets a server become another user's.
+func (s story) giveAway(server cloudsigmatest.Server) {
+	s.cloud.AddServer(region, s.cloud.AddUser(othersEmail), server.Name, cloudsigmatest.WithUUID(server.UUID))
+}
+
+// valueOf is how a field names a server.
+func valueOf(field, id string) string {
+	if strings.HasSuffix(field, "providerID") {
+		return "cloudsigma://" + id
+	}
+	return id
+}
+
+// createOwner creates the Machine of Cluster API that a provider's machine is made for.
+func (s story) createOwner(ctx context.Context, name string) *unstructured.Unstructured {
+	GinkgoHelper()
+	owner := newObject(capiMachineKind, s.namespace, name)
+	owner.SetLabels(inCluster(clusterName)) // as Cluster API does
+	Expect(s.client.Create(ctx, owner)).To(Succeed())
+	return owner
+}
+
+// capiMachineKind is Cluster API's own kind of machines.
+var capiMachineKind = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}
+
+func ownedBy(owner *unstructured.Unstructured) func(*unstructured.Unstructured) {
+	return func(object *unstructured.Unstructured) {
+		object.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(),
+		}})
+	}
+}
+
+// write sets one field of a machine, by a merge patch of whatever serves it.
+func write(ctx context.Context, c client.Client, machine *unstructured.Unstructured, field, value string, options ...client.PatchOption) error {
+	changed := machine.DeepCopy()
+	with(field, value)(changed)
+	return patch(ctx, c, machine, changed, field, options...)
+}
+
+// remove takes one field of a machine away.
+func remove(ctx context.Context, c client.Client, machine *unstructured.Unstructured, field string) error {
+	GinkgoHelper()
+	// As the API server holds it: a merge patch tells only what is different.
+	Expect(c.Get(ctx, client.ObjectKeyFromObject(machine), machine)).To(Succeed())
+	changed := machine.DeepCopy()
+	unstructured.RemoveNestedField(changed.Object, strings.Split(field, ".")...)
+	return patch(ctx, c, machine, changed, field)
+}
+
+func patch(ctx context.Context, c client.Client, from, to *unstructured.Unstructured, field string, options ...client.PatchOption) error {
+	difference := client.MergeFrom(from.DeepCopy())
+	if !strings.HasPrefix(field, "status.") {
+		return c.Patch(ctx, to, difference, options...)
+	}
+	var ofStatus []client.SubResourcePatchOption
+	for _, option := range options {
+		ofStatus = append(ofStatus, &client.SubResourcePatchOptions{PatchOptions: *(&client.PatchOptions{}).ApplyOptions([]client.PatchOption{option})})
+	}
+	return c.Status().Patch(ctx, to, difference, ofStatus...)
+}
+
+// holds is what the API server holds in a field, "" if there is nothing.
+func (w *world) holds(ctx context.Context, machine *unstructured.Unstructured, field string) string {
+	GinkgoHelper()
+	current := newObject(machine.GroupVersionKind(), machine.GetNamespace(), machine.GetName())
+	Expect(w.client.Get(ctx, client.ObjectKeyFromObject(machine), current)).To(Succeed())
+	value, _, err := unstructured.NestedString(current.Object, strings.Split(field, ".")...)
+	Expect(err).NotTo(HaveOccurred())
+	return value
+}
+
+// admissions is how often warrantgate has judged machines, with further labels of the metric.
+func (w *world) admissions(ctx context.Context, labels map[string]string) float64 {
+	GinkgoHelper()
+	all := map[string]string{"gate": "machine-ownership"}
+	maps.Copy(all, labels)
+	count, err := w.gate.Metric(ctx, "warrantgate_admissions_total", all)
+	Expect(err).NotTo(HaveOccurred())
+	return count
+}
+
+// verdictEvents are the Events of the story that are about verdicts. Those of the audit may come at any time.
+func (s story) verdictEvents(ctx context.Context) ([]corev1.Event, error) {
+	var all corev1.EventList
+	if err := s.client.List(ctx, &all, client.InNamespace(s.namespace)); err != nil {
+		return nil, err
+	}
+	var events []corev1.Event
+	for i := range all.Items {
+		if !strings.HasPrefix(all.Items[i].Message, "Audit: ") {
+			events = append(events, all.Items[i])
+		}
+	}
+	return events, nil
+}

@@ -1,0 +1,204 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// Where the service account's credentials are, and whose they are.
+const (
+	secretNamespace = "capcs-system"
+	secretName      = "cloudsigma-impersonation"
+	serviceAccount  = "kube-dc-partner"
+	region          = "next"
+)
+
+// setup says how a world differs from the usual one.
+type setup struct {
+	// configuration is more of the configuration file. cloud is more of its section cloudSigma.
+	configuration, cloud string
+	// args are more arguments of serve, apiArgs of the kube-apiserver, env more variables.
+	args, apiArgs, env []string
+	// credentials are the arguments and variables that say as whom the cloud is asked. Default: those that name the Secret.
+	credentials func(w *world) (args, env []string)
+	// before is called before warrantgate is started.
+	before func(w *world)
+}
+
+// world is an API server with the kinds of Cluster API, a CloudSigma with its identity provider, and a warrantgate between
+// them, which acts as a user with the documented rights only.
+type world struct {
+	api    *kubetest.Server
+	cloud  *cloudsigmatest.Cloud
+	client client.Client
+	gate   *kubetest.Warrantgate
+	// heard is what client has been told.
+	heard *kubetest.Heard
+}
+
+// newWorld starts a world, which ends with the suite or the spec that it is called from. At its end the cloud must not have
+// been asked anything that it does not know, and no secret may have been written anywhere.
+func newWorld(ctx context.Context, s setup) *world {
+	GinkgoHelper()
+	w := &world{heard: &kubetest.Heard{}}
+	var err error
+	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.cloud.Stop)
+	w.api, err = kubetest.Start(ctx, kubetest.Options{
+		KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd), Args: s.apiArgs,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.api.Stop)
+	w.client = w.listening(w.api.Config())
+	w.giveCredentials(ctx, w.cloud.AddClient(serviceAccount))
+	if s.before != nil {
+		s.before(w)
+	}
+
+	caFile, err := w.cloud.CAFile(w.api.Dir())
+	Expect(err).NotTo(HaveOccurred())
+	if !strings.Contains(s.configuration, "audit:") {
+		// A pass in the middle of a story would ask the cloud what the story counts. The first one is over before it begins.
+		s.configuration += "\naudit: {interval: 24h}\n"
+	}
+	configuration := fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
+kind: GateConfiguration
+cloudSigma:
+  api: %s
+  serviceProviderAPI: %s
+  caFile: %s
+%s
+%s`, w.cloud.APITemplate(), w.cloud.ServiceProviderTemplate(), caFile, s.cloud, s.configuration)
+	args, env := []string{"--impersonation-enabled", "--impersonation-secret=" + secretNamespace + "/" + secretName}, []string(nil)
+	if s.credentials != nil {
+		args, env = s.credentials(w)
+	}
+	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
+		Binary: binary(asset.Warrantgate), Configuration: configuration, Args: append(args, s.args...), Env: append(env, s.env...),
+	})
+	Expect(err).NotTo(HaveOccurred())
+	// The rights first, without which it cannot become ready.
+	_, err = w.gate.Install(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(w.gate.Start(ctx)).To(Succeed())
+	DeferCleanup(w.end)
+	Eventually(w.log).Should(ContainSubstring("Events are on"))
+	w.awaitGate(ctx)
+	return w
+}
+
+func binary(name string) string {
+	GinkgoHelper()
+	path, err := asset.Path(name)
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}
+
+// end stops warrantgate, and looks at what it left behind.
+func (w *world) end(ctx SpecContext) {
+	Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know")
+	var events corev1.EventList
+	Expect(w.client.List(ctx, &events)).To(Succeed())
+	metrics := w.metrics(ctx)
+	Expect(w.gate.Stop()).To(Succeed())
+	Expect(w.leaks(w.log())).To(BeEmpty(), "secrets in the log")
+	Expect(w.leaks(metrics)).To(BeEmpty(), "secrets in the metrics")
+	Expect(w.leaks(w.heard.Texts())).To(BeEmpty(), "secrets in an error or a warning")
+	for i := range events.Items {
+		Expect(w.leaks(events.Items[i].Message)).To(BeEmpty(), "secrets in an Event")
+	}
+}
+
+func (w *world) log() string {
+	GinkgoHelper()
+	content, err := os.ReadFile(w.gate.LogFile())
+	Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}
+
+// giveCredentials writes the Secret that warrantgate reads its own credentials from.
+func (w *world) giveCredentials(ctx context.Context, account cloudsigmatest.Client) {
+	GinkgoHelper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secretNamespace}}
+	Expect(client.IgnoreAlreadyExists(w.client.Create(ctx, namespace))).To(Succeed())
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: secretName},
+		StringData: map[string]string{"oauth-url": w.cloud.OAuthURL(), "client-id": account.ID, "client-secret": account.Secret},
+	}
+	err := w.client.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		err = w.client.Update(ctx, secret)
+	}
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// awaitGate returns once the API server asks the gate: it does so a moment after the registration.
+func (w *world) awaitGate(ctx context.Context) {
+	GinkgoHelper()
+	namespace := w.namespace(ctx)
+	c, heard := w.warned()
+	Eventually(func() string { // a gate that only warns refuses nothing
+		err := c.Create(ctx, newMachine(namespace, "canary", "", providerID("no-uuid")), client.DryRunAll)
+		return fmt.Sprint(err, heard.TakeWarnings())
+	}).Should(Or(ContainSubstring("machine.warrantgate.dev"), ContainSubstring("mode Warn")))
+}
+
+// namespace makes one for a story.
+func (w *world) namespace(ctx context.Context) string {
+	GinkgoHelper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
+	Expect(w.client.Create(ctx, namespace)).To(Succeed())
+	return namespace.Name
+}
+
+// user makes a user of the cloud for whom the service account may act.
+func (w *world) user(email string) cloudsigmatest.User {
+	GinkgoHelper()
+	user := w.cloud.AddUser(email)
+	Expect(w.cloud.AllowImpersonation(serviceAccount, email)).To(Succeed())
+	return user
+}
+
+// story is a cluster of a user, in a namespace of its own.
+type story struct {
+	*world
+	namespace string
+	user      cloudsigmatest.User
+}
+
+// stories counts them, for the names of their users.
+var stories int
+
+// begin makes the cluster "pool" of a new user, of the shared world.
+func begin(ctx context.Context) story {
+	GinkgoHelper()
+	return shared.begin(ctx)
+}
+
+func (w *world) begin(ctx context.Context) story {
+	GinkgoHelper()
+	stories++
+	s := story{world: w, namespace: w.namespace(ctx), user: w.user(fmt.Sprintf("user-%d@example.com", stories))}
+	Expect(w.client.Create(ctx, newCluster(s.namespace, clusterName, s.user.Email))).To(Succeed())
+	return s
+}
+
+// timeout is how long a story may take.
+const timeout = time.Minute

@@ -1,0 +1,202 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/fakes/openstacktest"
+)
+
+// What was right when it was admitted can have become wrong since: servers and roles are changed elsewhere.
+var _ = Describe("The audit", Ordered, func() {
+	var (
+		w    *world
+		want []finding
+		// objects are those of the findings, in the same order.
+		objects  []*unstructured.Unstructured
+		versions map[string]string
+	)
+	add := func(object *unstructured.Unstructured, f finding) {
+		f.Kind, f.Namespace, f.Name = object.GetKind(), object.GetNamespace(), object.GetName()
+		if f.Identity == "" {
+			f.Identity = f.Namespace + "/" + credentials + "/" + cloudName
+		}
+		want, objects = append(want, f), append(objects, object)
+	}
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, "audit: {interval: 1s, requestsPerSecond: 200}")
+		w.driftOfServers(ctx, add)
+		w.driftOfIdentities(ctx, add)
+		versions = w.versions(ctx, clusterKind, machineKind)
+	}, NodeTimeout(setupTimeout))
+
+	It("tells of each finding by an Event on the machine or cluster", func(ctx SpecContext) {
+		for i, object := range objects {
+			Eventually(w.eventsOn).WithContext(ctx).WithArguments(object).Should(ConsistOf(And(
+				HaveField("Type", "Warning"), HaveField("Reason", want[i].Reason),
+				HaveField("Message", And(HavePrefix("Audit: "), ContainSubstring("%s", want[i].Message))))))
+		}
+		Expect(w.describe(objects[0])).To(MatchRegexp(`(?m)^ +Warning +` + want[0].Reason + ` .*Audit: `))
+		Eventually(func() (float64, error) { return w.gate.Metric(ctx, "warrantgate_audit_findings", nil) }).
+			WithContext(ctx).Should(BeEquivalentTo(len(want)))
+	}, SpecTimeout(timeout))
+
+	It("is a command as well, with the rights of serve", func(ctx SpecContext) {
+		user, err := w.api.User(kubetest.WarrantgateUser)
+		Expect(err).NotTo(HaveOccurred())
+		kubeconfig, err := w.api.KubeconfigFile("auditor", user)
+		Expect(err).NotTo(HaveOccurred())
+		printed, err := w.gate.Run(ctx, "audit", "-o", "json", "--kubeconfig="+kubeconfig, "--config="+w.gate.ConfigFile())
+		Expect(err).To(MatchError(ContainSubstring("exit status 1")), "something was found, and everything looked at")
+		Expect(w.leaks(printed)).To(BeEmpty())
+		var got []any
+		for _, f := range want {
+			got = append(got, And(HaveField("Message", ContainSubstring("%s", f.Message)), WithTransform(withoutMessage, Equal(withoutMessage(f)))))
+		}
+		Expect(findings(printed)).To(ConsistOf(got...))
+	}, SpecTimeout(timeout))
+
+	It("has changed nothing", func(ctx SpecContext) {
+		Expect(w.versions(ctx, clusterKind, machineKind)).To(Equal(versions))
+	}, SpecTimeout(timeout))
+
+	// Names are a namespace's own. Else whoever names a machine like a server of somebody else has these told to delete it.
+	It("takes no server for one that was made for another tenant's machine of the same name", func(ctx SpecContext) {
+		s, other := w.beginCluster(ctx), w.beginCluster(ctx)
+		s.server("database")
+		other.machine(ctx, "database")
+		w.awaitPasses(ctx, 2)
+		cluster := newObject(clusterKind, s.namespace, clusterName)
+		Expect(s.client.Get(ctx, keyOf(cluster), cluster)).To(Succeed())
+		Expect(s.eventsOn(ctx, cluster)).To(BeEmpty())
+	}, SpecTimeout(timeout))
+})
+
+// awaitPasses waits until so many passes have begun and ended.
+func (w *world) awaitPasses(ctx context.Context, n int) {
+	GinkgoHelper()
+	passes := func() (float64, error) { return w.gate.Metric(ctx, "warrantgate_audit_passes_total", nil) }
+	before, err := passes()
+	Expect(err).NotTo(HaveOccurred())
+	// One may be under way already.
+	Eventually(passes).WithContext(ctx).Should(BeNumerically(">", before+float64(n)))
+}
+
+// driftOfServers has machines whose servers are not what they were when they were admitted.
+func (w *world) driftOfServers(ctx context.Context, add func(*unstructured.Unstructured, finding)) {
+	GinkgoHelper()
+	s := w.beginCluster(ctx)
+	named := func(name string) (*unstructured.Unstructured, openstacktest.Server) {
+		machine, server := s.machine(ctx, name), s.server(name)
+		Expect(s.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
+		Expect(s.client.Get(ctx, keyOf(machine), machine)).To(Succeed())
+		return machine, server
+	}
+	named("as-it-should-be")
+	s.server("desktop") // made for no machine, so it is nobody's business
+
+	stale, server := named("stale")
+	s.nova.RemoveServer(server.ID)
+	s.nova.AddServer(openstacktest.Server{ID: server.ID, Name: "stale", ProjectID: "9e107d9d372bb6826bd81d3542a419d6"})
+	add(stale, finding{Reason: "InstanceNotFound", Instance: server.ID, Message: "there is no instance " + server.ID +
+		` of the project of cloud "openstack" of Secret "credentials" in the region of its credentials, with which cluster "pool" acts`})
+
+	twice, server := named("twice")
+	spare := s.server("twice")
+	add(twice, finding{Reason: "InstanceDuplicate", Instance: spare.ID, Message: "was made for this machine, which names " +
+		server.ID + "; delete the one that is not needed"})
+
+	// The cluster has moved to another project, and what it had before is still there.
+	moved := w.begin(ctx, member, loadBalancer)
+	s.writeSecret(ctx, "earlier", moved.password(moved.user))
+	earlier := s.existing(ctx, newObject(clusterKind, s.namespace, "earlier", actsWith("earlier")))
+	s.machine(ctx, "left-over")
+	left := moved.server("left-over")
+	add(earlier, finding{
+		Reason: "InstanceOrphaned", Instance: left.ID, Identity: s.namespace + "/earlier/" + cloudName,
+		Message: `("left-over") of the project of cloud "openstack" of Secret "earlier"`,
+	})
+}
+
+// driftOfIdentities has clusters whose credentials are not what they were when they were admitted.
+func (w *world) driftOfIdentities(ctx context.Context, add func(*unstructured.Unstructured, finding)) {
+	GinkgoHelper()
+	cluster := func(s story) *unstructured.Unstructured {
+		object := newObject(clusterKind, s.namespace, clusterName)
+		Expect(s.client.Get(ctx, keyOf(object), object)).To(Succeed())
+		return object
+	}
+	poorer := w.beginCluster(ctx)
+	poorer.revoke(ctx, loadBalancer)
+	add(cluster(poorer), finding{Reason: "RoleMissing", Message: "missing: load-balancer_member; " +
+		"an administrator grants it: openstack role add --user " + poorer.user.ID})
+
+	mightier := w.beginCluster(ctx)
+	mightier.grant(ctx, "admin", mightier.user)
+	add(cluster(mightier), finding{Reason: "RolePrivileged", Message: "too many: admin, with an administrator's power"})
+
+	gone := w.begin(ctx, member, loadBalancer)
+	made := gone.credential(ctx, applicationcredentials.CreateOpts{})
+	gone.writeSecret(ctx, credentials, entryOf(made))
+	Expect(gone.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
+	user, err := gone.asUser(ctx, tokens.Scope{ProjectID: gone.project})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(applicationcredentials.Delete(ctx, user, gone.user.ID, made.ID).ExtractErr()).To(Succeed())
+	add(cluster(gone), finding{Reason: "IdentityRefused", Message: "refuses application credential"})
+}
+
+// finding is one line of the command's output. It has no other fields. Identity is namespace/Secret/entry.
+type finding struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Reason    string `json:"reason"`
+	Instance  string `json:"instance"`
+	Identity  string `json:"identity"`
+	Message   string `json:"message"`
+}
+
+func withoutMessage(f finding) finding {
+	f.Message = ""
+	return f
+}
+
+// findings reads the lines of the output that are JSON. What else it says is for people.
+func findings(printed string) []finding {
+	GinkgoHelper()
+	var found []finding
+	for line := range strings.Lines(printed) {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		decoder := json.NewDecoder(strings.NewReader(line))
+		decoder.DisallowUnknownFields()
+		var f finding
+		Expect(decoder.Decode(&f)).To(Succeed())
+		found = append(found, f)
+	}
+	return found
+}
+
+// versions are the resource versions of all objects of the kinds.
+func (w *world) versions(ctx context.Context, kinds ...schema.GroupVersionKind) map[string]string {
+	GinkgoHelper()
+	versions := map[string]string{}
+	for _, kind := range kinds {
+		for _, item := range w.list(ctx, kind) {
+			versions[kind.Kind+" "+keyOf(&item).String()] = item.GetResourceVersion()
+		}
+	}
+	return versions
+}

@@ -1,0 +1,65 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+
+	"warrantgate.dev/e2e/fakes/openstacktest"
+)
+
+// A Keystone serves a whole cloud, and is not to notice how many clusters there are.
+var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+
+	It("are one for any number of clusters of one identity, and none once it is known", func(ctx SpecContext) {
+		const clusters = 50
+		s := w.begin(ctx, member, loadBalancer)
+		before := s.front.count()
+		var creating errgroup.Group
+		for i := range clusters {
+			creating.Go(func() error { return s.createCluster(ctx, fmt.Sprintf("pool-%d", i), actsWith(credentials)) })
+		}
+		Expect(creating.Wait()).To(Succeed())
+		Expect(s.front.count()).To(Equal(before + 1))
+
+		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
+		Expect(s.front.count()).To(Equal(before + 1))
+
+		By("and serve for the questions about servers as well")
+		asked := s.nova.Count(openstacktest.GetServer)
+		Expect(s.set(ctx, s.machine(ctx, "worker"), instanceIDPath, s.server("worker").ID)).To(Succeed())
+		Expect(s.nova.Count(openstacktest.GetServer)).To(Equal(asked + 1))
+		Expect(s.front.count()).To(Equal(before + 1))
+	}, SpecTimeout(timeout))
+
+	It("go by what the Secret says now", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		before := s.front.count()
+		s.writeSecret(ctx, credentials, s.password(s.newUser(ctx, "poor", member)))
+		expectRefusal(s.createCluster(ctx, "second", actsWith(credentials)), "RoleMissing", identityRefPath, `user "poor"`)
+		Expect(s.front.count()).To(Equal(before + 1))
+		s.writeSecret(ctx, credentials, s.password(s.newUser(ctx, "rich", loadBalancer)))
+		Expect(s.createCluster(ctx, "second", actsWith(credentials))).To(Succeed())
+		Expect(s.front.count()).To(Equal(before + 2))
+	}, SpecTimeout(timeout))
+
+	It("are not repeated at once with what Keystone has refused, which might lock the user out", func(ctx SpecContext) {
+		s := w.begin(ctx, member, loadBalancer)
+		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("mistyped-password")))
+		before := s.front.count()
+		for range 5 {
+			expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), "IdentityRefused", identityRefPath)
+		}
+		Expect(s.front.count()).To(Equal(before + 1))
+
+		By("and what is right is used at once")
+		s.writeSecret(ctx, credentials, s.password(s.user))
+		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
+	}, SpecTimeout(timeout))
+})

@@ -1,0 +1,282 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/openstacktest"
+)
+
+// way is how a server gets to be named.
+type way struct {
+	name, field string
+	creates     bool
+	// malformed is the reason for what is no ID in that field.
+	malformed string
+}
+
+var ways = []way{
+	{name: "a creation", field: providerIDPath, creates: true, malformed: "ProviderIDInvalid"},
+	{name: "an update", field: providerIDPath, malformed: "ProviderIDInvalid"},
+	{name: "a status update", field: instanceIDPath, malformed: "InstanceIDInvalid"},
+}
+
+// value is how the field names a server.
+func (w way) value(id string) string {
+	if w.field == providerIDPath {
+		return "openstack:///" + id
+	}
+	return id
+}
+
+// nameServer has the machine "worker" of the story name a server, and returns it.
+func (w way) nameServer(ctx context.Context, s story, value string) (*unstructured.Unstructured, error) {
+	GinkgoHelper()
+	if w.creates {
+		machine := newMachine(s.namespace, "worker", clusterName, with(w.field, value))
+		return machine, s.client.Create(ctx, machine)
+	}
+	machine := s.machine(ctx, "worker")
+	return machine, s.set(ctx, machine, w.field, value)
+}
+
+// A machine may name the servers of the project that its cluster acts with, and no others. Nova hides those of other projects
+// from a tenant, so that they are none.
+var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+
+	for _, by := range ways {
+		It("is to admit the project's own server on "+by.name, func(ctx SpecContext) {
+			s := w.beginCluster(ctx)
+			judged := s.admissions(ctx, ownershipGate, "allowed")
+			value := by.value(s.server("worker").ID)
+			machine, err := by.nameServer(ctx, s, value)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(s.holds(ctx, machine, by.field)).To(Equal(value))
+			Expect(s.admissions(ctx, ownershipGate, "allowed")).To(Equal(judged + 1))
+		}, SpecTimeout(timeout))
+
+		It("is to refuse another project's server, and one that does not exist, on "+by.name, func(ctx SpecContext) {
+			for _, id := range []string{w.foreignServer("worker").ID, uuid.NewString()} {
+				s := w.beginCluster(ctx)
+				own := s.server("worker")
+				machine, err := by.nameServer(ctx, s, by.value(id))
+				expectRefusal(err, "InstanceNotFound", by.field,
+					by.field+` "`+by.value(id)+`" of OpenStackMachine "worker" of namespace "`+s.namespace+`": there is no such instance in `+
+						`the region of its credentials of the project of cloud "openstack" of Secret "credentials" (`+s.project+
+						`), with which cluster "pool" acts; the cloud answered 404 itemNotFound, request id req-`,
+					own.ID, "clear the field, so that the provider adopts an instance of the user or makes one")
+				if by.creates {
+					continue
+				}
+				Expect(s.holds(ctx, machine, by.field)).To(BeEmpty())
+				Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(refused("InstanceNotFound", id, own.ID)))
+				Expect(s.describe(machine)).To(MatchRegexp(`(?m)^ +Warning +InstanceNotFound .*Refused: ` + by.field + ` "` + by.value(id) + `"`))
+			}
+		}, SpecTimeout(timeout))
+
+		It("is to refuse what is no ID on "+by.name, func(ctx SpecContext) {
+			s := w.beginCluster(ctx)
+			before := len(s.nova.Requests())
+			_, err := by.nameServer(ctx, s, by.value("soon"))
+			expectRefusal(err, by.malformed, by.field, by.value("soon"))
+			Expect(s.nova.Requests()).To(HaveLen(before))
+		}, SpecTimeout(timeout))
+	}
+
+	It("is not asked for where nothing comes to be named", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		server := s.server("worker")
+		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+server.ID)))
+		Expect(s.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
+		s.nova.RemoveServer(server.ID)
+		judged, asked := s.admissions(ctx, ownershipGate, ""), len(s.nova.Requests())
+		for _, step := range []struct {
+			path  string
+			value any
+		}{
+			{"metadata.labels.tier", "gold"}, {instanceIDPath, server.ID}, {"status.ready", true},
+			{providerIDPath, "openstack:///" + server.ID}, {instanceIDPath, ""}, {providerIDPath, nil},
+		} {
+			Expect(s.set(ctx, machine, step.path, step.value)).To(Succeed(), step.path)
+		}
+		Expect(s.admissions(ctx, ownershipGate, "")).To(Equal(judged))
+		Expect(s.nova.Requests()).To(HaveLen(asked))
+	}, SpecTimeout(timeout))
+
+	It("is to refuse two fields that name two servers", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		one, two := s.server("worker"), s.server("worker")
+		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+one.ID)))
+		expectRefusal(s.set(ctx, machine, instanceIDPath, two.ID), "InstanceIDMismatch", instanceIDPath,
+			one.ID, two.ID, "clear the wrong one first")
+		Expect(s.set(ctx, machine, instanceIDPath, strings.ToUpper(one.ID))).To(Succeed(), "the same in another case")
+	}, SpecTimeout(timeout))
+
+	DescribeTable("takes the provider IDs of OpenStack", func(ctx SpecContext, format func(id string) string) {
+		s := w.beginCluster(ctx)
+		value := format(s.server("worker").ID)
+		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, value)))
+		Expect(s.holds(ctx, machine, providerIDPath)).To(Equal(value), "it is kept as it was written")
+		theirs := newMachine(s.namespace, "thief", clusterName, with(providerIDPath, format(w.foreignServer("thief").ID)))
+		expectRefusal(s.client.Create(ctx, theirs), "InstanceNotFound", providerIDPath)
+	},
+		Entry("without a region", func(id string) string { return "openstack:///" + id }, SpecTimeout(timeout)),
+		Entry("with a region", func(id string) string { return "openstack://" + region + "/" + id }, SpecTimeout(timeout)),
+		Entry("in upper case", func(id string) string { return "openstack:///" + strings.ToUpper(id) }, SpecTimeout(timeout)),
+		Entry("in upper case throughout", func(id string) string { return strings.ToUpper("openstack:///" + id) }, SpecTimeout(timeout)),
+	)
+
+	DescribeTable("does not take those of others", func(ctx SpecContext, format func(id string) string) {
+		s := w.beginCluster(ctx)
+		machine := newMachine(s.namespace, "worker", clusterName, with(providerIDPath, format(s.server("worker").ID)))
+		expectRefusal(s.client.Create(ctx, machine), "ProviderIDInvalid", providerIDPath,
+			`it has to be "openstack://", a region or nothing, a slash, and the UUID of a server`)
+	},
+		Entry("CloudSigma", func(id string) string { return "cloudsigma://" + id }, SpecTimeout(timeout)),
+		Entry("OpenStack with two slashes only", func(id string) string { return "openstack://" + id }, SpecTimeout(timeout)),
+		Entry("OpenStack with a path", func(id string) string { return "openstack:///zone/" + id }, SpecTimeout(timeout)),
+	)
+
+	It("is to refuse a server that another machine names", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		server := s.server("holder")
+		Expect(s.set(ctx, s.machine(ctx, "holder"), instanceIDPath, server.ID)).To(Succeed())
+		machine := s.machine(ctx, "worker")
+		// Who holds it is known from a watch, which is a moment late.
+		Eventually(func() error { return s.set(ctx, machine, instanceIDPath, server.ID, client.DryRunAll) }).WithContext(ctx).ShouldNot(Succeed())
+		expectRefusal(s.set(ctx, machine, instanceIDPath, server.ID), "InstanceIDConflict", instanceIDPath,
+			`OpenStackMachine "holder" names this instance already`)
+	}, SpecTimeout(timeout))
+
+	It("goes by the cluster of the label where its object has another name", func(ctx SpecContext) {
+		s := w.begin(ctx, member, loadBalancer)
+		Expect(s.createCluster(ctx, "pool-x7k2p", actsWith(credentials), labeled(clusterName))).To(Succeed())
+		machine := s.machine(ctx, "worker")
+		expectRefusal(s.set(ctx, machine, instanceIDPath, s.foreignServer("worker").ID), "InstanceNotFound", instanceIDPath,
+			s.project, `with which cluster "pool" acts`)
+		Expect(s.set(ctx, machine, instanceIDPath, s.server("worker").ID)).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("goes by the machine's own credentials where it brings some", func(ctx SpecContext) {
+		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
+		s.writeSecret(ctx, "own", other.password(other.user))
+		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, actsWith("own")))
+		expectRefusal(s.set(ctx, machine, instanceIDPath, s.server("worker").ID), "InstanceNotFound", instanceIDPath,
+			`of the project of cloud "openstack" of Secret "own" (`+other.project+`)`)
+		Expect(s.set(ctx, machine, instanceIDPath, other.server("worker").ID)).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is to refuse other credentials of its own while it names a server of those that it had", func(ctx SpecContext) {
+		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
+		s.writeSecret(ctx, "own", other.password(other.user))
+		own := map[string]any{"name": "own", "cloudName": cloudName}
+		machine, id := s.machine(ctx, "worker"), s.server("worker").ID
+		Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
+		expectRefusal(s.set(ctx, machine, identityRefPath, own), "InstanceNotFound", identityRefPath,
+			`change of spec.identityRef of OpenStackMachine "worker"`, id, `Secret "own" (`+other.project+`)`, "leave spec.identityRef as it is")
+
+		By("as well as none any more, which is those of its cluster")
+		bringing, theirs := s.existing(ctx, newMachine(s.namespace, "bringing", clusterName, actsWith("own"))), other.server("bringing").ID
+		Expect(s.set(ctx, bringing, instanceIDPath, theirs)).To(Succeed())
+		expectRefusal(s.set(ctx, bringing, identityRefPath, nil), "InstanceNotFound", identityRefPath, `Secret "credentials" (`+s.project+`)`)
+		expectRefusal(s.set(ctx, bringing, "metadata.labels", map[string]any{"cluster.x-k8s.io/cluster-name": nil}), "MachineWithoutCluster",
+			"metadata.labels[cluster.x-k8s.io/cluster-name]", "removal of label")
+
+		By("but not once it names none")
+		Expect(s.set(ctx, bringing, instanceIDPath, "")).To(Succeed())
+		Expect(s.set(ctx, bringing, identityRefPath, nil)).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is to refuse other credentials of its own however they are written", func(ctx SpecContext) {
+		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
+		s.writeSecret(ctx, "own", other.password(other.user))
+		own := map[string]any{"name": "own", "cloudName": cloudName}
+		for i, way := range waysToSet {
+			By("by " + way.name)
+			machine := s.machine(ctx, fmt.Sprintf("worker-%d", i))
+			Expect(s.set(ctx, machine, instanceIDPath, s.server(machine.GetName()).ID)).To(Succeed())
+			expectRefusal(way.set(ctx, s.client, machine, identityRefPath, own), "InstanceNotFound", identityRefPath,
+				fmt.Sprintf(`change of spec.identityRef of OpenStackMachine %q`, machine.GetName()), `Secret "own" (`+other.project+`)`)
+			Expect(s.holds(ctx, machine, identityRefPath+".name")).To(BeEmpty())
+
+			bringing := newMachine(s.namespace, fmt.Sprintf("bringing-%d", i), clusterName)
+			Expect(s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(newMachine(s.namespace, bringing.GetName(), clusterName, actsWith("own"))),
+				client.FieldOwner("tenant"))).To(Succeed())
+			Expect(s.set(ctx, bringing, instanceIDPath, other.server(bringing.GetName()).ID)).To(Succeed())
+			expectRefusal(way.set(ctx, s.client, bringing, identityRefPath, nil), "InstanceNotFound", identityRefPath, `Secret "credentials" (`+s.project+`)`)
+			Expect(s.holds(ctx, bringing, identityRefPath+".name")).To(Equal("own"))
+		}
+
+		for _, way := range waysToSet {
+			By("nor does the cluster get others by " + way.name)
+			cluster := newObject(clusterKind, s.namespace, clusterName)
+			expectRefusal(way.set(ctx, s.client, cluster, identityRefPath, own), "MachinesHoldInstances", identityRefPath, `OpenStackMachine "worker-0"`)
+			Expect(s.holds(ctx, cluster, identityRefPath+".name")).To(Equal(credentials))
+		}
+
+		By("nor does a write of the status change them")
+		machine := s.machine(ctx, "worker")
+		Expect(s.set(ctx, machine, instanceIDPath, s.server("worker").ID)).To(Succeed())
+		Expect(s.client.Get(ctx, keyOf(machine), machine)).To(Succeed())
+		with(identityRefPath, own)(machine)
+		if err := s.client.Status().Update(ctx, machine); err != nil {
+			expectRefusal(err, "InstanceNotFound", identityRefPath)
+		}
+		Expect(s.holds(ctx, machine, identityRefPath+".name")).To(BeEmpty())
+	}, SpecTimeout(timeout))
+
+	It("is to refuse where it is not known with what the cluster acts", func(ctx SpecContext) {
+		s := w.begin(ctx, member, loadBalancer)
+		machine, id := s.machine(ctx, "worker"), s.server("worker").ID
+		expectRefusal(s.set(ctx, machine, instanceIDPath, id), "ClusterMissing", instanceIDPath, `there is no OpenStackCluster "pool" in namespace`)
+		Expect(s.createCluster(ctx, clusterName)).To(Succeed())
+		expectRefusal(s.set(ctx, machine, instanceIDPath, id), "IdentityMissing", instanceIDPath,
+			`OpenStackCluster "pool" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`)
+		Expect(s.set(ctx, newObject(clusterKind, s.namespace, clusterName), identityRefPath,
+			map[string]any{"name": credentials, "cloudName": cloudName})).To(Succeed())
+		Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
+		nobodys := s.existing(ctx, newMachine(s.namespace, "nobodys", ""))
+		expectRefusal(s.set(ctx, nobodys, instanceIDPath, id), "MachineWithoutCluster", instanceIDPath, "set the label first")
+	}, SpecTimeout(timeout))
+
+	It("is to refuse where the credentials have become useless since", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		machine := s.machine(ctx, "worker")
+		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("no-more-the-password")))
+		expectRefusal(s.set(ctx, machine, instanceIDPath, s.server("worker").ID), "IdentityRefused", instanceIDPath,
+			`it cannot be asked whose the instance is: cloud "openstack" of Secret "credentials": Keystone at`)
+	}, SpecTimeout(timeout))
+
+	DescribeTable("cannot be found while Nova", func(ctx SpecContext, f openstacktest.Fault, texts ...string) {
+		s := w.beginCluster(ctx)
+		machine, id := s.machine(ctx, "worker"), s.server("worker").ID
+		failure := s.nova.Fail(f, 0)
+		DeferCleanup(failure.Release)
+		began := time.Now()
+		expectRefusal(s.set(ctx, machine, instanceIDPath, id), "OwnershipUnknown", instanceIDPath, append(texts,
+			"it cannot be told now whether the instance belongs to the project of "+
+				`cloud "openstack" of Secret "credentials", with which cluster "pool" acts: `)...)
+		Expect(time.Since(began)).To(BeNumerically("<", patience))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(refused("OwnershipUnknown", texts...)))
+
+		By("and is found as soon as it can")
+		failure.Release()
+		Eventually(func() error { return s.set(ctx, machine, instanceIDPath, id) }).WithContext(ctx).Should(Succeed())
+	},
+		Entry("fails", openstacktest.Status(http.StatusInternalServerError), "the cloud does not answer as it should; try again", SpecTimeout(timeout)),
+		Entry("hangs", openstacktest.Hang(), "did not answer in time; try again", SpecTimeout(timeout)),
+	)
+})

@@ -1,0 +1,139 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/e2e/fakes/openstacktest"
+)
+
+// Who tries the gate out lets it warn.
+var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, "cluster: {delegation: {mode: Warn}}\nmachine: {mode: Warn}")
+	}, NodeTimeout(setupTimeout))
+
+	It("credentials that carry too little are admitted with a warning and an Event", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
+		cluster := newObject(clusterKind, s.namespace, clusterName)
+		Expect(s.client.Get(ctx, keyOf(cluster), cluster)).To(Succeed())
+		s.heard.TakeWarnings()
+		Expect(s.set(ctx, cluster, identityRefPath+".name", "poor")).To(Succeed())
+		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(
+			HavePrefix("RoleMissing (mode Warn, nothing was changed or refused): spec.identityRef of OpenStackCluster"),
+			ContainSubstring("missing: load-balancer_member"))))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(And(
+			HaveField("Reason", "RoleMissing"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
+		Expect(s.admissions(ctx, delegationGate, "warned")).To(BeEquivalentTo(1))
+	}, SpecTimeout(timeout))
+
+	It("a server of another project is admitted with a warning and an Event", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		machine, theirs := s.machine(ctx, "worker"), s.foreignServer("worker")
+		s.heard.TakeWarnings()
+		Expect(s.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed())
+		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(
+			HavePrefix("InstanceNotFound (mode Warn, nothing was changed or refused): status.instanceID"), ContainSubstring(theirs.ID))))
+		Expect(s.holds(ctx, machine, instanceIDPath)).To(Equal(theirs.ID))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
+			HaveField("Reason", "InstanceNotFound"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
+	}, SpecTimeout(timeout))
+
+	It("credentials are not missed when Keystone is down", func(ctx SpecContext) {
+		s := w.begin(ctx, member, loadBalancer)
+		s.front.fail(answers(503))
+		DeferCleanup(s.front.release)
+		s.heard.TakeWarnings()
+		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
+		Expect(s.heard.TakeWarnings()).To(HaveExactElements(HavePrefix("DelegationUnknown (mode Warn")))
+	}, SpecTimeout(timeout))
+})
+
+// Who cannot wait for a cloud has what it cannot tell admitted, and nothing else.
+var _ = Describe("Where what cannot be judged is admitted", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "machine: {unknown: Admit}") }, NodeTimeout(setupTimeout))
+
+	It("a machine gets its server while Nova is down, with a warning and an Event, and another project's when it is not", func(ctx SpecContext) {
+		s := w.beginCluster(ctx)
+		machine, theirs := s.machine(ctx, "worker"), s.foreignServer("worker")
+		down := s.nova.Fail(openstacktest.Status(503), 0)
+		DeferCleanup(down.Release)
+		s.heard.TakeWarnings()
+		Expect(s.set(ctx, machine, instanceIDPath, s.server("worker").ID)).To(Succeed())
+		Expect(s.heard.TakeWarnings()).To(HaveExactElements(HavePrefix("OwnershipUnknown: status.instanceID")))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
+			HaveField("Reason", "OwnershipUnknown"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
+		down.Release()
+		expectRefusal(s.set(ctx, machine, instanceIDPath, theirs.ID), "InstanceNotFound", instanceIDPath)
+	}, SpecTimeout(timeout))
+})
+
+// Without the gate on delegations an administrator can act as a cluster, who sees the servers of all projects.
+var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {mode: Off}}") }, NodeTimeout(setupTimeout))
+
+	It("nobody is asked about credentials", func(ctx SpecContext) {
+		Expect(w.hooks(ctx)).To(And(
+			ContainElement("openstackmachines.machine.warrantgate.dev"), Not(ContainElement(ContainSubstring(".delegation.")))))
+		s := w.begin(ctx)
+		before := s.front.count()
+		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
+		Expect(s.front.count()).To(Equal(before))
+	}, SpecTimeout(timeout))
+
+	It("an administrator's cluster may not take servers of other projects all the same", func(ctx SpecContext) {
+		s := w.begin(ctx, "admin")
+		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
+		s.nova.SetAdministrators(s.project)
+		DeferCleanup(func() { s.nova.SetAdministrators() })
+		machine, theirs, own := s.machine(ctx, "worker"), s.foreignServer("worker"), s.server("worker")
+		expectRefusal(s.set(ctx, machine, instanceIDPath, theirs.ID), "InstanceNotOwned", instanceIDPath,
+			"this instance of the region of its credentials exists, but is not one of the project of "+
+				`cloud "openstack" of Secret "credentials" (`+s.project+`)`,
+			"the cloud answered 200, owned by another project, request id req-", own.ID)
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(refused("InstanceNotOwned", theirs.ID)))
+		Expect(s.set(ctx, machine, instanceIDPath, own.ID)).To(Succeed())
+	}, SpecTimeout(timeout))
+})
+
+// Keystone takes no trust from an application credential, which Magnum would find out only later.
+var _ = Describe("Where clusters act through a trust", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))
+
+	It("an application credential is warned of, and a password is not", func(ctx SpecContext) {
+		s := w.begin(ctx, member, loadBalancer)
+		s.writeSecret(ctx, "application", entryOf(s.credential(ctx, applicationcredentials.CreateOpts{Unrestricted: true})))
+		s.heard.TakeWarnings()
+		Expect(s.createCluster(ctx, "by-credential", actsWith("application"))).To(Succeed())
+		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(
+			HavePrefix(`ApplicationCredentialWithoutTrust: spec.identityRef of OpenStackCluster "by-credential"`),
+			ContainSubstring("[security_compliance] allow_insecure_application_credential_trust_escalation"),
+			ContainSubstring("use the password of a user of the tenant"))))
+		Expect(s.createCluster(ctx, "by-password", actsWith(credentials))).To(Succeed())
+		Expect(s.heard.TakeWarnings()).To(BeEmpty())
+	}, SpecTimeout(timeout))
+})
+
+// hooks are the names of the webhooks that are registered.
+func (w *world) hooks(ctx context.Context) []string {
+	GinkgoHelper()
+	registered := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
+	Expect(w.client.Get(ctx, keyOf(registered), registered)).To(Succeed())
+	var names []string
+	for _, hook := range registered.Webhooks {
+		names = append(names, hook.Name)
+	}
+	return names
+}

@@ -1,0 +1,232 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/fakes/openstacktest"
+)
+
+const (
+	referencePath = "spec.infrastructureRef"
+	holds         = "MachinesHoldInstances"
+	differs       = "ClusterReferenceDiffers"
+)
+
+// coreKind is the Cluster of Cluster API.
+var coreKind = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Cluster"}
+
+// Guarantee 3 of SECURITY.md on OpenStack: the provider finds the credentials of a machine by spec.infrastructureRef of its Cluster.
+// The attacker has every permission in its namespace, credentials of two projects, and moves machines between them.
+var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+
+	// attack is a namespace with the OpenStackClusters "one" and "two" of two projects, and what the attacker has there.
+	type attack struct {
+		story
+		// other is the second project.
+		other story
+	}
+	begin := func(ctx SpecContext) attack {
+		GinkgoHelper()
+		a := attack{story: w.begin(ctx, member, loadBalancer), other: w.begin(ctx, member, loadBalancer)}
+		a.world = w.editor(ctx, a.namespace)
+		a.writeSecret(ctx, "others", a.other.password(a.other.user))
+		Expect(a.createCluster(ctx, "one", actsWith(credentials))).To(Succeed())
+		Expect(a.createCluster(ctx, "two", actsWith("others"))).To(Succeed())
+		return a
+	}
+	core := func(a attack, name, infrastructure string) *unstructured.Unstructured {
+		return newObject(coreKind, a.namespace, name, with(referencePath, map[string]any{
+			"apiVersion": infrastructure, "kind": clusterKind.Kind, "name": infrastructure,
+		}))
+	}
+	// refer has the Cluster "pool" refer to an OpenStackCluster.
+	refer := func(ctx context.Context, a attack, infrastructure string) error {
+		return a.set(ctx, newObject(coreKind, a.namespace, clusterName), referencePath, map[string]any{"kind": clusterKind.Kind, "name": infrastructure})
+	}
+	// claim has a machine of the Cluster "pool" name a server of the first project.
+	claim := func(ctx context.Context, a attack, name string) (*unstructured.Unstructured, openstacktest.Server) {
+		GinkgoHelper()
+		machine, server := a.machine(ctx, name), a.server(name)
+		Expect(a.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
+		return machine, server
+	}
+
+	It("does not come to lead to another project while machines hold servers", func(ctx SpecContext) {
+		a := begin(ctx)
+		cluster := core(a, clusterName, "one")
+		Expect(a.client.Create(ctx, cluster)).To(Succeed())
+		machine, server := claim(ctx, a, "worker")
+		text := `spec.infrastructureRef of Cluster "pool" of namespace "` + a.namespace + `": machines of cluster "pool" name instances that do not belong ` +
+			`to the project of cloud "openstack" of Secret "others" in the region of its credentials: OpenStackMachine "worker" (` + server.ID +
+			`); delete these machines or clear their instance IDs first`
+		expectRefusal(refer(ctx, a, "two"), holds, referencePath, text)
+		Eventually(a.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(refused(holds, text)))
+
+		By("nor by a server-side apply")
+		apply := core(a, clusterName, "two")
+		expectRefusal(a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.ForceOwnership, client.FieldOwner("attacker")), holds, referencePath)
+
+		By("nor by way of nothing")
+		Expect(a.set(ctx, cluster, referencePath, nil)).To(Succeed())
+		expectRefusal(refer(ctx, a, "two"), holds, referencePath)
+
+		By("nor by another Cluster of its name")
+		Expect(a.client.Delete(ctx, newObject(coreKind, a.namespace, clusterName))).To(Succeed())
+		expectRefusal(a.client.Create(ctx, core(a, clusterName, "two")), holds, referencePath)
+		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
+
+		By("but once the machine holds none")
+		Expect(a.set(ctx, machine, instanceIDPath, "")).To(Succeed())
+		Expect(refer(ctx, a, "two")).To(Succeed())
+		expectRefusal(a.set(ctx, machine, instanceIDPath, server.ID), "InstanceNotFound", instanceIDPath, `of cloud "openstack" of Secret "others"`)
+		theirs := a.other.server("worker")
+		Expect(a.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed(), "a server of the project that it leads to")
+	}, SpecTimeout(2*timeout))
+
+	It("is held against machines that were there before the Cluster", func(ctx SpecContext) {
+		a := begin(ctx)
+		Expect(a.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
+		claim(ctx, a, "worker")
+		expectRefusal(a.client.Create(ctx, core(a, clusterName, "two")), holds, referencePath)
+		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("does not lead to an object that changes its credentials", func(ctx SpecContext) {
+		a := begin(ctx)
+		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
+		_, server := claim(ctx, a, "worker")
+		one := newObject(clusterKind, a.namespace, "one")
+		text := `machines of cluster "pool" name instances that do not belong to the project of cloud "openstack" of Secret "others"`
+		expectRefusal(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text, server.ID)
+
+		By("whatever label that has or loses")
+		Expect(a.set(ctx, one, "metadata.labels", map[string]any{clusterLabel: clusterName})).To(Succeed())
+		expectRefusal(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text)
+		Expect(a.set(ctx, one, "metadata.labels", map[string]any{clusterLabel: "empty"})).To(Succeed())
+		expectRefusal(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text)
+		Expect(a.set(ctx, one, "metadata.labels", map[string]any{clusterLabel: nil})).To(Succeed())
+
+		By("nor one that is deleted and made anew")
+		Expect(a.client.Delete(ctx, one)).To(Succeed())
+		expectRefusal(a.createCluster(ctx, "one", actsWith("others")), holds, identityRefPath, text)
+		Expect(a.createCluster(ctx, "one", actsWith(credentials))).To(Succeed())
+
+		By("nor to a Secret that does")
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: credentials}}
+		content := cloudsYAML(a.other.password(a.other.user).with("auth_url", a.front.authURL()))
+		expectRefusal(a.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"clouds.yaml":%q}}`, content))),
+			holds, "data[clouds.yaml]", `machines of cluster "pool"`, server.ID)
+	}, SpecTimeout(2*timeout))
+
+	It("goes before the name, and has to agree with the label", func(ctx SpecContext) {
+		a := begin(ctx)
+		Expect(a.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
+		Expect(a.client.Create(ctx, core(a, clusterName, "two"))).To(Succeed())
+		machine, server := a.machine(ctx, "worker"), a.server("worker")
+		expectRefusal(a.set(ctx, machine, instanceIDPath, server.ID), "InstanceNotFound", instanceIDPath, `of cloud "openstack" of Secret "others"`)
+
+		By("another object has the label")
+		pool := newObject(clusterKind, a.namespace, clusterName)
+		Expect(a.set(ctx, pool, "metadata.labels", map[string]any{clusterLabel: clusterName})).To(Succeed())
+		expectRefusal(a.set(ctx, machine, instanceIDPath, server.ID), differs, instanceIDPath,
+			`Cluster "pool" refers to OpenStackCluster "two" by spec.infrastructureRef, by which its provider finds it, and OpenStackCluster "pool" has the label `+
+				`cluster.x-k8s.io/cluster-name=pool; correct the reference, or take the label off`)
+		Eventually(a.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElement(refused(differs, `OpenStackCluster "two"`)))
+
+		By("the object has the label of another Cluster")
+		Expect(a.set(ctx, pool, "metadata.labels", map[string]any{clusterLabel: nil})).To(Succeed())
+		Expect(a.set(ctx, newObject(clusterKind, a.namespace, "two"), "metadata.labels", map[string]any{clusterLabel: "another"})).To(Succeed())
+		expectRefusal(a.set(ctx, machine, instanceIDPath, a.other.server("worker").ID), differs, instanceIDPath,
+			`that has the label cluster.x-k8s.io/cluster-name=another; correct the reference, or the label`)
+	}, SpecTimeout(timeout))
+
+	It("leads nowhere while its machines name a server at the same time", func(ctx SpecContext) {
+		both := 0
+		a := begin(ctx)
+		for i := range 20 {
+			name := fmt.Sprintf("pool-%d", i)
+			cluster := core(a, name, "one")
+			Expect(a.client.Create(ctx, cluster)).To(Succeed())
+			machine, server := a.existing(ctx, newMachine(a.namespace, name, name)), a.server(name)
+			var claimed, referred error
+			var group sync.WaitGroup
+			group.Go(func() { claimed = a.set(ctx, machine, instanceIDPath, server.ID) })
+			group.Go(func() { referred = a.set(ctx, cluster, referencePath+".name", "two") })
+			group.Wait()
+			if claimed == nil && referred == nil {
+				both++
+			}
+		}
+		Expect(both).To(BeZero(), "pairs of which both were admitted, of 20")
+	}, SpecTimeout(2*timeout))
+
+	It("is not asked about when something else of the Cluster is written", func(ctx SpecContext) {
+		a := begin(ctx)
+		cluster := core(a, clusterName, "one")
+		judged := w.admissions(ctx, delegationGate, "")
+		Expect(a.client.Create(ctx, cluster)).To(Succeed())
+		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(judged + 1))
+		for path, value := range map[string]any{
+			"metadata.labels": map[string]any{"tier": "gold"}, "spec.paused": true, "status.phase": "Provisioned", referencePath + ".kind": "Other", referencePath: nil,
+		} {
+			Expect(a.set(ctx, cluster, path, value)).To(Succeed(), path)
+		}
+		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(judged + 1))
+	}, SpecTimeout(timeout))
+
+	It("leaves no verdict where the Cluster may not be read", func(ctx SpecContext) {
+		a := begin(ctx)
+		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
+		claim(ctx, a, "before") // by which it is known that the Cluster is stored
+		machine, server := a.machine(ctx, "worker"), a.server("worker")
+		giveBack := w.takeAway(ctx, coreKind.Group, "clusters", "get")
+		expectRefusal(a.set(ctx, machine, instanceIDPath, server.ID), "ObjectsUnknown", instanceIDPath)
+		giveBack()
+		Expect(a.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
+	}, SpecTimeout(timeout))
+})
+
+// editors counts them, for their names.
+var editors int
+
+// editor returns the world as somebody sees it who has every verb on everything in the namespace, and nothing elsewhere.
+func (w *world) editor(ctx context.Context, namespace string) *world {
+	GinkgoHelper()
+	editors++
+	name := fmt.Sprintf("editor-%d", editors)
+	config, err := w.api.User(name)
+	Expect(err).NotTo(HaveOccurred())
+	as := *w
+	as.heard = &kubetest.Heard{}
+	as.client, err = w.api.NewClient(as.heard.Listen(config))
+	Expect(err).NotTo(HaveOccurred())
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	for _, object := range []client.Object{
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+		},
+	} {
+		Expect(w.client.Create(ctx, object)).To(Succeed())
+	}
+	Eventually(func() error { return as.client.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace)) }).WithContext(ctx).Should(Succeed())
+	return &as
+}

@@ -1,0 +1,177 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/process"
+)
+
+// What is needed for OpenStack is given where OpenStack is configured, and nothing else.
+var _ = Describe("The rights that install gives", Ordered, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+
+	It("let warrantgate look, and change nothing", func(ctx SpecContext) {
+		for _, resource := range []string{"openstackclusters", "openstackmachines"} {
+			Expect(w.mayDo(ctx, infrastructure.Group, resource)).To(ConsistOf("get", "list", "watch"), resource)
+		}
+		Expect(w.mayDo(ctx, "", "secrets")).To(ConsistOf("get"))
+	}, SpecTimeout(timeout))
+
+	It("are named in the log, and what needs them waits, where the one to read credentials is missing", func(ctx SpecContext) {
+		s := w.begin(ctx, member, loadBalancer)
+		machine := s.machine(ctx, "worker")
+		giveBack := w.takeAway(ctx, "", "secrets", "get")
+		already := len(w.log())
+		create := func() error { return s.createCluster(ctx, clusterName, actsWith(credentials)) }
+		const own = "warrantgate's own credentials are refused; whoever runs it has to renew them"
+		err := create()
+		expectRefusal(err, "DelegationUnknown", identityRefPath, own)
+		Expect(err).NotTo(MatchError(ContainSubstring("cannot get")), "what warrantgate lacks is nothing for a tenant")
+		Expect(w.log()[already:]).To(MatchRegexp(
+			`"decision":"error","reason":"DelegationUnknown".*User \\"warrantgate\\" cannot get resource \\"secrets\\"`))
+		giveBack()
+		Eventually(create).WithContext(ctx).Should(Succeed())
+
+		By("for machines as well")
+		giveBack = w.takeAway(ctx, "", "secrets", "get")
+		expectRefusal(s.set(ctx, machine, instanceIDPath, s.server("worker").ID), "OwnershipUnknown", instanceIDPath, own)
+		Expect(w.log()[already:]).To(MatchRegexp(
+			`"decision":"error","reason":"OwnershipUnknown".*User \\"warrantgate\\" cannot get resource \\"secrets\\"`))
+		giveBack()
+	}, SpecTimeout(timeout))
+
+	DescribeTable("keep it from becoming ready, and are named, where it cannot see", func(ctx SpecContext, resource string) {
+		Expect(w.gate.Stop()).To(Succeed())
+		DeferCleanup(w.gate.Start)
+		// Either of both is enough to see what there is: an API server can send a list by a watch.
+		giveBack := w.takeAway(ctx, infrastructure.Group, resource, "list", "watch")
+		health := w.serveUnready(ctx)
+		want := `User "warrantgate" cannot list resource "` + resource + `"`
+		Eventually(func() (string, error) { return body(ctx, health+"/readyz/objects") }).WithContext(ctx).Should(ContainSubstring(want))
+		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
+		giveBack()
+		// A watch that fails is tried again ever more seldom, up to every 30 seconds or so.
+		Eventually(func() (string, error) { return body(ctx, health+"/readyz") }).WithContext(ctx).WithTimeout(timeout).Should(Equal("ok"))
+	},
+		Entry("clusters", "openstackclusters", SpecTimeout(2*timeout)),
+		Entry("machines", "openstackmachines", SpecTimeout(2*timeout)),
+	)
+
+	It("go where OpenStack is configured no longer, and with them all that was registered", func(ctx SpecContext) {
+		Expect(w.hooks(ctx)).To(ContainElements("openstackclusters.delegation.warrantgate.dev",
+			"openstackmachines.delegation.warrantgate.dev", "openstackmachines.machine.warrantgate.dev"))
+		bare, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{Binary: binary(asset.Warrantgate)})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = bare.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.hooks(ctx)).To(And(Not(BeEmpty()), Not(ContainElement(HavePrefix("openstack")))))
+		for _, resource := range []string{"openstackclusters", "openstackmachines"} {
+			Eventually(w.mayDo).WithContext(ctx).WithArguments(infrastructure.Group, resource).Should(BeEmpty(), resource)
+		}
+		_, err = w.gate.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.hooks(ctx)).To(ContainElement("openstackclusters.delegation.warrantgate.dev"))
+	}, SpecTimeout(timeout))
+
+	It("go when it is uninstalled", func(ctx SpecContext) {
+		w.uninstall(ctx)
+		named, leased := metav1.ObjectMeta{Name: "warrantgate"}, metav1.ObjectMeta{Name: "warrantgate", Namespace: metav1.NamespaceSystem}
+		for _, object := range []client.Object{
+			&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named},
+			&rbacv1.ClusterRole{ObjectMeta: named}, &rbacv1.ClusterRoleBinding{ObjectMeta: named},
+			&rbacv1.Role{ObjectMeta: leased}, &rbacv1.RoleBinding{ObjectMeta: leased},
+		} {
+			Expect(apierrors.IsNotFound(w.client.Get(ctx, keyOf(object), object))).To(BeTrue(), "%T", object)
+		}
+		Eventually(w.mayDo).WithContext(ctx).WithArguments(infrastructure.Group, "openstackclusters").Should(BeEmpty())
+		Eventually(w.mayDo).WithContext(ctx).WithArguments("", "secrets").Should(BeEmpty())
+	}, SpecTimeout(timeout))
+})
+
+// mayDo are the verbs on a resource that warrantgate may use.
+func (w *world) mayDo(ctx context.Context, group, resource string) []string {
+	GinkgoHelper()
+	var may []string
+	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: kubetest.WarrantgateUser, Groups: []string{"system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Namespace: metav1.NamespaceDefault},
+		}}
+		Expect(w.client.Create(ctx, review)).To(Succeed())
+		if review.Status.Allowed {
+			may = append(may, verb)
+		}
+	}
+	return may
+}
+
+// takeAway takes verbs on a resource from warrantgate, and waits until the API server knows. What is returned gives it back,
+// as does the end of the spec.
+func (w *world) takeAway(ctx context.Context, group, resource string, verbs ...string) (giveBack func()) {
+	GinkgoHelper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
+	Expect(w.client.Get(ctx, keyOf(role), role)).To(Succeed())
+	full, had := role.Rules, w.mayDo(ctx, group, resource)
+	write := func(ctx context.Context, rules []rbacv1.PolicyRule) {
+		GinkgoHelper()
+		Expect(w.client.Get(ctx, keyOf(role), role)).To(Succeed())
+		role.Rules = rules
+		Expect(w.client.Update(ctx, role)).To(Succeed())
+	}
+	write(ctx, without(full, resource, verbs))
+	DeferCleanup(write, full)
+	Eventually(w.mayDo).WithContext(ctx).WithArguments(group, resource).Should(HaveLen(len(had) - len(verbs)))
+	return func() {
+		GinkgoHelper()
+		write(ctx, full)
+		Eventually(w.mayDo).WithContext(ctx).WithArguments(group, resource).Should(ConsistOf(had))
+	}
+}
+
+// without are the rules without verbs on a resource.
+func without(rules []rbacv1.PolicyRule, resource string, verbs []string) []rbacv1.PolicyRule {
+	var kept []rbacv1.PolicyRule
+	for _, rule := range rules {
+		if slices.Contains(rule.Resources, resource) {
+			rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return slices.Contains(verbs, v) })
+		}
+		if len(rule.Verbs) > 0 {
+			kept = append(kept, rule)
+		}
+	}
+	return kept
+}
+
+// serveUnready starts serve by the same command as before until the end of the spec, and does not wait. It returns the URL of
+// its health.
+func (w *world) serveUnready(ctx context.Context) (health string) {
+	GinkgoHelper()
+	command := w.gate.ServeCommand()
+	serve, err := process.Start(process.Options{Name: "warrantgate", LogFile: w.gate.LogFile(), Binary: command[0], Args: command[1:]})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(serve.Stop)
+	for _, arg := range command {
+		if address, is := strings.CutPrefix(arg, "--health-address="); is {
+			health = "http://" + address
+		}
+	}
+	Eventually(func() (string, error) { return body(ctx, health+"/healthz") }).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal("ok"))
+	return health
+}

@@ -1,0 +1,128 @@
+//go:build e2e
+
+package openstack_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
+)
+
+// world is a warrantgate on the shared servers, which acts as a user with the documented rights only. There is one at a time.
+type world struct {
+	*servers
+	client client.Client
+	gate   *kubetest.Warrantgate
+	// heard is what client has been told.
+	heard *kubetest.Heard
+}
+
+// newWorld starts a warrantgate that ends with the container that it is called from, with more of the configuration file. At
+// its end it must not have asked what nobody knows, and no secret may have been written anywhere.
+func newWorld(ctx context.Context, configuration string) *world {
+	GinkgoHelper()
+	w := &world{servers: shared, heard: &kubetest.Heard{}}
+	w.client = w.listening()
+	if !strings.Contains(configuration, "audit:") {
+		configuration += "\naudit: {mode: Off}\n" // a pass would ask what stories count
+	}
+	var err error
+	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
+		Binary: binary(asset.Warrantgate), Args: []string{"--log-level=debug"},
+		Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
+kind: GateConfiguration
+openStack: {authURLs: [%q], caFile: %q}
+%s`, w.front.authURL(), w.caFile, configuration),
+	})
+	Expect(err).NotTo(HaveOccurred())
+	// Whoever made the last audit may have left with the Lease.
+	Expect(client.IgnoreNotFound(w.client.Delete(ctx, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "warrantgate-audit"},
+	}))).To(Succeed())
+	DeferCleanup(w.end)
+	// The rights first, without which it cannot become ready.
+	_, err = w.gate.Install(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(w.gate.Start(ctx)).To(Succeed())
+	Eventually(w.log).Should(ContainSubstring("Events are on"))
+	w.awaitGate(ctx)
+	return w
+}
+
+// awaitGate returns once the API server asks this warrantgate: it does so a moment after the registration.
+func (w *world) awaitGate(ctx context.Context) {
+	GinkgoHelper()
+	canary := newMachine(w.namespace(ctx), "canary", "", with(providerIDPath, "no-uuid"))
+	Eventually(func() []string {
+		w.heard.TakeWarnings()
+		if reason := reasonOf(w.client.Create(ctx, canary.DeepCopy(), client.DryRunAll)); reason != "" {
+			return []string{reason}
+		}
+		return w.heard.TakeWarnings() // a gate that only warns
+	}).WithContext(ctx).Should(HaveExactElements(HavePrefix("ProviderIDInvalid")))
+}
+
+// end takes warrantgate and all objects of stories away, and looks at what they left behind.
+func (w *world) end(ctx SpecContext) {
+	metrics := w.metrics(ctx)
+	Expect(w.gate.Stop()).To(Succeed())
+	w.uninstall(ctx)
+	for _, kind := range []schema.GroupVersionKind{machineKind, clusterKind} {
+		for _, item := range w.list(ctx, kind) {
+			Expect(w.client.Delete(ctx, &item)).To(Succeed())
+		}
+	}
+	Expect(w.nova.Violations()).To(BeEmpty(), "Nova was asked what it does not know")
+	Expect(w.front.violated()).To(BeEmpty(), "Keystone was asked for more than tokens")
+	w.expectNoLeaks(ctx, metrics)
+}
+
+func (w *world) uninstall(ctx context.Context) string {
+	GinkgoHelper()
+	printed, err := w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
+	Expect(err).NotTo(HaveOccurred())
+	return printed
+}
+
+func (w *world) list(ctx context.Context, kind schema.GroupVersionKind) []unstructured.Unstructured {
+	GinkgoHelper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	Expect(w.client.List(ctx, list)).To(Succeed())
+	return list.Items
+}
+
+func (w *world) log() string {
+	GinkgoHelper()
+	content, err := os.ReadFile(w.gate.LogFile())
+	Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}
+
+// admissions is how often a gate has judged, with a decision such as "denied"; "" is any.
+func (w *world) admissions(ctx context.Context, gate, decision string) float64 {
+	GinkgoHelper()
+	labels := map[string]string{"gate": gate}
+	if decision != "" {
+		labels["decision"] = decision
+	}
+	count, err := w.gate.Metric(ctx, "warrantgate_admissions_total", labels)
+	Expect(err).NotTo(HaveOccurred())
+	return count
+}
+
+// The gates, as their metrics name them.
+const delegationGate, ownershipGate = "cluster-delegation", "machine-ownership"

@@ -1,0 +1,182 @@
+//go:build e2e
+
+package policies_test
+
+import (
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const (
+	// manyAlone is how many service accounts create a workspace each, and underFire how many of those are forged meanwhile.
+	manyAlone, underFire = 200, 100
+	// manySharded is the same on two shards.
+	manySharded = 50
+)
+
+// Only kcp runs, and an administrator has applied one file.
+var _ = Describe("With the policies alone", Ordered, func() {
+	var kcp *kcptest.Server
+	var byPolicy bool
+
+	BeforeAll(func(ctx SpecContext) {
+		kcp, byPolicy = startKCP(ctx)
+		if byPolicy {
+			applyPolicies(ctx, kcp)
+		}
+	}, NodeTimeout(startTimeout))
+
+	// hasPolicies is false on a kcp without such policies, where it expects install and check to say so.
+	hasPolicies := func(ctx SpecContext) bool {
+		GinkgoHelper()
+		if byPolicy {
+			return true
+		}
+		output, code := run(ctx, kcp, "install", "kcp", "--policies-only")
+		Expect(code).To(Equal(1), output)
+		Expect(output).To(ContainSubstring("kcp has these policies from v0.32 on; register the webhooks instead, with --url"))
+		output, code = run(ctx, kcp, "check", "admission", "kcp", "--policies-only")
+		Expect(code).To(Equal(1), output)
+		Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: NOT ACTING"))
+		return false
+	}
+
+	It("two hundred workspaces of service accounts become Ready, each its creator's, and none of a hundred is forged", func(ctx SpecContext) {
+		if !hasPolicies(ctx) {
+			return
+		}
+		h := newHome(ctx, kcp)
+		Expect(kcptest.Grant(ctx, h.admin(), kcptest.User("mallory"), append(kcptest.CreatorRules(),
+			rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
+			rbacv1.PolicyRule{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}})...)).To(Succeed())
+		children := h.many(ctx, "child", manyAlone, ignored, func(i int) bool { return i < underFire })
+		h.expectOwned(ctx, children)
+		met, total := 0, 0.0
+		for i, c := range children {
+			total += c.took.Seconds()
+			if c.met > 0 {
+				met++
+			}
+			Expect(c.ws.Annotations).To(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"))
+			if i%10 == 0 {
+				h.expectImpostorLockedOut(ctx, c)
+			}
+		}
+		Expect(met).To(Equal(underFire), "every workspace has to be under fire")
+		AddReportEntry("seconds to Ready, on average", total/manyAlone)
+	}, SpecTimeout(manyTimeout))
+
+	It("an API that the service account may bind only at home is bound", func(ctx SpecContext) {
+		if !hasPolicies(ctx) {
+			return
+		}
+		h := newHome(ctx, kcp)
+		ofType := h.widgetType(ctx)
+		Expect(kcptest.Grant(ctx, h.admin(), kcptest.ServiceAccountSubject("default", "bound-0"), append(kcptest.CreatorRules(), kcptest.BindRule(widgets))...)).To(Succeed())
+		children := h.many(ctx, "bound", 1, ignored, never, ofType)
+		h.expectAPIs(ctx, children[0].bot, children[0].ws)
+	}, SpecTimeout(specTimeout))
+
+	It("explain and check tell that the policy is what rewrites", func(ctx SpecContext) {
+		if !hasPolicies(ctx) {
+			return
+		}
+		h := newHome(ctx, kcp)
+		h.many(ctx, "explained", 1, ignored, never)
+		output, code := run(ctx, kcp, "explain", "workspace", h.path+":explained-0")
+		Expect(code).To(Equal(0), output)
+		Expect(output).To(MatchRegexp(`Rewritten by: +the admission policy warrantgate-owner-rewrite`))
+		output, code = run(ctx, kcp, "check", "admission", "kcp")
+		Expect(code).To(Equal(1), output)
+		Expect(output).To(And(ContainSubstring("warrantgate-owner-rewrite: ok"), ContainSubstring("owner-integrity.warrantgate.dev: NOT REFUSED")))
+	}, SpecTimeout(specTimeout))
+
+	It("uninstall takes them out", func(ctx SpecContext) {
+		if !hasPolicies(ctx) {
+			return
+		}
+		output, code := run(ctx, kcp, "uninstall", "kcp")
+		Expect(code).To(Equal(0), output)
+		Expect(output).To(And(ContainSubstring(`MutatingAdmissionPolicy "warrantgate-owner-rewrite" deleted`),
+			ContainSubstring(`ValidatingAdmissionPolicy "warrantgate-owner-integrity" deleted`)))
+		Eventually(ctx, func() int {
+			_, code := run(ctx, kcp, "check", "admission", "kcp", "--policies-only")
+			return code
+		}).Should(Equal(1))
+	}, SpecTimeout(specTimeout))
+})
+
+// Policies in root hold for the Workspaces of all shards.
+var _ = Describe("With the policies alone on two shards", func() {
+	It("fifty workspaces of service accounts become Ready on either shard, each its creator's", func(ctx SpecContext) {
+		options := kcptest.ShardedOptions{}
+		for env, path := range map[string]*string{asset.KCP: &options.KCP, asset.FrontProxy: &options.FrontProxy, asset.CacheServer: &options.CacheServer} {
+			var err error
+			*path, err = asset.Path(env)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		kcp, err := kcptest.StartSharded(ctx, options)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(kcp.Stop)
+		if byPolicy, err := kcp.HasMutatingPolicies(); !byPolicy {
+			Expect(err).NotTo(HaveOccurred())
+			output, code := run(ctx, kcp.Server, "install", "kcp", "--policies-only")
+			Expect(code).To(Equal(1), output)
+			return
+		}
+		applyPolicies(ctx, kcp.Server)
+		shards := kcp.Shards()
+		for i, own := range shards {
+			h := newHome(ctx, kcp.Server, kcptest.OnShard(own))
+			for _, on := range []string{own, shards[(i+1)%len(shards)]} {
+				children := h.many(ctx, "on-"+on, manySharded/(2*len(shards))+1, ignored, never, kcptest.OnShard(on))
+				h.expectOwned(ctx, children)
+				for _, c := range children {
+					Expect(kcp.ShardOf(ctx, c.ws.Spec.Cluster)).To(Equal(on))
+				}
+			}
+		}
+	}, SpecTimeout(manyTimeout))
+})
+
+// widgets is the APIExport of widgetType.
+const widgets = "widgets.example.io"
+
+// widgetType makes a type whose workspaces bind an API of this workspace.
+func (h home) widgetType(ctx SpecContext) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	Expect(kcptest.Export(ctx, h.admin(), widgets, &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: widgets},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.io", Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+			}},
+		},
+	})).To(Succeed())
+	ofType, err := kcptest.CreateWorkspaceType(ctx, h.admin(), h.path, &tenancyv1alpha1.WorkspaceType{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets"},
+		Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: h.path, Export: widgets}}},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return ofType
+}
+
+// expectAPIs expects the API of widgetType to be bound in a workspace.
+func (h home) expectAPIs(ctx SpecContext, config *rest.Config, ws *tenancyv1alpha1.Workspace) {
+	GinkgoHelper()
+	bindings := &apisv1alpha2.APIBindingList{}
+	Expect(newClient(kcptest.In(config, ws.Spec.Cluster)).List(ctx, bindings)).To(Succeed())
+	Expect(bindings.Items).To(ContainElement(HaveField("Spec.Reference.Export.Name", widgets)))
+}

@@ -1,0 +1,233 @@
+//go:build e2e
+
+package policies_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const (
+	// manyServed is how many workspaces service accounts create while serve runs.
+	manyServed = 20
+	// manyKilled is how many they create while serve is killed, after a third of them.
+	manyKilled = 100
+)
+
+// serve runs besides the policies, and does what they cannot.
+var _ = Describe("With serve besides the policies", Ordered, func() {
+	var kcp *kcptest.Server
+	var gate *kcptest.Warrantgate
+	var byPolicy bool
+
+	BeforeAll(func(ctx SpecContext) {
+		kcp, byPolicy = startKCP(ctx)
+		if byPolicy {
+			applyPolicies(ctx, kcp)
+		}
+		var err error
+		gate, err = kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: warrantgate})
+		Expect(err).NotTo(HaveOccurred())
+		output, err := gate.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		if byPolicy {
+			Expect(output).To(ContainSubstring(`MutatingAdmissionPolicy "warrantgate-owner-rewrite" rewrites the owners of plain service accounts`))
+		} else {
+			Expect(output).To(ContainSubstring("This kcp has no MutatingAdmissionPolicies, which kcp has from v0.32 on: the webhook rewrites the owners of all service accounts."))
+		}
+		Expect(gate.Start(ctx)).To(Succeed())
+		DeferCleanup(func() error { return gate.Stop() })
+		expectAsked(ctx, kcp)
+	}, NodeTimeout(startTimeout))
+
+	calls := func(ctx context.Context, name string) float64 {
+		GinkgoHelper()
+		value, err := gate.Metric(ctx, "warrantgate_admissions_total", map[string]string{"gate": name})
+		Expect(err).NotTo(HaveOccurred())
+		return value
+	}
+
+	It("no blocking webhook is called for service accounts, and each has its Event", func(ctx SpecContext) {
+		h := newHome(ctx, kcp)
+		rewrites, notices := calls(ctx, "owner-rewrite"), calls(ctx, "owner-notice")
+		counted, err := gate.Metric(ctx, "warrantgate_owner_rewrites_total", map[string]string{"kind": "service-account"})
+		Expect(err).NotTo(HaveOccurred())
+		children := h.many(ctx, "child", manyServed, ignored, never)
+		h.expectOwned(ctx, children)
+		for _, c := range children {
+			Eventually(ctx, h.reasonsOf).WithArguments(c.ws).Should(Equal("OwnerRewritten"))
+		}
+		if byPolicy {
+			Expect(calls(ctx, "owner-rewrite")).To(Equal(rewrites), "a blocking webhook was called")
+			Expect(calls(ctx, "owner-notice") - notices).To(BeNumerically(">=", manyServed))
+		} else {
+			Expect(calls(ctx, "owner-rewrite") - rewrites).To(BeNumerically(">=", manyServed))
+		}
+		now, err := gate.Metric(ctx, "warrantgate_owner_rewrites_total", map[string]string{"kind": "service-account"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(now - counted).To(BeNumerically(">=", manyServed))
+	}, SpecTimeout(manyTimeout))
+
+	It("scoped persons and required groups become Ready too, by the webhook", func(ctx SpecContext) {
+		h := newHome(ctx, kcp)
+		before := calls(ctx, "owner-rewrite")
+		_, err := kcptest.CreateWorkspace(ctx, h.impersonated(ctx, "alice"), "of-alice")
+		Expect(err).NotTo(HaveOccurred())
+		ws, err := kcptest.WaitReady(ctx, h.admin(), "of-alice")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ws.Annotations).To(And(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"), Not(HaveKey("warrantgate.dev/rewritten-by"))))
+		expectAtWork(ctx, kcp.Person("root", "alice"), ws.Spec.Cluster)
+		Expect(calls(ctx, "owner-rewrite")).To(BeNumerically(">", before))
+
+		lc, err := kcptest.GetLogicalCluster(ctx, h.admin())
+		Expect(err).NotTo(HaveOccurred())
+		unlimited := lc.DeepCopy()
+		metav1.SetMetaDataAnnotation(&lc.ObjectMeta, "authorization.kcp.io/required-groups", "team-a")
+		Expect(newClient(kcp.ShardAdmin(h.path)).Patch(ctx, lc, client.MergeFrom(unlimited))).To(Succeed())
+		Eventually(ctx, func(g Gomega) { // until kcp gives them to new workspaces
+			name := fmt.Sprintf("grouped-%d", time.Now().UnixNano())
+			bot, err := kcptest.ServiceAccount(ctx, kcp.ShardAdmin(h.path), metav1.NamespaceDefault, name)
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = kcptest.CreateWorkspace(ctx, bot, name)
+			g.Expect(err).NotTo(HaveOccurred())
+			ws, err := kcptest.WaitReady(ctx, kcp.ShardAdmin(h.path), name)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(ws.Annotations).To(HaveKeyWithValue("authorization.kcp.io/required-groups", "team-a"))
+			g.Expect(ws.Annotations).To(And(HaveKey(kcptest.CreatedByAnnotation), Not(HaveKey("warrantgate.dev/rewritten-by"))))
+		}).Should(Succeed())
+	}, SpecTimeout(specTimeout))
+
+	It("nobody waits for a serve that is killed while a hundred service accounts create workspaces", func(ctx SpecContext) {
+		h := newHome(ctx, kcp)
+		var created atomic.Int64
+		var killed atomic.Pointer[time.Time]
+		var once sync.Once
+		count := func(int) {
+			if created.Add(1) >= manyKilled/3 && byPolicy {
+				once.Do(func() {
+					gate.Kill()
+					now := time.Now()
+					killed.Store(&now)
+				})
+			}
+		}
+		children := h.many(ctx, "child", manyKilled, count, never)
+		if !byPolicy { // the webhook has to run for these, as the specs of e2e/suites/workspace show
+			return
+		}
+		DeferCleanup(func(ctx SpecContext) { Expect(gate.Start(ctx)).To(Succeed()) }, NodeTimeout(specTimeout))
+		h.expectOwned(ctx, children)
+		var before, after []time.Duration
+		for _, c := range children {
+			if c.created.Before(*killed.Load()) {
+				before = append(before, c.took)
+			} else {
+				after = append(after, c.took)
+			}
+		}
+		slices.Sort(before)
+		slices.Sort(after)
+		AddReportEntry("median and longest time to Ready before", fmt.Sprint(before[len(before)/2], before[len(before)-1]))
+		AddReportEntry("median and longest time to Ready after", fmt.Sprint(after[len(after)/2], after[len(after)-1]))
+		// kcp itself becomes slower with each workspace, and a machine is busy with other things: a wait for a webhook would show, since
+		// kcp tries again after a time that doubles.
+		Expect(after[len(after)/2]).To(BeNumerically("<=", 2*before[len(before)/2]+time.Second))
+		Expect(after[len(after)-1]).To(BeNumerically("<=", 2*before[len(before)-1]+5*time.Second))
+	}, SpecTimeout(manyTimeout))
+
+	It("from webhook to policy and back, no workspace is stuck and none is rewritten twice", func(ctx SpecContext) {
+		h := newHome(ctx, kcp)
+		changes := []string{"--rewrite=Webhook", "--rewrite=Auto", "--rewrite=Webhook", "--rewrite=Auto"}
+		installed := make(chan error, 1)
+		under, stop := context.WithCancel(ctx)
+		go func() {
+			var err error
+			for _, change := range changes {
+				if _, err = gate.InstallOnly(ctx, change); err != nil {
+					break
+				}
+				select { // some workspaces under each
+				case <-time.After(3 * time.Second):
+				case <-ctx.Done():
+				}
+			}
+			stop()
+			installed <- err
+		}()
+		var children []child
+		for round := 0; under.Err() == nil; round++ {
+			children = append(children, h.many(ctx, fmt.Sprintf("round-%d", round), 2*abreast, ignored, never)...)
+		}
+		Expect(<-installed).NotTo(HaveOccurred())
+		h.expectOwned(ctx, children)
+		byEach := map[string]int{}
+		for _, c := range children {
+			byEach[c.ws.Annotations["warrantgate.dev/rewritten-by"]]++
+			// kcp evaluates the scheduler's update again after a conflict, and each evaluation has an Event.
+			Eventually(ctx, h.reasonsOf).WithArguments(c.ws).Should(MatchRegexp("^OwnerRewritten( OwnerRewritten)*$"), c.name)
+			h.expectOneWarrant(ctx, c)
+		}
+		AddReportEntry("workspaces by what rewrote them", fmt.Sprint(byEach))
+		if byPolicy {
+			Expect(byEach).To(And(HaveKeyWithValue("policy", BeNumerically(">", 0)), HaveKeyWithValue("", BeNumerically(">", 0))))
+		}
+	}, SpecTimeout(manyTimeout))
+})
+
+// kcp has the kind, and no plugin that evaluates it. kcp has no flag --disable-admission-plugins; the feature gate does the same.
+var _ = Describe("On a kcp whose admission plugin is disabled", func() {
+	It("install does without the policy, and the webhook rewrites", func(ctx SpecContext) {
+		kcp, byPolicy := startKCP(ctx, "--feature-gates=MutatingAdmissionPolicy=false")
+		gate, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: warrantgate})
+		Expect(err).NotTo(HaveOccurred())
+		if byPolicy {
+			output, code := run(ctx, kcp, "install", "kcp", "--policies-only", "--wait=5s")
+			Expect(code).To(Equal(1), output)
+			Expect(output).To(ContainSubstring("does not act on it. Perhaps it runs with --feature-gates=MutatingAdmissionPolicy=false; register the webhooks instead, with --url"))
+		}
+		output, err := gate.Install(ctx, "--wait=5s")
+		Expect(err).NotTo(HaveOccurred())
+		if byPolicy {
+			Expect(output).To(And(
+				ContainSubstring("does not act on it. Perhaps it runs with --feature-gates=MutatingAdmissionPolicy=false. The policy is not used: the webhook rewrites the owners of all service accounts."),
+				ContainSubstring(`root: MutatingAdmissionPolicy "warrantgate-owner-rewrite" deleted`)))
+		} else {
+			Expect(output).To(ContainSubstring("This kcp has no MutatingAdmissionPolicies"))
+		}
+		Expect(gate.Start(ctx)).To(Succeed())
+		DeferCleanup(func() error { return gate.Stop() })
+		expectAsked(ctx, kcp)
+		output, _ = run(ctx, kcp, "check", "admission", "kcp")
+		Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: not in use"))
+		h := newHome(ctx, kcp)
+		children := h.many(ctx, "child", 3, ignored, never)
+		h.expectOwned(ctx, children)
+		for _, c := range children {
+			Expect(c.ws.Annotations).NotTo(HaveKey("warrantgate.dev/rewritten-by"))
+			Eventually(ctx, h.reasonsOf).WithArguments(c.ws).Should(Equal("OwnerRewritten"))
+		}
+	}, SpecTimeout(2*startTimeout))
+})
+
+// expectAsked waits until kcp asks the webhooks: a notice that is not answered is not sent again.
+func expectAsked(ctx context.Context, kcp *kcptest.Server) {
+	GinkgoHelper()
+	Eventually(ctx, func() (string, error) {
+		output, code := run(ctx, kcp, "check", "admission", "kcp")
+		if code != 0 {
+			return output, fmt.Errorf("exit code %d: %s", code, output)
+		}
+		return output, nil
+	}).Should(ContainSubstring("owner-integrity.warrantgate.dev: ok"))
+}

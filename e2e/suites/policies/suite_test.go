@@ -1,0 +1,309 @@
+//go:build e2e
+
+// Package policies_test shows on real kcp servers what the admission policies do by themselves while no warrantgate runs, and what
+// serve adds to them. On a kcp before v0.32, which has no such policies, the same specs show that install says so and that the webhook
+// does what the policies do elsewhere.
+package policies_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const (
+	startTimeout = 5 * time.Minute
+	specTimeout  = 3 * time.Minute
+	// manyTimeout is for specs that create hundreds of workspaces, of which kcp makes about one a second on two processors.
+	manyTimeout = 20 * time.Minute
+	// readyTimeout is many times what a workspace needs to become Ready.
+	readyTimeout = 2 * time.Minute
+	pollInterval = 100 * time.Millisecond
+	// abreast is how many workspaces are created at the same time.
+	abreast = 5
+)
+
+var warrantgate string
+
+func TestPolicies(t *testing.T) {
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(readyTimeout)
+	SetDefaultEventuallyPollingInterval(pollInterval)
+	RunSpecs(t, "Policies")
+}
+
+var _ = BeforeSuite(func() {
+	var err error
+	warrantgate, err = asset.Path(asset.Warrantgate)
+	Expect(err).NotTo(HaveOccurred())
+})
+
+// startKCP starts a kcp of one shard for a container of specs, and tells whether it has MutatingAdmissionPolicies.
+func startKCP(ctx context.Context, args ...string) (server *kcptest.Server, byPolicy bool) {
+	GinkgoHelper()
+	binary, err := asset.Path(asset.KCP)
+	Expect(err).NotTo(HaveOccurred())
+	server, err = kcptest.Start(ctx, kcptest.Options{Binary: binary, Args: args})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(server.Stop)
+	byPolicy, err = server.HasMutatingPolicies()
+	Expect(err).NotTo(HaveOccurred())
+	return server, byPolicy
+}
+
+// run runs warrantgate as an administrator of root, and returns what it prints and its exit code.
+func run(ctx context.Context, server *kcptest.Server, args ...string) (output string, code int) {
+	GinkgoHelper()
+	command := exec.CommandContext(ctx, warrantgate, append(args, "--kubeconfig="+server.AdminKubeconfig(), "--context=root")...)
+	printed, err := command.CombinedOutput()
+	if exit := (&exec.ExitError{}); errors.As(err, &exit) {
+		return string(printed), exit.ExitCode()
+	}
+	Expect(err).NotTo(HaveOccurred())
+	return string(printed), 0
+}
+
+// applyPolicies applies the file of the policies as "kubectl apply --server-side" does, and waits until kcp acts on them.
+func applyPolicies(ctx context.Context, server *kcptest.Server) {
+	GinkgoHelper()
+	file, err := os.ReadFile("../../../charts/warrantgate/files/kcp-policies.yaml")
+	Expect(err).NotTo(HaveOccurred())
+	root := newClient(server.Admin("root"))
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file), len(file))
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		Expect(err).NotTo(HaveOccurred())
+		Expect(root.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("kubectl"))).To(Succeed())
+	}
+	Eventually(ctx, func() (string, error) {
+		output, code := run(ctx, server, "check", "admission", "kcp", "--policies-only")
+		if code != 0 {
+			return output, fmt.Errorf("exit code %d", code)
+		}
+		return output, nil
+	}).Should(And(ContainSubstring("warrantgate-owner-rewrite: ok"), ContainSubstring("warrantgate-owner-integrity: ok")))
+}
+
+func newClient(config *rest.Config) client.Client {
+	GinkgoHelper()
+	c, err := kcptest.NewClient(config)
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// home is a workspace whose service accounts may create workspaces.
+type home struct {
+	server        *kcptest.Server
+	path, cluster string
+}
+
+func newHome(ctx context.Context, server *kcptest.Server, options ...kcptest.WorkspaceOption) home {
+	GinkgoHelper()
+	name := "home-" + rand.String(6)
+	_, err := kcptest.CreateWorkspace(ctx, server.Admin("root"), name, options...)
+	Expect(err).NotTo(HaveOccurred())
+	ws, err := kcptest.WaitReady(ctx, server.Admin("root"), name)
+	Expect(err).NotTo(HaveOccurred())
+	h := home{server: server, path: "root:" + name, cluster: ws.Spec.Cluster}
+	Eventually(ctx, func() error { // kcp calls a workspace Ready somewhat before it serves there
+		return kcptest.Grant(ctx, h.admin(), kcptest.Group("system:serviceaccounts"), kcptest.CreatorRules()...)
+	}).Should(Succeed())
+	return h
+}
+
+func (h home) admin() *rest.Config { return h.server.Admin(h.path) }
+
+// impersonated is a person whom an administrator acts as, whose identity is therefore scoped to this workspace.
+func (h home) impersonated(ctx context.Context, name string, groups ...string) *rest.Config {
+	GinkgoHelper()
+	Expect(kcptest.Grant(ctx, h.admin(), kcptest.User(name), kcptest.CreatorRules()...)).To(Succeed())
+	config := h.admin()
+	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: groups}
+	return config
+}
+
+// child is a workspace of a service account of its own.
+type child struct {
+	name    string
+	bot     *rest.Config
+	created time.Time
+	// took is the time from create to Ready.
+	took time.Duration
+	ws   *tenancyv1alpha1.Workspace
+	// met is how many forgeries met the workspace.
+	met int
+}
+
+// many has as many service accounts create a workspace each, some at a time, and waits until all are Ready. Workspaces for which
+// forged is true are under fire meanwhile.
+func (h home) many(ctx context.Context, prefix string, count int, created func(int), forged func(int) bool, options ...kcptest.WorkspaceOption) []child {
+	GinkgoHelper()
+	children := make([]child, count)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(abreast)
+	for i := range children {
+		children[i].name = fmt.Sprintf("%s-%d", prefix, i)
+		group.Go(func() error { return h.one(groupCtx, &children[i], i, created, forged(i), options...) })
+	}
+	Expect(group.Wait()).To(Succeed())
+	return children
+}
+
+func never(int) bool { return false }
+func ignored(int)    {}
+
+func (h home) one(ctx context.Context, c *child, i int, created func(int), forged bool, options ...kcptest.WorkspaceOption) (err error) {
+	c.bot, err = kcptest.ServiceAccount(ctx, h.admin(), metav1.NamespaceDefault, c.name)
+	if err != nil {
+		return err
+	}
+	cease := func() int { return 0 }
+	if forged {
+		cease = h.forge(ctx, c.name)
+	}
+	// A busy kcp knows a service account somewhat after it was created.
+	if err := wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		c.created = time.Now()
+		_, err := kcptest.CreateWorkspace(ctx, c.bot, c.name, options...)
+		unknown := apierrors.IsUnauthorized(err)
+		if unknown {
+			err = nil
+		}
+		return !unknown, err
+	}); err != nil {
+		return err
+	}
+	created(i)
+	waiting, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	c.ws, err = kcptest.WaitReady(waiting, h.admin(), c.name)
+	c.took = time.Since(c.created)
+	c.met = cease()
+	return err
+}
+
+const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
+
+// forge patches the owner of a workspace as fast as it can, as a cluster-admin of the workspace around it, until it is told to cease. It
+// returns how many patches met the workspace.
+func (h home) forge(ctx context.Context, name string) (cease func() int) {
+	ctx, cancel := context.WithCancel(ctx)
+	var forgers sync.WaitGroup
+	var mu sync.Mutex
+	met := 0
+	for range 2 {
+		forgers.Go(func() {
+			c, err := kcptest.NewClient(kcptest.OwnConnection(h.server.Person(h.path, "mallory")))
+			if err != nil {
+				return
+			}
+			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner))
+			for ctx.Err() == nil {
+				err := c.Patch(ctx, &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch)
+				if err == nil || apierrors.IsForbidden(err) {
+					mu.Lock()
+					met++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	return func() int {
+		cancel()
+		forgers.Wait()
+		return met
+	}
+}
+
+// expectOwned expects each workspace to be its creator's, who works in it, and not that of the next service account.
+func (h home) expectOwned(ctx context.Context, children []child) {
+	GinkgoHelper()
+	for i, c := range children {
+		Expect(c.ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, h.cluster+":default:"+c.name))
+		lc, err := kcptest.GetLogicalCluster(ctx, h.server.Admin(c.ws.Spec.Cluster))
+		Expect(err).NotTo(HaveOccurred())
+		if lc.Spec.CreatedBy != nil { // from v0.32 on
+			Expect(lc.Spec.CreatedBy.Username).To(Equal("system:kcp:serviceaccount:" + h.cluster + ":default:" + c.name))
+		}
+		Expect(lc.Annotations[kcptest.OwnerAnnotation]).NotTo(ContainSubstring("root-boss"))
+		expectAtWork(ctx, c.bot, c.ws.Spec.Cluster)
+		other := newClient(kcptest.In(children[(i+1)%len(children)].bot, c.ws.Spec.Cluster))
+		Expect(other.List(ctx, &corev1.NamespaceList{})).To(WithTransform(apierrors.IsForbidden, BeTrue()), c.name)
+	}
+}
+
+// expectOneWarrant expects the recorded owner to have one warrant, and none within: a second rewrite would nest them.
+func (h home) expectOneWarrant(ctx context.Context, c child) {
+	GinkgoHelper()
+	const warrants = "authorization.kcp.io/warrant"
+	lc, err := kcptest.GetLogicalCluster(ctx, h.server.Admin(c.ws.Spec.Cluster))
+	Expect(err).NotTo(HaveOccurred())
+	if lc.Spec.CreatedBy != nil { // from v0.32 on
+		Expect(lc.Spec.CreatedBy.Extra).To(HaveKeyWithValue(warrants, HaveExactElements(Not(ContainSubstring(warrants)))), c.name)
+	}
+}
+
+// expectAtWork expects somebody to make a namespace in a workspace, once kcp acts on its rights there.
+func expectAtWork(ctx context.Context, config *rest.Config, cluster string) {
+	GinkgoHelper()
+	c := newClient(kcptest.In(config, cluster))
+	Eventually(ctx, func() error {
+		return client.IgnoreAlreadyExists(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "work"}}))
+	}).Should(Succeed())
+}
+
+// expectImpostorLockedOut makes a service account of the creator's name in the workspace, which must be nobody there.
+func (h home) expectImpostorLockedOut(ctx context.Context, c child) {
+	GinkgoHelper()
+	impostor, err := kcptest.ServiceAccount(ctx, h.server.Admin(c.ws.Spec.Cluster), metav1.NamespaceDefault, c.name)
+	Expect(err).NotTo(HaveOccurred())
+	for _, attempt := range []error{
+		newClient(impostor).List(ctx, &corev1.NamespaceList{}),
+		newClient(impostor).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "intruder"}}),
+	} {
+		Expect(attempt).To(WithTransform(apierrors.IsForbidden, BeTrue()), c.name)
+	}
+}
+
+// reasonsOf returns the reasons of the Events of a Workspace.
+func (h home) reasonsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) (string, error) {
+	events, err := kcptest.Events(ctx, h.admin(), ws)
+	var reasons []string
+	for _, event := range events {
+		for range max(1, event.Count) {
+			reasons = append(reasons, event.Reason)
+		}
+	}
+	return strings.Join(reasons, " "), err
+}

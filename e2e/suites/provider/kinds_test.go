@@ -1,0 +1,62 @@
+//go:build e2e
+
+package provider_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/kubetest"
+)
+
+// exportName is the provider's APIExport.
+const exportName = "capcs"
+
+var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
+
+// makeWorkspace makes a workspace as an administrator, and waits until it is Ready.
+func makeWorkspace(ctx context.Context, parent, name string) {
+	GinkgoHelper()
+	_, err := kcptest.CreateWorkspace(ctx, kcp.Admin(parent), name)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = kcptest.WaitReady(ctx, kcp.Admin(parent), name)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// exportKinds exports CloudSigmaMachine and CloudSigmaCluster from a workspace.
+func exportKinds(ctx context.Context, config *rest.Config) {
+	GinkgoHelper()
+	crds, err := kubetest.CRDs("CloudSigmaMachine", "CloudSigmaCluster")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(kcptest.Export(ctx, config, exportName, crds...)).To(Succeed())
+}
+
+// bindKinds binds them in a workspace, and waits until they are served there.
+func bindKinds(ctx context.Context, config *rest.Config) {
+	GinkgoHelper()
+	Expect(kcptest.Bind(ctx, config, "root:provider", exportName, infrastructure.WithKind("CloudSigmaMachine"))).To(Succeed())
+}
+
+// unstructuredClient knows what the workspace serves at this time.
+func unstructuredClient(config *rest.Config) client.Client {
+	GinkgoHelper()
+	c, err := client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+func object(kind, name, cluster string, spec map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	o.SetGroupVersionKind(infrastructure.WithKind(kind))
+	o.SetNamespace("default")
+	o.SetName(name)
+	o.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": cluster})
+	return o
+}

@@ -1,0 +1,86 @@
+//go:build e2e
+
+// Package provider_test tells what happens where a provider of Cluster API exports its kinds on kcp: machines and clusters
+// in the workspaces that bind them are judged as on Kubernetes.
+package provider_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+var (
+	kcp      *kcptest.Server
+	cloud    *cloudsigmatest.Cloud
+	incident cloudsigmatest.Incident
+	gate     *kcptest.Warrantgate
+	// provider is the workspace with the APIExport, as its administrator.
+	provider *rest.Config
+)
+
+func TestProvider(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	RunSpecs(t, "provider")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	var err error
+	cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(cloud.Stop)
+	incident, err = cloud.Incident()
+	Expect(err).NotTo(HaveOccurred())
+	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: binary(asset.KCP)})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return kcp.Stop() })
+
+	makeWorkspace(ctx, "root", "provider")
+	provider = kcp.Admin("root:provider")
+	exportKinds(ctx, provider)
+
+	caFile, err := cloud.CAFile(kcp.Dir())
+	Expect(err).NotTo(HaveOccurred())
+	secretFile := filepath.Join(kcp.Dir(), "client-secret")
+	Expect(os.WriteFile(secretFile, []byte(incident.Client.Secret), 0o600)).To(Succeed())
+	gate, err = kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{
+		Binary: binary(asset.Warrantgate),
+		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
+			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n", cloud.APITemplate(), cloud.ServiceProviderTemplate(), caFile),
+		Args: []string{
+			"--impersonation-enabled", "--oauth-url=" + cloud.OAuthURL(), "--client-id=" + incident.Client.ID, "--client-secret-file=" + secretFile,
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	_, err = gate.InstallOnly(ctx) // the right to write Events comes with the gates on workspaces
+	Expect(err).NotTo(HaveOccurred())
+	kubeconfig, err := kcp.KubeconfigFile("provider-admin", provider)
+	Expect(err).NotTo(HaveOccurred())
+	output, err := gate.Run(ctx, append(gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
+		"--config="+gate.ConfigFile(), "--shard-kubeconfig="+kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
+	Expect(err).NotTo(HaveOccurred(), output)
+	Expect(gate.Start(ctx)).To(Succeed())
+	DeferCleanup(func() {
+		Expect(cloud.Violations()).To(BeEmpty())
+		Expect(gate.Stop()).To(Succeed())
+	})
+}, NodeTimeout(3*time.Minute))
+
+func binary(name string) string {
+	GinkgoHelper()
+	path, err := asset.Path(name)
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}

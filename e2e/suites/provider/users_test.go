@@ -1,0 +1,158 @@
+//go:build e2e
+
+package provider_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// everything is what the owner of a workspace may do there.
+var everything = rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+
+// clusterOf returns the logical cluster that a config leads into.
+func clusterOf(ctx context.Context, config *rest.Config) string {
+	GinkgoHelper()
+	lc, err := kcptest.GetLogicalCluster(ctx, config)
+	Expect(err).NotTo(HaveOccurred())
+	return lc.Annotations["kcp.io/cluster"]
+}
+
+// creates sends a CloudSigmaCluster that names a user.
+func creates(ctx context.Context, config *rest.Config, name, email string) error {
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return err
+	}
+	return c.Create(ctx, object("CloudSigmaCluster", name, name, map[string]any{"region": incident.Region, "userEmail": email}))
+}
+
+// printed are the commands at the end of a denial.
+func printed(err error) string {
+	GinkgoHelper()
+	Expect(apierrors.HasStatusCause(err, "ImpersonationNotAllowed")).To(BeTrue(), "%v", err)
+	_, commands, found := strings.Cut(err.Error(), "or have it granted: ")
+	Expect(found).To(BeTrue(), "%v", err)
+	return commands
+}
+
+// Who may have a cluster act as whom is RBAC of the provider's workspace: in its own everybody is cluster-admin.
+var _ = Describe("who may have a cluster act as a user", func() {
+	// The owner of a consumer's workspace, and a service account there.
+	var (
+		config, owner, bot *rest.Config
+		botUser            string
+	)
+	BeforeEach(func(ctx SpecContext) {
+		config = consumer(ctx, incident.User.Email)
+		path := fmt.Sprintf("root:consumer-%d", consumers)
+		person := fmt.Sprintf("owner-%d", consumers)
+		owner = kcp.Person(path, person)
+		Expect(kcptest.Grant(ctx, config, kcptest.User(person), kcptest.AccessRule(), everything)).To(Succeed())
+		var err error
+		bot, err = kcptest.ServiceAccount(ctx, config, "default", "bot")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(kcptest.Grant(ctx, config, kcptest.ServiceAccountSubject("default", "bot"), kcptest.AccessRule(), everything)).To(Succeed())
+		botUser = "system:kcp:serviceaccount:" + clusterOf(ctx, config) + ":default:bot"
+	})
+
+	It("is up to the provider: a denial prints what its administrator runs", func(ctx SpecContext) {
+		for i, who := range []struct {
+			config               *rest.Config
+			username, knownThere string
+		}{
+			{owner, fmt.Sprintf("owner-%d", consumers), fmt.Sprintf("owner-%d", consumers)},
+			{bot, "system:serviceaccount:default:bot", botUser},
+		} {
+			config, name := who.config, fmt.Sprintf("printed-%d", i)
+			err := creates(ctx, config, name, incident.User.Email)
+			Expect(err).To(MatchError(ContainSubstring("user %q may not impersonate %q in logical cluster %q, the provider's workspace;",
+				who.username, incident.User.Email, clusterOf(ctx, provider))))
+			Expect(printed(err)).To(HaveSuffix(" --clusterrole=system:kcp:workspace:access --user=" + who.knownThere))
+			runInKCP(ctx, printed(err))
+			Eventually(func() error { return creates(ctx, config, name, incident.User.Email) }).Should(Succeed())
+
+			By("and nobody else's name")
+			Expect(printed(creates(ctx, config, name+"-other", incident.Other.Email))).To(HavePrefix("kubectl ws :" + clusterOf(ctx, provider) + "; "))
+		}
+	}, SpecTimeout(2*time.Minute))
+
+	It("can be given to a whole workspace, by the group of its scope", func(ctx SpecContext) {
+		bob := rest.CopyConfig(owner)
+		bob.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("bob-%d", consumers)}
+		Expect(kcptest.Grant(ctx, config, kcptest.User(bob.Impersonate.UserName), kcptest.AccessRule(), everything)).To(Succeed())
+		Expect(printed(creates(ctx, bob, "scoped", incident.User.Email))).To(ContainSubstring("an impersonated one always is"))
+		grantInProvider(ctx, kcptest.Group("system:cluster:"+clusterOf(ctx, config)), incident.User.Email)
+		Eventually(func() error { return creates(ctx, bob, "scoped", incident.User.Email) }).Should(Succeed())
+	}, SpecTimeout(2*time.Minute))
+
+	It("is asked of the provider that the webhook configuration is of", func(ctx SpecContext) {
+		makeWorkspace(ctx, "root", "second-provider")
+		second := kcp.Admin("root:second-provider")
+		kubeconfig, err := kcp.KubeconfigFile("second-provider-admin", second)
+		Expect(err).NotTo(HaveOccurred())
+		output, err := gate.Run(ctx, "install", "provider", "--kubeconfig="+kubeconfig, "--url="+gate.URL(), "--ca-file="+gate.CAFile(),
+			"--config="+gate.ConfigFile(), "--dry-run")
+		Expect(err).NotTo(HaveOccurred(), output)
+		Expect(output).To(ContainSubstring("/kcp/" + clusterOf(ctx, second) + "/cluster/impersonation"))
+		Expect(output).NotTo(ContainSubstring(clusterOf(ctx, provider)))
+	}, SpecTimeout(time.Minute))
+})
+
+// grantInProvider lets a subject impersonate a user of the cloud.
+func grantInProvider(ctx context.Context, subject rbacv1.Subject, email string) {
+	GinkgoHelper()
+	may := kcptest.Rule("", []string{"users"}, []string{"impersonate"})
+	may.ResourceNames = []string{email}
+	Expect(kcptest.Grant(ctx, provider, subject, kcptest.AccessRule(), may)).To(Succeed())
+}
+
+// The commands that denials print.
+var (
+	toWorkspace = regexp.MustCompile(`^kubectl ws :([a-z0-9]+)$`)
+	newRole     = regexp.MustCompile(`^kubectl create clusterrole (\S+) --verb=(\S+) --resource=(\S+) --resource-name=(\S+)$`)
+	newBinding  = regexp.MustCompile(`^kubectl create clusterrolebinding (\S+) --clusterrole=(\S+) --user=(\S+)$`)
+)
+
+// runInKCP does what the commands do, as an administrator of kcp. There is no kubectl with the plugin of kcp here.
+func runInKCP(ctx context.Context, commands string) {
+	GinkgoHelper()
+	var c client.Client
+	for command := range strings.SplitSeq(commands, "; ") {
+		var object client.Object
+		if match := toWorkspace.FindStringSubmatch(command); match != nil {
+			var err error
+			c, err = kcptest.NewClient(kcp.Admin(match[1]))
+			Expect(err).NotTo(HaveOccurred())
+			continue
+		} else if match := newRole.FindStringSubmatch(command); match != nil {
+			object = &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: match[1]}, Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{""}, Verbs: []string{match[2]}, Resources: []string{match[3]}, ResourceNames: []string{match[4]},
+			}}}
+		} else if match := newBinding.FindStringSubmatch(command); match != nil {
+			object = &rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: match[1]},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: match[2]},
+				Subjects:   []rbacv1.Subject{kcptest.User(match[3])},
+			}
+		}
+		Expect(object).NotTo(BeNil(), "what is this: %s", command)
+		Expect(c).NotTo(BeNil(), "it is not said where: %s", commands)
+		if err := c.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
+			Expect(err).NotTo(HaveOccurred(), command)
+		}
+	}
+}

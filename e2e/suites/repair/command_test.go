@@ -1,0 +1,174 @@
+//go:build e2e
+
+package repair_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// An administrator finds workspaces that have hung for weeks, and heals them by one command.
+var _ = Describe("warrantgate repair", func() {
+	It("makes a service account's stuck workspace Ready, and the service account works in it", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot)
+
+		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
+		Expect(status).To(BeZero(), notes)
+		Expect(lines(out)).To(HaveExactElements(And(
+			HaveField("Path", p.path+":child"), HaveField("LogicalCluster", child.Spec.Cluster), HaveField("Phase", "Initializing"),
+			HaveField("Outcome", "healed"), HaveField("Reason", "ServiceAccountRewritten"), HaveField("Message", ContainSubstring(p.globalName())))))
+
+		waitReady(ctx, p.admin(), "child")
+		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+
+		By("running again, which finds nothing to do")
+		out, _, status = repair(ctx, "--under="+p.path, "-o", "json")
+		Expect(status).To(BeZero())
+		Expect(lines(out)).To(BeEmpty())
+	}, SpecTimeout(specTimeout))
+
+	// kcp before v0.32 looks at a Workspace that is Initializing ever more seldom.
+	It("makes Ready within seconds what has hung for long", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot)
+		Eventually(ctx, func() time.Duration {
+			return time.Since(child.CreationTimestamp.Time)
+		}).WithTimeout(time.Minute).Should(BeNumerically(">", longHung))
+		_, _, status := repair(ctx, "--under="+p.path)
+		Expect(status).To(BeZero())
+		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_, err := kcptest.WaitReady(soon, p.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+	}, SpecTimeout(specTimeout))
+
+	It("heals a scoped person's workspace", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+		alice := p.admin()
+		alice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
+		child := p.stuck(ctx, alice)
+
+		out, notes, status := repair(ctx, "--under="+p.path+":child", "-o", "json")
+		Expect(status).To(BeZero(), notes)
+		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "healed"), HaveField("Reason", "PersonRewritten"))))
+		waitReady(ctx, p.admin(), "child")
+		expectAtHome(ctx, kcp.Person("root", "alice"), child.Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+
+	It("heals a Ready workspace that belongs to whoever makes a service account of that name in it", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		plain := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: "plain"}})
+		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", plain)
+		Expect(err).NotTo(HaveOccurred())
+		child := waitReady(ctx, p.admin(), "child") // with nothing to bind, kcp never acts as the owner
+		Eventually(ctx, adminsOf).WithArguments(child).Should(ConsistOf("system:serviceaccount:default:bot"))
+		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(child.Spec.Cluster))
+		Expect(err).NotTo(HaveOccurred())
+
+		if lc.Spec.CreatedBy == nil {
+			By("reporting it where kcp has forgotten the owner's home")
+			Eventually(ctx, func() []line { // kcp cuts the owner down to its name a little after Ready
+				out, _, _ := repair(ctx, "--under="+p.path, "-o", "json", "--dry-run")
+				return lines(out)
+			}).Should(HaveExactElements(And(HaveField("Outcome", "unhealable"), HaveField("Reason", "HomeUnknown"), HaveField("Phase", "Ready"))))
+			before := atRest(ctx, p, child)
+			_, notes, status := repair(ctx, "--under="+p.path)
+			Expect(status).To(Equal(1))
+			Expect(notes).To(ContainSubstring("0 workspaces were healed, 1 could not be"))
+			Expect(versions(ctx, p, child)).To(Equal(before))
+			return
+		}
+		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
+		Expect(status).To(BeZero(), notes)
+		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "healed"), HaveField("Phase", "Ready"))))
+		Expect(adminsOf(ctx, child)).To(ConsistOf(p.globalName()))
+		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+
+	It("writes nothing on a dry run, and says what it would do", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot)
+		before := atRest(ctx, p, child)
+
+		out, notes, status := repair(ctx, "--under="+p.path, "--dry-run")
+		Expect(status).To(BeZero(), notes)
+		Expect(out).To(MatchRegexp(`(?m)^WORKSPACE +PHASE +OUTCOME +MESSAGE\n%s:child +Initializing +foreign +service account "system:serviceaccount:default:bot"`, p.path))
+		Consistently(ctx, func() []string { return versions(ctx, p, child) }).Should(Equal(before))
+	}, SpecTimeout(specTimeout))
+
+	It("leaves alone a workspace that hangs for another reason, and says so", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+		held := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
+			ObjectMeta: metav1.ObjectMeta{Name: "held"}, Spec: tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true},
+		})
+		_, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "local", held)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.CreateWorkspace(ctx, p.bot, "foreign", held)
+		Expect(err).NotTo(HaveOccurred())
+		p.waitInitializing(ctx, "local")
+		p.waitInitializing(ctx, "foreign")
+
+		var found []line
+		Eventually(ctx, func() []line {
+			out, _, status := repair(ctx, "--under="+p.path, "-o", "json", "--dry-run")
+			Expect(status).To(BeZero())
+			found = lines(out)
+			return found
+		}).Should(ContainElement(And(HaveField("Path", p.path+":local"), HaveField("Outcome", "fine"),
+			HaveField("Message", ContainSubstring("hangs for another reason")))))
+		Expect(found).To(ContainElement(And(HaveField("Path", p.path+":foreign"), HaveField("Outcome", BeElementOf("waiting", "foreign")))))
+	}, SpecTimeout(specTimeout))
+
+	DescribeTable("names the right that its account has lost", func(ctx SpecContext, place, role, resource, want string) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot)
+		before := atRest(ctx, p, child)
+		takeAway(ctx, place, role, resource)
+		out, notes, status := repair(ctx, "-o=json", "--under="+p.path)
+		Expect(status).To(Equal(1))
+		Expect(out + notes).To(And(ContainSubstring(want), ContainSubstring("forbidden")))
+		Expect(versions(ctx, p, child)).To(Equal(before), "what cannot be finished is not begun")
+	},
+		Entry("to know the shards", "root", "warrantgate-repair", "apiexportendpointslices",
+			"find the shards (APIExportEndpointSlice tenancy.kcp.io in root)", SpecTimeout(specTimeout)),
+		Entry("to see workspaces", "root", "warrantgate-repair", "apiexports/content",
+			"the rights list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(specTimeout)),
+		Entry("to see whose a workspace is", "system:admin", "warrantgate-explain", "clusterrolebindings",
+			"workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`", SpecTimeout(specTimeout)),
+	)
+
+	It("names the group that the certificate has lost", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		child := p.stuck(ctx, p.bot)
+		before := atRest(ctx, p, child)
+		nobody, err := kcp.KubeconfigFile("nobody", kcp.Person("root", "nobody"))
+		Expect(err).NotTo(HaveOccurred())
+		out, notes, status := repair(ctx, "--logical-cluster-kubeconfig="+nobody, "-o=json", "--under="+p.path)
+		Expect(status).To(Equal(1))
+		Expect(out + notes).To(And(ContainSubstring("as the group system:kcp:external-logical-cluster-admin"), ContainSubstring("forbidden")))
+		Expect(versions(ctx, p, child)).To(Equal(before))
+	}, SpecTimeout(specTimeout))
+
+	It("says what is wrong with its arguments", func(ctx SpecContext) {
+		for _, tc := range []struct{ arg, want string }{
+			{"--output=xml", `--output: "xml" is neither table nor json`},
+			{"--kubeconfig=/does/not/exist", `read kubeconfig "/does/not/exist"`},
+		} {
+			_, notes, status := repair(ctx, tc.arg)
+			Expect(status).To(Equal(1))
+			Expect(notes).To(ContainSubstring(tc.want), fmt.Sprint(tc.arg))
+		}
+	}, SpecTimeout(specTimeout))
+})

@@ -1,0 +1,54 @@
+//go:build e2e
+
+package repair_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// A platform team builds its workspace types on the type warranted, so that no workspace of theirs becomes Ready with a
+// wrong owner, whether the webhook was there or not.
+var _ = Describe("a workspace of a type that extends warranted", func() {
+	var p place
+	var extending kcptest.WorkspaceOption
+
+	BeforeEach(func(ctx SpecContext) {
+		p = newPlace(ctx)
+		extending = p.extending(ctx)
+	}, NodeTimeout(specTimeout))
+
+	It("becomes Ready, with its owner rewritten, and the service account works in it", func(ctx SpecContext) {
+		w := serveSlowly(ctx)
+		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", extending)
+		Expect(err).NotTo(HaveOccurred())
+		child := waitReady(ctx, p.admin(), "child")
+		Expect(adminsOf(ctx, child)).To(ConsistOf(p.globalName()))
+		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+		Eventually(ctx, func() string {
+			return kcptest.Describe(ctx, p.admin(), "child")
+		}).Should(And(ContainSubstring("OwnerRewritten"), ContainSubstring("At initialization: ")))
+		Expect(healedBy(ctx, w)).To(BeZero(), "the repair had no part in it")
+	}, SpecTimeout(specTimeout))
+
+	It("of a person who is in scope becomes Ready with its owner as it was", func(ctx SpecContext) {
+		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+		serveSlowly(ctx)
+		_, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "child", extending)
+		Expect(err).NotTo(HaveOccurred())
+		child := waitReady(ctx, p.admin(), "child")
+		Expect(adminsOf(ctx, child)).To(ConsistOf("alice"))
+	}, SpecTimeout(specTimeout))
+
+	It("waits while no warrantgate is running, and goes on when it is back", func(ctx SpecContext) {
+		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", extending)
+		Expect(err).NotTo(HaveOccurred())
+		p.waitInitializing(ctx, "child")
+		Eventually(ctx, kcptest.Describe).WithArguments(ctx, p.admin(), "child").Should(ContainSubstring("root:warranted"))
+		serveSlowly(ctx)
+		child := waitReady(ctx, p.admin(), "child")
+		Expect(adminsOf(ctx, child)).To(ConsistOf(p.globalName()))
+	}, SpecTimeout(specTimeout))
+})

@@ -1,0 +1,214 @@
+//go:build e2e
+
+package repair_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"time"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const (
+	// manyDuringOutage is how many workspaces service accounts create while no warrantgate runs.
+	manyDuringOutage = 30
+	// outage is how long nobody is there, at least.
+	outage = time.Minute
+	// outageTimeout is how long each step may take: kcp tries again after a time that doubles with each refusal.
+	outageTimeout = 3 * time.Minute
+	// longestReady is how long a workspace may take that was healed. On a machine that is too busy to set it up while the repair
+	// waits for it, kcp before v0.32 looks at it again only after a fifth of its age, up to ten minutes.
+	longestReady = 12 * time.Minute
+	// outageSpecTimeout is for all of it. Most of the time it takes a minute.
+	outageSpecTimeout = 20 * time.Minute
+)
+
+// All replicas are down, and service accounts go on creating workspaces, which no admission policy rewrites. What becomes of those depends on how the rewrite is
+// registered; that all are Ready once a replica is back does not.
+var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
+	var w *kcptest.Warrantgate
+
+	BeforeAll(func(ctx SpecContext) {
+		var err error
+		w, err = kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{
+			Binary: binary, Configuration: withGates, Kubeconfig: reading, Args: []string{"--logical-cluster-kubeconfig=" + writing},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		// This suite has the webhooks off, before and after.
+		DeferCleanup(func(ctx SpecContext) {
+			off, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary, Configuration: withoutGates})
+			Expect(err).NotTo(HaveOccurred())
+			_, err = off.InstallOnly(ctx, "--user="+account)
+			Expect(err).NotTo(HaveOccurred())
+			awaitUnguarded(ctx)
+		}, NodeTimeout(2*specTimeout))
+	}, NodeTimeout(2*specTimeout))
+
+	DescribeTable("thirty workspaces of service accounts become Ready", func(
+		ctx SpecContext, lost func(context.Context), during func(context.Context, place), how func(context.Context, place, *kcptest.Warrantgate),
+	) {
+		p := newPlace(ctx)
+		_, err := w.Install(ctx, "--user="+account, "--rewrite=Webhook")
+		Expect(err).NotTo(HaveOccurred())
+		lost(ctx)
+		began := time.Now()
+		createMany(ctx, p, manyDuringOutage)
+		during(ctx, p)
+		Consistently(ctx, phaseOf(p, childName(0))).WithTimeout(max(time.Second, outage-time.Since(began))).
+			ShouldNot(Equal(corev1alpha1.LogicalClusterPhaseReady), "nobody was there to rewrite or heal it")
+
+		Expect(w.Start(ctx)).To(Succeed())
+		DeferCleanup(w.Stop)
+		back := time.Now()
+		for i := range manyDuringOutage {
+			waitPhase(ctx, p, childName(i), corev1alpha1.LogicalClusterPhaseReady, longestReady)
+		}
+		AddReportEntry("all are Ready after", time.Since(back).String())
+		expectOwned(ctx, p, manyDuringOutage)
+		how(ctx, p, w)
+	},
+		Entry("with failurePolicy Fail: they wait, without a logical cluster, and are rewritten as ever", nothing, waitUnscheduled, rewritten, SpecTimeout(outageSpecTimeout)),
+		Entry("with failurePolicy Ignore: they get a logical cluster with an owner that cannot work, and are healed", ignoreFailures, waitHanging, healed, SpecTimeout(outageSpecTimeout)),
+		Entry("with the webhook taken out: the same", unregister, waitHanging, healed, SpecTimeout(outageSpecTimeout)),
+	)
+})
+
+// withGates has the gates as they are by default, and a repair that does not wait for long.
+const withGates = `apiVersion: config.warrantgate.dev/v1beta1
+kind: GateConfiguration
+repair: {after: 2s}
+`
+
+func nothing(context.Context) {}
+
+// ignoreFailures has kcp go on where the webhook does not answer, as in mode Warn.
+func ignoreFailures(ctx context.Context) {
+	GinkgoHelper()
+	root, err := kcptest.NewClient(kcp.Admin("root"))
+	Expect(err).NotTo(HaveOccurred())
+	hooks := rewriteHooks()
+	Expect(root.Get(ctx, client.ObjectKeyFromObject(hooks), hooks)).To(Succeed())
+	for i := range hooks.Webhooks {
+		hooks.Webhooks[i].FailurePolicy = ptr.To(admissionregistrationv1.Ignore)
+	}
+	Expect(root.Update(ctx, hooks)).To(Succeed())
+	awaitUnguarded(ctx)
+}
+
+func unregister(ctx context.Context) {
+	GinkgoHelper()
+	root, err := kcptest.NewClient(kcp.Admin("root"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(root.Delete(ctx, rewriteHooks())).To(Succeed())
+	awaitUnguarded(ctx)
+}
+
+func rewriteHooks() *admissionregistrationv1.MutatingWebhookConfiguration {
+	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
+}
+
+// awaitUnguarded waits until kcp goes on without the rewrite: it takes up a change of webhooks a moment after it was made.
+func awaitUnguarded(ctx context.Context) {
+	GinkgoHelper()
+	p := newPlace(ctx)
+	_, err := kcptest.CreateWorkspace(ctx, p.bot, "probe")
+	Expect(err).NotTo(HaveOccurred())
+	waitInitializing(ctx, p, "probe")
+}
+
+// waitInitializing waits until kcp sets a workspace up. What it was refused meanwhile it tries again ever more seldom.
+func waitInitializing(ctx context.Context, p place, name string) {
+	GinkgoHelper()
+	waitPhase(ctx, p, name, corev1alpha1.LogicalClusterPhaseInitializing, outageTimeout)
+}
+
+func waitPhase(ctx context.Context, p place, name string, phase corev1alpha1.LogicalClusterPhaseType, timeout time.Duration) {
+	GinkgoHelper()
+	Eventually(ctx, phaseOf(p, name)).WithTimeout(timeout).Should(Equal(phase), name)
+}
+
+// phaseOf asks for the phase of a workspace.
+func phaseOf(p place, name string) func(context.Context) (corev1alpha1.LogicalClusterPhaseType, error) {
+	return func(ctx context.Context) (corev1alpha1.LogicalClusterPhaseType, error) {
+		ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
+		if err != nil {
+			return "", err
+		}
+		return ws.Status.Phase, nil
+	}
+}
+
+// waitUnscheduled waits until kcp has tried each workspace, and was not let.
+func waitUnscheduled(ctx context.Context, p place) {
+	GinkgoHelper()
+	for i := range manyDuringOutage {
+		name := childName(i)
+		Eventually(ctx, func() (int, error) {
+			ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
+			if err == nil && ws.Spec.Cluster != "" {
+				return 0, StopTrying("workspace " + name + " has a logical cluster, although nobody could rewrite its owner")
+			}
+			return refusals(p.cluster + "|" + name)
+		}).WithTimeout(outageTimeout).Should(BeNumerically(">", 0), name)
+	}
+}
+
+// refusals is how often kcp's log says that its scheduler could not update a Workspace because nobody answered.
+func refusals(key string) (int, error) {
+	log, err := os.ReadFile(kcp.LogFile())
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for line := range bytes.Lines(log) {
+		if bytes.Contains(line, []byte(key)) && bytes.Contains(line, []byte(`failed calling webhook`)) {
+			count++
+		}
+	}
+	return count, nil
+}
+
+func waitHanging(ctx context.Context, p place) {
+	GinkgoHelper()
+	for i := range manyDuringOutage {
+		waitInitializing(ctx, p, childName(i))
+	}
+}
+
+// rewritten expects each workspace to tell that its owner was rewritten when kcp scheduled it.
+func rewritten(ctx context.Context, p place, _ *kcptest.Warrantgate) {
+	GinkgoHelper()
+	for i := range manyDuringOutage {
+		ws, err := kcptest.GetWorkspace(ctx, p.admin(), childName(i))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, p.cluster+":default:bot"), ws.Name)
+	}
+}
+
+// healed expects warrantgate to have healed as many since it is back.
+func healed(ctx context.Context, _ place, w *kcptest.Warrantgate) {
+	GinkgoHelper()
+	Expect(healedBy(ctx, w)).To(BeNumerically(">=", manyDuringOutage))
+}
+
+// expectOwned expects each workspace to be the service account's and nobody else's.
+func expectOwned(ctx context.Context, p place, count int) {
+	GinkgoHelper()
+	for i := range count {
+		ws, err := kcptest.GetWorkspace(ctx, p.admin(), childName(i))
+		Expect(err).NotTo(HaveOccurred())
+		// kcp follows the owner, with a delay.
+		Eventually(ctx, adminsOf).WithArguments(ctx, ws).Should(ConsistOf(p.globalName()))
+		expectAtHome(ctx, p.bot, ws.Spec.Cluster)
+	}
+}

@@ -1,0 +1,120 @@
+//go:build e2e
+
+// Package repair_test tells what becomes of workspaces that hang because they were made while no warrantgate was there.
+//
+// The webhooks are off in this suite, but for the story of an outage: whatever becomes Ready was healed.
+package repair_test
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const (
+	startTimeout = 5 * time.Minute
+	specTimeout  = 3 * time.Minute
+	// healedTimeout is many times what kcp needs to make a workspace Ready once its owner is right.
+	healedTimeout = 45 * time.Second
+	pollInterval  = 100 * time.Millisecond
+	hangTime      = 2 * time.Second
+	// longHung is so long that kcp v0.30 looks at a workspace every six seconds only.
+	longHung = 30 * time.Second
+)
+
+// withoutGates has nothing but the repair.
+const withoutGates = `apiVersion: config.warrantgate.dev/v1beta1
+kind: GateConfiguration
+workspace:
+  ownerRewrite: {mode: "Off"}
+  ownerIntegrity: {mode: "Off"}
+`
+
+var (
+	kcp *kcptest.Server
+	// account is whom install gave its rights to, and reading its kubeconfig. writing is that of a certificate of the group
+	// that may write LogicalClusters.
+	account          string
+	reading, writing string
+	binary           string
+)
+
+func TestRepair(t *testing.T) {
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(healedTimeout)
+	SetDefaultEventuallyPollingInterval(pollInterval)
+	SetDefaultConsistentlyDuration(hangTime)
+	SetDefaultConsistentlyPollingInterval(pollInterval)
+	RunSpecs(t, "Repair")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	server, err := asset.Path(asset.KCP)
+	Expect(err).NotTo(HaveOccurred())
+	binary, err = asset.Path(asset.Warrantgate)
+	Expect(err).NotTo(HaveOccurred())
+	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: server})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return kcp.Stop() })
+
+	var config *rest.Config
+	account, config = readingAccount(ctx)
+	reading, err = kcp.KubeconfigFile("reading", config)
+	Expect(err).NotTo(HaveOccurred())
+	writing, err = kcp.KubeconfigFile("writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
+	Expect(err).NotTo(HaveOccurred())
+	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary, Configuration: withoutGates})
+	Expect(err).NotTo(HaveOccurred())
+	_, err = w.InstallOnly(ctx, "--user="+account)
+	Expect(err).NotTo(HaveOccurred())
+}, NodeTimeout(startTimeout))
+
+// readingAccount is a service account of root, by the name under which kcp knows it in every workspace. kcp v0.30 lets none
+// see Workspaces through a virtual workspace; there it is a user with a certificate.
+func readingAccount(ctx context.Context) (string, *rest.Config) {
+	GinkgoHelper()
+	admitted, err := kcp.AdmitsServiceAccounts()
+	Expect(err).NotTo(HaveOccurred())
+	if !admitted {
+		return kcptest.WarrantgateUser, kcp.Person("root", kcptest.WarrantgateUser)
+	}
+	config, err := kcptest.ServiceAccount(ctx, kcp.Admin("root"), "warrantgate", "warrantgate")
+	Expect(err).NotTo(HaveOccurred())
+	return "system:kcp:serviceaccount:root:warrantgate:warrantgate", config
+}
+
+var _ = JustAfterEach(func() {
+	if CurrentSpecReport().Failed() {
+		kcp.KeepDir()
+		AddReportEntry("log of kcp is kept", kcp.LogFile())
+	}
+})
+
+// repair runs "warrantgate repair" as the two users, and returns what it printed on each output and its exit status.
+func repair(ctx context.Context, args ...string) (out, notes string, status int) {
+	GinkgoHelper()
+	return run(ctx, append([]string{
+		"repair", "--kubeconfig=" + reading, "--logical-cluster-kubeconfig=" + writing, "--after=0s",
+	}, args...)...)
+}
+
+func run(ctx context.Context, args ...string) (out, notes string, status int) {
+	GinkgoHelper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}

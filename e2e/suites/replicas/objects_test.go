@@ -1,0 +1,131 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// Policies for Keystone.
+const (
+	sound  = "identity:create_user: rule:admin_required\n"
+	broken = "identity:list_users: !\n"
+)
+
+var (
+	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
+	// selected are the labels of policies that are judged.
+	selected = map[string]string{"holds": "keystone-policy"}
+)
+
+func policy(namespace, name, content string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: selected}, Data: map[string]string{"policy.yaml": content},
+	}
+}
+
+func newObject(kind, namespace, name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(infrastructure.WithKind(kind))
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	return object
+}
+
+// cluster is one that acts as a user.
+func cluster(namespace, name, email string) *unstructured.Unstructured {
+	object := newObject("CloudSigmaCluster", namespace, name)
+	object.Object["spec"] = map[string]any{"region": region, "userEmail": email}
+	return object
+}
+
+// machine is one of a cluster. It names no server.
+func machine(namespace, name, cluster string) *unstructured.Unstructured {
+	object := newObject("CloudSigmaMachine", namespace, name)
+	object.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": cluster})
+	return object
+}
+
+// setInstanceID writes status.instanceID as a provider's controller does.
+func (w *world) setInstanceID(ctx context.Context, machine *unstructured.Unstructured, uuid string) error {
+	changed := machine.DeepCopy()
+	Expect(unstructured.SetNestedField(changed.Object, uuid, "status", "instanceID")).To(Succeed())
+	return w.admin.Status().Patch(ctx, changed, client.MergeFrom(machine))
+}
+
+// verdict is what a write has to meet.
+type verdict struct {
+	// reason is why it is refused, "" where it is admitted.
+	reason metav1.CauseType
+	// policy is the name of the admission policy that refuses it, by the API server itself.
+	policy string
+}
+
+// check returns an error that says how a write was judged unless that is the verdict.
+func (v verdict) check(err error) error {
+	switch {
+	case v.policy != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+v.policy+"'")):
+		return fmt.Errorf("not refused by policy %s: %w", v.policy, err)
+	case v.policy != "":
+		return nil
+	case v.reason == "" && err != nil:
+		return fmt.Errorf("not admitted: %w", err)
+	case v.reason != "" && err == nil:
+		return fmt.Errorf("admitted, and has to be refused as %s", v.reason)
+	case v.reason != "" && (!apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, v.reason)):
+		return fmt.Errorf("not refused as %s: %w", v.reason, err)
+	}
+	return nil
+}
+
+// story is a cluster of a user, with a machine.
+type story struct {
+	*world
+	namespace string
+	user      cloudsigmatest.User
+	machine   *unstructured.Unstructured
+	// foreign is a server of somebody else.
+	foreign string
+}
+
+// stories counts them, for the names of their users.
+var stories int
+
+// begin makes a story.
+func (w *world) begin(ctx context.Context) story {
+	GinkgoHelper()
+	stories++
+	s := story{world: w, namespace: w.newNamespace(ctx), user: w.user(fmt.Sprintf("user-%d@example.com", stories))}
+	s.foreign = w.cloud.AddServer(region, w.cloud.AddUser("other@example.com"), "foreign").UUID
+	Expect(w.admin.Create(ctx, cluster(s.namespace, "pool", s.user.Email))).To(Succeed())
+	Expect(w.admin.Create(ctx, &corev1.Secret{ // that controller managers take their client from
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cloudsigma-impersonation"},
+		StringData: map[string]string{"oauth-url": w.cloud.OAuthURL(), "client-id": "managers", "client-secret": "any"},
+	})).To(Succeed())
+	s.machine = machine(s.namespace, "machine", "pool")
+	Expect(w.admin.Create(ctx, s.machine)).To(Succeed())
+	return s
+}
+
+// judged returns an error unless both a server of somebody else is refused, and one of the user's own admitted.
+func (s story) judged(ctx context.Context) error {
+	if err := (verdict{reason: "InstanceNotOwned"}).check(s.setInstanceID(ctx, s.machine, s.foreign)); err != nil {
+		return err
+	}
+	owned := s.cloud.AddServer(region, s.user, "owned").UUID
+	return verdict{}.check(s.setInstanceID(ctx, s.machine, owned))
+}

@@ -1,0 +1,194 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/e2e/env/podtest"
+	"warrantgate.dev/e2e/env/process"
+)
+
+// tlsFolder is where the serving certificate is, below a replica's folder.
+const tlsFolder = "tls"
+
+// replica is a pod of the chart's Deployment as a process: with its arguments and files, as its service account. Its folder
+// and its ports are others, as all share this machine.
+type replica struct {
+	world                    *world
+	edition                  edition
+	dir                      string
+	webhook, metrics, health string
+	process                  *process.Process
+	backend                  *backend
+}
+
+// newReplica prepares a replica, with its files. start has to follow.
+func (w *world) newReplica(ctx context.Context) *replica {
+	GinkgoHelper()
+	ports, err := process.FreePorts(ctx, 3)
+	Expect(err).NotTo(HaveOccurred())
+	dir, err := os.MkdirTemp(w.api.Dir(), "pod-")
+	Expect(err).NotTo(HaveOccurred())
+	r := &replica{
+		world: w, edition: w.installed, dir: dir,
+		webhook: process.Loopback(ports[0]), metrics: process.Loopback(ports[1]), health: process.Loopback(ports[2]),
+	}
+	Expect(podtest.Mount(ctx, w.admin, namespace, r.edition.pod, dir)).To(Succeed())
+	Expect(os.RemoveAll(filepath.Join(dir, tlsFolder))).To(Succeed())
+	Expect(os.Mkdir(filepath.Join(dir, tlsFolder), 0o700)).To(Succeed())
+	r.mountCertificate(w.serving)
+	r.backend = w.balancer.add(ctx, r.webhook, "http://"+r.health+"/readyz")
+	DeferCleanup(r.stop)
+	return r
+}
+
+// mountCertificate replaces what the Secret of the serving certificate holds, as a kubelet does: the files lead through a
+// link, which is another one at once.
+func (r *replica) mountCertificate(pair access.KeyPair) {
+	GinkgoHelper()
+	tlsDir := filepath.Join(r.dir, tlsFolder)
+	data, err := os.MkdirTemp(tlsDir, "..data-")
+	Expect(err).NotTo(HaveOccurred())
+	for name, content := range map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key} {
+		Expect(os.WriteFile(filepath.Join(data, name), content, 0o600)).To(Succeed())
+		Expect(os.Symlink(filepath.Join("..data", name), filepath.Join(tlsDir, name))).To(Or(Succeed(), MatchError(os.ErrExist)))
+	}
+	link := filepath.Join(tlsDir, "..data")
+	before, _ := os.Readlink(link) // there is none at first
+	Expect(os.Symlink(filepath.Base(data), link+"_tmp")).To(Succeed())
+	Expect(os.Rename(link+"_tmp", link)).To(Succeed())
+	if before != "" {
+		Expect(os.RemoveAll(filepath.Join(tlsDir, before))).To(Succeed())
+	}
+}
+
+// start runs serve with the arguments that the Deployment has, and does not wait for anything.
+func (r *replica) start() {
+	GinkgoHelper()
+	args := podtest.Args(r.edition.pod.Containers[0], r.dir, map[string]string{":9443": r.webhook, ":8080": r.metrics, ":8081": r.health})
+	var err error
+	r.process, err = process.Start(process.Options{Name: "warrantgate", LogFile: r.logFile(), Binary: r.edition.binary, Args: args})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// serve starts the replica and returns once new connections go to it.
+func (r *replica) serve(ctx context.Context) {
+	GinkgoHelper()
+	r.start()
+	r.awaitServing(ctx)
+}
+
+func (r *replica) awaitServing(ctx context.Context) {
+	GinkgoHelper()
+	Expect(r.process.WaitReady(ctx, "http://"+r.health+"/readyz", &rest.Config{})).To(Succeed())
+	Eventually(r.isReady).WithContext(ctx).Should(BeTrue())
+}
+
+func (r *replica) isReady() bool { return r.world.balancer.isReady(r.backend) }
+
+// live is the answer to the probe of liveness.
+func (r *replica) live(ctx context.Context) bool { return answers(ctx, "http://"+r.health+"/healthz") }
+
+// terminate ends the replica as a kubelet ends a pod, and waits until it has ended in order.
+func (r *replica) terminate(ctx context.Context) {
+	GinkgoHelper()
+	Expect(r.process.Signal(syscall.SIGTERM)).To(Succeed())
+	r.awaitEnd(ctx)
+}
+
+// awaitEnd waits until the replica has ended in order, and the API server has noticed.
+func (r *replica) awaitEnd(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(r.process.Alive).WithContext(ctx).WithTimeout(timeout).ShouldNot(Succeed())
+	Expect(r.process.Disorder()).To(Succeed())
+	Eventually(r.isReady).WithContext(ctx).Should(BeFalse())
+	Eventually(r.openConnections).WithContext(ctx).Should(BeZero())
+}
+
+// kill ends the replica as a lack of memory does, and returns once all have noticed that: new connections go to others, and
+// the API server has given up those that were open.
+func (r *replica) kill(ctx context.Context) {
+	GinkgoHelper()
+	r.process.Kill()
+	Eventually(r.isReady).WithContext(ctx).Should(BeFalse())
+	Eventually(r.openConnections).WithContext(ctx).Should(BeZero())
+}
+
+// only calls do while all admissions come to one of the replicas. None may be under way at its begin.
+func (w *world) only(ctx context.Context, chosen *replica, do func()) {
+	GinkgoHelper()
+	w.choose(ctx, chosen)
+	defer w.balancer.choose(nil)
+	do()
+}
+
+// choose has all further admissions come to one of the replicas. None may be under way.
+func (w *world) choose(ctx context.Context, chosen *replica) {
+	GinkgoHelper()
+	w.balancer.choose(chosen.backend)
+	Eventually(func() int { return w.balancer.openBeside(chosen.backend) }).WithContext(ctx).Should(BeZero())
+}
+
+func (r *replica) openConnections() int {
+	open, _ := r.world.balancer.connections(r.backend)
+	return open
+}
+
+// stop ends the replica at the end of its story. No secret may have come into its log.
+func (r *replica) stop() {
+	if r.process == nil {
+		return
+	}
+	r.process.Kill()
+	log := r.log()
+	for _, secret := range r.world.cloud.Secrets() {
+		Expect(strings.Contains(log, secret)).To(BeFalse(), "a secret in the log")
+	}
+}
+
+// serves is the serial number of the certificate that a new connection meets, "" where there is none.
+func (r *replica) serves(ctx context.Context) string {
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}} // it is looked at, not trusted
+	connection, err := dialer.DialContext(ctx, "tcp", r.webhook)
+	if err != nil {
+		return ""
+	}
+	defer connection.Close()
+	secured, ok := connection.(*tls.Conn)
+	if !ok {
+		return ""
+	}
+	return secured.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
+// metric is the sum of a metric over all series with the labels.
+func (r *replica) metric(ctx context.Context, name string, labels map[string]string) (float64, error) {
+	return process.Metric(ctx, http.DefaultClient, "http://"+r.metrics, name, labels)
+}
+
+// passes is how many passes of the audit the replica has made since it was started.
+func (r *replica) passes(ctx context.Context) (float64, error) {
+	return r.metric(ctx, "warrantgate_audit_passes_total", nil)
+}
+
+func (r *replica) logFile() string { return filepath.Join(r.dir, "warrantgate.log") }
+
+// log is all that the replica has logged, over restarts.
+func (r *replica) log() string {
+	GinkgoHelper()
+	content, err := os.ReadFile(r.logFile())
+	Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}

@@ -1,0 +1,99 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/access"
+)
+
+// pickedUpWithin is how long a replica may take to serve with the certificate that is in its files.
+const pickedUpWithin = 15 * time.Second
+
+// certify gives all replicas another certificate, one after the other.
+func (w *world) certify(ctx context.Context, pair access.KeyPair) {
+	GinkgoHelper()
+	w.serving = pair
+	for _, r := range w.replicas {
+		r.mountCertificate(pair)
+		Eventually(r.serves).WithContext(ctx).WithTimeout(pickedUpWithin).Should(Equal(serial(pair)))
+	}
+}
+
+// changeAuthority gives all replicas a certificate of another authority. Both are trusted from before the first has its own
+// until after the last has.
+func (w *world) changeAuthority(ctx context.Context) {
+	GinkgoHelper()
+	authority, pair := newAuthority()
+	w.trust(ctx, slices.Concat(w.authority.PEM(), authority.PEM()))
+	w.certify(ctx, pair)
+	w.authority = authority
+	w.trust(ctx, authority.PEM())
+}
+
+// marks counts what trust has made.
+var marks int
+
+// trust has the API server trust authorities, and returns once it does.
+func (w *world) trust(ctx context.Context, bundle []byte) {
+	GinkgoHelper()
+	registration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	Expect(w.admin.Get(ctx, client.ObjectKey{Name: release}, registration)).To(Succeed())
+	for i := range registration.Webhooks {
+		registration.Webhooks[i].ClientConfig.CABundle = bundle
+	}
+	Expect(w.admin.Update(ctx, registration)).To(Succeed())
+
+	// The API server hears of a change a moment later, and of one registration after the other: it knows of this one as soon as
+	// it asks a webhook that was registered after it, whom nobody can reach.
+	marks++
+	mark := mark(fmt.Sprintf("mark-%d", marks))
+	Expect(w.admin.Create(ctx, mark)).To(Succeed())
+	marked := policy(metav1.NamespaceDefault, mark.Name, sound)
+	marked.Labels = mark.Webhooks[0].ObjectSelector.MatchLabels
+	Eventually(func() error { return w.admin.Create(ctx, marked, client.DryRunAll) }).WithContext(ctx).
+		Should(MatchError(ContainSubstring("failed calling webhook")))
+	Expect(w.admin.Delete(ctx, mark)).To(Succeed())
+}
+
+// mark is a registration of a webhook that cannot be reached, for objects with a label of its name.
+func mark(name string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name:         name + ".replicas.warrantgate.dev",
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1/")},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+			ObjectSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"mark": name}},
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          ptr.To[int32](1),
+			AdmissionReviewVersions: []string{"v1"},
+		}},
+	}
+}
+
+// serial is the serial number of a certificate.
+func serial(pair access.KeyPair) string {
+	GinkgoHelper()
+	block, _ := pem.Decode(pair.Certificate)
+	Expect(block).NotTo(BeNil())
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	Expect(err).NotTo(HaveOccurred())
+	return certificate.SerialNumber.String()
+}

@@ -1,0 +1,84 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"context"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+var _ = Describe("An admission under way", Ordered, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, 2, briefly) }, NodeTimeout(startTimeout))
+
+	It("is finished by a replica that is told to end", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		hanging, answer := s.hang(ctx)
+		for _, r := range w.replicas {
+			Expect(r.process.Signal(syscall.SIGTERM)).To(Succeed())
+			Eventually(r.isReady).WithContext(ctx).Should(BeFalse())
+		}
+		Expect(answer).NotTo(Receive())
+		hanging.Release()
+		Eventually(answer).WithContext(ctx).Should(Receive(BeNil()))
+		Expect(s.instanceID(ctx)).NotTo(BeEmpty())
+		for _, r := range w.replicas {
+			r.awaitEnd(ctx)
+			r.serve(ctx)
+		}
+	}, SpecTimeout(timeout))
+
+	// The API server does not ask again when a connection breaks under a review, which it cannot know to be without effect. So this
+	// is all that a gate can do for the write: it does not pass unjudged, and whoever wrote is told to try again.
+	It("fails with a replica that is killed, and passes when it is tried again", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		hanging, answer := s.hang(ctx)
+		for _, r := range w.replicas {
+			r.kill(ctx)
+		}
+		var err error
+		Eventually(answer).WithContext(ctx).Should(Receive(&err))
+		Expect(apierrors.IsInternalError(err)).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring(`failed calling webhook "cloudsigmamachines.machine.warrantgate.dev"`)))
+		Expect(s.instanceID(ctx)).To(BeEmpty())
+		hanging.Release()
+		for _, r := range w.replicas {
+			r.serve(ctx)
+		}
+		Expect(s.judged(ctx)).To(Succeed())
+	}, SpecTimeout(timeout))
+})
+
+// hang has the story's machine name a server of its user while the cloud does not answer, and returns once the gate waits for
+// the cloud. The answer to the write is sent to the channel.
+func (s story) hang(ctx context.Context) (*cloudsigmatest.Failure, <-chan error) {
+	GinkgoHelper()
+	hanging := s.cloud.Fail(cloudsigmatest.Hang(), 0, cloudsigmatest.GetServer)
+	DeferCleanup(hanging.Release)
+	owned := s.cloud.AddServer(region, s.user, "owned").UUID
+	answer := make(chan error, 1)
+	go func() {
+		defer GinkgoRecover()
+		answer <- s.setInstanceID(ctx, s.machine, owned)
+	}()
+	Expect(hanging.WaitMet(ctx, 1)).To(Succeed())
+	return hanging, answer
+}
+
+// instanceID is what the API server holds of the story's machine.
+func (s story) instanceID(ctx context.Context) string {
+	GinkgoHelper()
+	current := newObject(s.machine.GetKind(), s.namespace, s.machine.GetName())
+	Expect(s.admin.Get(ctx, client.ObjectKeyFromObject(current), current)).To(Succeed())
+	id, _, err := unstructured.NestedString(current.Object, "status", "instanceID")
+	Expect(err).NotTo(HaveOccurred())
+	return id
+}

@@ -1,0 +1,88 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/process"
+)
+
+var _ = Describe("Three replicas of the release before", Ordered, func() {
+	var w *world
+	var before, after edition
+	BeforeAll(func(ctx SpecContext) {
+		w = startWorld(ctx)
+		// What both charts know, and by which all gates are on that need no other servers.
+		unstructured.RemoveNestedField(w.values, "config", "audit")
+		Expect(unstructured.SetNestedStringMap(w.values, managers, "config", "controllerManager", "selector", "matchLabels")).To(Succeed())
+		before, after = w.edition(ctx, asset.WarrantgateBefore), w.edition(ctx, asset.Warrantgate)
+		Expect(before.version(ctx)).NotTo(Equal(after.version(ctx)))
+		w.install(ctx, before)
+		w.serve(ctx, 3)
+	}, NodeTimeout(startTimeout))
+
+	It("become replicas of this one, and of that again, and judge every admission as it has to be meanwhile, all alike", func(ctx SpecContext) {
+		s, load := w.begin(ctx), w.newLoad(ctx)
+		done := make(chan struct{})
+		var leaving []*replica
+		go func() {
+			defer GinkgoRecover()
+			defer close(done)
+			for _, next := range []edition{after, before} {
+				w.install(ctx, next)
+				for i, old := range w.replicas {
+					load.goTo(ctx, old)
+					leaving = append(leaving, w.replace(ctx, i))
+					load.awaitMore(ctx)
+					if i == 0 {
+						s.answerAlike(ctx, load, w.replicas[0], w.replicas[1])
+					}
+				}
+			}
+			for _, r := range w.replicas {
+				load.goTo(ctx, r)
+			}
+			for _, r := range leaving {
+				r.awaitEnd(ctx)
+			}
+		}()
+		began := time.Now()
+		load.run(ctx, done)
+		AddReportEntry("load", fmt.Sprintf("%d admissions in %s, from %s to %s and back", load.made.Load(), time.Since(began),
+			strings.TrimSpace(before.version(ctx)), strings.TrimSpace(after.version(ctx))))
+		Expect(load.wrong).To(BeEmpty())
+		// A certificate that is not trusted, a path that is not served: whatever keeps the API server from an answer counts there.
+		Expect(w.uncalled(ctx)).To(BeZero())
+	}, SpecTimeout(loadTimeout))
+})
+
+// goTo has all admissions come to one replica for a while. After that, new connections go to others, too, and those to this one
+// stay: when it is told to end, all that is asked comes to it.
+func (l *load) goTo(ctx context.Context, r *replica) {
+	GinkgoHelper()
+	l.between(func() { l.world.choose(ctx, r) })
+	l.awaitMore(ctx)
+	l.world.balancer.choose(nil)
+	_, accepted := l.world.balancer.connections(r.backend)
+	Expect(accepted).To(BeNumerically(">", 0), "it was asked")
+}
+
+// uncalled is how many writes the API server has refused because it could not ask, or had no answer.
+func (w *world) uncalled(ctx context.Context) (float64, error) {
+	client, err := rest.HTTPClientFor(w.api.Config())
+	if err != nil {
+		return 0, err
+	}
+	return process.Metric(ctx, client, strings.TrimSuffix(w.api.Config().Host, "/"), "apiserver_admission_webhook_rejection_count",
+		map[string]string{"error_type": "calling_webhook_error"})
+}

@@ -1,0 +1,221 @@
+//go:build e2e
+
+package replicas_test
+
+import (
+	"context"
+	"crypto/x509"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+const (
+	// release and namespace are of the chart. All objects have the release's name.
+	release, namespace = charttest.Release, charttest.Namespace
+	// secretName is the Secret with the credentials at CloudSigma, serviceAccount is whose they are.
+	secretName     = "cloudsigma-impersonation"
+	serviceAccount = "kube-dc-partner"
+	// servingName is the Secret with the serving certificate.
+	servingName = "serving"
+	region      = "next"
+	// token is what the path of each webhook begins with.
+	token = charttest.Token
+	// authorName is whoever writes clusters, and may do nothing else.
+	authorName = "author"
+	// briefly, in seconds, is how long a replica drains while nothing is admitted. By default it is much longer.
+	briefly = 2
+)
+
+// world is an API server with the objects of the chart, a CloudSigma, and one address for all replicas.
+type world struct {
+	api      *kubetest.Server
+	cloud    *cloudsigmatest.Cloud
+	balancer *balancer
+	replicas []*replica
+	// admin and author change objects and wait for nothing else.
+	admin, author client.Client
+	// authority is whom the API server trusts; serving is of it.
+	authority *access.Authority
+	serving   access.KeyPair
+	// values are the chart's.
+	values map[string]any
+	// installed is what new replicas are of.
+	installed edition
+}
+
+// newWorld starts a world with so many replicas, which ends with the container or spec that it is called from. They drain for
+// drainSeconds, by default if that is 0.
+func newWorld(ctx context.Context, replicas, drainSeconds int) *world {
+	GinkgoHelper()
+	w := startWorld(ctx)
+	if drainSeconds > 0 {
+		w.values["drainSeconds"] = drainSeconds
+	}
+	w.install(ctx, w.edition(ctx, asset.Warrantgate))
+	w.serve(ctx, replicas)
+	return w
+}
+
+// startWorld starts a world in which nothing is installed.
+func startWorld(ctx context.Context) *world {
+	GinkgoHelper()
+	w := &world{}
+	var err error
+	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.cloud.Stop)
+	w.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd)})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.api.Stop)
+	w.admin, err = client.New(w.api.Config(), client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	w.letAuthor(ctx)
+	w.authority, w.serving = newAuthority()
+
+	ports, err := process.FreePorts(ctx, 1)
+	Expect(err).NotTo(HaveOccurred())
+	w.balancer = newBalancer(ctx, process.Loopback(ports[0]))
+	w.values = w.newValues(ports[0])
+	Expect(access.EnsureNamespace(ctx, w.admin, namespace)).To(Succeed())
+	w.mountable(ctx)
+	DeferCleanup(func() { Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know") })
+	return w
+}
+
+// serve starts so many replicas, and returns once the API server asks them.
+func (w *world) serve(ctx context.Context, replicas int) {
+	GinkgoHelper()
+	for range replicas {
+		r := w.newReplica(ctx)
+		r.start()
+		w.replicas = append(w.replicas, r)
+	}
+	for _, r := range w.replicas {
+		r.awaitServing(ctx)
+	}
+	Eventually(w.asked).WithContext(ctx).Should(Succeed())
+}
+
+// letAuthor gives the author rights.
+func (w *world) letAuthor(ctx context.Context) {
+	GinkgoHelper()
+	config, err := w.api.User(authorName)
+	Expect(err).NotTo(HaveOccurred())
+	w.author, err = client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	for _, object := range []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: authorName}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}},
+		}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: authorName},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: authorName},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName}},
+		},
+	} {
+		Expect(w.admin.Create(ctx, object)).To(Succeed())
+	}
+}
+
+// newValues are the chart's, with a Service on the port of the balancer.
+func (w *world) newValues(port int) map[string]any {
+	GinkgoHelper()
+	caFile, err := w.cloud.CAFile(w.api.Dir())
+	Expect(err).NotTo(HaveOccurred())
+	return map[string]any{
+		"certificates": map[string]any{"secret": map[string]any{"name": servingName, "caBundle": string(w.authority.PEM())}},
+		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
+		"service":      map[string]any{"port": port},
+		"cloudSigma":   map[string]any{"enabled": true, "secret": map[string]any{"name": secretName}},
+		"webhookPath":  map[string]any{"tokens": []string{token}},
+		"config": map[string]any{
+			"audit": map[string]any{"interval": "1s", "requestsPerSecond": 1000},
+			"cloudSigma": map[string]any{
+				"api": w.cloud.APITemplate(), "serviceProviderAPI": w.cloud.ServiceProviderTemplate(), "caFile": caFile,
+			},
+			"keystonePolicy": map[string]any{"selector": map[string]any{"matchLabels": selected}},
+		},
+	}
+}
+
+// mountable makes what pods mount and the chart does not make.
+func (w *world) mountable(ctx context.Context) {
+	GinkgoHelper()
+	account := w.cloud.AddClient(serviceAccount)
+	for _, object := range []client.Object{
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: secretName},
+			StringData: map[string]string{"oauth-url": w.cloud.OAuthURL(), "client-id": account.ID, "client-secret": account.Secret},
+		},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: servingName}, Type: corev1.SecretTypeTLS,
+			Data: map[string][]byte{corev1.TLSCertKey: w.serving.Certificate, corev1.TLSPrivateKeyKey: w.serving.Key},
+		},
+		// A controller of Kubernetes makes it, and there are none here.
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-root-ca.crt"},
+			Data:       map[string]string{"ca.crt": string(w.api.Config().CAData)},
+		},
+	} {
+		Expect(w.admin.Create(ctx, object)).To(Succeed())
+	}
+}
+
+// asked returns an error unless the API server asks the gates. It begins to a moment after the registration.
+func (w *world) asked(ctx context.Context) error {
+	return verdict{reason: "KeystonePolicyBroken"}.
+		check(w.admin.Create(ctx, policy(metav1.NamespaceDefault, "canary", broken), client.DryRunAll))
+}
+
+// newNamespace makes one for a story.
+func (w *world) newNamespace(ctx context.Context) string {
+	GinkgoHelper()
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
+	Expect(w.admin.Create(ctx, made)).To(Succeed())
+	return made.Name
+}
+
+// user makes a user of the cloud for whom the service account may act.
+func (w *world) user(email string) cloudsigmatest.User {
+	GinkgoHelper()
+	user := w.cloud.AddUser(email)
+	Expect(w.cloud.AllowImpersonation(serviceAccount, email)).To(Succeed())
+	return user
+}
+
+func newAuthority() (*access.Authority, access.KeyPair) {
+	GinkgoHelper()
+	authority, err := access.NewAuthority("replicas-serving")
+	Expect(err).NotTo(HaveOccurred())
+	return authority, newPair(authority)
+}
+
+// newPair is a certificate for the name by which the API server calls the Service.
+func newPair(authority *access.Authority, changes ...func(*x509.Certificate)) access.KeyPair {
+	GinkgoHelper()
+	pair, err := authority.ServingPair("warrantgate", append(changes, func(c *x509.Certificate) {
+		c.DNSNames = append(c.DNSNames, release+"."+namespace+".svc")
+	})...)
+	Expect(err).NotTo(HaveOccurred())
+	return pair
+}
+
+func binary(name string) string {
+	GinkgoHelper()
+	path, err := asset.Path(name)
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}

@@ -1,0 +1,64 @@
+//go:build e2e
+
+package sharded_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+var _ = Describe("On several shards", func() {
+	DescribeTable("an administrator's workspace becomes Ready",
+		func(ctx SpecContext, shard string) {
+			ws := create(ctx, kcp.Admin("root"), "admins-"+rand.String(6), shard)
+			ws = waitReady(ctx, kcp.Admin("root"), ws.Name)
+			Expect(kcp.ShardOf(ctx, ws.Spec.Cluster)).To(Equal(shard))
+		},
+		Entry("on the root shard", kcptest.RootShard, SpecTimeout(specTimeout)),
+		Entry("on another", kcptest.SecondShard, SpecTimeout(specTimeout)),
+	)
+
+	// One webhook configuration, in root, holds for Workspaces that are on any shard and for what they lead to on any shard.
+	DescribeTable("a service account's workspaces become Ready, on its own shard and on the other, and it works in them",
+		func(ctx SpecContext, own, other string) {
+			home := newPlace(ctx, own)
+			create(ctx, home.bot, "near", own)
+			create(ctx, home.bot, "far", other)
+			home.expectAtHome(ctx, "near", own)
+			home.expectAtHome(ctx, "far", other)
+		},
+		Entry("from the root shard", kcptest.RootShard, kcptest.SecondShard, SpecTimeout(specTimeout)),
+		Entry("from another", kcptest.SecondShard, kcptest.RootShard, SpecTimeout(specTimeout)),
+	)
+
+	DescribeTable("a shard that is down holds up only what is meant for it, and only until it is up again",
+		func(ctx SpecContext, own, other string) {
+			home := newPlace(ctx, own)
+			kcp.KillShard(other)
+			DeferCleanup(func(ctx SpecContext) { // for the other specs, should this one fail
+				Expect(kcp.StartShard(ctx, other)).To(Succeed())
+			}, NodeTimeout(startTimeout))
+
+			create(ctx, home.bot, "far", other)
+			create(ctx, home.bot, "near", own)
+			home.expectAtHome(ctx, "near", own)
+			far, err := kcptest.GetWorkspace(ctx, home.admin(), "far")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(far.Spec.Cluster).To(BeEmpty())
+
+			Expect(kcp.StartShard(ctx, other)).To(Succeed())
+			home.expectAtHome(ctx, "far", other)
+			// When the root shard starts, it takes the right to write Workspaces out of the cache server for some seconds.
+			Eventually(ctx, func() error {
+				_, err := kcptest.CreateWorkspace(ctx, home.bot, "later", kcptest.OnShard(other))
+				return err
+			}).Should(Succeed())
+			home.expectAtHome(ctx, "later", other)
+		},
+		Entry("without the second shard", kcptest.RootShard, kcptest.SecondShard, SpecTimeout(specTimeout)),
+		Entry("without the root shard", kcptest.SecondShard, kcptest.RootShard, SpecTimeout(specTimeout)),
+	)
+})

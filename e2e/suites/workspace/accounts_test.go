@@ -1,0 +1,35 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// A platform's operator onboards customers with nothing but a service account's kubeconfig: it lives where the
+// organizations are, and makes organizations, and accounts in them.
+var _ = Describe("An operator with the kubeconfig of a service account", func() {
+	It("creates an organization and an account in it, and works in both", func(ctx SpecContext) {
+		orgs := newPlace(ctx, guarded)
+		organization, account := orgs.extendingType(ctx, "organization", "universal"), orgs.extendingType(ctx, "account", "universal")
+		operator := orgs.serviceAccount(ctx, "operator")
+
+		create(ctx, operator, "acme", organization)
+		acme := waitReady(ctx, operator, "acme")
+		expectAtHome(ctx, operator, acme.Spec.Cluster)
+
+		// kcp lets no service account create Workspaces outside its home, not even where it is the administrator.
+		By("making a service account in the organization, which creates the account")
+		inAcme := kcptest.In(operator, orgs.path+":acme")
+		accounts, err := kcptest.ServiceAccount(ctx, inAcme, "default", "accounts")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(kcptest.Grant(ctx, inAcme, kcptest.ServiceAccountSubject("default", "accounts"), kcptest.CreatorRules()...)).To(Succeed())
+		Expect(kcptest.Grant(ctx, orgs.admin(), kcptest.Group("system:authenticated"), kcptest.UseTypesRule(), kcptest.AccessRule())).To(Succeed())
+		create(ctx, accounts, "alpha", account)
+		alpha := waitReady(ctx, accounts, "alpha")
+		expectAtHome(ctx, accounts, alpha.Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+})

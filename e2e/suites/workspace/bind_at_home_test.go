@@ -1,0 +1,65 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// A service account may bind an API because of a role in its own workspace. Its new workspaces are to have that API.
+var _ = Describe("A workspace whose type binds an API for which the service account has the right at home only", func() {
+	setUp := func(ctx SpecContext, server *kcptest.Server) (home place, widgets kcptest.WorkspaceOption) {
+		home = newPlace(ctx, server)
+		home.exportWidgets(ctx)
+		return home, home.widgetType(ctx)
+	}
+
+	It("hangs without warrantgate", func(ctx SpecContext) {
+		home, widgets := setUp(ctx, bare)
+		bot := home.serviceAccount(ctx, "bot")
+		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
+		create(ctx, bot, "child", widgets)
+		home.expectHanging(ctx, "child", refusedBindings("system:serviceaccount:default:bot"))
+	}, SpecTimeout(specTimeout))
+
+	It("becomes Ready with warrantgate, and the service account uses the API", func(ctx SpecContext) {
+		home, widgets := setUp(ctx, guarded)
+		bot := home.serviceAccount(ctx, "bot")
+		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
+		create(ctx, bot, "child", widgets)
+		child := waitReady(ctx, home.admin(), "child")
+
+		expectAtHome(ctx, bot, child.Spec.Cluster)
+		bindings, err := listBindings(ctx, bot, child.Spec.Cluster)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(exportsOf(bindings)).To(ContainElement(exportName))
+	}, SpecTimeout(specTimeout))
+
+	It("hangs under the new name alone, because the right is in the warrant", func(ctx SpecContext) {
+		home, widgets := setUp(ctx, guarded)
+		home.serviceAccount(ctx, "bot")
+		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
+		home.createAs(ctx, authenticationv1.UserInfo{
+			Username: home.globalName("bot"), Groups: []string{"system:authenticated"},
+		}, "child", widgets)
+		home.expectHanging(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
+	}, SpecTimeout(specTimeout))
+
+	It("hangs if the service account has the right nowhere, or is refused at once, as from kcp v0.33 on", func(ctx SpecContext) {
+		home, widgets := setUp(ctx, guarded)
+		bot := home.serviceAccount(ctx, "bot")
+		_, err := kcptest.CreateWorkspace(ctx, bot, "child", widgets)
+		if apierrors.IsForbidden(err) { // kcp-dev/kcp#4311
+			Expect(err).To(MatchError(ContainSubstring("no permission to bind one or more of the default API bindings")))
+			Expect(kcptest.GetWorkspace(ctx, home.admin(), "child")).Error().To(WithTransform(apierrors.IsNotFound, BeTrue()))
+			return
+		}
+		Expect(err).NotTo(HaveOccurred())
+		home.expectHanging(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
+	}, SpecTimeout(specTimeout))
+})

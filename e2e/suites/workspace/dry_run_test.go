@@ -1,0 +1,50 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"fmt"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// Whoever tries something out gets the answer, and leaves no trace.
+var _ = Describe("A dry run of scheduling a service account's workspace", func() {
+	It("shows the new owner, and leaves no Event behind", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		bot := parent.serviceAccount(ctx, "bot")
+		ws := create(ctx, bot, "child", nowhere)
+
+		byPolicy, err := guarded.HasMutatingPolicies()
+		Expect(err).NotTo(HaveOccurred())
+		wantCalls := rewriteCalls(ctx)
+		if !byPolicy {
+			wantCalls++
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"internal.tenancy.kcp.io/cluster":%q}}}`, "trial")
+		Expect(newClient(guarded.ShardAdmin(parent.path)).Patch(ctx, ws,
+			client.RawPatch(types.MergePatchType, patch), client.DryRunAll)).To(Succeed())
+		Expect(rewriteCalls(ctx)).To(Equal(wantCalls))
+		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, parent.cluster+":default:bot"))
+		Expect(ws.Annotations[kcptest.OwnerAnnotation]).To(ContainSubstring(parent.globalName("bot")))
+
+		stored, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(stored.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
+		Consistently(ctx, parent.reasonsOf).WithArguments(stored).Should(BeEmpty())
+	}, SpecTimeout(specTimeout))
+})
+
+// nowhere keeps a workspace from being scheduled: no shard has this label.
+func nowhere(ws *tenancyv1alpha1.Workspace) {
+	ws.Spec.Location = &tenancyv1alpha1.WorkspaceLocation{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"shard": "nowhere"}},
+	}
+}

@@ -1,0 +1,130 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const (
+	// forgers is from how many connections the annotation is patched at the same time.
+	forgers = 4
+	// forgeries is how many workspaces are created under that fire.
+	forgeries = 100
+	// bareForgeries is enough to see that the attack works where nothing guards the annotation.
+	bareForgeries = 10
+)
+
+// kcp checks the owner when a Workspace is created, and never again; the scheduler reads it some milliseconds later.
+var _ = Describe("Forging the owner of a workspace while it is created", func() {
+	It("works without warrantgate", func(ctx SpecContext) {
+		attack := newAttack(ctx, bare)
+		Expect(attack.run(ctx, bareForgeries)).NotTo(BeZero(), "the attack has to be a real one")
+	}, SpecTimeout(manyWorkspaces))
+
+	It("never works with warrantgate", func(ctx SpecContext) {
+		attack := newAttack(ctx, guarded)
+		Expect(attack.run(ctx, forgeries)).To(BeZero())
+		Expect(attack.unharmed).To(BeZero(), "every workspace has to be under fire")
+	}, SpecTimeout(manyWorkspaces))
+
+	It("never works while warrantgate is down, and people's workspaces go on becoming Ready", func(ctx SpecContext) {
+		attack := newAttack(ctx, guarded)
+		stopGate()
+		Expect(attack.run(ctx, forgeries)).To(BeZero())
+		Expect(attack.unharmed).To(BeZero(), "every workspace has to be under fire")
+
+		create(ctx, attack.mallory, "honest")
+		waitReady(ctx, attack.place.admin(), "honest")
+	}, SpecTimeout(manyWorkspaces))
+})
+
+// attack is an ordinary person who patches the owner of its own new workspaces as fast as it can.
+type attack struct {
+	place   place
+	mallory *rest.Config
+	held    kcptest.WorkspaceOption
+	// met counts patches that met a workspace, be it that they were refused or not.
+	met atomic.Int64
+	// unharmed counts workspaces that no patch met in time.
+	unharmed int
+}
+
+func newAttack(ctx context.Context, server *kcptest.Server) *attack {
+	GinkgoHelper()
+	p := newPlace(ctx, server)
+	return &attack{place: p, mallory: p.person(ctx, "mallory"), held: p.heldType(ctx)}
+}
+
+// run creates n workspaces under fire and returns how many of them kcp then acts in as somebody else.
+func (a *attack) run(ctx context.Context, n int) int {
+	GinkgoHelper()
+	clients := make([]client.Client, 0, forgers)
+	for range forgers {
+		clients = append(clients, newClient(kcptest.OwnConnection(a.mallory)))
+	}
+	wins := 0
+	for i := range n {
+		if a.one(ctx, clients, fmt.Sprintf("target-%d", i)) != "mallory" {
+			wins++
+		}
+	}
+	AddReportEntry("forgeries", fmt.Sprintf("%d of %d won, %d patches met a workspace", wins, n, a.met.Load()))
+	return wins
+}
+
+// one attacks one workspace until it is scheduled, and returns whom kcp has recorded as its owner.
+func (a *attack) one(ctx context.Context, clients []client.Client, name string) string {
+	GinkgoHelper()
+	fireCtx, ceaseFire := context.WithCancel(ctx)
+	firing := make(chan struct{}, len(clients))
+	for _, c := range clients {
+		go func() {
+			defer func() { firing <- struct{}{} }()
+			a.fire(fireCtx, c, name)
+		}()
+	}
+	met := a.met.Load()
+	create(ctx, a.mallory, name, a.held)
+	cluster := a.place.waitInitializing(ctx, name)
+	if a.met.Load() == met {
+		a.unharmed++
+	}
+	ceaseFire()
+	for range clients {
+		<-firing
+	}
+	lc, err := kcptest.GetLogicalCluster(ctx, a.place.server.ShardAdmin(cluster))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(lc.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseInitializing))
+	// kcp reads the one or the other, depending on its version; neither may be forged.
+	if owner := lc.Annotations[kcptest.OwnerAnnotation]; owner == forgedOwner {
+		return "root-boss"
+	}
+	return ownerOf(lc).Username
+}
+
+// fire patches until ctx ends.
+func (a *attack) fire(ctx context.Context, c client.Client, name string) {
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner))
+	for ctx.Err() == nil {
+		ws := &tenancyv1alpha1.Workspace{}
+		ws.Name = name
+		if err := c.Patch(ctx, ws, patch); err == nil || apierrors.IsForbidden(err) {
+			a.met.Add(1)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"context"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// Names of service accounts are unique in a workspace only. Whoever may make service accounts in a new workspace must
+// not become its administrator by choosing the name of its creator.
+var _ = Describe("A service account of the creator's name inside the new workspace", func() {
+	It("rules the workspace without warrantgate, and its creator is locked out", func(ctx SpecContext) {
+		home := newPlace(ctx, bare)
+		bot := home.serviceAccount(ctx, "bot")
+		create(ctx, bot, "child", home.emptyType(ctx))
+		child := waitReady(ctx, home.admin(), "child")
+
+		impostor, err := kcptest.ServiceAccount(ctx, bare.Admin(child.Spec.Cluster), "default", "bot")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() error { return createNamespace(ctx, impostor, child.Spec.Cluster, "work") }).Should(Succeed())
+		Expect(createNamespace(ctx, bot, child.Spec.Cluster, "intruder")).To(beNotAllowed)
+	}, SpecTimeout(specTimeout))
+
+	DescribeTable("has no rights there with warrantgate, and the creator has",
+		func(ctx SpecContext, ofType func(SpecContext, place) kcptest.WorkspaceOption) {
+			home := newPlace(ctx, guarded)
+			bot := home.serviceAccount(ctx, "bot")
+			create(ctx, bot, "child", ofType(ctx, home))
+			child := waitReady(ctx, home.admin(), "child")
+
+			impostor, err := kcptest.ServiceAccount(ctx, guarded.Admin(child.Spec.Cluster), "default", "bot")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, func() error { return createNamespace(ctx, bot, child.Spec.Cluster, "work") }).Should(Succeed())
+			expectLockedOut(ctx, impostor, child.Spec.Cluster)
+		},
+		Entry("in a workspace of type universal", SpecTimeout(specTimeout), func(SpecContext, place) kcptest.WorkspaceOption {
+			return kcptest.OfType("root", "universal")
+		}),
+		Entry("in a workspace without APIs", SpecTimeout(specTimeout), func(ctx SpecContext, home place) kcptest.WorkspaceOption {
+			return home.emptyType(ctx)
+		}),
+	)
+})
+
+// emptyType makes a type without default API bindings: its workspaces become Ready also without warrantgate.
+func (p place) emptyType(ctx context.Context) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	return p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: "empty"}})
+}

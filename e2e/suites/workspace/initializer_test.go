@@ -1,0 +1,78 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// Where both the webhook and the initializer run, the webhook comes first.
+var _ = Describe("A service account's workspace of a type that extends warranted", func() {
+	It("is left to the webhook, and the initializer finds nothing to do", func(ctx SpecContext) {
+		home := newPlace(ctx, guarded)
+		extending := home.extendingType(ctx, "extending", "universal", "warranted")
+		bot := home.serviceAccount(ctx, "bot")
+		create(ctx, bot, "child", extending)
+
+		By("waiting until nothing but the initializer is missing")
+		held, err := kcptest.WaitWorkspace(ctx, home.admin(), "child", func(ws *tenancyv1alpha1.Workspace) error {
+			if !slices.Equal(ws.Status.Initializers, []corev1alpha1.LogicalClusterInitializer{"root:warranted"}) {
+				return fmt.Errorf("it waits for %v", ws.Status.Initializers)
+			}
+			return nil
+		})
+		Expect(err).NotTo(HaveOccurred())
+		before, err := kcptest.GetLogicalCluster(ctx, guarded.ShardAdmin(held.Spec.Cluster))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(before.Annotations[kcptest.OwnerAnnotation]).To(And(ContainSubstring(home.globalName("bot")), ContainSubstring("authorization.kcp.io/warrant")), "the webhook came first")
+
+		By("starting the initializer")
+		writing, err := guarded.KubeconfigFile("writing", guarded.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
+		Expect(err).NotTo(HaveOccurred())
+		binary, err := asset.Path(asset.Warrantgate)
+		Expect(err).NotTo(HaveOccurred())
+		// A replica that kcp does not call: its webhooks are registered nowhere.
+		initializing, err := kcptest.NewWarrantgate(ctx, guarded, kcptest.WarrantgateOptions{
+			Binary: binary, Args: []string{"--logical-cluster-kubeconfig=" + writing},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(initializing.Start(ctx)).To(Succeed())
+		DeferCleanup(func() error { return initializing.Stop() })
+
+		child := waitReady(ctx, home.admin(), "child")
+		expectAtHome(ctx, bot, child.Spec.Cluster)
+
+		Expect(initializations(ctx, initializing, "fine")).To(BeNumerically(">=", 1))
+		for _, outcome := range []string{"healed", "unhealable", "failed"} {
+			Expect(initializations(ctx, initializing, outcome)).To(BeZero(), outcome)
+		}
+		after, err := kcptest.GetLogicalCluster(ctx, guarded.ShardAdmin(child.Spec.Cluster))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(after.Spec).To(Equal(before.Spec))
+		Expect(slices.Collect(maps.Keys(after.Annotations))).To(ConsistOf(slices.Collect(maps.Keys(before.Annotations))), "nothing marks it as healed")
+		Eventually(ctx, home.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
+		events, err := kcptest.Events(ctx, home.admin(), child)
+		Expect(err).NotTo(HaveOccurred())
+		for i := range events {
+			Expect(events[i].Message).NotTo(ContainSubstring("At initialization"))
+		}
+	}, SpecTimeout(specTimeout))
+})
+
+func initializations(ctx context.Context, w *kcptest.Warrantgate, outcome string) float64 {
+	GinkgoHelper()
+	count, err := w.Metric(ctx, "warrantgate_initializations_total", map[string]string{"outcome": outcome})
+	Expect(err).NotTo(HaveOccurred())
+	return count
+}

@@ -1,0 +1,92 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"context"
+	"fmt"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// forgedOwner is what a forger would like to be.
+const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
+
+// Whoever has a workspace may change it, but not who kcp thinks owns it. The refusal helps those who meant no harm.
+var _ = Describe("The recorded owner of a workspace", func() {
+	DescribeTable("is changed by nobody, and the refusal says who tried what, and what to do instead",
+		func(ctx SpecContext, key string, value any, running bool) {
+			parent := newPlace(ctx, guarded)
+			mallory := parent.person(ctx, "mallory")
+			create(ctx, mallory, "child")
+			child := waitSettled(ctx, parent.admin(), "child")
+			if !running {
+				stopGate()
+			}
+
+			err := annotate(ctx, mallory, "child", key, value)
+			Expect(err).To(beNotAllowed)
+			Expect(err).To(MatchError(And(
+				ContainSubstring("mallory"), ContainSubstring(key), ContainSubstring(`workspace "child"`),
+				ContainSubstring(parent.cluster),
+			)))
+			now, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(now.Annotations).To(Equal(child.Annotations))
+		},
+		Entry("by changing it", kcptest.OwnerAnnotation, forgedOwner, true, SpecTimeout(specTimeout)),
+		Entry("by removing it", kcptest.OwnerAnnotation, nil, true, SpecTimeout(specTimeout)),
+		Entry("by lying about who created it", kcptest.CreatedByAnnotation, "alice", true, SpecTimeout(specTimeout)),
+		Entry("by another annotation of warrantgate's", "warrantgate.dev/skip", "true", true, SpecTimeout(specTimeout)),
+		Entry("while warrantgate is down", kcptest.OwnerAnnotation, forgedOwner, false, SpecTimeout(specTimeout)),
+	)
+
+	It("does not keep its owner from changing the rest", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		mallory := parent.person(ctx, "mallory")
+		create(ctx, mallory, "child")
+		Expect(annotate(ctx, mallory, "child", "example.com/team", "red")).To(Succeed())
+	}, SpecTimeout(specTimeout))
+
+	DescribeTable("is not avoided by annotations of warrantgate's that are there from the start",
+		func(ctx SpecContext, as func(SpecContext, place) *rest.Config) {
+			parent := newPlace(ctx, guarded)
+			_, err := kcptest.CreateWorkspace(ctx, as(ctx, parent), "child", kcptest.WithAnnotation(kcptest.CreatedByAnnotation, "alice"))
+			Expect(err).To(beNotAllowed)
+			Expect(err).To(MatchError(ContainSubstring(kcptest.CreatedByAnnotation)))
+		},
+		Entry("by a service account", func(ctx SpecContext, p place) *rest.Config { return p.serviceAccount(ctx, "bot") },
+			SpecTimeout(specTimeout)),
+		Entry("by a person", func(ctx SpecContext, p place) *rest.Config { return p.person(ctx, "mallory") },
+			SpecTimeout(specTimeout)),
+		Entry("by an administrator of kcp", func(_ SpecContext, p place) *rest.Config { return p.admin() },
+			SpecTimeout(specTimeout)),
+	)
+})
+
+// annotate patches one annotation of a workspace; nil removes it.
+func annotate(ctx context.Context, config *rest.Config, name, key string, value any) error {
+	GinkgoHelper()
+	text := "null"
+	if value != nil {
+		text = fmt.Sprintf("%q", value)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, key, text)
+	ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	return newClient(config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, patch))
+}
+
+// stopGate stops warrantgate for the rest of the spec.
+func stopGate() {
+	GinkgoHelper()
+	Expect(gate.Stop()).To(Succeed())
+	DeferCleanup(gate.Start, NodeTimeout(startTimeout))
+}

@@ -1,0 +1,46 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// Only system:masters can create a Workspace with an owner of its own making. Whatever that is, kcp's scheduler goes on, and
+// the Workspace shows why kcp will not be able to act as it.
+var _ = Describe("A workspace with an owner that cannot be understood", func() {
+	DescribeTable("is scheduled, keeps the owner byte for byte, and says what is wrong",
+		func(ctx SpecContext, owner, why string) {
+			parent := newPlace(ctx, guarded)
+			held := parent.heldType(ctx)
+			options := []kcptest.WorkspaceOption{held}
+			if owner != "" {
+				options = append(options, kcptest.WithAnnotation(kcptest.OwnerAnnotation, owner))
+			}
+			ws := create(ctx, guarded.ShardAdmin(parent.path), "odd", options...)
+			parent.waitInitializing(ctx, "odd")
+
+			now, err := kcptest.GetWorkspace(ctx, parent.admin(), "odd")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(now.Annotations[kcptest.OwnerAnnotation]).To(Equal(owner))
+			Expect(now.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
+			Eventually(func(g Gomega) {
+				events, err := kcptest.Events(ctx, parent.admin(), ws)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(events).To(HaveExactElements(And(
+					HaveField("Type", "Warning"), HaveField("Reason", "OwnerNotRewritten"), HaveField("Message", ContainSubstring(why)))))
+			}).Should(Succeed())
+		},
+		Entry("none", "", "No owner is recorded", SpecTimeout(specTimeout)),
+		Entry("not JSON", "bot", "The recorded owner cannot be read", SpecTimeout(specTimeout)),
+		Entry("half a service account", `{"username":"system:serviceaccount:`, "The recorded owner cannot be read", SpecTimeout(specTimeout)),
+		Entry("a wrong type", `{"username":["system:serviceaccount:default:bot"]}`, `wrong type of value at "/username"`, SpecTimeout(specTimeout)),
+		Entry("a service account without a home", `{"username":"system:serviceaccount:default:bot"}`, "comes without its home cluster", SpecTimeout(specTimeout)),
+		Entry("a service account with two homes",
+			`{"username":"system:serviceaccount:default:bot","extra":{"authentication.kcp.io/cluster-name":["a1","b2"]}}`,
+			"names several home clusters (a1, b2)", SpecTimeout(specTimeout)),
+	)
+})

@@ -1,0 +1,75 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// Whoever is not concerned does not notice: no call, no changed byte, and no write once a workspace is Ready.
+var _ = Describe("warrantgate", func() {
+	It("leaves a hundred workspaces of people and administrators as kcp recorded them, without being asked", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		held := parent.heldType(ctx)
+		calls := rewriteCalls(ctx)
+		creators := []*rest.Config{
+			parent.person(ctx, "alice"), parent.person(ctx, "https://issuer.example.com#carol", "team-a"), parent.admin(),
+		}
+		recorded := map[string]string{}
+		for i := range 100 {
+			name := fmt.Sprintf("child-%d", i)
+			recorded[name] = create(ctx, creators[i%len(creators)], name, held).Annotations[kcptest.OwnerAnnotation]
+			Expect(recorded[name]).NotTo(BeEmpty())
+		}
+		for name, owner := range recorded {
+			parent.waitInitializing(ctx, name)
+			ws, err := kcptest.GetWorkspace(ctx, parent.admin(), name)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(ws.Annotations[kcptest.OwnerAnnotation]).To(Equal(owner))
+			Expect(ws.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
+		}
+		Expect(rewriteCalls(ctx)).To(Equal(calls))
+	}, SpecTimeout(manyWorkspaces))
+
+	It("is at rest with kcp once a workspace is Ready: kcp cuts the owner down, and nobody writes again", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		create(ctx, parent.serviceAccount(ctx, "bot"), "child")
+		waitReady(ctx, parent.admin(), "child")
+		Eventually(func(g Gomega) {
+			ws, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.OwnerAnnotation, fmt.Sprintf(`{"username":%q}`, parent.globalName("bot"))))
+		}).Should(Succeed())
+		version := func() (string, error) {
+			ws, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
+			if err != nil {
+				return "", err
+			}
+			return ws.ResourceVersion, nil
+		}
+		settled, calls := "", 0.0
+		Eventually(func(g Gomega) { // the last of kcp's own writes may still be under way
+			before, err := version()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Consistently(version, time.Second).Should(Equal(before))
+			settled, calls = before, admissionCalls(ctx)
+		}).Should(Succeed())
+		Consistently(version, 10*time.Second).Should(Equal(settled))
+		Expect(admissionCalls(ctx)).To(Equal(calls))
+	}, SpecTimeout(specTimeout))
+})
+
+// admissionCalls is how often warrantgate has been asked about anything.
+func admissionCalls(ctx SpecContext) float64 {
+	GinkgoHelper()
+	calls, err := gate.Metric(ctx, "warrantgate_admissions_total", nil)
+	Expect(err).NotTo(HaveOccurred())
+	return calls
+}

@@ -1,0 +1,52 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// A controller with a service account sets up workspaces for others and works in them.
+var _ = Describe("A service account's workspace", func() {
+	DescribeTable("hangs without warrantgate, because kcp does not let its owner bind the default APIs",
+		func(ctx SpecContext, where func(SpecContext, *kcptest.Server) place, name string) {
+			home := where(ctx, bare)
+			bot := home.serviceAccount(ctx, name)
+			create(ctx, bot, name+"-child")
+			home.expectHanging(ctx, name+"-child", refusedBindings("system:serviceaccount:default:"+name))
+		},
+		Entry("under a workspace", inNewPlace, "bot", SpecTimeout(specTimeout)),
+		Entry("directly under root", inRoot, "rootbot", SpecTimeout(specTimeout)),
+	)
+
+	DescribeTable("becomes Ready with warrantgate, and the service account works in it",
+		func(ctx SpecContext, where func(SpecContext, *kcptest.Server) place, name string) {
+			home := where(ctx, guarded)
+			bot := home.serviceAccount(ctx, name)
+			create(ctx, bot, name+"-child")
+			child := waitReady(ctx, home.admin(), name+"-child")
+
+			By("listing its API bindings and creating a namespace as the service account")
+			expectAtHome(ctx, bot, child.Spec.Cluster)
+
+			By("being acted in under the service account's global name")
+			settled := waitSettled(ctx, home.admin(), name+"-child")
+			Expect(settled.Annotations[kcptest.OwnerAnnotation]).To(MatchJSON(fmt.Sprintf(`{"username":%q}`, home.globalName(name))))
+
+			By("telling who created it, and that its owner was rewritten")
+			Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, home.cluster+":default:"+name))
+			Eventually(ctx, home.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
+		},
+		Entry("under a workspace", inNewPlace, "bot", SpecTimeout(specTimeout)),
+		Entry("directly under root", inRoot, "rootbot", SpecTimeout(specTimeout)),
+	)
+})
+
+func inNewPlace(ctx SpecContext, server *kcptest.Server) place { return newPlace(ctx, server) }
+
+func inRoot(_ SpecContext, server *kcptest.Server) place { return root(server) }

@@ -1,0 +1,104 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"context"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const (
+	requiredGroupsAnnotation = "authorization.kcp.io/required-groups"
+	// requiredGroups is "in team-a and on-call, or in operators".
+	requiredGroups = "team-a,on-call;operators"
+)
+
+// An organization keeps everybody out of a part of its tree who is not in certain groups. kcp passes that requirement on
+// to new workspaces below, and makes an exception for service accounts, who are in no such group.
+var _ = Describe("A workspace below one that requires groups", func() {
+	It("hangs without warrantgate", func(ctx SpecContext) {
+		parent := newPlace(ctx, bare)
+		bot := parent.serviceAccount(ctx, "bot")
+		parent.requireGroups(ctx)
+		create(ctx, bot, "child")
+		parent.expectHanging(ctx, "child", refusedBindings("system:serviceaccount:default:bot"))
+	}, SpecTimeout(specTimeout))
+
+	It("becomes Ready with warrantgate, and the service account works in it", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		bot := parent.serviceAccount(ctx, "bot")
+		parent.requireGroups(ctx)
+		create(ctx, bot, "child")
+		child := waitReady(ctx, parent.admin(), "child")
+		Expect(child.Annotations).To(HaveKeyWithValue(requiredGroupsAnnotation, requiredGroups))
+
+		expectAtHome(ctx, bot, child.Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+
+	It("becomes Ready also for a person in the groups whom an administrator acted as", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		asBob := parent.impersonated(ctx, "bob", "team-a", "on-call")
+		parent.requireGroups(ctx)
+		create(ctx, asBob, "child")
+		child := waitReady(ctx, parent.admin(), "child")
+
+		expectAtHome(ctx, guarded.Person("root", "bob", "team-a", "on-call"), child.Spec.Cluster)
+		expectLockedOut(ctx, guarded.Person("root", "bob", "team-a"), child.Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+
+	It("hangs if the new owner has no warrant of the groups", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		parent.requireGroups(ctx)
+		parent.createAs(ctx, authenticationv1.UserInfo{
+			Username: parent.globalName("bot"), Groups: []string{"system:authenticated"},
+		}, "child", kcptest.WithAnnotation(requiredGroupsAnnotation, requiredGroups))
+		parent.expectHanging(ctx, "child", refusedBindings(parent.globalName("bot")))
+	}, SpecTimeout(specTimeout))
+
+	It("has an owner who can do no more elsewhere than the service account can", func(ctx SpecContext) {
+		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
+		bot := parent.serviceAccount(ctx, "bot")
+		for _, where := range []place{parent, third} { // what somebody could do who really were in the groups
+			for _, group := range []string{"team-a", "on-call", "operators"} {
+				Expect(kcptest.Grant(ctx, where.admin(), kcptest.Group(group), kcptest.AccessRule(),
+					kcptest.Rule("*", []string{"*"}, []string{"*"}))).To(Succeed())
+			}
+			where.requireGroups(ctx)
+		}
+		create(ctx, bot, "child", parent.heldType(ctx))
+		owner := parent.recordedOwner(ctx, "child")
+
+		came := authenticationv1.UserInfo{
+			Username: "system:serviceaccount:default:bot",
+			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"},
+			Extra:    scopedTo(parent.cluster),
+		}
+		came.Extra["authentication.kcp.io/cluster-name"] = authenticationv1.ExtraValue{parent.cluster}
+		Expect(rightsOf(ctx, guarded, third.cluster, came)).To(BeEmpty())
+		Expect(rightsOf(ctx, guarded, third.cluster, owner)).To(BeEmpty())
+		Expect(rightsOf(ctx, guarded, parent.cluster, came)).To(ContainElements(rightsOf(ctx, guarded, parent.cluster, owner)))
+		Expect(rightsOf(ctx, guarded, "root", owner)).To(ConsistOf(rightsOf(ctx, guarded, "root", came)))
+	}, SpecTimeout(specTimeout))
+})
+
+// requireGroups keeps everybody out who is not in the groups, from now on.
+func (p place) requireGroups(ctx context.Context) {
+	GinkgoHelper()
+	visitor := newClient(p.person(ctx, "visitor")) // who has rights, but is not in the groups
+	Expect(visitor.List(ctx, &tenancyv1alpha1.WorkspaceList{})).To(Succeed())
+
+	lc, err := kcptest.GetLogicalCluster(ctx, p.admin())
+	Expect(err).NotTo(HaveOccurred())
+	before := lc.DeepCopy()
+	metav1.SetMetaDataAnnotation(&lc.ObjectMeta, requiredGroupsAnnotation, requiredGroups)
+	Expect(newClient(p.server.ShardAdmin(p.path)).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
+	Eventually(ctx, func() error { return visitor.List(ctx, &tenancyv1alpha1.WorkspaceList{}) }).Should(beNotAllowed)
+}

@@ -1,0 +1,99 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// creators is how many service accounts create a workspace each.
+const creators = 30
+
+// An upgrade or a crash of warrantgate delays workspaces, and loses none.
+var _ = Describe("Killing warrantgate while service accounts create workspaces", func() {
+	It("leaves no workspace behind once it runs again", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		bots := make([]*rest.Config, creators)
+		for i := range bots {
+			bots[i] = parent.serviceAccount(ctx, fmt.Sprintf("bot-%d", i))
+		}
+
+		var created atomic.Int64
+		thirdCreated, allCreated := make(chan struct{}), make(chan error, 1)
+		go func() { allCreated <- createAll(ctx, bots, &created, thirdCreated) }()
+		<-thirdCreated
+		gate.Kill()
+		err := <-allCreated
+		Expect(gate.Start(ctx)).To(Succeed())
+		Expect(err).NotTo(HaveOccurred())
+
+		Eventually(ctx, parent.notReady, manyWorkspaces).Should(BeEmpty())
+		for i, bot := range bots {
+			ws, err := kcptest.GetWorkspace(ctx, parent.admin(), fmt.Sprintf("child-%d", i))
+			Expect(err).NotTo(HaveOccurred())
+			expectAtHome(ctx, bot, ws.Spec.Cluster)
+		}
+	}, SpecTimeout(manyWorkspaces))
+
+	It("makes a new one that only the webhook can rewrite wait, rather than come up with an owner that cannot work", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		alice := parent.impersonated(ctx, "alice") // whom no admission policy rewrites
+		Expect(gate.Stop()).To(Succeed())
+		restart := sync.OnceValue(func() error { return gate.Start(ctx) })
+		DeferCleanup(restart)
+		create(ctx, alice, "child")
+		Consistently(ctx, func(g Gomega) {
+			ws, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(ws.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseScheduling))
+			g.Expect(ws.Spec.Cluster).To(BeEmpty())
+		}).Should(Succeed())
+
+		Expect(restart()).To(Succeed())
+		child := waitReady(ctx, parent.admin(), "child")
+		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"))
+	}, SpecTimeout(specTimeout))
+})
+
+// createAll lets each service account create a workspace, some at a time, and closes third after a third of them.
+func createAll(ctx context.Context, bots []*rest.Config, created *atomic.Int64, third chan<- struct{}) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(5)
+	for i, bot := range bots {
+		group.Go(func() error {
+			_, err := kcptest.CreateWorkspace(ctx, bot, fmt.Sprintf("child-%d", i))
+			if created.Add(1) == int64(len(bots)/3) {
+				close(third)
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// notReady describes the workspaces here that are not Ready.
+func (p place) notReady(ctx context.Context) ([]string, error) {
+	list := &tenancyv1alpha1.WorkspaceList{}
+	if err := p.client().List(ctx, list); err != nil {
+		return nil, err
+	}
+	waiting := []string{}
+	for i := range list.Items {
+		if ws := &list.Items[i]; ws.Status.Phase != corev1alpha1.LogicalClusterPhaseReady {
+			waiting = append(waiting, fmt.Sprint(ws.Name, " ", ws.Status.Phase, " ", conditionsOf(ws)))
+		}
+	}
+	return waiting, nil
+}

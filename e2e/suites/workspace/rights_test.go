@@ -1,0 +1,97 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"context"
+	"errors"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+var errNotYet = errors.New("not yet")
+
+// beNotAllowed matches what kcp says to somebody who may not do something.
+var beNotAllowed = WithTransform(apierrors.IsForbidden, BeTrue())
+
+// createNamespace tries what only somebody who may write in a workspace can do.
+func createNamespace(ctx context.Context, config *rest.Config, cluster, name string) error {
+	GinkgoHelper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	return newClient(kcptest.In(config, cluster)).Create(ctx, namespace)
+}
+
+// listBindings tries what a newcomer does first: look at which APIs there are.
+func listBindings(ctx context.Context, config *rest.Config, cluster string) ([]apisv1alpha2.APIBinding, error) {
+	GinkgoHelper()
+	bindings := &apisv1alpha2.APIBindingList{}
+	err := newClient(kcptest.In(config, cluster)).List(ctx, bindings)
+	return bindings.Items, err
+}
+
+// expectAtHome expects a creator to be able to work in its new workspace.
+func expectAtHome(ctx context.Context, config *rest.Config, cluster string) {
+	GinkgoHelper()
+	// workspace-admin is written shortly after the workspace is Ready, and takes effect shortly after that.
+	Eventually(ctx, func() error { return createNamespace(ctx, config, cluster, "work") }).Should(Succeed())
+	Expect(listBindings(ctx, config, cluster)).NotTo(BeEmpty())
+}
+
+// expectLockedOut expects somebody to have no rights in a workspace. The workspace must be one in which the rights of
+// somebody else have already taken effect; see expectAtHome.
+func expectLockedOut(ctx context.Context, config *rest.Config, cluster string) {
+	GinkgoHelper()
+	Expect(createNamespace(ctx, config, cluster, "intruder")).To(beNotAllowed)
+	_, err := listBindings(ctx, config, cluster)
+	Expect(err).To(beNotAllowed)
+}
+
+// probes are rights that somebody could gain by a wrong owner: from entering a workspace to ruling it.
+var probes = map[string]authorizationv1.SubjectAccessReviewSpec{
+	"enter": {NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/", Verb: "access"}},
+	"read secrets": {ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Verb: "get", Version: "v1", Resource: "secrets", Namespace: "default",
+	}},
+	"write config maps": {ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Verb: "create", Version: "v1", Resource: "configmaps", Namespace: "default",
+	}},
+	"create workspaces": {ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Verb: "create", Group: "tenancy.kcp.io", Version: "v1alpha1", Resource: "workspaces",
+	}},
+	"delete workspaces": {ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Verb: "delete", Group: "tenancy.kcp.io", Version: "v1alpha1", Resource: "workspaces",
+	}},
+	"rule": {ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Verb: "create", Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings",
+	}},
+}
+
+// rightsOf asks kcp what a user may do in a cluster, and lists which of the probes are allowed.
+func rightsOf(ctx context.Context, server *kcptest.Server, cluster string, user authenticationv1.UserInfo) []string {
+	GinkgoHelper()
+	c := newClient(server.ShardAdmin(cluster))
+	allowed := []string{}
+	for name, probe := range probes {
+		review := &authorizationv1.SubjectAccessReview{Spec: *probe.DeepCopy()}
+		review.Spec.User, review.Spec.UID, review.Spec.Groups = user.Username, user.UID, user.Groups
+		review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
+		for key, values := range user.Extra {
+			review.Spec.Extra[key] = authorizationv1.ExtraValue(values)
+		}
+		Expect(c.Create(ctx, review)).To(Succeed())
+		if review.Status.Allowed {
+			allowed = append(allowed, name)
+		}
+	}
+	return allowed
+}

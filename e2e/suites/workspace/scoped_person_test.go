@@ -1,0 +1,53 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// An administrator creates a workspace for somebody by acting as that person, as support staff and portals do. kcp lets
+// the administrator be that person in that one place only, and so does warrantgate.
+var _ = Describe("The workspace of a person whom an administrator acted as", func() {
+	It("hangs without warrantgate", func(ctx SpecContext) {
+		parent := newPlace(ctx, bare)
+		create(ctx, parent.impersonated(ctx, "alice"), "child")
+		parent.expectHanging(ctx, "child", refusedBindings("alice"))
+	}, SpecTimeout(specTimeout))
+
+	It("becomes Ready with warrantgate, and the person works in it", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		create(ctx, parent.impersonated(ctx, "alice"), "child")
+		child := waitReady(ctx, parent.admin(), "child")
+
+		expectAtHome(ctx, guarded.Person("root", "alice"), child.Spec.Cluster)
+		expectLockedOut(ctx, guarded.Person("root", "bob"), child.Spec.Cluster)
+		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"))
+		Eventually(ctx, parent.reasonsOf).WithArguments(child).Should(ContainElement("Normal OwnerRewritten"))
+	}, SpecTimeout(specTimeout))
+
+	It("has an owner who can do no more elsewhere than the administrator could as that person", func(ctx SpecContext) {
+		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
+		asAlice := parent.impersonated(ctx, "alice")
+		third.person(ctx, "alice") // what the administrator must not get at by acting as alice in parent
+		create(ctx, asAlice, "child", parent.heldType(ctx))
+		owner := parent.recordedOwner(ctx, "child")
+
+		came := authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}, Extra: scopedTo(parent.cluster)}
+		alice := authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}}
+		Expect(rightsOf(ctx, guarded, third.cluster, alice)).NotTo(BeEmpty(), "alice herself has rights there")
+		Expect(rightsOf(ctx, guarded, third.cluster, came)).To(BeEmpty())
+		Expect(rightsOf(ctx, guarded, third.cluster, owner)).To(BeEmpty())
+		Expect(rightsOf(ctx, guarded, parent.cluster, owner)).To(ConsistOf(rightsOf(ctx, guarded, parent.cluster, came)))
+		Expect(rightsOf(ctx, guarded, "root", owner)).To(ConsistOf(rightsOf(ctx, guarded, "root", came)))
+	}, SpecTimeout(specTimeout))
+})
+
+// scopedTo is what kcp adds to a user that is valid in one cluster only.
+func scopedTo(cluster string) map[string]authenticationv1.ExtraValue {
+	return map[string]authenticationv1.ExtraValue{"authentication.kcp.io/scopes": {"cluster:" + cluster}}
+}

@@ -1,0 +1,108 @@
+//go:build e2e
+
+// Package workspace_test shows on real kcp servers what becomes of workspaces: without warrantgate, and with it.
+//
+// Each spec works in a fresh workspace, and each file is one user story.
+package workspace_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const (
+	// startTimeout is what two servers, starting at the same time on a busy machine, may take.
+	startTimeout = 5 * time.Minute
+	// specTimeout ends a spec that hangs, long before the suite's own timeout.
+	specTimeout = 3 * time.Minute
+	// readyTimeout is many times what a workspace needs to become Ready, which is about a second.
+	readyTimeout = 45 * time.Second
+	// hangTime is how long a hanging workspace is watched after kcp has said why it hangs.
+	hangTime = 2 * time.Second
+	// pollInterval is how often Eventually looks.
+	pollInterval = 100 * time.Millisecond
+	// manyWorkspaces ends specs that create dozens of workspaces.
+	manyWorkspaces = 10 * time.Minute
+)
+
+var (
+	// bare is a kcp without warrantgate.
+	bare *kcptest.Server
+	// guarded is a kcp with warrantgate installed.
+	guarded *kcptest.Server
+	// gate is the warrantgate of guarded.
+	gate *kcptest.Warrantgate
+)
+
+func TestWorkspaces(t *testing.T) {
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(readyTimeout)
+	SetDefaultEventuallyPollingInterval(pollInterval)
+	SetDefaultConsistentlyDuration(hangTime)
+	SetDefaultConsistentlyPollingInterval(pollInterval)
+	RunSpecs(t, "Workspaces")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	kcp, err := asset.Path(asset.KCP)
+	Expect(err).NotTo(HaveOccurred())
+	warrantgate, err := asset.Path(asset.Warrantgate)
+	Expect(err).NotTo(HaveOccurred())
+
+	DeferCleanup(stopServers)
+	servers, startCtx := errgroup.WithContext(ctx)
+	servers.Go(func() (err error) {
+		bare, err = kcptest.Start(startCtx, kcptest.Options{Binary: kcp})
+		return err
+	})
+	servers.Go(func() (err error) {
+		guarded, err = kcptest.Start(startCtx, kcptest.Options{Binary: kcp})
+		return err
+	})
+	Expect(servers.Wait()).To(Succeed())
+
+	gate, err = kcptest.StartWarrantgate(ctx, guarded, kcptest.WarrantgateOptions{Binary: warrantgate})
+	Expect(err).NotTo(HaveOccurred())
+}, NodeTimeout(startTimeout))
+
+// stopServers stops what BeforeSuite has started, as far as it came.
+func stopServers() {
+	if gate != nil {
+		Expect(gate.Stop()).To(Succeed())
+	}
+	for _, server := range []*kcptest.Server{bare, guarded} {
+		if server != nil {
+			Expect(server.Stop()).To(Succeed())
+		}
+	}
+}
+
+// The logs of a failed run are kept, and what warrantgate has logged meanwhile is shown with the spec that failed.
+var _ = JustAfterEach(func() {
+	if !CurrentSpecReport().Failed() {
+		return
+	}
+	bare.KeepDir()
+	guarded.KeepDir()
+	AddReportEntry("logs are kept", bare.LogFile()+" "+guarded.LogFile())
+	log, err := os.ReadFile(gate.LogFile())
+	Expect(err).NotTo(HaveOccurred())
+	AddReportEntry("log of warrantgate", string(log[max(0, len(log)-8<<10):]))
+})
+
+// within bounds a wait that is a part of a spec.
+func within(ctx context.Context, timeout time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	DeferCleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,237 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// place is a workspace that an administrator made for one spec.
+type place struct {
+	server *kcptest.Server
+	// path leads there from root.
+	path string
+	// cluster is the name of its logical cluster.
+	cluster string
+}
+
+// newPlace makes a workspace under root, of type universal.
+func newPlace(ctx context.Context, server *kcptest.Server) place {
+	GinkgoHelper()
+	name := "place-" + rand.String(6)
+	_, err := kcptest.CreateWorkspace(ctx, server.Admin("root"), name)
+	Expect(err).NotTo(HaveOccurred())
+	ws := waitReady(ctx, server.Admin("root"), name)
+	return place{server: server, path: "root:" + name, cluster: ws.Spec.Cluster}
+}
+
+// root is the workspace in which all others are. It is shared, so what a spec puts there needs a name of its own.
+func root(server *kcptest.Server) place {
+	return place{server: server, path: "root", cluster: "root"}
+}
+
+func (p place) admin() *rest.Config { return p.server.Admin(p.path) }
+
+// client acts as an administrator.
+func (p place) client() client.Client {
+	GinkgoHelper()
+	return newClient(p.admin())
+}
+
+func newClient(config *rest.Config) client.Client {
+	GinkgoHelper()
+	c, err := kcptest.NewClient(config)
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// globalName is the name by which a service account of this workspace is known everywhere.
+func (p place) globalName(name string) string {
+	return "system:kcp:serviceaccount:" + p.cluster + ":default:" + name
+}
+
+// serviceAccount makes a service account in namespace default that may create workspaces here.
+func (p place) serviceAccount(ctx context.Context, name string) *rest.Config {
+	GinkgoHelper()
+	config, err := kcptest.ServiceAccount(ctx, p.admin(), "default", name)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(kcptest.Grant(ctx, p.admin(), kcptest.ServiceAccountSubject("default", name), kcptest.CreatorRules()...)).To(Succeed())
+	return config
+}
+
+// person lets a person create workspaces here.
+func (p place) person(ctx context.Context, name string, groups ...string) *rest.Config {
+	GinkgoHelper()
+	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(name), kcptest.CreatorRules()...)).To(Succeed())
+	return p.server.Person(p.path, name, groups...)
+}
+
+// impersonated is a person whom an administrator of kcp acts as: kcp lets it be that person in this place only.
+func (p place) impersonated(ctx context.Context, name string, groups ...string) *rest.Config {
+	GinkgoHelper()
+	p.person(ctx, name, groups...)
+	config := p.admin()
+	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: groups}
+	return config
+}
+
+// heldType makes a WorkspaceType with an initializer that nobody ever takes away. A workspace of this type never becomes
+// Ready, and so kcp never cuts its recorded owner down to a name.
+func (p place) heldType(ctx context.Context) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	return p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
+		ObjectMeta: metav1.ObjectMeta{Name: "held"},
+		Spec:       tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true},
+	})
+}
+
+// workspaceType makes a WorkspaceType here, and waits until kcp has noticed. Whoever may create workspaces here may use it.
+func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceType) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	ofType, err := kcptest.CreateWorkspaceType(ctx, p.admin(), p.path, wt)
+	Expect(err).NotTo(HaveOccurred())
+	return ofType
+}
+
+// extendingType makes a WorkspaceType that extends types of root.
+func (p place) extendingType(ctx context.Context, name tenancyv1alpha1.WorkspaceTypeName, extended ...tenancyv1alpha1.WorkspaceTypeName) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	wt := &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: string(name)}}
+	for _, name := range extended {
+		wt.Spec.Extend.With = append(wt.Spec.Extend.With, tenancyv1alpha1.WorkspaceTypeReference{Path: "root", Name: name})
+	}
+	return p.workspaceType(ctx, wt)
+}
+
+// create creates a workspace as the user of config, in its place.
+func create(ctx context.Context, config *rest.Config, name string, options ...kcptest.WorkspaceOption) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	ws, err := kcptest.CreateWorkspace(ctx, config, name, options...)
+	Expect(err).NotTo(HaveOccurred())
+	return ws
+}
+
+func waitReady(ctx context.Context, admin *rest.Config, name string) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	ws, err := kcptest.WaitReady(within(ctx, readyTimeout), admin, name)
+	Expect(err).NotTo(HaveOccurred())
+	return ws
+}
+
+// waitSettled waits until kcp has cut the recorded owner of a Ready workspace down to its name, and returns the workspace.
+func waitSettled(ctx context.Context, admin *rest.Config, name string) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	ws, err := kcptest.WaitWorkspace(within(ctx, readyTimeout), admin, name, func(ws *tenancyv1alpha1.Workspace) error {
+		var owner map[string]any
+		if err := json.Unmarshal([]byte(ws.Annotations[kcptest.OwnerAnnotation]), &owner); err != nil {
+			return err
+		}
+		if ws.Status.Phase != corev1alpha1.LogicalClusterPhaseReady || len(owner) != 1 {
+			return errNotYet
+		}
+		return nil
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return ws
+}
+
+// waitInitializing waits until the workspace has a logical cluster, and returns the name of that.
+func (p place) waitInitializing(ctx context.Context, name string) string {
+	GinkgoHelper()
+	ws, err := kcptest.WaitWorkspace(within(ctx, readyTimeout), p.admin(), name, func(ws *tenancyv1alpha1.Workspace) error {
+		if ws.Spec.Cluster == "" || ws.Status.Phase != corev1alpha1.LogicalClusterPhaseInitializing {
+			return errNotYet
+		}
+		return nil
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return ws.Spec.Cluster
+}
+
+// expectHanging expects a workspace to hang, and for the reason given: kcp's own words why it cannot go on.
+func (p place) expectHanging(ctx context.Context, name, reason string) {
+	GinkgoHelper()
+	cluster := p.waitInitializing(ctx, name)
+	Eventually(ctx, func() (string, error) {
+		return p.server.InitializationError(ctx, cluster)
+	}).Should(ContainSubstring(reason))
+	hangs := func(g Gomega) {
+		ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(ws.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseInitializing))
+		g.Expect(conditionsOf(ws)).To(ContainElement(
+			"WorkspaceInitialized=False InitializerExists: Initializers still exist: [system:apibindings]"))
+	}
+	Eventually(ctx, hangs).Should(Succeed())
+	Consistently(ctx, hangs).Should(Succeed())
+}
+
+// refusedBindings is what kcp says of an owner that may not do anything in the new workspace.
+func refusedBindings(user string) string {
+	return `apibindings.apis.kcp.io is forbidden: User "` + user + `" cannot create resource "apibindings" ` +
+		`in API group "apis.kcp.io" at the cluster scope: access denied`
+}
+
+func conditionsOf(ws *tenancyv1alpha1.Workspace) []string {
+	texts := make([]string, 0, len(ws.Status.Conditions))
+	for i := range ws.Status.Conditions {
+		c := &ws.Status.Conditions[i]
+		texts = append(texts, string(c.Type)+"="+string(c.Status)+" "+c.Reason+": "+c.Message)
+	}
+	return texts
+}
+
+// recordedOwner is the owner that kcp acts as in a new workspace, as its LogicalCluster has it.
+func (p place) recordedOwner(ctx context.Context, name string) authenticationv1.UserInfo {
+	GinkgoHelper()
+	cluster := p.waitInitializing(ctx, name)
+	lc, err := kcptest.GetLogicalCluster(ctx, p.server.ShardAdmin(cluster))
+	Expect(err).NotTo(HaveOccurred())
+	return ownerOf(lc)
+}
+
+// ownerOf reads the owner where kcp does: spec.createdBy, and where that is missing (before v0.32) the annotation.
+func ownerOf(lc *corev1alpha1.LogicalCluster) authenticationv1.UserInfo {
+	GinkgoHelper()
+	if by := lc.Spec.CreatedBy; by != nil {
+		return authenticationv1.UserInfo{Username: by.Username, UID: by.UID, Groups: by.Groups, Extra: by.Extra}
+	}
+	var owner authenticationv1.UserInfo
+	Expect(json.Unmarshal([]byte(lc.Annotations[kcptest.OwnerAnnotation]), &owner)).To(Succeed())
+	return owner
+}
+
+// createAs creates a workspace with an owner of one's own choice, which only system:masters can.
+func (p place) createAs(ctx context.Context, owner authenticationv1.UserInfo, name string, options ...kcptest.WorkspaceOption) {
+	GinkgoHelper()
+	annotation, err := json.Marshal(owner)
+	Expect(err).NotTo(HaveOccurred())
+	create(ctx, p.server.ShardAdmin(p.path), name, append(options, kcptest.WithAnnotation(kcptest.OwnerAnnotation, string(annotation)))...)
+}
+
+// reasonsOf lists types and reasons of the Events of a workspace, each once: kcp may ask twice, see placements.
+func (p place) reasonsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) []string {
+	GinkgoHelper()
+	events, err := kcptest.Events(ctx, p.admin(), ws)
+	Expect(err).NotTo(HaveOccurred())
+	reasons := make([]string, 0, len(events))
+	for i := range events {
+		reasons = append(reasons, events[i].Type+" "+events[i].Reason)
+	}
+	slices.Sort(reasons)
+	return slices.Compact(reasons)
+}
