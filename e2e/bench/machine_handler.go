@@ -116,11 +116,17 @@ func (objectsOfOne) AccountNow(context.Context, clusterapi.Cluster) (ownership.A
 	return oneUser, nil
 }
 
+func (objectsOfOne) IsCurrent(clusterapi.Cluster) bool { return true }
+
 func (objectsOfOne) Holder(context.Context, string, clusterapi.Machine, []inflight.Object) (*clusterapi.Machine, error) {
 	return nil, nil
 }
 
 func (objectsOfOne) Owner(context.Context, clusterapi.Machine) (*clusterapi.Owner, error) {
+	return nil, nil
+}
+
+func (objectsOfOne) OwnerSeen(context.Context, clusterapi.Machine) (*clusterapi.Owner, error) {
 	return nil, nil
 }
 

@@ -24,9 +24,9 @@ type Objects interface {
 	// AccountNow returns as whom the provider of a cluster acts. The error is a *clusterapi.AccountError where the objects do
 	// not say.
 	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
-	// Owner returns the Machine of Cluster API that owns a machine, nil if none does. The error is a *clusterapi.AccountError
+	// OwnerSeen returns the Machine of Cluster API that owns a machine, nil if none does. The error is a *clusterapi.AccountError
 	// where the owner references are to be corrected.
-	Owner(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
+	OwnerSeen(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
 }
 
 // Audit compares machines with the instances of their users.
@@ -254,7 +254,7 @@ func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Fi
 		if machine.InstanceID == "" && machine.ProviderID == "" || len(machine.Owners()) == 0 {
 			continue
 		}
-		owner, err := a.Objects.Owner(ctx, machine)
+		owner, err := a.Objects.OwnerSeen(ctx, machine)
 		var refused *clusterapi.AccountError
 		switch {
 		case errors.As(err, &refused) && refused.Reason == clusterapi.OwnerMachineMissing && machine.DeletionTimestamp != nil: // it goes first

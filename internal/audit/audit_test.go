@@ -135,7 +135,7 @@ func (o fakeObjects) AccountNow(_ context.Context, cluster clusterapi.Cluster) (
 	}
 }
 
-func (o fakeObjects) Owner(_ context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error) {
+func (o fakeObjects) OwnerSeen(_ context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error) {
 	name := machine.Owners()[0]
 	if err, failed := o.owners[name].(error); failed {
 		return nil, err

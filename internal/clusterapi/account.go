@@ -140,6 +140,13 @@ func (o *Objects) Account(ctx context.Context, cluster Cluster) (ownership.Accou
 	return o.AccountNow(ctx, cluster)
 }
 
+// IsCurrent tells whether Account goes by a watch of all that the provider of a cluster goes by, and this watch is not broken.
+// What Account returns is then as old as a watch takes to show a write, which is milliseconds.
+func (o *Objects) IsCurrent(cluster Cluster) bool {
+	seen := o.clusters[cluster.Provider]
+	return seen != nil && seen.current() && !clusterKinds[cluster.Provider].byReference
+}
+
 // AccountNow is Account by what the API server says now.
 func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	if cluster.Identity != (IdentityRef{}) {

@@ -63,13 +63,14 @@ func (e *VersionError) Error() string {
 		e.Resource.GroupResource(), strings.Join(e.Served, ", "), e.Resource.Version, e.Resource.Version)
 }
 
-// installed is true if the resource is served in its version. It is an error if it is served in other versions only.
+// installed is true if the resource is served in its version, or in any if it has none. It is an error if it is served in other
+// versions only.
 func (r *reader) installed(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 	served, err := r.discovery.versions(ctx, resource.GroupResource())
 	switch {
 	case err != nil:
 		return false, err
-	case len(served) == 0 || slices.Contains(served, resource.Version):
+	case len(served) == 0 || resource.Version == "" || slices.Contains(served, resource.Version):
 		return len(served) > 0, nil
 	}
 	return false, &VersionError{Resource: resource, Served: served}

@@ -39,6 +39,8 @@ type Objects struct {
 	kinds    []Kind
 	machines []*watched // by the index of kinds
 	clusters map[v1beta1.Provider]*watched
+	// owners are the Machines of Cluster API, of which only names and labels are kept. It is nil where no machines are watched.
+	owners *watched
 }
 
 // Options say what is to be read.
@@ -98,6 +100,10 @@ func newObjects(
 		}
 		o.machines = append(o.machines, machines)
 	}
+	labels := func(object any) (any, error) { return keep(object) }
+	if o.owners, err = newWatched(&o.reader, OwnerMachines.WithVersion(""), labels, cache.Indexers{}); err != nil {
+		return nil, err
+	}
 	return o, nil
 }
 
@@ -127,6 +133,9 @@ func (o *Objects) Start(ctx context.Context) error {
 
 func (o *Objects) all() []*watched {
 	all := slices.Clone(o.machines)
+	if o.owners != nil {
+		all = append(all, o.owners)
+	}
 	for _, provider := range slices.Sorted(maps.Keys(o.clusters)) {
 		all = append(all, o.clusters[provider])
 	}

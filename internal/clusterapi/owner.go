@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"warrantgate.dev/internal/inflight"
 )
 
 // OwnerMachines is the resource of the Machines of Cluster API, which own the machines of providers.
@@ -72,10 +74,30 @@ func (o Owner) Mismatch(machine Machine) string {
 		"give both the same label", o.Name, of, ClusterNameLabel, machine.ClusterName())
 }
 
+// OwnerKey is what writes of a Machine of Cluster API and claims of the machines that it owns have in common.
+func OwnerKey(namespace, name string) inflight.Key {
+	return inflight.Key{Subject: OwnerKind, Namespace: namespace, Name: name}
+}
+
+// OwnerSeen is Owner by what a watch has shown, if there is a watch and the owner it has shown is of the cluster of the machine.
+// Otherwise it is Owner.
+func (o *Objects) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error) {
+	if names := machine.Owners(); len(names) == 1 && o.owners != nil && o.owners.current() {
+		object, found, err := o.owners.informer.GetStore().GetByKey(machine.Namespace + "/" + names[0])
+		if err == nil && found && asObject(object).GetLabels()[ClusterNameLabel] == machine.ClusterName() {
+			return &Owner{Name: names[0], ClusterName: machine.ClusterName()}, nil
+		}
+	}
+	return o.Owner(ctx, machine)
+}
+
+// OwnerSeen is Owner: nothing is watched.
+func (w *Workspace) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error) {
+	return w.Owner(ctx, machine)
+}
+
 // Owner returns the Machine of Cluster API that owns a machine as it is now, nil if none does. The error is an *AccountError
 // where the owner references are to be corrected.
-//
-// It is not watched: to read one object costs less than to watch the Machines of all providers, and the answer may not be old.
 func (r *reader) Owner(ctx context.Context, machine Machine) (*Owner, error) {
 	names := machine.Owners()
 	switch len(names) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -121,6 +123,58 @@ func reasoned(err error) string {
 		return string(refused.Reason) + ": " + err.Error()
 	}
 	return text(err)
+}
+
+// TestOwnerSeen changes the Machines behind the back of the watch: what was seen holds only where it agrees with the machine.
+func TestOwnerSeen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		owners []string
+		// unlasting is true before the watch has lasted, and served the versions in which Machines are served.
+		unlasting bool
+		served    []string
+		// want is what OwnerSeen returns; the Machines are of "metal" where they are seen, and of "other" now.
+		want    *clusterapi.Owner
+		wantErr string
+	}{
+		"one that agrees":                {owners: []string{"a"}, want: &clusterapi.Owner{Name: "a", ClusterName: "metal"}},
+		"one that agrees, in v1beta2":    {owners: []string{"a"}, served: []string{"v1beta2"}, want: &clusterapi.Owner{Name: "a", ClusterName: "metal"}},
+		"one that was of another":        {owners: []string{"b"}, want: &clusterapi.Owner{Name: "b", ClusterName: "other"}},
+		"one that was not there":         {owners: []string{"new"}, want: &clusterapi.Owner{Name: "new", ClusterName: "other"}},
+		"before the watch has lasted":    {owners: []string{"a"}, unlasting: true, want: &clusterapi.Owner{Name: "a", ClusterName: "other"}},
+		"two":                            {owners: []string{"a", "b"}, wantErr: "OwnerMachineAmbiguous: its owner references name 2 Machines; keep one of them"},
+		"none":                           {},
+		"one where Machines are unknown": {owners: []string{"a"}, served: []string{}, wantErr: `OwnerMachineMissing: its owner references name Machine "a", which does not exist; create it first, or remove the reference`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				version := "v1beta1"
+				if len(tc.served) > 0 {
+					version = tc.served[0]
+				}
+				server := newServer(t, false, capiMachine(version, "a", "metal"), capiMachine(version, "b", "else"))
+				if tc.served != nil {
+					server.served["machines"] = tc.served
+				}
+				server.machines.PrependReactor("get", "machines", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					return true, capiMachine(version, action.(clienttesting.GetAction).GetName(), "other"), nil
+				})
+				defer server.start(t.Context(), t)()
+				if !tc.unlasting {
+					<-time.After(2 * time.Second)
+				}
+				asking := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{
+					Namespace: namespace, Name: "asking", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "metal"},
+				}}
+				for _, owner := range tc.owners {
+					asking.OwnerReferences = append(asking.OwnerReferences, machineRef(owner))
+				}
+				got, err := server.objects.OwnerSeen(t.Context(), asking)
+				if diff := cmp.Diff(tc.want, got); diff != "" || reasoned(err) != tc.wantErr {
+					t.Errorf("OwnerSeen() error %q, want %q (-want +got):\n%s", reasoned(err), tc.wantErr, diff)
+				}
+			})
+		})
+	}
 }
 
 // A version in which Machines were served once is not relied on.

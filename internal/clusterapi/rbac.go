@@ -72,7 +72,7 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 		for _, kind := range kinds {
 			rules = append(rules, rule(kind.Group, kind.Resource, "get", "list", "watch"))
 		}
-		rules = append(rules, rule(OwnerMachines.Group, OwnerMachines.Resource, "get"))
+		rules = append(rules, rule(OwnerMachines.Group, OwnerMachines.Resource, "get", "list", "watch"))
 	}
 	return rules
 }

@@ -24,7 +24,7 @@ func TestRoles(t *testing.T) {
 		readSecrets = rule("", "secrets", "get")
 		read        = func(resource string) rbacv1.PolicyRule { return rule(group, resource, "get", "list", "watch") }
 		references  = rule("cluster.x-k8s.io", "clusters", "get", "list")
-		owners      = rule("cluster.x-k8s.io", "machines", "get")
+		owners      = rule("cluster.x-k8s.io", "machines", "get", "list", "watch")
 		lease       = []rbacv1.PolicyRule{
 			rule("coordination.k8s.io", "leases", "create"),
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"audit"}, Verbs: []string{"get", "update"}},

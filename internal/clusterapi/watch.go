@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -50,17 +51,40 @@ type watchFailure struct {
 	absent bool
 }
 
+// newWatched returns what watches a resource. A resource without a version is watched in one that is served.
 func newWatched(r *reader, resource schema.GroupVersionResource, essentials cache.TransformFunc, indexers cache.Indexers) (*watched, error) {
 	w := &watched{resource: resource}
-	objects := r.dynamic.Resource(resource)
+	hint := &versionHint{}
+	// Each list discovers the version again: a watch that ends because its version is no longer served is followed by one.
+	objects := func(ctx context.Context, discover bool) (dynamic.ResourceInterface, error) {
+		if resource.Version != "" {
+			return r.dynamic.Resource(resource), nil
+		}
+		versioned, served, err := hint.resource(ctx, r.discovery, resource.GroupResource(), discover)
+		switch {
+		case err != nil:
+			return nil, err
+		case !served:
+			return nil, apierrors.NewNotFound(resource.GroupResource(), "")
+		}
+		return r.dynamic.Resource(versioned), nil
+	}
 	w.informer = cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return objects.List(ctx, options)
+			resource, err := objects(ctx, true)
+			if err != nil {
+				return nil, err
+			}
+			return resource.List(ctx, options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			w.broken() // until there is one that lasts
+			resource, err := objects(ctx, false)
+			if err != nil {
+				return nil, err
+			}
 			ctx, cancel := context.WithTimeout(ctx, watchLasts)
-			stream, err := objects.Watch(ctx, options)
+			stream, err := resource.Watch(ctx, options)
 			if err != nil {
 				cancel()
 				return nil, err
@@ -151,6 +175,9 @@ func (w *watched) synced() error {
 	}
 	return fmt.Errorf("%s cannot be read: %w", name, failure.err)
 }
+
+// current is true while there is a watch, so that what was last seen is as old as a watch takes to show it.
+func (w *watched) current() bool { return w.brokenSince.Load() == nil && w.synced() == nil }
 
 func (w *watched) byIndex(index, value string) []*unstructured.Unstructured {
 	objects, err := w.informer.GetIndexer().ByIndex(index, value)

@@ -23,6 +23,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 var (
@@ -53,8 +54,9 @@ func TestUntilAllIsSeen(t *testing.T) {
 		// served are the versions in which machines are served, discoveryErr why that cannot be told.
 		served       []string
 		discoveryErr error
-		// want is what Synced says meanwhile, and Holder, who must not say that nobody holds what cannot be read.
-		want string
+		// want is what Synced says meanwhile, and Holder, who must not say that nobody holds what cannot be read. wantBesides is what
+		// Synced says of the Machines of Cluster API.
+		want, wantBesides string
 	}{
 		"what is not installed has no objects": {failure: notServed, served: []string{}},
 		"what is served in another version is not seen": {
@@ -69,7 +71,8 @@ func TestUntilAllIsSeen(t *testing.T) {
 		},
 		"what nobody tells about is not seen": {
 			failure: notServed, discoveryErr: errors.New("etcd is away"),
-			want: "cloudsigmamachines.infrastructure.cluster.x-k8s.io cannot be read: etcd is away",
+			want:        "cloudsigmamachines.infrastructure.cluster.x-k8s.io cannot be read: etcd is away",
+			wantBesides: "\nmachines.cluster.x-k8s.io cannot be read: failed to list cluster.x-k8s.io/, Resource=machines: etcd is away",
 		},
 		"what may not be read is not seen": {
 			failure: apierrors.NewForbidden(resource, "", nil),
@@ -98,17 +101,18 @@ func TestUntilAllIsSeen(t *testing.T) {
 					t.Errorf("Holder() before Start, error = %q, want %q", text(err), unread)
 				}
 				defer server.start(t.Context(), t)()
-				if message := text(server.objects.Synced()); message != tc.want {
-					t.Errorf("Synced() = %q, want %q", message, tc.want)
+				if message := text(server.objects.Synced()); message != tc.want+tc.wantBesides {
+					t.Errorf("Synced() = %q, want %q", message, tc.want+tc.wantBesides)
 				}
 				if holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); holder != nil || text(err) != tc.want {
 					t.Errorf("Holder() = %v, %q, want none and %q", holder, text(err), tc.want)
 				}
 				<-time.After(longEnough)
-				if message := text(server.objects.Synced()); message != tc.want {
-					t.Errorf("Synced() after some attempts = %q, want %q", message, tc.want)
+				if message := text(server.objects.Synced()); message != tc.want+tc.wantBesides {
+					t.Errorf("Synced() after some attempts = %q, want %q", message, tc.want+tc.wantBesides)
 				}
 				serve()
+				server.discoveryErr = nil
 				<-time.After(longEnough)
 				if err := server.objects.Synced(); err != nil {
 					t.Errorf("Synced() once they are served = %v", err)
@@ -303,8 +307,16 @@ func TestAClusterWhoseWatchIsBroken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := user(); got != "old@example.com" {
-			t.Errorf("user = %s, want the one that was seen", got)
+		if server.objects.IsCurrent(metalCluster) {
+			t.Error("IsCurrent() before the watch has lasted for a second")
+		}
+		<-time.After(2 * time.Second)
+		if got := user(); got != "old@example.com" || !server.objects.IsCurrent(metalCluster) {
+			t.Errorf("user = %s, IsCurrent() = %t, want the one that was seen, which is current", got, server.objects.IsCurrent(metalCluster))
+		}
+		openStackCluster := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: namespace, Name: "metal"}
+		if server.objects.IsCurrent(openStackCluster) {
+			t.Error("IsCurrent() of a cluster whose provider goes by a reference, which is not watched")
 		}
 		mu.Lock()
 		broken = true
@@ -313,6 +325,10 @@ func TestAClusterWhoseWatchIsBroken(t *testing.T) {
 			return true, nil, apierrors.NewServiceUnavailable("etcd is away")
 		})
 		streams[0].Stop()
+		<-time.After(2 * time.Second)
+		if server.objects.IsCurrent(metalCluster) {
+			t.Error("IsCurrent() while the watch is broken")
+		}
 		<-time.After(longEnough)
 		if got := user(); got != "new@example.com" {
 			t.Errorf("user = %s, want the one that there is", got)

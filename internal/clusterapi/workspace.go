@@ -75,6 +75,9 @@ func (w *Workspace) Account(ctx context.Context, cluster Cluster) (ownership.Acc
 	return w.AccountNow(ctx, cluster)
 }
 
+// IsCurrent is false, as nothing is watched.
+func (*Workspace) IsCurrent(Cluster) bool { return false }
+
 // Holder returns a machine of the logical cluster other than the given one that names the instance, nil if there is none.
 // All are read as they are now. The error says that it cannot be told.
 func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []inflight.Object) (*Machine, error) {

@@ -14,8 +14,8 @@
 // Of an object that is created, and deleted before anybody looked, it cannot be told whether it is still to be stored. Who
 // depends on it waits for Lifetime.
 //
-// A Registry is the memory of one process. Two replicas that judge two such writes within the same milliseconds do not know of
-// each other, and no webhook can prevent that. The audit finds what came of it.
+// A Registry is the memory of one process. A replica does not know of the writes that another one judges. It sees them once they are
+// stored and a watch shows them, which takes milliseconds. No webhook can prevent that; the audit finds what came of it.
 package inflight
 
 import (

@@ -39,12 +39,16 @@ type Objects interface {
 	// *clusterapi.AccountError where the objects do not say.
 	Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
+	// IsCurrent tells whether Account returns what a watch shows of everything that the provider goes by.
+	IsCurrent(cluster clusterapi.Cluster) bool
 	// Holder returns a machine other than the given one that names the instance, nil if there is none. also are objects that were
 	// written a moment ago.
 	Holder(ctx context.Context, id string, other clusterapi.Machine, also []inflight.Object) (*clusterapi.Machine, error)
 	// Owner returns the Machine of Cluster API that owns a machine as it is now, nil if none does. The error is a
 	// *clusterapi.AccountError where the owner references are to be corrected.
 	Owner(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
+	// OwnerSeen is Owner by what a watch shows, where that agrees with the machine.
+	OwnerSeen(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
 	// Owned returns the machines in a namespace that a Machine of Cluster API owns, as they are now.
 	Owned(ctx context.Context, namespace, owner string) ([]clusterapi.Machine, error)
 }
@@ -57,10 +61,13 @@ type Objects interface {
 // only if the object is still the one that was asked about, and asks again with the newer one if it is not
 // (Store.Update of k8s.io/apiserver asks within GuaranteedUpdate).
 //
-// Two objects have no such guarantee: a machine and the Machine that owns it are written by two requests, each of which could
-// be judged by the other object before it is changed. So that this takes writes within a few milliseconds, the Machine is read
-// last, after the cloud has answered, and the machines that a Machine owns are read even while they name no instance. What
-// comes through between is denied at the next write of either that changes a claim, and the audit tells of it.
+// Two objects have no such guarantee: a machine, its cluster and the Machine that owns it are written by different requests, each of
+// which could be judged by the other object before it is changed. Such writes exclude each other (package inflight) while either is
+// judged and until it is stored. A claim is admitted by what watches show, if they show everything and none of these objects was
+// written a moment ago; otherwise, and before any claim is denied, the objects are read from the API server.
+//
+// Another replica does not know of the writes that this one judges. There a claim can be admitted by what a watch shows a few
+// milliseconds late. What comes through is denied at the next write that changes a claim, and the audit tells of it.
 type Gate struct {
 	kinds   []clusterapi.Kind
 	objects Objects
@@ -126,14 +133,21 @@ func (g *Gate) judge(ctx context.Context, c change, entry *inflight.Entry, dryRu
 		return *refused
 	}
 	f := g.ask(ctx, c, id, account, dryRun)
+	owner, accountAgain := g.objects.Owner, g.objects.AccountNow
+	if entry != nil && len(entry.Overlaps()) == 0 && f.decision == webhooks.Allowed {
+		owner = g.objects.OwnerSeen
+		if g.objects.IsCurrent(cluster) {
+			accountAgain = g.objects.Account
+		}
+	}
 	if f.decision == webhooks.Undecided { // so it stays, unless there is a reason to refuse that nobody else has to confirm
-		if refused := g.confirm(ctx, c); refused != nil && refused.decision == webhooks.Denied {
+		if refused := confirm(ctx, c, owner); refused != nil && refused.decision == webhooks.Denied {
 			return *refused
 		}
 		return f
 	}
 	// No verdict is to rest on a cluster that has changed since it was seen, before the cloud was asked or meanwhile.
-	now, err := g.objects.AccountNow(ctx, cluster)
+	now, err := accountAgain(ctx, cluster)
 	switch {
 	case err != nil:
 		return noAccount(err)
@@ -146,7 +160,7 @@ func (g *Gate) judge(ctx context.Context, c change, entry *inflight.Entry, dryRu
 	if refused := g.alone(ctx, c, id, entry); refused != nil {
 		return *refused
 	}
-	if refused := g.confirm(ctx, c); refused != nil {
+	if refused := confirm(ctx, c, owner); refused != nil {
 		return *refused
 	}
 	return f
@@ -155,8 +169,8 @@ func (g *Gate) judge(ctx context.Context, c change, entry *inflight.Entry, dryRu
 // confirm looks at the Machine that owns the machine, by whose label the provider finds the cluster, and returns why the label
 // of the machine does not stand for it, nil if it does. Without an owner the provider does not act yet; when there is one, its
 // owner reference is judged.
-func (g *Gate) confirm(ctx context.Context, c change) *finding {
-	owner, err := g.objects.Owner(ctx, c.machine)
+func confirm(ctx context.Context, c change, ownerOf func(context.Context, clusterapi.Machine) (*clusterapi.Owner, error)) *finding {
+	owner, err := ownerOf(ctx, c.machine)
 	switch {
 	case err != nil:
 		f := noOwner(err)

@@ -158,15 +158,19 @@ func ask(t *testing.T, handler http.Handler, r admissionv1.AdmissionReview) *adm
 type world struct {
 	seen, now       ownership.Account
 	seenErr, nowErr error
-	holder          *clusterapi.Machine
-	holderErr       error
+	// current is whether seen is what a watch shows of everything.
+	current   bool
+	holder    *clusterapi.Machine
+	holderErr error
 	// late are holders that no watch has shown yet, by name.
 	late map[string]*clusterapi.Machine
 	// owners are the labels of the Machines of Cluster API, by name. ownerErr is said of any.
 	owners   map[string]string
 	ownerErr error
-	owned    []clusterapi.Machine
-	ownedErr error
+	// seenOwners are the labels that a watch has shown, where it has.
+	seenOwners map[string]string
+	owned      []clusterapi.Machine
+	ownedErr   error
 	// answers are the cloud's, by instance. Where there is none, err is.
 	answers map[string]ownership.Answer
 	err     error
@@ -230,6 +234,17 @@ func (w *world) Owner(_ context.Context, m clusterapi.Machine) (*clusterapi.Owne
 	name := names[len(names)-1]
 	return &clusterapi.Owner{Name: name, ClusterName: w.owners[name]}, nil
 }
+
+// OwnerSeen knows only the first of the owner references.
+func (w *world) OwnerSeen(ctx context.Context, m clusterapi.Machine) (*clusterapi.Owner, error) {
+	if names := m.Owners(); len(names) > 0 && w.seenOwners[names[0]] == m.ClusterName() {
+		w.count()
+		return &clusterapi.Owner{Name: names[0], ClusterName: m.ClusterName()}, nil
+	}
+	return w.Owner(ctx, m)
+}
+
+func (w *world) IsCurrent(clusterapi.Cluster) bool { return w.current }
 
 func (w *world) Owned(_ context.Context, namespace, owner string) ([]clusterapi.Machine, error) {
 	w.count()

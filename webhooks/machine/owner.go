@@ -16,6 +16,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/webhooks"
 )
 
@@ -29,7 +30,7 @@ func isOwner(request admission.Request) bool {
 //
 // Cluster API sets the label from spec.clusterName, which it lets nobody change. It cannot be relied on: its webhook may be
 // missing, and whoever deletes the Machine can make another one of that name.
-func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) webhooks.Answer {
+func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
 	unchanged := webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingClaimed"}
 	if request.Operation == admissionv1.Delete {
 		return unchanged
@@ -38,9 +39,9 @@ func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) webho
 	if err != nil {
 		return webhooks.Undecodable(fmt.Errorf("decode the Machine: %w", err))
 	}
-	exists, was := request.Operation != admissionv1.Create, ""
+	exists, was, replaced := request.Operation != admissionv1.Create, "", ""
 	if old, err := clusterapi.DecodeMetadata(request.OldObject.Raw); exists && err == nil { // else as if it had been of none
-		was = old.Labels[clusterapi.ClusterNameLabel]
+		was, replaced = old.Labels[clusterapi.ClusterNameLabel], old.ResourceVersion
 	}
 	cluster := machine.Labels[clusterapi.ClusterNameLabel]
 	if cluster == was {
@@ -48,6 +49,16 @@ func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) webho
 	}
 	// An object need not repeat where it is sent to.
 	machine.Namespace, machine.Name = cmp.Or(machine.Namespace, request.Namespace), cmp.Or(machine.Name, request.Name)
+	_, end, err := g.writes.begin(ctx, request, inflight.Write{
+		Object: inflight.Object{
+			Resource: clusterapi.OwnerMachines.WithVersion(request.Resource.Version), Namespace: machine.Namespace, Name: machine.Name,
+		},
+		ResourceVersion: replaced, Changes: []inflight.Key{clusterapi.OwnerKey(machine.Namespace, machine.Name)},
+	})
+	if err != nil {
+		return g.concludeOwner(request, machine, exists, *pending("names an instance for a machine that it owns, or changes this label", err))
+	}
+	defer func() { end(answer.Decision) }()
 	return g.concludeOwner(request, machine, exists, g.judgeOwner(ctx, machine, cluster))
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/webhooks"
 )
@@ -26,33 +27,43 @@ func (g *Gate) Sharing(
 	return g
 }
 
-// reviewClaim judges a change, and remembers it for a while if it is admitted. replaced is the resource version that it replaces.
-func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c change, replaced string) (answer webhooks.Answer) {
-	dryRun := request.DryRun != nil && *request.DryRun
-	if g.writes.registry == nil || dryRun {
-		return g.conclude(c, g.judge(ctx, c, nil, dryRun))
+// begin remembers a write of an object until end is called, with the resource version that it replaces. The entry is nil where
+// nothing is remembered: end, which is never nil, has nothing to do then.
+func (w writes) begin(ctx context.Context, request admission.Request, write inflight.Write) (entry *inflight.Entry, end func(webhooks.Decision), err error) {
+	if w.registry == nil || request.DryRun != nil && *request.DryRun {
+		return nil, func(webhooks.Decision) {}, nil
 	}
-	write := inflight.Write{
-		Object: inflight.Object{
-			LogicalCluster: g.writes.logicalCluster, Resource: c.machine.Kind.Resource(), Namespace: c.machine.Namespace, Name: c.machine.Name,
-		},
-		Uses: []inflight.Key{c.machine.Cluster().Key()},
+	write.LogicalCluster = w.logicalCluster
+	if entry, err = w.registry.Begin(ctx, write, w.version); err != nil {
+		return nil, func(webhooks.Decision) {}, err
 	}
-	if c.exists {
-		write.ResourceVersion = replaced
-	}
-	entry, err := g.writes.registry.Begin(ctx, write, g.writes.version)
-	if err != nil {
-		return g.conclude(c, *pending("changes as whom the provider of its cluster acts", err))
-	}
-	defer func() {
-		if answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned {
+	return entry, func(decision webhooks.Decision) {
+		if decision == webhooks.Allowed || decision == webhooks.Warned {
 			entry.Admitted()
 		} else {
 			entry.End()
 		}
-	}()
-	return g.conclude(c, g.judge(ctx, c, entry, dryRun))
+	}, nil
+}
+
+// reviewClaim judges a change, and remembers it for a while if it is admitted. replaced is the resource version that it replaces.
+func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c change, replaced string) (answer webhooks.Answer) {
+	write := inflight.Write{
+		Object: inflight.Object{Resource: c.machine.Kind.Resource(), Namespace: c.machine.Namespace, Name: c.machine.Name},
+		Uses:   []inflight.Key{c.machine.Cluster().Key()},
+	}
+	if owners := c.machine.Owners(); len(owners) == 1 { // more are denied
+		write.Uses = append(write.Uses, clusterapi.OwnerKey(c.machine.Namespace, owners[0]))
+	}
+	if c.exists {
+		write.ResourceVersion = replaced
+	}
+	entry, end, err := g.writes.begin(ctx, request, write)
+	if err != nil {
+		return g.conclude(c, *pending("changes as whom the provider of its cluster acts", err))
+	}
+	defer func() { end(answer.Decision) }()
+	return g.conclude(c, g.judge(ctx, c, entry, request.DryRun != nil && *request.DryRun))
 }
 
 // alone has no other machine claim the instance while this claim is on its way, and returns why the claim has to be refused, nil if

@@ -1,11 +1,12 @@
 package machine_test
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -80,10 +81,10 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 				}}).Sharing(registry, version, ""), v1beta1.Enforce, w)
 				got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
 				want := tc.want.response(v1beta1.Enforce, v1beta1.Refuse) // whatever the policy
-				if diff := cmp.Diff(want, got); diff != "" {
+				if diff := gocmp.Diff(want, got); diff != "" {
 					t.Errorf("response (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Refuse), first); diff != "" {
+				if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Refuse), first); diff != "" {
 					t.Errorf("response to the second (-want +got):\n%s", diff)
 				}
 			})
@@ -107,7 +108,7 @@ func TestAClaimOfAForeignInstanceHoldsUpNobody(t *testing.T) {
 	if refused.Result.Code != http.StatusForbidden || refused.AuditAnnotations["reason"] != "InstanceNotOwned" {
 		t.Errorf("the attacker: %v", refused)
 	}
-	if diff := cmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+	if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
 		t.Errorf("response to the owner (-want +got):\n%s", diff)
 	}
 }
@@ -127,12 +128,136 @@ func TestAClaimWaitsForAChangeOfItsCluster(t *testing.T) {
 		handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: policy}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
 		want := refusedBy("status.instanceID", ownID, "ClaimPending", "another write is being stored that changes as whom the provider of its cluster acts; try again")
 		want.decision = webhooks.Undecided
-		if diff := cmp.Diff(want.response(v1beta1.Enforce, v1beta1.Refuse), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
+		if diff := gocmp.Diff(want.response(v1beta1.Enforce, v1beta1.Refuse), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
 			t.Errorf("%s: response (-want +got):\n%s", policy, diff)
 		}
 		entry.End()
-		if diff := cmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Refuse), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
+		if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Refuse), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
 			t.Errorf("%s: response once it has ended (-want +got):\n%s", policy, diff)
 		}
+	}
+}
+
+// TestWhatAVerdictRestsOn has the objects be others than a watch has shown.
+func TestWhatAVerdictRestsOn(t *testing.T) {
+	changed := func(w *world) { w.current, w.now.User = true, "bob@example.com" }
+	moved := func(w *world) {
+		w.current, w.owners["hl9tl"], w.seenOwners = true, "other", map[string]string{"hl9tl": "metal"}
+	}
+	cluster := inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-a", Name: "metal"}
+	owner := inflight.Object{Resource: clusterapi.OwnerMachines.WithVersion("v1beta1"), Namespace: "team-a", Name: "hl9tl"}
+	clusterKey := clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "team-a", Name: "metal"}.Key()
+	// What the gate reads before it asks the cloud: the account, and who else names the instance.
+	const before = 2
+	for name, tc := range map[string]struct {
+		modify func(*world)
+		// written is an object that was written a moment ago, and key what this changed.
+		written inflight.Object
+		key     inflight.Key
+		forget  bool
+		dryRun  bool
+		id      string
+		// wantUsers are those of whom the cloud was asked. wantReason is that of the verdict, and wantLooked how often objects were read.
+		wantUsers  []string
+		wantReason string
+		wantLooked int
+	}{
+		"an admitted claim, on what was seen of the cluster": {
+			modify: changed, wantUsers: []string{account.User}, wantReason: "Owned", wantLooked: before + 3,
+		},
+		"an admitted claim, on what was seen of the owner": {
+			modify: moved, wantUsers: []string{account.User}, wantReason: "Owned", wantLooked: before + 3,
+		},
+		"on what there is while the watch is broken": {
+			modify: func(w *world) { changed(w); w.current = false }, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "Owned", wantLooked: before + 3,
+		},
+		"on what there is once the cluster was written": {
+			modify: changed, written: cluster, key: clusterKey, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "Owned", wantLooked: before + 3,
+		},
+		"on what there is once the owner was written": {
+			modify: moved, written: owner, key: clusterapi.OwnerKey("team-a", "hl9tl"), wantUsers: []string{account.User},
+			wantReason: "OwnerClusterMismatch", wantLooked: before + 3,
+		},
+		"on what is seen once the owner of another was written": {
+			modify: moved, written: owner, key: clusterapi.OwnerKey("team-a", "another"), wantUsers: []string{account.User}, wantReason: "Owned", wantLooked: before + 3,
+		},
+		"a denied claim, on what there is": {
+			modify: changed, id: foreignID, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "InstanceNotOwned", wantLooked: before + 1,
+		},
+		"a dry run, on what there is": {
+			modify: moved, dryRun: true, wantUsers: []string{account.User}, wantReason: "OwnerClusterMismatch", wantLooked: before + 2,
+		},
+		"on what there is where no writes are remembered": {
+			modify: moved, forget: true, wantUsers: []string{account.User}, wantReason: "OwnerClusterMismatch", wantLooked: before + 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, registry := newWorld(tc.modify), &inflight.Registry{}
+			if tc.written.Name != "" {
+				entry, err := registry.Begin(t.Context(), inflight.Write{Object: tc.written, ResourceVersion: "3", Changes: []inflight.Key{tc.key}}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer entry.End()
+			}
+			gate := w.gate(v1beta1.Machine{Mode: v1beta1.Enforce})
+			if !tc.forget {
+				gate = gate.Sharing(registry, func(context.Context, inflight.Object) (string, error) { return "4", nil }, "")
+			}
+			var modify []func(*admissionv1.AdmissionRequest)
+			if tc.dryRun {
+				modify = append(modify, dryRun)
+			}
+			got := ask(t, webhooks.Handler(gate, v1beta1.Enforce, w), review(t, newMachine(), newMachine(instanceID(cmp.Or(tc.id, ownID))), modify...))
+			if reason := got.AuditAnnotations["reason"]; reason != tc.wantReason {
+				t.Errorf("reason = %q, want %q: %v", reason, tc.wantReason, got.Result)
+			}
+			var users []string
+			for _, claim := range append(w.decided, w.preview...) {
+				users = append(users, claim.Account.User)
+			}
+			if diff := gocmp.Diff(tc.wantUsers, users); diff != "" || w.looked != tc.wantLooked {
+				t.Errorf("looked %d times, want %d; users (-want +got):\n%s", w.looked, tc.wantLooked, diff)
+			}
+		})
+	}
+}
+
+// TestAnOwnerAndAClaimWaitForEachOther has a Machine get another label while a machine that it owns comes to name an instance.
+func TestAnOwnerAndAClaimWaitForEachOther(t *testing.T) {
+	registry, w := &inflight.Registry{}, newWorld()
+	unstored := func(_ context.Context, object inflight.Object) (string, error) {
+		if object.Resource.Resource == "machines" {
+			return "9", nil
+		}
+		return "7", nil
+	}
+	handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Admit}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
+	relabel := func(modify ...func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionResponse {
+		return ask(t, handler, review(t, capiMachine(), capiMachine(inOther), append(modify, ofCAPIMachine)...))
+	}
+	claim := func() *admissionv1.AdmissionResponse {
+		return ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
+	}
+	for _, step := range []struct {
+		do         func() *admissionv1.AdmissionResponse
+		wantReason string
+	}{
+		{func() *admissionv1.AdmissionResponse { return relabel(dryRun) }, "SameCluster"},
+		{claim, "Owned"},
+		{func() *admissionv1.AdmissionResponse { return relabel() }, "ClaimPending"},
+		{func() *admissionv1.AdmissionResponse { return relabel(dryRun) }, "SameCluster"},
+	} {
+		if got := step.do(); got.AuditAnnotations["reason"] != step.wantReason {
+			t.Errorf("reason = %q, want %q: %v", got.AuditAnnotations["reason"], step.wantReason, got.Result)
+		}
+	}
+	registry = &inflight.Registry{}
+	handler = webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Admit}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
+	if got := relabel(); !got.Allowed {
+		t.Errorf("a new label: %v", got.Result)
+	}
+	if got := claim(); got.Allowed || got.AuditAnnotations["reason"] != "ClaimPending" {
+		t.Errorf("a claim while the label may be on its way: %v", got.Result)
 	}
 }

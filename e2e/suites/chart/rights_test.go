@@ -41,6 +41,7 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		Entry("machines of CloudSigma", "cloudsigmamachines", SpecTimeout(timeout)),
 		Entry("clusters of OpenStack", "openstackclusters", SpecTimeout(timeout)),
 		Entry("machines of OpenStack", "openstackmachines", SpecTimeout(timeout)),
+		Entry("Machines of Cluster API", "machines", SpecTimeout(timeout)),
 	)
 
 	DescribeTable("are needed to judge", func(ctx SpecContext, resource, verb string, object client.Object) {
