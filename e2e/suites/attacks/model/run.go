@@ -96,6 +96,8 @@ type Options struct {
 	Writes int
 	// Admitted is the share of the writes that has to be admitted at least.
 	Admitted float64
+	// OneAtATime is whether no two writes are made at the same time. A failure can then always be repeated, and so be shortened.
+	OneAtATime bool
 	// Restart restarts warrantgate.
 	Restart func(ctx context.Context) error
 }
@@ -271,7 +273,7 @@ func (s *sequence) run(t *rapid.T) {
 		if steps++; restart && steps == restartAt {
 			s.restart(t)
 		}
-		if d := drawDice(t); d.IntN(3) == 0 {
+		if d := drawDice(t); d.IntN(3) == 0 && !s.runner.options.OneAtATime {
 			s.step(t, s.draw(d), s.draw(d))
 		} else {
 			s.step(t, s.draw(d))
