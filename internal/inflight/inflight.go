@@ -89,12 +89,12 @@ type space struct{ logicalCluster, namespace string }
 
 func (o Object) space() space { return space{o.LogicalCluster, o.Namespace} }
 
-func (w Write) keys() []scopedKey {
-	keys := make([]scopedKey, 0, len(w.Uses)+len(w.Changes))
-	for _, key := range slices.Concat(w.Uses, w.Changes) {
-		keys = append(keys, scopedKey{w.LogicalCluster, key})
+func (w Write) scoped(keys []Key) []scopedKey {
+	scoped := make([]scopedKey, 0, len(keys))
+	for _, key := range keys {
+		scoped = append(scoped, scopedKey{w.LogicalCluster, key})
 	}
-	return keys
+	return scoped
 }
 
 // PendingError says that another write has to be stored first.
@@ -113,8 +113,9 @@ type Registry struct {
 	mu sync.Mutex
 	// entries are all that are remembered, by namespace of the object, in its logical cluster.
 	entries map[space]map[*Entry]struct{}
-	// byKey are the same, by what they use or change.
-	byKey map[scopedKey]map[*Entry]struct{}
+	// users are the same, by what they use, and changers by what they change. They are apart because many claims use one cluster,
+	// which few writes change.
+	users, changers map[scopedKey]map[*Entry]struct{}
 }
 
 // Entry is a write that is remembered. Either Admitted or End has to be called.
@@ -175,26 +176,37 @@ func (r *Registry) add(write Write) (*Entry, []overlap, error) {
 	}
 	entry := &Entry{registry: r, write: write}
 	var others []overlap
-	seen := map[*Entry]bool{}
-	for _, key := range write.keys() {
-		for other := range r.byKey[key] {
-			if !seen[other] && write.excludes(other.write) {
-				others = append(others, overlap{Entry: other, write: other.write})
-			}
-			seen[other] = true
-		}
+	for _, key := range write.scoped(write.Uses) {
+		others = write.excluded(others, r.changers[key])
+	}
+	for _, key := range write.scoped(write.Changes) {
+		others = write.excluded(write.excluded(others, r.changers[key]), r.users[key])
 	}
 	r.put(entry)
 	return entry, others, nil
 }
 
+// excluded appends those of the entries to others that the write excludes, each once.
+func (w Write) excluded(others []overlap, entries map[*Entry]struct{}) []overlap {
+	for other := range entries {
+		if w.excludes(other.write) && !slices.ContainsFunc(others, func(o overlap) bool { return o.Entry == other }) {
+			others = append(others, overlap{Entry: other, write: other.write})
+		}
+	}
+	return others
+}
+
 func (r *Registry) put(entry *Entry) {
 	if r.entries == nil {
-		r.entries, r.byKey = map[space]map[*Entry]struct{}{}, map[scopedKey]map[*Entry]struct{}{}
+		r.entries = map[space]map[*Entry]struct{}{}
+		r.users, r.changers = map[scopedKey]map[*Entry]struct{}{}, map[scopedKey]map[*Entry]struct{}{}
 	}
 	insert(r.entries, entry.write.space(), entry)
-	for _, key := range entry.write.keys() {
-		insert(r.byKey, key, entry)
+	for _, key := range entry.write.scoped(entry.write.Uses) {
+		insert(r.users, key, entry)
+	}
+	for _, key := range entry.write.scoped(entry.write.Changes) {
+		insert(r.changers, key, entry)
 	}
 }
 
@@ -246,7 +258,10 @@ func (e *Entry) End() {
 
 func (e *Entry) forget() {
 	remove(e.registry.entries, e.write.space(), e)
-	for _, key := range e.write.keys() {
-		remove(e.registry.byKey, key, e)
+	for _, key := range e.write.scoped(e.write.Uses) {
+		remove(e.registry.users, key, e)
+	}
+	for _, key := range e.write.scoped(e.write.Changes) {
+		remove(e.registry.changers, key, e)
 	}
 }
