@@ -38,6 +38,7 @@ func measurements() []measurement {
 		{"machines", anywhere(measureMachines)},
 		{"workspaces", anywhere(measureWorkspaces)},
 		{"policies", anywhere(measurePolicies)},
+		{"parents", anywhere(measurePolicyParents)},
 		{"healing", anywhere(measureHealing)},
 		{"watched", anywhere(measureWatched)},
 	}

@@ -57,22 +57,10 @@ type contender struct {
 // measurePolicies compares a kcp with the admission policies, and nothing else of warrantgate, with one without any
 // configuration and with one with the webhook. All of them take turns.
 func measurePolicies(ctx context.Context, out *figures) (err error) {
-	var all []*contestedKCP
-	defer func() {
-		for _, c := range all {
-			err = errors.Join(err, c.stop())
-		}
-	}()
-	for _, name := range []string{"plain", "policy", "webhook"} {
-		c, err := startContested(ctx, name)
-		if err != nil {
-			return err
-		}
-		all = append(all, c)
-		if has, err := hasMutatingPolicies(c.kcp); err != nil || !has {
-			progress("this kcp has no mutating admission policies, which came with v0.32: there is nothing to measure")
-			return err
-		}
+	all, stop, err := startAllContested(ctx, "plain", "policy", "webhook")
+	defer func() { err = errors.Join(err, stop()) }()
+	if err != nil || len(all) == 0 {
+		return err
 	}
 	plain, policy, webhook := all[0], all[1], all[2]
 	if err := installPolicies(ctx, policy); err != nil {
@@ -86,11 +74,43 @@ func measurePolicies(ctx context.Context, out *figures) (err error) {
 		return err
 	}
 	showContest(out, plain, policy, webhook)
-	all = []*contestedKCP{plain, policy}
-	if err := webhook.stop(); err != nil {
+	return nil
+}
+
+// measurePolicyParents compares a kcp with the admission policies with one without any configuration, while both are idle.
+func measurePolicyParents(ctx context.Context, out *figures) (err error) {
+	all, stop, err := startAllContested(ctx, "plain", "policy")
+	defer func() { err = errors.Join(err, stop()) }()
+	if err != nil || len(all) == 0 {
 		return err
 	}
-	return measureIdle(ctx, out, plain, policy)
+	if err := installPolicies(ctx, all[1]); err != nil {
+		return err
+	}
+	return measureIdle(ctx, out, all[0], all[1])
+}
+
+// startAllContested starts kcps of these names, none if they have no mutating policies. stop, which is never nil, stops them.
+func startAllContested(ctx context.Context, names ...string) ([]*contestedKCP, func() error, error) {
+	var all []*contestedKCP
+	stop := func() (err error) {
+		for _, c := range all {
+			err = errors.Join(err, c.stop())
+		}
+		return err
+	}
+	for _, name := range names {
+		c, err := startContested(ctx, name)
+		if err != nil {
+			return nil, stop, err
+		}
+		all = append(all, c)
+		if has, err := hasMutatingPolicies(c.kcp); err != nil || !has {
+			progress("this kcp has no mutating admission policies, which came with v0.32: there is nothing to measure")
+			return nil, stop, err
+		}
+	}
+	return all, stop, nil
 }
 
 func startContested(ctx context.Context, name string) (*contestedKCP, error) {
