@@ -1,0 +1,68 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Objects can have come to contradict each other before the gates were there, or while they were off.
+var _ = Describe("the audit of objects", Ordered, func() {
+	var (
+		w *world
+		// orphaned takes its user from a Secret that is gone, owned is of another cluster than the Machine that owns it.
+		orphaned, owned *unstructured.Unstructured
+	)
+	const said = "it is not known as which user its provider acts: "
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{cloud: "  regions: [" + region + "]", configuration: oftenAudited, before: func(w *world) {
+			namespace := w.namespace(ctx)
+			user := w.user(namespace + "@example.com")
+			Expect(w.client.Create(ctx, newCluster(namespace, clusterName, user.Email))).To(Succeed())
+			orphaned = newObject(clusterKind, namespace, "orphaned", with("spec.region", region), with("spec.userRef.name", "gone"))
+			owner := newObject(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}, namespace, "owner")
+			owner.SetLabels(inCluster("another"))
+			for _, object := range []*unstructured.Unstructured{orphaned, owner} {
+				Expect(w.client.Create(ctx, object)).To(Succeed())
+			}
+			owned = w.leaveMachine(ctx, namespace, "owned", w.cloud.AddServer(region, user, "owned").UUID)
+			owned.SetOwnerReferences([]metav1.OwnerReference{{
+				APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(),
+			}})
+			Expect(w.client.Update(ctx, owned)).To(Succeed())
+		}})
+	}, NodeTimeout(3*time.Minute))
+
+	wanted := func() map[*unstructured.Unstructured][2]string {
+		return map[*unstructured.Unstructured][2]string{
+			orphaned: {"UserSecretMissing", said + `CloudSigmaCluster "orphaned": spec.userRef: there is no Secret "gone" in namespace "` + orphaned.GetNamespace() + `"`},
+			owned: {"OwnerClusterMismatch", `its owner, Machine "owner", is of cluster "another" by its label cluster.x-k8s.io/cluster-name, ` +
+				`for which its provider acts, and it is itself of cluster "pool"; give both the same label`},
+		}
+	}
+
+	It("tells of clusters that are of no use, and of owners of another cluster", func(ctx SpecContext) {
+		for object, want := range wanted() {
+			Eventually(w.eventsOn).WithContext(ctx).WithArguments(object).Should(ConsistOf(And(
+				HaveField("Reason", want[0]), HaveField("Message", HavePrefix("Audit: "+want[1])))))
+			Eventually(w.findings).WithContext(ctx).WithArguments(want[0]).Should(BeEquivalentTo(1), want[0])
+		}
+		Expect(w.gate.Metric(ctx, "warrantgate_audit_passes_total", map[string]string{"outcome": "incomplete"})).To(BeZero())
+	}, SpecTimeout(timeout))
+
+	It("finds no more what has been put right", func(ctx SpecContext) {
+		for _, object := range []*unstructured.Unstructured{orphaned, owned} {
+			Expect(w.client.Delete(ctx, object)).To(Succeed())
+		}
+		for _, want := range wanted() {
+			Eventually(func(ctx context.Context) (float64, error) { return w.findings(ctx, want[0]) }).WithContext(ctx).Should(BeZero(), want[0])
+		}
+	}, SpecTimeout(timeout))
+})
