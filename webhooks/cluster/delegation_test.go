@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -211,6 +212,19 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 				t.Errorf("asked about (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestOnlyClustersOfClusterAPIReferToInfrastructure holds that a resource is known by its group and name.
+func TestOnlyClustersOfClusterAPIReferToInfrastructure(t *testing.T) {
+	for _, resource := range []metav1.GroupVersionResource{
+		{Group: "example.com", Version: "v1", Resource: "clusters"}, {Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"},
+	} {
+		r := request(t, "openstackclusters", nil, onOpenStack(keysRef()))
+		r.Resource = resource
+		want := webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
+			"%s of group %q is no kind of objects that refer to credentials", resource.Resource, resource.Group)}
+		compareAnswers(t, want, newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{}).Review(t.Context(), r))
 	}
 }
 

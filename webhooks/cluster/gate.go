@@ -168,7 +168,7 @@ func (g *Gate) knows(ctx context.Context, requester authenticationv1.UserInfo, n
 // there. It comes before the request is remembered as one that uses the Secret, or anybody could hold up those who write it.
 func (g *Gate) mayUse(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) *finding {
 	// On kcp no Secret names a user (clusterapi.UserRefUnguarded), and in the provider's workspace it would be another Secret.
-	if n.email != "" || n.ref.Email != "" || n.ref.SecretName == "" || n.ref.SecretNamespace == o.Namespace || g.provider != "" {
+	if n.ref.SecretName == "" || n.ref.SecretNamespace == o.Namespace || g.provider != "" {
 		return nil
 	}
 	status, err := g.reviewer.Review(ctx, getSecret(requester, n.ref))

@@ -615,3 +615,66 @@ func TestRequestsThatCannotBeJudgedAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingIsThereBeforeACreation holds that a request to create an object names its user anew, whatever it says there was.
+func TestNothingIsThereBeforeACreation(t *testing.T) {
+	config := enforced
+	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.userEmail"}}
+	for resource, content := range map[string]object{
+		"cloudsigmaclusters": clusterWith(object{"userEmail": "tsap@shalb.com"}),
+		"kdcclusters":        kdcWith(object{"kube-dc.com/owner-email": "tsap@shalb.com"}),
+		"secrets":            secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}),
+		"farms":              clusterWith(object{"userEmail": "tsap@shalb.com"}),
+	} {
+		t.Run(resource, func(t *testing.T) {
+			r := request(t, resource, content, content)
+			if resource == "farms" {
+				r.Resource = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "farms"}
+			}
+			gate := cluster.New(config, reviewerThatAllows(), &fakeUsers{}, nil)
+			if got := gate.Review(t.Context(), r); got.Decision != webhooks.Allowed || got.Reason != "NothingNamed" {
+				t.Errorf("Review() of an update = %s %s (%s)", got.Decision, got.Reason, got.Message)
+			}
+			r.Operation = admissionv1.Create
+			if got := gate.Review(t.Context(), r); got.Decision != webhooks.Denied || got.Reason != "ImpersonationNotAllowed" {
+				t.Errorf("Review() of a creation = %s %s (%s)", got.Decision, got.Reason, got.Message)
+			}
+		})
+	}
+}
+
+// TestWhoMayNameWhomInAKindThatIsConfigured is about one that names a user in a field.
+func TestWhoMayNameWhomInAKindThatIsConfigured(t *testing.T) {
+	owner := func(email any) object {
+		return object{"metadata": metadata(nil), "spec": object{"owner": object{"email": email}}}
+	}
+	const of = `spec.owner.email of Farm "prod" of namespace "team-a": user "alice" may not impersonate `
+	config := enforced
+	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.owner.email"}}
+	refused := webhooks.Answer{
+		Reason: "ImpersonationNotAllowed", Field: "spec.owner.email", Message: of + `"tsap@shalb.com"` + remedy + grantAlice,
+		Events: eventOn("example.com/v1", "Farm", "prod", "ImpersonationNotAllowed", "Refused: "+of+`"tsap@shalb.com"`+remedy+grantAlice),
+	}
+	nothing := webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
+	for name, tc := range map[string]struct {
+		old, new object
+		want     webhooks.Answer
+	}{
+		"another":                      {old: owner("alice@shalb.com"), new: owner("tsap@shalb.com"), want: refused},
+		"a first one":                  {old: owner(nil), new: owner("tsap@shalb.com"), want: refused},
+		"after one that was no string": {old: owner(5), new: owner("tsap@shalb.com"), want: refused},
+		"whom the requester may":       {old: owner("tsap@shalb.com"), new: owner("alice@shalb.com"), want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}},
+		"the same in capitals":         {old: owner("tsap@shalb.com"), new: owner(" TSAP@shalb.com"), want: nothing},
+		"nobody any more":              {old: owner("tsap@shalb.com"), new: owner(""), want: nothing},
+		"one that is no string": {old: owner("alice@shalb.com"), new: owner(5), want: webhooks.Answer{
+			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `Farm "prod": spec.owner.email is not a string`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request(t, "cloudsigmaclusters", tc.old, tc.new)
+			r.Resource = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "farms"}
+			gate := cluster.New(config, reviewerThatAllows(impersonate("alice@shalb.com")), &fakeUsers{}, nil)
+			compareAnswers(t, tc.want, gate.Review(t.Context(), r))
+		})
+	}
+}

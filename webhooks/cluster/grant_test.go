@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,5 +52,37 @@ func TestWhatWouldGrantTheRight(t *testing.T) {
 				t.Errorf("%d bytes, or not one line: %q", len(message), message)
 			}
 		})
+	}
+}
+
+// TestCommandsAreTheWholeOrLeftOut holds that a message has the commands wherever there is room for them, and is never longer than
+// what a message can carry. A long name of a user is cut, but not in the commands.
+func TestCommandsAreTheWholeOrLeftOut(t *testing.T) {
+	const most, longestName = 1024 - 80 + len(": "), 100 // the admission policy counts alike
+	filled := false
+	for length := 1; length < 250; length++ {
+		for domain := range 6 {
+			username, email := strings.Repeat("u", length), "tsap@"+strings.Repeat("d", domain)+".example.com"
+			shown := username
+			if length > longestName {
+				shown = username[:longestName] + "…"
+			}
+			begin := "spec.userEmail" + ofCluster + fmt.Sprintf("user %q may not impersonate %q", shown, email)
+			role := "warrantgate:impersonate:" + email
+			want := begin + remedy + fmt.Sprintf("kubectl create clusterrole %[1]s --verb=impersonate --resource=users --resource-name=%[2]s; "+
+				"kubectl create clusterrolebinding %[1]s:%[3]s --clusterrole=%[1]s --user=%[3]s", role, email, username)
+			filled = filled || len(want) == most
+			if len(want) > most {
+				want = begin + byName
+			}
+			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": email}))
+			r.UserInfo = authenticationv1.UserInfo{Username: username}
+			if got := cluster.New(enforced, reviewerThatAllows(), &fakeUsers{}, nil).Review(t.Context(), r).Message; got != want {
+				t.Fatalf("message of %d bytes: %s\nwant %d bytes: %s", len(got), got, len(want), want)
+			}
+		}
+	}
+	if !filled {
+		t.Error("no message fills the room")
 	}
 }

@@ -259,6 +259,7 @@ func TestAChangeWaitsForAClaim(t *testing.T) {
 		"of a cluster":              {resource: "cloudsigmaclusters", old: clusterWith(object{"userEmail": "a@b"}), new: clusterWith(object{"userEmail": "tsap@shalb.com"})},
 		"of a Secret":               {resource: "secrets", old: secretWith(nil), new: secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")})},
 		"of a cluster, on dry run":  {resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": "tsap@shalb.com"}), dryRun: true},
+		"of a Secret, on dry run":   {resource: "secrets", new: secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}), dryRun: true},
 		"of a cluster that is made": {resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": "tsap@shalb.com"})},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -434,9 +435,12 @@ func TestWhichCredentialsASecretMayHold(t *testing.T) {
 	holding := func(content string) object { return secretWith(map[string][]byte{"clouds.yaml": []byte(content)}) }
 	other := &ownership.IdentityError{Reason: openstack.IdentityEndpointNotAllowed, Message: "another Keystone"}
 	privileged := &ownership.IdentityError{Reason: "RolePrivileged", Message: "too many: admin"}
-	var eleven strings.Builder
-	for i := range 11 {
-		fmt.Fprintf(&eleven, "  c%d: {auth: {auth_url: x}}\n", i)
+	clouds := func(n int) object {
+		content := "clouds:\n"
+		for i := range n {
+			content += fmt.Sprintf("  c%d: {auth: {auth_url: x}}\n", i)
+		}
+		return holding(content)
 	}
 	used := []clusterapi.Dependent{{Kind: "OpenStackCluster", Name: "prod", Account: ownership.Account{Cloud: "openstack", Identity: tenantSecret},
 		Cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "prod"}}}
@@ -457,11 +461,12 @@ func TestWhichCredentialsASecretMayHold(t *testing.T) {
 		"of another Keystone, unused":                {new: holding(fmt.Sprintf(cloudsOf, "a")), err: other, want: webhooks.Allowed, wantReason: "CredentialsOfAnotherCloud"},
 		"of another Keystone, used":                  {new: holding(fmt.Sprintf(cloudsOf, "a")), err: other, dependents: used, wantReason: openstack.IdentityEndpointNotAllowed},
 		"an administrator's, in a namespace without": {new: holding(fmt.Sprintf(cloudsOf, "a")), err: privileged, exempt: true, unasked: true, want: webhooks.Allowed, wantReason: "NamespaceExempt"},
-		"the same":         {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "'a'")), err: privileged, unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
-		"others":           {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), err: privileged, wantReason: "RolePrivileged"},
-		"none any more":    {old: holding(fmt.Sprintf(cloudsOf, "a")), new: secretWith(nil), unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
-		"no YAML":          {new: holding("{"), unasked: true, wantReason: openstack.IdentityMalformed, wantStatus: metav1.StatusReasonInvalid},
-		"too many at once": {new: holding("clouds:\n" + eleven.String()), unasked: true, wantReason: "TooManyClouds"},
+		"the same":                      {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "'a'")), err: privileged, unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
+		"others":                        {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), err: privileged, wantReason: "RolePrivileged"},
+		"none any more":                 {old: holding(fmt.Sprintf(cloudsOf, "a")), new: secretWith(nil), unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
+		"no YAML":                       {new: holding("{"), unasked: true, wantReason: openstack.IdentityMalformed, wantStatus: metav1.StatusReasonInvalid},
+		"too many at once":              {new: clouds(9), unasked: true, wantReason: "TooManyClouds"},
+		"as many at once as are judged": {new: clouds(8), want: webhooks.Allowed, wantReason: "DelegationAllowed"},
 		"of a project without the machine's instance": {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), dependents: used, wantReason: "MachinesHoldInstances"},
 		"of the machine's project": {
 			old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), dependents: used, instances: []ownership.Instance{{ID: aliceID}},

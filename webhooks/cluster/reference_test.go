@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -249,6 +250,84 @@ func TestAnObjectIsHeldAgainstAllClustersThatReferToIt(t *testing.T) {
 			r := request(t, "openstackclusters", onOpenStack(keysRef(with("name", "old"))), onOpenStack(keysRef()))
 			if got := gate.Review(t.Context(), r); got.Reason != tc.wantReason {
 				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.wantReason)
+			}
+		})
+	}
+}
+
+// TestWhichCredentialsAreHeldAgainstInstances is about writes of objects while machines name instances of another project.
+func TestWhichCredentialsAreHeldAgainstInstances(t *testing.T) {
+	full := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "full"}
+	for name, tc := range map[string]struct {
+		resource   string
+		through    v1beta1.DelegationWay
+		refused    error
+		wantReason string
+	}{
+		"of a cluster": {resource: "openstackclusters", wantReason: "MachinesHoldInstances"},
+		"of a cluster, with a warning about them": {resource: "openstackclusters", through: v1beta1.Trust, wantReason: "MachinesHoldInstances"},
+		"of a cluster, refused anyway":            {resource: "openstackclusters", refused: &ownership.IdentityError{Reason: "RolePrivileged"}, wantReason: "RolePrivileged"},
+		"of a cluster, undecided anyway":          {resource: "openstackclusters", refused: errors.New("away"), wantReason: "DelegationUnknown"},
+		"of a machine, whose claim has a gate":    {resource: "openstackmachines", wantReason: "DelegationAllowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := enforced
+			config.Delegation.Through = tc.through
+			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/full": {holder("m1", aliceID)}}}
+			gate := cluster.NewDelegation(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.refused}, nil, &fakeReferences{acting: []clusterapi.Cluster{full}},
+				cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
+			for operation, old := range map[string]object{"update": onOpenStack(keysRef(with("name", "old"))), "creation": nil} {
+				if got := gate.Review(t.Context(), request(t, tc.resource, old, onOpenStack(keysRef()))); got.Reason != tc.wantReason {
+					t.Errorf("Review() of the %s = %s %s (%s), want %s", operation, got.Decision, got.Reason, got.Message, tc.wantReason)
+				}
+			}
+		})
+	}
+}
+
+// TestACreationRefersAnew holds that a request to create a Cluster is judged whatever it says there was.
+func TestACreationRefersAnew(t *testing.T) {
+	machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
+	gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{}, nil, &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}},
+		cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
+	r := referenceRequest(t, to("b"), to("b"))
+	r.Operation = admissionv1.Create
+	if got := gate.Review(t.Context(), r); got.Reason != "MachinesHoldInstances" {
+		t.Errorf("Review() = %s %s (%s)", got.Decision, got.Reason, got.Message)
+	}
+}
+
+// TestOnlyWhatIsAdmittedHoldsUpClaims is about a claim that comes after a write of an OpenStackCluster, which may not be stored yet.
+func TestOnlyWhatIsAdmittedHoldsUpClaims(t *testing.T) {
+	for name, tc := range map[string]struct {
+		through  v1beta1.DelegationWay
+		refused  error
+		want     webhooks.Decision
+		wantHeld bool
+	}{
+		"allowed":                 {want: webhooks.Allowed, wantHeld: true},
+		"admitted with a warning": {through: v1beta1.Trust, want: webhooks.Warned, wantHeld: true},
+		"denied":                  {refused: &ownership.IdentityError{Reason: "RolePrivileged"}, want: webhooks.Denied},
+		"undecided":               {refused: errors.New("away"), want: webhooks.Undecided},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := enforced
+			config.Delegation.Through = tc.through
+			registry, machines := &inflight.Registry{}, &fakeMachines{versions: map[string]string{"prod": "2"}}
+			gate := cluster.NewDelegation(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.refused}, nil, &fakeReferences{},
+				cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
+			if got := gate.Review(t.Context(), request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef()))); got.Decision != tc.want {
+				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.want)
+			}
+			entry, err := registry.Begin(t.Context(), inflight.Write{
+				Object: inflight.Object{Resource: schema.GroupVersionResource{Resource: "openstackmachines"}, Namespace: "team-a", Name: "m1"},
+				Uses:   []inflight.Key{prodOnOpenStack.Key()},
+			}, machines.Version)
+			if _, held := errors.AsType[*inflight.PendingError](err); held != tc.wantHeld {
+				t.Errorf("a claim after it: %v, want it held up: %t", err, tc.wantHeld)
+			}
+			if entry != nil {
+				entry.End()
 			}
 		})
 	}

@@ -185,6 +185,43 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 	}
 }
 
+// TestWhichRequestsAboutConfiguredKindsAreAskedAbout is about kinds that name users in a field, in annotations, or in both.
+func TestWhichRequestsAboutConfiguredKindsAreAskedAbout(t *testing.T) {
+	kinds := func(k v1beta1.UserKind) []webhooks.Hook {
+		k.Group, k.Version, k.Kind, k.Resource = "example.com", "v1", "Farm", "farms"
+		config := enforced
+		config.Impersonation.Kinds = []v1beta1.UserKind{k}
+		return cluster.Hooks(config)
+	}
+	const annotation = "example.com/email"
+	made := func(field, annotated string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": "prod", "annotations": map[string]any{annotation: annotated}}, "spec": map[string]any{"email": field},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		kind                      v1beta1.UserKind
+		wantField, wantAnnotation bool
+	}{
+		"in a field":     {kind: v1beta1.UserKind{EmailPath: "spec.email"}, wantField: true},
+		"in annotations": {kind: v1beta1.UserKind{Annotations: []string{"example.com/other", annotation}}, wantAnnotation: true},
+		"in both":        {kind: v1beta1.UserKind{EmailPath: "spec.email", Annotations: []string{annotation}}, wantField: true, wantAnnotation: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			matches := matcherOf(t, kinds(tc.kind), "cluster", "farms")
+			if got := matches(t, made("a@b", "a@b"), made("c@d", "a@b")); got != tc.wantField {
+				t.Errorf("matches another field = %t, want %t", got, tc.wantField)
+			}
+			if got := matches(t, made("a@b", "a@b"), made("a@b", "c@d")); got != tc.wantAnnotation {
+				t.Errorf("matches another annotation = %t, want %t", got, tc.wantAnnotation)
+			}
+			if matches(t, made("a@b", "a@b"), made("a@b", "a@b")) {
+				t.Error("matches what stays as it is")
+			}
+		})
+	}
+}
+
 // TestNothingPassesUnasked holds the match condition of clusters against the gate, over all that may be in the fields: what
 // the gate would refuse has to reach it.
 func TestNothingPassesUnasked(t *testing.T) {
