@@ -3,6 +3,7 @@ package machine_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 
@@ -112,6 +113,43 @@ func TestAClaimOfAForeignInstanceHoldsUpNobody(t *testing.T) {
 		t.Errorf("response to the owner (-want +got):\n%s", diff)
 	}
 }
+
+// TestOnlyClaimsThatAreAdmittedHoldUpOthers is about a change of the cluster that comes after a claim, which may not be stored yet.
+func TestOnlyClaimsThatAreAdmittedHoldUpOthers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		id       string
+		unknown  v1beta1.UnknownPolicy
+		want     string // the decision
+		wantHeld bool
+	}{
+		"allowed":                 {id: ownID, unknown: v1beta1.Refuse, want: "allowed", wantHeld: true},
+		"admitted with a warning": {id: unansweredID, unknown: v1beta1.Admit, want: "warned", wantHeld: true},
+		"denied":                  {id: foreignID, unknown: v1beta1.Refuse, want: "denied"},
+		"undecided":               {id: unansweredID, unknown: v1beta1.Refuse, want: "error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry, w := &inflight.Registry{}, newWorld(func(w *world) { w.err = errors.New("the cloud is away") })
+			unstored := func(context.Context, inflight.Object) (string, error) { return "7", nil }
+			handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: tc.unknown}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
+			if got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(tc.id)))).AuditAnnotations["decision"]; got != tc.want {
+				t.Errorf("the claim is %s, want %s", got, tc.want)
+			}
+			entry, err := registry.Begin(t.Context(), inflight.Write{
+				Object:  inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-a", Name: "metal"},
+				Changes: []inflight.Key{clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "team-a", Name: "metal"}.Key()},
+			}, unstored)
+			if _, held := errors.AsType[*inflight.PendingError](err); held != tc.wantHeld {
+				t.Errorf("a change of the cluster after it: %v, want it held up: %t", err, tc.wantHeld)
+			}
+			if entry != nil {
+				entry.End()
+			}
+		})
+	}
+}
+
+// unansweredID is an instance about which the cloud does not answer.
+const unansweredID = "0d1f9c0c-5a3f-4b55-8f0e-3f1c5f0b6a11"
 
 // TestAClaimWaitsForAChangeOfItsCluster is refused as "try again" whatever the policy for outages is.
 func TestAClaimWaitsForAChangeOfItsCluster(t *testing.T) {
