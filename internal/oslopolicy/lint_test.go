@@ -187,7 +187,7 @@ func TestJudgingIsBounded(t *testing.T) {
 // override is the file of 37 rules that the end-to-end suite compares with the real oslo.policy.
 func override(tb testing.TB) []byte {
 	tb.Helper()
-	document, err := os.ReadFile(filepath.Join("..", "..", "e2e", "oslopolicy", "testdata", "domain-manager.yaml"))
+	document, err := os.ReadFile(filepath.Join("..", "..", "e2e", "suites", "oslopolicy", "testdata", "domain-manager.yaml"))
 	if err != nil {
 		tb.Fatal(err)
 	}
