@@ -149,7 +149,7 @@ func (l *linter) lintUnnamed() {
 }
 
 func (l *linter) lintRule(r *rule) {
-	if len(l.findings) >= maxFindings {
+	if l.full() {
 		return
 	}
 	if last := l.last[r.name]; last != r {
@@ -171,7 +171,7 @@ func (l *linter) lintRule(r *rule) {
 
 // lintGifts finds what a rule gives away.
 func (l *linter) lintGifts(r *rule) {
-	if len(l.findings) >= maxFindings || l.last[r.name] != r {
+	if l.full() || l.last[r.name] != r {
 		return
 	}
 	l.lintBranches(r)
@@ -181,8 +181,11 @@ func (l *linter) lintGifts(r *rule) {
 	l.lintEscalation(r)
 }
 
+// full tells whether no more is said about the file.
+func (l *linter) full() bool { return len(l.findings) >= maxFindings }
+
 func (l *linter) add(r *rule, severity Severity, code, message, suggestion string) {
-	if len(l.findings) >= maxFindings {
+	if l.full() {
 		return
 	}
 	l.findings = append(l.findings, Finding{
@@ -276,7 +279,7 @@ func (l *linter) lintList(r *rule, list []any) {
 
 // lintCheck judges a check by itself.
 func (l *linter) lintCheck(r *rule, c check, negated bool) {
-	if len(l.findings) >= maxFindings {
+	if l.full() {
 		return
 	}
 	switch c := c.(type) {

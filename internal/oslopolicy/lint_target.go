@@ -20,7 +20,7 @@ func (l *linter) lintAttributes(r *rule) {
 			return
 		}
 		for _, name := range pattern.attributes() {
-			if !seen[name] && len(l.findings) < maxFindings {
+			if !seen[name] && !l.full() {
 				seen[name] = true
 				l.lintAttribute(r, name, operations, negated)
 			}
