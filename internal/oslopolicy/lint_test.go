@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,7 +86,11 @@ func TestLintKeystone(t *testing.T) {
 			"2 error cycle a: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; take out one of the references",
 			"3 error cycle b: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; take out one of the references",
 		}},
-		"a rule twice":              {file: "identity:create_user: \"@\"\nidentity:create_user: role:admin", want: []string{"1 error duplicate-rule identity:create_user: line 2 has a rule of the same name, which silently replaces this one; keep one of the two"}},
+		"a rule twice": {file: "identity:create_user: \"@\"\nidentity:create_user: role:admin", want: []string{"1 error duplicate-rule identity:create_user: line 2 has a rule of the same name, which silently replaces this one; keep one of the two"}},
+		"a rule twice, of which the last is open": {file: "identity:create_user: role:admin\nidentity:create_user: \"@\"", want: []string{
+			"1 error duplicate-rule identity:create_user: line 2 has a rule of the same name, which silently replaces this one; keep one of the two",
+			"2 error broader-than-default identity:create_user: " + nobody + "identity:create_user" + far,
+		}},
 		"an unknown operation":      {file: "identity:create_usr: role:admin", want: []string{`1 error unknown-operation identity:create_usr: Keystone has no such operation, so that nobody ever asks this rule; write "identity:create_user"`}},
 		"a rule that nobody uses":   {file: "a: role:admin", want: []string{"1 note unused-rule a: no rule refers to it, and Keystone does not ask it"}},
 		"a name that is not a text": {file: "off: role:admin", want: []string{"1 error name-not-text false: YAML does not read this name as a text, so that nobody ever asks this rule; put the name in quotes"}},
@@ -94,9 +99,15 @@ func TestLintKeystone(t *testing.T) {
 			"1 note unused-rule \u0430: no rule refers to it, and Keystone does not ask it",
 		}},
 		"a letter that looks alike": {file: "identity:create_user: [role:\u0430dmin]", want: []string{"1 warning non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it anew"}},
-		"another host":              {file: "identity:create_user: http://h/", want: []string{`1 note remote-check identity:create_user: "http://h/" asks another host, which cannot be judged here`}},
-		"an unknown credential":     {file: "identity:create_user: tenant:x or Role:x or user.id:x or zzz:x", want: []string{`1 warning unknown-credential identity:create_user: Keystone's credentials have no "tenant", so that the check is false or raises an exception; write "project_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "Role", so that the check is false or raises an exception; write "role"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "user.id", so that the check is false or raises an exception; write "user_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "zzz", so that the check is false or raises an exception`}},
-		"a credential in capitals":  {file: "identity:create_user: USER_DOMAIN_ID:x and role:admin", want: []string{`1 warning unknown-credential identity:create_user: Keystone's credentials have no "USER_DOMAIN_ID", so that the check is false or raises an exception; write "user_domain_id"`}},
+		"the last letter of ASCII":  {file: `identity:create_user: "role:admin\x7f"`},
+		"as many alternatives as are folded": {
+			file: `identity:create_user: "` + strings.Repeat("! or ", maxChecks-2) + `!"`,
+			want: []string{`1 warning never-allows identity:create_user: the rule denies everybody, whatever the request; write "!" in quotes if that is meant`},
+		},
+		"more alternatives than are folded": {file: `identity:create_user: "` + strings.Repeat("! or ", maxChecks-1) + `!"`},
+		"another host":                      {file: "identity:create_user: http://h/", want: []string{`1 note remote-check identity:create_user: "http://h/" asks another host, which cannot be judged here`}},
+		"an unknown credential":             {file: "identity:create_user: tenant:x or Role:x or user.id:x or zzz:x", want: []string{`1 warning unknown-credential identity:create_user: Keystone's credentials have no "tenant", so that the check is false or raises an exception; write "project_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "Role", so that the check is false or raises an exception; write "role"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "user.id", so that the check is false or raises an exception; write "user_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "zzz", so that the check is false or raises an exception`}},
+		"a credential in capitals":          {file: "identity:create_user: USER_DOMAIN_ID:x and role:admin", want: []string{`1 warning unknown-credential identity:create_user: Keystone's credentials have no "USER_DOMAIN_ID", so that the check is false or raises an exception; write "user_domain_id"`}},
 		"open in two ways, on one line": {file: `{"identity:create_user": "", "identity:delete_user": "@"}`, want: []string{
 			`1 error always-allows identity:create_user: "" as a rule allows everybody` + andDeny,
 			"1 error broader-than-default identity:delete_user: " + nobody + "identity:delete_user" + far,
@@ -127,6 +138,25 @@ func TestLintKeystone(t *testing.T) {
 		"a helper that is right for others": {
 			file: "identity:get_domain: role:admin or rule:a\nidentity:list_users: role:admin or rule:a\na: domain_id:%(domain_id)s",
 			want: []string{`2 warning dead-branch identity:list_users: one of its alternatives can never match: the rule "a" looks at %(domain_id)s, which Keystone does not fill in for this operation; write "%(target.domain_id)s" or "%(filter_attr.domain_id)s"`},
+		},
+		"a helper that is right for others, next to one that goes round": {
+			file: "identity:get_domain: role:admin or rule:a\nidentity:list_users: role:admin or rule:round and rule:a\nround: role:x or rule:round\na: domain_id:%(domain_id)s",
+			want: []string{
+				`2 warning dead-branch identity:list_users: one of its alternatives can never match: the rule "a" looks at %(domain_id)s, which Keystone does not fill in for this operation; write "%(target.domain_id)s" or "%(filter_attr.domain_id)s"`,
+				"3 error cycle round: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; take out one of the references",
+			},
+		},
+		"a helper with two attributes, the second right for others": {
+			file: "identity:update_user: role:admin or rule:a\nidentity:create_user: role:admin or rule:a\na: role:admin and user_id:%(target.user.name)s%(user_id)s",
+			want: []string{`2 warning dead-branch identity:create_user: one of its alternatives can never match: the rule "a" looks at %(user_id)s, which Keystone does not fill in for this operation`},
+		},
+		"a helper of Keystone that is open where there are users": {
+			file: "admin_required: role:member and domain_id:%(target.user.domain_id)s",
+			want: []string{"1 error broader-than-default admin_required: " + strings.Replace(ordinary, "a project", "the domain", 1) + "identity:check_grant for an object of which the project or domain is another's" + denies},
+		},
+		"a body that says so, of an object that is there": {
+			file: "identity:create_project_tag: role:manager and domain_id:%(request_body.domain_id)s",
+			want: []string{"1 error broader-than-default identity:create_project_tag: " + manager + "identity:create_project_tag" + far},
 		},
 		"members in their own domain":  {file: "identity:create_group: role:member and domain_id:%(target.group.domain_id)s", want: []string{`1 warning broader-than-default identity:create_group: somebody with the roles "load-balancer_member", "member" and "reader" and a token for the domain passes identity:create_group` + near}},
 		"a manager everywhere":         {file: "identity:delete_user: role:admin or role:manager", want: []string{"1 error broader-than-default identity:delete_user: " + strings.Replace(manager, "the domain", "a project", 1) + "identity:delete_user" + far}},
@@ -160,11 +190,12 @@ func TestLintKeystone(t *testing.T) {
 }
 
 func TestJudgingIsBounded(t *testing.T) {
-	var chain, circle, misses, wide strings.Builder
+	var chain, circle, misses, thrice, wide strings.Builder
 	for i := range 6000 {
 		fmt.Fprintf(&chain, "r%d: rule:r%d\n", i, i+1)
 		fmt.Fprintf(&circle, "r%d: rule:r%d\n", i, (i+1)%6000)
 		fmt.Fprintf(&misses, "rule_%d: rule:rule_x%d\n", i, i)
+		fmt.Fprintf(&thrice, "r%d: x or y or role:a\n", i)
 		fmt.Fprintf(&wide, " or user_id:%%(x%d)s", i)
 	}
 	for name, tc := range map[string]struct {
@@ -174,6 +205,7 @@ func TestJudgingIsBounded(t *testing.T) {
 		"a chain":  {chain.String(), 2},
 		"a circle": {circle.String(), maxFindings},
 		"misses":   {misses.String(), maxFindings},
+		"thrice":   {thrice.String(), maxFindings}, // of which the last bring three findings where there is room for two
 		"wide":     {"admin_required: \"role:admin" + wide.String() + "\"", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,6 +213,64 @@ func TestJudgingIsBounded(t *testing.T) {
 				t.Errorf("%d findings, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestWhichRulesGoRound holds, in whatever order the rules are visited, that one that leads into a circle is not in it.
+func TestWhichRulesGoRound(t *testing.T) {
+	want := map[string]bool{"b": true, "c": true, "d": true}
+	for range 200 {
+		policy := &Policy{rules: map[string]check{
+			"a": ruleCheck{name: "b"}, "b": ruleCheck{name: "c"}, "c": ruleCheck{name: "b"}, "d": anyCheck{ruleCheck{name: "d"}, ruleCheck{name: "e"}}, "e": constant(true),
+		}}
+		got := circular(policy)
+		maps.DeleteFunc(got, func(_ string, round bool) bool { return !round })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("circular() (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestNearest is about what is suggested for a slip of the pen.
+func TestNearest(t *testing.T) {
+	for name, tc := range map[string]struct {
+		name  string
+		names []string
+		want  string
+	}{
+		"one letter replaced":                                       {"role", []string{"user", "rule"}, "rule"},
+		"never the name itself":                                     {"role", []string{"role", "rule"}, "rule"},
+		"a third of the letters, replaced":                          {"domain", []string{"dxmxin"}, "dxmxin"},
+		"a third of the letters, inserted":                          {"domain", []string{"domain_i"}, "domain_i"},
+		"a third of the letters, dropped":                           {"domain", []string{"doma"}, "doma"},
+		"more than a third":                                         {"domain", []string{"dxmxxn", "domain_id", "dom"}, ""},
+		"three of many":                                             {"identity:create_user", []string{"identity:create_usxxxx", "identity:create_u"}, "identity:create_u"},
+		"more than three of many":                                   {"identity:create_user", []string{"identity:create_xxxx", "identity:create_"}, ""},
+		"of two, the nearer, which is first":                        {"identity:create_user", []string{"identity:create_usr", "identity:create_us"}, "identity:create_usr"},
+		"of two, the nearer, which is last":                         {"identity:create_user", []string{"identity:create_us", "identity:create_usr"}, "identity:create_usr"},
+		"of two as near, the first in the alphabet, which is first": {"user", []string{"usea", "useb"}, "usea"},
+		"of two as near, the first in the alphabet, which is last":  {"user", []string{"useb", "usea"}, "usea"},
+		"short names are not guessed at":                            {"ab", []string{"ac", "abc", "a"}, ""},
+		"nothing to choose from":                                    {"role", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := nearest(tc.name, tc.names); got != tc.want {
+				t.Errorf("nearest() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestChanges(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"abc", "", 3}, {"", "abc", 3}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "bc", 1}, {"abc", "xabc", 1}, {"kitten", "sitting", 3}, {"ab", "ba", 2},
+	} {
+		if got := changes(tc.a, tc.b); got != tc.want {
+			t.Errorf("changes(%q, %q) = %d, want %d", tc.a, tc.b, got, tc.want)
+		}
 	}
 }
 

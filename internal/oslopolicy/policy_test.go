@@ -108,6 +108,7 @@ func TestEnforce(t *testing.T) {
 		"a number with a width of 0":      {`rule: "a:%(num).0d"`, "error: %(num)d with a width is not evaluated here; write %(num)s"},
 		"too much padding":                {`rule: "a:%(user_id)99999999999999999999s"`, `error: "%(user_id)99999999999999999999s" cannot be filled in: it asks for more than 1000 characters`},
 		"padding of a number":             {`rule: "a:%(num)03d"`, "error: %(num)d with a width is not evaluated here; write %(num)s"},
+		"a percent sign before a text":    {`rule: "'%x':%%x and '%x':%(user_id)%x"`, "allow"},
 		"a percent sign":                  {`rule: "'%':%% and '%':%(user_id)%"`, "allow"},
 		"the whole target":                {`rule: "a:%s"`, `error: "%s" writes the whole target, which is not evaluated here; name an attribute`},
 		"a name that is not closed":       {`rule: "a:%(user_id"`, `error: "%(user_id" cannot be filled in: the name is not closed`},
@@ -155,12 +156,14 @@ func TestWorkIsBounded(t *testing.T) {
 	}
 	const tooMuch = "error: the rule takes more than 2000 checks or is nested more than 200 deep"
 	for name, tc := range map[string]struct{ file, want string }{
-		"a long chain":          {"rule: rule:r0\n" + chain.String(), tooMuch},
-		"a long chain of not":   {"rule: rule:r0\n" + nots.String(), tooMuch},
-		"a long chain of and":   {"rule: rule:r0\n" + ands.String(), tooMuch},
-		"a long chain of or":    {"rule: rule:r0\n" + ors.String(), tooMuch},
-		"twice a hundred times": {"rule: rule:r0\n" + fan.String(), "deny"},
-		"many checks":           {"rule: \"" + strings.Repeat("! or ", 12000) + "@\"", tooMuch},
+		"a long chain":               {"rule: rule:r0\n" + chain.String(), tooMuch},
+		"a long chain of not":        {"rule: rule:r0\n" + nots.String(), tooMuch},
+		"a long chain of and":        {"rule: rule:r0\n" + ands.String(), tooMuch},
+		"a long chain of or":         {"rule: rule:r0\n" + ors.String(), tooMuch},
+		"twice a hundred times":      {"rule: rule:r0\n" + fan.String(), "deny"},
+		"as many checks as are made": {"rule: \"" + strings.Repeat("! or ", maxChecks-2) + "@\"", "allow"},
+		"one check more":             {"rule: \"" + strings.Repeat("! or ", maxChecks-1) + "@\"", tooMuch},
+		"many checks":                {"rule: \"" + strings.Repeat("! or ", 12000) + "@\"", tooMuch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := enforce(t, tc.file, nil, nil); got != tc.want {
@@ -198,6 +201,23 @@ func TestKeystonePolicy(t *testing.T) {
 				t.Errorf("Enforce() = %t, %v, want %t", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestWhatListsMean is about the list form, whose elements that are no checks count as false and do not end it.
+func TestWhatListsMean(t *testing.T) {
+	for value, want := range map[string]string{
+		`["role:a", "role:b"]`: "(role:a or role:b)", `[["role:a", "role:b"]]`: "(role:a and role:b)", `[["role:a"], [], ["@"]]`: "(role:a or @)",
+		`[["role:a", 5, "role:b"]]`: "(role:a and ! and role:b)", `[[null, "role:b"], "@"]`: "((! and role:b) or @)", `["", "role:b"]`: "role:b",
+		`[["not role:a"]]`: "not role:a", `{"role:a": 1, "role:b": 2}`: "(role:a or role:b)", `[[]]`: "!",
+	} {
+		file, err := Read("policy.json", []byte(`{"rule": `+value+"}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := file.Checks()["rule"]; got != want {
+			t.Errorf("%s means %q, want %q", value, got, want)
+		}
 	}
 }
 
@@ -293,11 +313,13 @@ func TestValidate(t *testing.T) {
 	}
 	policy := NewKeystonePolicy(file)
 	for name, tc := range map[string]struct {
-		rule      string
-		attribute string
-		want      string
+		rule       string
+		attributes string
+		want       string
 	}{
 		"fine":                     {"identity:create_user", "target.user.domain_id", ""},
+		"one of two":               {"identity:create_user", "target.user.domain_id user.domain_id", `Keystone does not fill "user.domain_id" in for identity:create_user; write "target.user.domain_id"`},
+		"a slip in an attribute":   {"identity:get_project", "projct_id", `Keystone does not fill "projct_id" in for identity:get_project; write "project_id"`},
 		"a helper takes anything":  {"helper", "x", ""},
 		"a slip of the pen":        {"identity:list_user", "x", `there is no operation or rule "identity:list_user"; write "identity:list_users"`},
 		"no such operation":        {"nothing", "x", `there is no operation or rule "nothing"`},
@@ -308,8 +330,11 @@ func TestValidate(t *testing.T) {
 		"nothing at all": {"identity:create_service", "x", `Keystone does not fill "x" in for identity:create_service`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ""
-			if err := policy.Validate(tc.rule, map[string]any{tc.attribute: "x"}); err != nil {
+			got, target := "", map[string]any{}
+			for name := range strings.FieldsSeq(tc.attributes) {
+				target[name] = "x"
+			}
+			if err := policy.Validate(tc.rule, target); err != nil {
 				got = err.Error()
 			}
 			if got != tc.want {
@@ -334,6 +359,8 @@ func TestRead(t *testing.T) {
 		"as long a rule as is read":                {"a: role:" + strings.Repeat("x", maxRuleBytes-len("role:")), ""},
 		"as many negations as are read":            {"a: \"" + strings.Repeat("not ", maxDepth) + "@\"", ""},
 		"many parentheses":                         {"a: \"" + strings.Repeat("(", 300) + "@" + strings.Repeat(")", 300) + "\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
+		"many parentheses and negations":           {"a: \"" + strings.Repeat("(not ", maxDepth/2+1) + "@" + strings.Repeat(")", maxDepth/2+1) + "\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
+		"as many of both as are read":              {"a: \"" + strings.Repeat("(not ", maxDepth/2) + "@" + strings.Repeat(")", maxDepth/2) + "\"", ""},
 		"many negations":                           {"a: \"" + strings.Repeat("not ", 300) + "@\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
 		"negations astray":                         {"a: \"role:a " + strings.Repeat("not ", 300) + "@\"", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: it is nested more than 200 deep`},
 		"two documents":                            {"a: b\n---\nc: d", "policy.yaml:2: --- ends a document of YAML, and only one is read; take the line out"},
@@ -377,9 +404,11 @@ func TestRead(t *testing.T) {
 		"as large as is read":                      {strings.Repeat("#", maxFileBytes), ""},
 		"as deep JSON as is read":                  {`{"a": {"b": ` + strings.Repeat("[", maxNesting) + strings.Repeat("]", maxNesting) + "}}", ""},
 		"deeper JSON":                              {`{"a": {"b": ` + strings.Repeat("[", maxNesting+1) + strings.Repeat("]", maxNesting+1) + "}}", "policy.yaml: it is nested too deeply or too large"},
-		"many nodes in JSON":                       {`{"a": [` + strings.Repeat("0,", maxNodes) + "0]}", "policy.yaml: it is nested too deeply or too large"},
+		"as many nodes in JSON as are read":        {`{"a": [` + strings.Repeat("0,", maxNodes-2) + "0]}", ""},
+		"one node more in JSON":                    {`{"a": [` + strings.Repeat("0,", maxNodes-1) + "0]}", "policy.yaml: it is nested too deeply or too large"},
+		"as many nodes as are read":                {"a: [" + strings.Repeat("x,", maxNodes-1) + "]", ""},
+		"one node more":                            {"a: [" + strings.Repeat("x,", maxNodes) + "]", "policy.yaml:1: it is nested too deeply or too large"},
 		"large":                                    {strings.Repeat("#", maxFileBytes+1), "policy.yaml: it has 262145 bytes, more than the 262144 that are read"},
-		"many nodes":                               {"a: [" + strings.Repeat("x,", maxNodes) + "]", "policy.yaml:1: it is nested too deeply or too large"},
 		"the end of a document":                    {"a: b\n...\n", "policy.yaml:2: ... ends a document of YAML, and only one is read; take the line out"},
 		"a name that is not a text":                {"off: \"@\"", ""},
 		"a value that is not a rule":               {"off: yes", `policy.yaml:1: rule "false" cannot be read, and with it the whole file: true is neither a text nor a list`},

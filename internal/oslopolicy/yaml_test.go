@@ -1,0 +1,266 @@
+package oslopolicy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestWhatYAMLMeans is about the value of one rule, as PyYAML reads it.
+func TestWhatYAMLMeans(t *testing.T) {
+	list := func(elements ...any) []any { return append([]any{}, elements...) }
+	for name, tc := range map[string]struct {
+		document string
+		want     any
+	}{
+		"nothing":                                         {"a:", nil},
+		"nothing but a comment":                           {"a: # b\n", nil},
+		"nothing, before another rule":                    {"a:\n\nb: c", nil},
+		"a tilde":                                         {"a: ~", nil},
+		"null":                                            {"a: Null", nil},
+		"yes":                                             {"a: Yes", true},
+		"off":                                             {"a: OFF", false},
+		"zero":                                            {"a: 0", 0.0},
+		"a word":                                          {"a: role:b", "role:b"},
+		"a word after many blanks":                        {"a:   role:b  ", "role:b"},
+		"a word on the next line":                         {"a:\n  role:b\n", "role:b"},
+		"a word on the next line, commented":              {"a: # why\n\n  # that\n  role:b\n", "role:b"},
+		"a parenthesis":                                   {"a: (role:b)", "(role:b)"},
+		"an underscore":                                   {"a: _b:c", "_b:c"},
+		"a letter of no ASCII":                            {"a: é:b", "é:b"},
+		"a colon within":                                  {"a: b:c:d", "b:c:d"},
+		"a hash within":                                   {"a: b#c", "b#c"},
+		"a comment":                                       {"a: b #c", "b"},
+		"a comment after blanks":                          {"a: b  # c\nd: e", "b"},
+		"two lines":                                       {"a: role:b\n  or role:c", "role:b or role:c"},
+		"two lines with blanks at their ends":             {"a: role:b  \n    or role:c  \nd: e", "role:b or role:c"},
+		"two lines with an empty one between":             {"a: role:b\n\n  or role:c", "role:b\nor role:c"},
+		"two lines with two between":                      {"a: role:b\n\n  \n  or role:c", "role:b\n\nor role:c"},
+		"two lines, and a comment after both":             {"a: role:b\n  or role:c # d\n", "role:b or role:c"},
+		"one line, and a comment after it":                {"a: role:b\n  # or role:c\nd: e", "role:b"},
+		"one line, and empty ones after it":               {"a: role:b\n\n\nd: e", "role:b"},
+		"in double quotes":                                {`a: "b  # c: 'd'"`, "b  # c: 'd'"},
+		"in single quotes":                                {`a: 'b \n "c" it''s'`, `b \n "c" it's`},
+		"a quote in single quotes at the end":             {"a: 'b'''", "b'"},
+		"nothing in single quotes":                        {"a: ''", ""},
+		"nothing in double quotes":                        {`a: ""`, ""},
+		"a comment after quotes":                          {"a: 'b' # c\n", "b"},
+		"a tab within quotes":                             {"a: 'b\tc'", "b\tc"},
+		"blanks at the ends of quotes":                    {`a: " b "`, " b "},
+		"escapes":                                         {`a: "\"\\\/\ \n\t\r"`, "\"\\/ \n\t\r"},
+		"characters by their numbers":                     {`a: "\x41\u00e9\U0001f600z"`, "Aé\U0001f600z"},
+		"the last character by its number":                {`a: "\U0010ffff"`, "\U0010ffff"},
+		"quotes in two lines":                             {"a: \"b \t\n \t c\"", "b c"},
+		"quotes in two lines, an empty between":           {"a: 'b\n\n  c'", "b\nc"},
+		"quotes in two lines, two between":                {"a: 'b\n \t\n\n  c'", "b\n\nc"},
+		"quotes that begin with a line break":             {"a: '\n  b'", " b"},
+		"quotes that end with a line break":               {"a: 'b\n  '", "b "},
+		"a line break that is escaped":                    {"a: \"b \\\n   c\"", "b c"},
+		"a line break that is escaped, without a blank":   {"a: \"b\\\n   c\"", "bc"},
+		"a line break that is escaped, and an empty line": {"a: \"b\\\n\n   c\"", "b\nc"},
+		"quotes on the next line":                         {"a:\n  'b'\n", "b"},
+		"a list":                                          {"a:\n- b\n- c\n", list("b", "c")},
+		"a list that is indented":                         {"a:\n  - b\n  # c\n\n  - d\ne: f", list("b", "d")},
+		"a list, and a rule after it":                     {"a:\n- b\nc: d", list("b")},
+		"a list after a comment":                          {"a: # b\n- c", list("c")},
+		"a list of nothing":                               {"a:\n-\n-", list(nil, nil)},
+		"a list of nothing and something":                 {"a:\n-\n- # b\n- c", list(nil, nil, "c")},
+		"a list of texts in two lines":                    {"a:\n- b\n  c\n- 'd\n  e'", list("b c", "d e")},
+		"an element on the next line":                     {"a:\n-\n  b\n-\n  - c", list("b", list("c"))},
+		"a list in a list":                                {"a:\n- - b\n  - c\n- - d", list(list("b", "c"), list("d"))},
+		"a list in a list, on the next line":              {"a:\n-\n  - b\n  - c\n- d", list(list("b", "c"), "d")},
+		"a list with texts in lines of their own":         {"a:\n- |\n  b\n- >-\n c\n d\n", list("b\n", "c d")},
+		"a list in brackets":                              {"a: [b, 'c', \"d\" , e f,]", list("b", "c", "d", "e f")},
+		"a list in brackets, in lines":                    {"a: [ # b\n  c, # d\n\n  e\n  ] # f\ng: h", list("c", "e")},
+		"an empty list in brackets":                       {"a: [ ]", list()},
+		"lists in brackets in brackets":                   {"a: [[b], [], {c: d}]", list(list("b"), list(), mapping{"c"})},
+		"all that may be in brackets":                     {"a: [z019azAZÀ_ .:%()/'@!+$-]", list("z019azAZÀ_ .:%()/'@!+$-")},
+		"null and true in brackets":                       {"a: [null, on, 0]", list(nil, true, 0.0)},
+		"a list of lists in brackets":                     {"a:\n- [b, c]\n- [d]", list(list("b", "c"), list("d"))},
+		"a mapping":                                       {"a: {b: c, 'd': e, \"f\":g, h : [i], j:\n k}", mapping{"b", "d", "f", "h", "j"}},
+		"an empty mapping":                                {"a: {}", mapping{}},
+		"a text in lines of its own":                      {"a: |\n  b\n   c\n  d\n", "b\n c\nd\n"},
+		"with a comment":                                  {"a: | # b\n  c\n", "c\n"},
+		"with a hash":                                     {"a: |\n  b # c\n", "b # c\n"},
+		"without a line end":                              {"a: |\n  b", "b"},
+		"with empty lines":                                {"a: |\n  b\n\n \n  c\n\n\nd: e", "b\n\n\nc\n"},
+		"with a line of blanks":                           {"a: |\n  b\n    \n  c\n", "b\n  \nc\n"},
+		"with empty lines that are kept":                  {"a: |+\n  b\n\n\nc: d", "b\n\n\n"},
+		"with no line end kept":                           {"a: |-\n  b\n\nc: d", "b"},
+		"kept, without a line end":                        {"a: |+\n  b", "b"},
+		"folded":                                          {"a: >\n  b\n  c\n\n  d\n\n\n  e\n", "b c\nd\n\ne\n"},
+		"folded, with lines that are indented":            {"a: >\n  b\n   c\n   d\n  e\n  f\n", "b\n c\n d\ne f\n"},
+		"folded, with a line of blanks":                   {"a: >\n  b\n    \n  c\n", "b\n  \nc\n"},
+		"folded, with no line end kept":                   {"a: >-\n  b\n  c\n\n", "b c"},
+		"folded, with empty lines that are kept":          {"a: >+\n  b\n\n", "b\n\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			entries, err := readYAML(tc.document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(yamlEntry{line: 1, key: "a", value: tc.want}, entries[0], cmp.AllowUnexported(yamlEntry{})); diff != "" {
+				t.Errorf("the first rule (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWhichRulesYAMLHolds is about names, and the lines where they stand.
+func TestWhichRulesYAMLHolds(t *testing.T) {
+	longest := strings.Repeat("n", maxKeyBytes)
+	for name, tc := range map[string]struct {
+		document string
+		want     []yamlEntry
+	}{
+		"none":                     {"# a\n\n  # b\n", nil},
+		"none, after a start":      {"---\n", nil},
+		"after a start":            {"# a\n--- # b\n# c\nd: e", []yamlEntry{{line: 4, key: "d", value: "e"}}},
+		"several":                  {"a: b\n# c\n\nd: |\n  e\n\n  f\ng:\n- h\ni: 'j\n\n  k'\nl: m\n", []yamlEntry{{line: 1, key: "a", value: "b"}, {line: 4, key: "d", value: "e\n\nf\n"}, {line: 8, key: "g", value: []any{"h"}}, {line: 10, key: "i", value: "j\nk"}, {line: 13, key: "l", value: "m"}}},
+		"after texts in two lines": {"a: b\n\n  c\nd: \"e\\\n  f\"\ng: h", []yamlEntry{{line: 1, key: "a", value: "b\nc"}, {line: 4, key: "d", value: "ef"}, {line: 6, key: "g", value: "h"}}},
+		"with odd names": {"\"a: b\" : c\n'd''e':\nf g  : h\ni:j: k\nl#m: n\noff: o\n~: p\n(q): r", []yamlEntry{
+			{line: 1, key: "a: b", value: "c"}, {line: 2, key: "d'e"}, {line: 3, key: "f g", value: "h"}, {line: 4, key: "i:j", value: "k"},
+			{line: 5, key: "l#m", value: "n"}, {line: 6, key: false, value: "o"}, {line: 7, value: "p"}, {line: 8, key: "(q)", value: "r"},
+		}},
+		"with exclamation marks":          {"a: !\nb: ! # c\nd: '!'", []yamlEntry{{line: 1, key: "a", bareBang: true}, {line: 2, key: "b", bareBang: true}, {line: 3, key: "d", value: "!"}}},
+		"with the longest name":           {longest + ": a", []yamlEntry{{line: 1, key: longest, value: "a"}}},
+		"in braces":                       {"{a: b,\n 'c': [d],}\n# f\n", []yamlEntry{{line: 1, key: "a", value: "b"}, {line: 2, key: "c", value: []any{"d"}}}},
+		"in braces, in lines":             {"# a\n{\n  \"b\":\n    'c',\n\n  d: [e,\n  f], g: null # h\n}\n", []yamlEntry{{line: 3, key: "b", value: "c"}, {line: 6, key: "d", value: []any{"e", "f"}}, {line: 7, key: "g"}}},
+		"in braces, after a start":        {"---\n{a: b}", []yamlEntry{{line: 2, key: "a", value: "b"}}},
+		"none, in braces":                 {"{ } # a\n", nil},
+		"with the longest name in braces": {"{" + longest + ": a}", []yamlEntry{{line: 1, key: longest, value: "a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := readYAML(tc.document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(yamlEntry{})); diff != "" {
+				t.Errorf("rules (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWhatOfYAMLIsNotRead is about what PyYAML refuses, and about what is refused here although PyYAML reads it.
+func TestWhatOfYAMLIsNotRead(t *testing.T) {
+	const (
+		quote    = "; put the whole text in quotes"
+		whole    = "; put the whole value in quotes, and a space before a comment"
+		tab      = "a tab stands where YAML wants spaces; write spaces, or put the value in quotes"
+		indented = "the line is indented, but belongs to no rule above it; begin names of rules at the beginning of a line"
+		missing  = "the text that | or > announces is missing, not indented, or begins with an empty line"
+		open     = "a text in quotes is not closed"
+		between  = " does not belong where it stands between brackets; put texts in quotes, and commas between them"
+		colon    = ", not by a colon and a space"
+		write    = `; write name: "check"`
+		deep     = "it is nested too deeply or too large"
+		within   = "a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes"
+		sign     = " does not belong after the sign that a text in lines of its own follows; write |, |-, > or >-"
+	)
+	tooLong := strings.Repeat("n", maxKeyBytes+1)
+	for name, tc := range map[string]struct {
+		document string
+		line     int
+		want     string // "" where it is read
+	}{
+		"a name without a value":                {"a\n", 1, "the name of a rule is followed by the end of the line" + colon + write},
+		"a name with a comment":                 {"a #b: c", 1, "the name of a rule is followed by '#'" + colon + write},
+		"a name without a space":                {"'a':b", 1, "the name of a rule is followed by ':'" + colon + write},
+		"a name in quotes without a colon":      {"'a' b", 1, "the name of a rule is followed by 'b'" + colon + write},
+		"a name in two lines":                   {"'a\n b': c", 1, "the name of a rule goes on in the next line, or its quotes are not closed"},
+		"a name in two lines, escaped":          {"\"a\\\n b\": c", 1, "the name of a rule goes on in the next line, or its quotes are not closed"},
+		"a name that is too long":               {tooLong + ": a", 1, "the name of a rule is longer than 1000 bytes"},
+		"a name that is too long in braces":     {"{" + tooLong + ": a}", 1, "a name is longer than 1000 bytes"},
+		"a name that is a number":               {"a: b\n5: c", 2, `"5" may be a number or a date to YAML; put it in quotes`},
+		"a tab before the colon":                {"a\t: b", 1, tab},
+		"a tab after the colon":                 {"'a':\tb", 1, tab},
+		"a tab in a value":                      {"a: b\n  c\td", 2, tab},
+		"a tab after a value":                   {"a: 'b'\t", 1, tab},
+		"a tab before a line":                   {"a: b\n\tc", 2, tab},
+		"a tab before a rule":                   {"a: 'b'\n\tc: d", 2, tab},
+		"a tab in brackets":                     {"a: [\tb]", 1, tab},
+		"a tab after a name in braces":          {"{a\t: b}", 1, tab},
+		"a tab before a text of its own":        {"a: |\n\tb", 2, tab},
+		"a tab in a text of its own":            {"a: |\n  b\n  \tc", 3, tab},
+		"a tab after the sign":                  {"a: |\t\n  b", 1, tab},
+		"a colon at the end":                    {"a: b:", 1, within},
+		"a colon in the second line":            {"a: b\n  c: d", 2, within},
+		"an indented rule":                      {"a: 'b'\n c: d", 2, indented},
+		"an indented start":                     {" --- \na: b", 1, indented},
+		"an indented end":                       {"a: 'b'\n ...", 2, indented},
+		"an indented mapping in braces":         {" {a: b}", 1, indented},
+		"a line after a comment":                {"a: b # c\n  d", 2, indented},
+		"a list beside a name":                  {"a: - b", 1, "'-' has a meaning of its own in YAML where it stands" + quote},
+		"a list after a list":                   {"a:\n  - b\n- c", 3, "it holds a list, not rules with their names"},
+		"a list deeper than the list":           {"a:\n- 'b'\n  - c", 3, "the line is indented, but belongs to no element above it"},
+		"a dash that begins a text":             {"a: -b", 1, "'-' has a meaning of its own in YAML where it stands" + quote},
+		"a tilde before a text":                 {"a: ~b", 1, `"~b" may have a meaning of its own; put it in quotes`},
+		"no number of JSON":                     {"a: NaN", 1, `"NaN" may have a meaning of its own; put it in quotes`},
+		"a number in two lines":                 {"b: c\na: 5\n  6", 2, `"5 6" may be a number or a date to YAML; put it in quotes`},
+		"something after a list":                {"a: [b] c", 1, "'c' does not belong where it stands" + whole},
+		"something after quotes":                {`a: "b""c"`, 1, `'"' does not belong where it stands` + whole},
+		"something after the empty tag":         {"a: ! b", 1, "'b' does not belong where it stands" + whole},
+		"quotes that are not closed":            {"b: c\na: 'b\n  c", 2, open},
+		"quotes that end with a backslash":      {`a: "b\"`, 1, open},
+		"quotes in a line without blanks":       {"b: c\na: 'b\nc'", 2, open + ", or goes on in a line that is not indented"},
+		"an escape of another kind":             {`a: "\e"`, 1, "a backslash before 'e' is not read here; write the character itself, or use single quotes"},
+		"an escape of too few digits":           {`a: "\u00e"`, 1, "a backslash before 'u' is not read here; write the character itself, or use single quotes"},
+		"an escape at the end":                  {`a: "\`, 1, "a backslash before the end of the file is not read here; write the character itself, or use single quotes"},
+		"the number of no character":            {`a: "\x00"`, 1, `\x00 is no character`},
+		"the number of half a character":        {`a: "\ud800"`, 1, `\ud800 is no character`},
+		"a number beyond all characters":        {`a: "\U00110000"`, 1, `\U00110000 is no character`},
+		"a number beyond all numbers":           {`a: "\Uffffffff"`, 1, `\Uffffffff is no character`},
+		"a bracket without anything":            {"a: [", 1, "a name or a value is missing"},
+		"a bracket that is not closed":          {"b: c\na: [b,\n  c\n", 2, "a bracket is not closed"},
+		"a brace that is closed as a bracket":   {"a: {b: c]", 1, "']'" + between},
+		"a comma without an element":            {"a: [, b]", 1, "',' has a meaning of its own in YAML where it stands" + quote},
+		"other letters in brackets":             {"a: [b;c]", 1, "';'" + between},
+		"a pair in brackets":                    {"a: [b: c]", 1, "':'" + between},
+		"a colon before a comma":                {"a: [b:, c]", 1, "':'" + between},
+		"a colon before a bracket":              {"a: [b:]", 1, "':'" + between},
+		"a colon before a tab":                  {"a: [b:\t]", 1, "':'" + between},
+		"a name in braces without a value":      {"{a}", 1, "a name is followed by '}'" + colon},
+		"a name in braces without a space":      {"{a:b}", 1, "a name is followed by '}'" + colon},
+		"a name in braces in two lines":         {"{'a\n b': c}", 1, "the name of a rule goes on in the next line, or its quotes are not closed"},
+		"a value in braces that is missing":     {"{a: , b: c}", 1, "',' has a meaning of its own in YAML where it stands" + quote},
+		"a bang in braces":                      {"{a: !}", 1, "'!' has a meaning of its own in YAML where it stands" + quote},
+		"a rule after braces":                   {"{a: b}\n\nc: d", 3, "something follows the bracket that closes the rules"},
+		"a text of its own that is missing":     {"a: |", 1, missing},
+		"a text of its own without indent":      {"a: |\nb", 2, missing},
+		"a text of its own in a list":           {"a:\n  - |\n  b", 3, missing},
+		"a text of its own after an empty line": {"a: >\n\n  b", 2, missing},
+		"an indentation by number":              {"a: |2\n  b", 1, "'2'" + sign},
+		"two signs of line ends":                {"a: |--\n  b", 1, "'-'" + sign},
+		"something after the sign":              {"a: > b", 1, "'b' does not belong where it stands" + whole},
+		"as deep as is read":                    {"a: " + strings.Repeat("[", maxNesting+1) + strings.Repeat("]", maxNesting+1), 0, ""},
+		"deeper":                                {"a: " + strings.Repeat("[", maxNesting+2) + strings.Repeat("]", maxNesting+2), 1, deep},
+		"as deep in braces as is read":          {"a: " + strings.Repeat("{a: ", maxNesting) + "b" + strings.Repeat("}", maxNesting), 0, ""},
+		"deeper in braces":                      {"a: " + strings.Repeat("{a: ", maxNesting+1) + "b" + strings.Repeat("}", maxNesting+1), 1, deep},
+		"as deep in dashes as is read":          {"a:\n" + strings.Repeat("- ", maxNesting) + "b", 0, ""},
+		"deeper in dashes":                      {"a:\n" + strings.Repeat("- ", maxNesting+1) + "b", 2, deep},
+		"as deep in dashes as is read, nothing": {"a:\n" + strings.Repeat("- ", maxNesting), 0, ""},
+		"deeper in dashes, nothing":             {"a:\n" + strings.Repeat("- ", maxNesting+1), 2, deep},
+	} {
+		t.Run(name, func(t *testing.T) {
+			type failure struct {
+				line int
+				text string
+			}
+			var want, got failure
+			if tc.want != "" {
+				want = failure{tc.line, tc.want}
+			}
+			if _, err := readYAML(tc.document); err != nil {
+				got.text = err.Error()
+				if failed, ok := err.(*yamlError); ok { //nolint:errorlint // it is not wrapped
+					got.line = failed.line
+				}
+			}
+			if got != want {
+				t.Errorf("readYAML() = %d %q, want %d %q", got.line, got.text, want.line, want.text)
+			}
+		})
+	}
+}
