@@ -47,7 +47,8 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 	It("are all that warrantgate may do", func(ctx SpecContext) {
 		want := append(slices.Clone(mayBefore),
 			"get cloudsigmaclusters", "list cloudsigmaclusters", "watch cloudsigmaclusters",
-			"get cloudsigmamachines", "list cloudsigmamachines", "watch cloudsigmamachines", "get machines",
+			"get cloudsigmamachines", "list cloudsigmamachines", "watch cloudsigmamachines",
+			"get machines", "list machines", "watch machines",
 			"get secrets", "create events", "patch events", "create subjectaccessreviews", "create leases",
 			"get leases/warrantgate-audit", "update leases/warrantgate-audit")
 		Expect(w.mayDo(ctx, kubetest.WarrantgateUser)).To(ConsistOf(want))
@@ -96,6 +97,7 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 	},
 		Entry("machines", "cloudsigmamachines", `User "warrantgate" cannot list resource "cloudsigmamachines"`, SpecTimeout(2*time.Minute)),
 		Entry("clusters", "cloudsigmaclusters", `User "warrantgate" cannot list resource "cloudsigmaclusters"`, SpecTimeout(2*time.Minute)),
+		Entry("Machines of Cluster API", "machines", `User "warrantgate" cannot list resource "machines"`, SpecTimeout(2*time.Minute)),
 	)
 
 	// lacking is what cannot be decided without a right.
