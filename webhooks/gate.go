@@ -1,7 +1,8 @@
-// Package webhooks is what all gates share: a deadline shorter than the API server's, one answer in the terms of
-// admission, and the traces that every verdict leaves (log line, metric, audit annotations, Events).
+// Package webhooks is what all gates share: the Answer that a gate returns, and the handler that turns it into an
+// AdmissionReview response. Only the handler applies the mode and dry run, and only it writes the log line, the metric, the
+// audit annotations and the Events.
 //
-// A gate itself lives in a folder of its own below this one.
+// Each gate has a folder of its own below this one.
 package webhooks
 
 import (
@@ -26,66 +27,11 @@ import (
 	"warrantgate.dev/internal/events"
 )
 
-// Decision is what becomes of a request. The zero value refuses.
-type Decision string
-
-const (
-	// Denied refuses the request, as 403.
-	Denied Decision = ""
-	// Allowed lets the request pass, with the patches of the answer.
-	Allowed Decision = "allowed"
-	// Warned lets the request pass and says what the gate would have done, or that it could not judge: in the mode Warn,
-	// or where a gate is configured to let pass what it cannot judge.
-	Warned Decision = "warned"
-	// Undecided refuses the request because no verdict could be found, as 503: trying again may help.
-	Undecided Decision = "error"
-)
-
-func (d Decision) String() string {
-	if d == Denied {
-		return "denied"
-	}
-	return string(d)
-}
-
-// Answer is what a gate says of one request.
-type Answer struct {
-	// Decision is what becomes of the request.
-	Decision Decision
-	// Reason is a stable word in CamelCase for metrics, audit annotations and status causes.
-	Reason string
-	// Message is for the person who sent the request: what was refused, why, which identity, what to do.
-	Message string
-	// Status is the kind of refusal: BadRequest (400) for what cannot be decoded, Invalid (422) for a malformed value,
-	// TooManyRequests (429) for a tenant that sends too much. Default: Forbidden (403) where the answer is Denied,
-	// ServiceUnavailable (503) where it is Undecided.
-	Status metav1.StatusReason
-	// RetryAfter tells clients when to try again, in whole seconds. Default: they decide by themselves.
-	RetryAfter time.Duration
-	// Field is the path of the field that a refusal is about, "" if it is about the object. For status causes.
-	Field string
-	// Causes are further status causes, for controllers that act on a refusal.
-	Causes []metav1.StatusCause
-	// Patches change the object. Only a mutating gate has them.
-	Patches []jsonpatch.JsonPatchOperation
-	// Events are recorded unless the request is a dry run.
-	Events []events.Event
-	// Committed runs once the answer holds: not on a dry run, and not where the gate only warns. For counting.
-	Committed func()
-	// Details returns key-value pairs for the operator's log, which may say what the person must not see. May be nil.
-	Details func() []any
-}
-
-// Undecodable refuses a request whose object cannot be decoded, as 400. The error is for the person who sent it.
-func Undecodable(err error) Answer {
-	return Answer{Decision: Denied, Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: err.Error()}
-}
-
-// Gate judges admission requests.
+// Gate decides about admission requests.
 type Gate interface {
-	// Name is the word for the gate in metrics and logs.
+	// Name is the name of the gate in metrics and logs.
 	Name() string
-	// Review judges one request. It has to return before ctx ends.
+	// Review decides about one request. It must return before ctx ends.
 	Review(ctx context.Context, request admission.Request) Answer
 }
 
@@ -94,12 +40,12 @@ type EventRecorder interface {
 	Record(event events.Event)
 }
 
-// Handler serves a gate in the given mode.
+// Handler serves a gate in a mode.
 func Handler(gate Gate, mode v1beta1.Mode, recorder EventRecorder) http.Handler {
 	return withDeadline(inFlight.limited(gate.Name(), withTrace(&handler{gate: gate, mode: mode, recorder: recorder})))
 }
 
-// logger is that of all gates.
+// logger is the logger of all gates.
 var logger = logf.Log.WithName("admission")
 
 type handler struct {
@@ -108,20 +54,20 @@ type handler struct {
 	recorder EventRecorder
 }
 
-// judge has the gate review a request and leaves the traces of its verdict.
-func (h *handler) judge(ctx context.Context, request admission.Request) *admissionv1.AdmissionResponse {
+// respond returns the response to a request, and writes the Events, the metric and the log line.
+func (h *handler) respond(ctx context.Context, request admission.Request) *admissionv1.AdmissionResponse {
 	start := time.Now()
 	answer := h.review(ctx, request)
 
 	decision, warning := answer.Decision, ""
 	if h.mode == v1beta1.Warn && (decision != Allowed || len(answer.Patches) > 0) {
 		decision, answer.Patches = Warned, nil
-		warning = fmt.Sprintf("%s (mode Warn, nothing was changed or refused): %s", answer.Reason, answer.Message)
+		warning = fmt.Sprintf("%s (mode Warn, nothing was changed or refused): %s", answer.Reason, answer.Text())
 	} else if decision == Warned {
-		warning = answer.Reason + ": " + answer.Message
+		warning = answer.Reason + ": " + answer.Text()
 	}
 	if request.DryRun == nil || !*request.DryRun {
-		for _, event := range answer.Events {
+		for _, event := range append(answer.Events, answer.EventsIn(h.mode)...) {
 			h.recorder.Record(event)
 		}
 		if answer.Committed != nil && h.mode == v1beta1.Enforce {
@@ -133,8 +79,8 @@ func (h *handler) judge(ctx context.Context, request admission.Request) *admissi
 	return newResponse(request, decision, warning, answer)
 }
 
-// log writes one line a verdict. What passes is told by its metric, audit annotations and Events, so its line is only for
-// those who ask for it: it would cost more than most verdicts.
+// log writes one line for each answer. Allowed requests are logged on level 1 only, because the line costs more than most
+// decisions; their metric, audit annotations and Events are always written.
 func (h *handler) log(ctx context.Context, request admission.Request, decision Decision, answer Answer) {
 	log := logger
 	if decision == Allowed {
@@ -146,7 +92,7 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 	line := []any{
 		"gate", h.gate.Name(), "decision", decision.String(), "reason", answer.Reason, "mode", h.mode,
 		"decisionID", request.UID, "operation", request.Operation, "resource", request.Resource.Resource,
-		"namespace", request.Namespace, "name", request.Name, "user", request.UserInfo.Username, "message", answer.Message,
+		"namespace", request.Namespace, "name", request.Name, "user", request.UserInfo.Username, "message", answer.Text(),
 	}
 	if id, _ := traceOf(ctx); id != "" {
 		line = append(line, "traceID", id)
@@ -157,7 +103,7 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 	log.Info("verdict", line...)
 }
 
-// review turns a panic into a refusal of the one request that caused it.
+// review asks the gate. A panic refuses only the request that caused it.
 func (h *handler) review(ctx context.Context, request admission.Request) (answer Answer) {
 	if h.mode == v1beta1.Off {
 		return Answer{Decision: Allowed, Reason: "Off"}
@@ -172,8 +118,8 @@ func (h *handler) review(ctx context.Context, request admission.Request) (answer
 		}
 	}()
 	answer = h.gate.Review(withTenant(ctx, request, ""), request)
-	// A refusal still is one, and a gate that could not judge says more about it than that time is up. But an approval may
-	// rest on half a look.
+	// After the deadline, only an approval is replaced: it may be based on an incomplete check. A refusal stays valid, and an
+	// undecided answer already says what was missing.
 	if ctx.Err() != nil && answer.Decision == Allowed {
 		return Answer{Decision: Undecided, Reason: "Deadline", Message: "no verdict was found in time; try again"}
 	}
@@ -211,8 +157,8 @@ func newResponse(request admission.Request, decision Decision, warning string, a
 	return response
 }
 
-// encodePatch encodes each operation once: the MarshalJSON of an operation has it encoded again, which takes four times as long
-// and more than judging the request does.
+// encodePatch encodes each operation once. MarshalJSON of jsonpatch.JsonPatchOperation encodes it a second time, which takes four
+// times as long, more than the decision about the request.
 func encodePatch(operations []jsonpatch.JsonPatchOperation) ([]byte, error) {
 	type operation jsonpatch.JsonPatchOperation // without the method
 	plain := make([]operation, len(operations))
@@ -232,7 +178,7 @@ var codes = map[metav1.StatusReason]int32{
 }
 
 func status(reason metav1.StatusReason, answer Answer) *metav1.Status {
-	message := shortLine(answer.Message, maxMessageBytes)
+	message := shortLine(answer.Text(), maxMessageBytes)
 	cause := metav1.StatusCause{Type: metav1.CauseType(answer.Reason), Message: message, Field: answer.Field}
 	return &metav1.Status{
 		Status: metav1.StatusFailure, Code: codes[reason], Reason: reason, Message: message,

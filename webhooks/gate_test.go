@@ -79,9 +79,11 @@ func TestAnswers(t *testing.T) {
 	}
 	patches := []jsonpatch.JsonPatchOperation{jsonpatch.NewOperation("add", "/metadata/annotations/a", "b")}
 	const patch = `[{"op":"add","path":"/metadata/annotations/a","value":"b"}]`
-	denial := webhooks.Answer{Reason: "OwnerChangeRefused", Message: "not yours", Events: []events.Event{event}}
+	subject := webhooks.Subject{Cluster: "root", Object: event.Object, Exists: true}
+	notices := []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: "OwnerChangeRefused", Message: "No"}}
+	denial := webhooks.Answer{Reason: "OwnerChangeRefused", Message: "not yours", Subject: subject, Notices: notices}
 	rewrite := webhooks.Answer{
-		Decision: webhooks.Allowed, Reason: "Rewritten", Message: "owner is bob", Patches: patches, Events: []events.Event{event},
+		Decision: webhooks.Allowed, Reason: "Rewritten", Message: "owner is bob", Patches: patches, Subject: subject, Notices: notices,
 	}
 	undecided := webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "the cloud does not answer; try again"}
 	causes := []metav1.StatusCause{{Type: "OwnInstance", Message: "63dd"}, {Type: "CloudRequest", Message: "r1"}}
@@ -182,7 +184,7 @@ func TestAnswers(t *testing.T) {
 		"a gate that lets pass what it cannot judge says so": {
 			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{
-				Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged", Field: "status.instanceID", Causes: causes, Events: []events.Event{event},
+				Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged", Field: "status.instanceID", Causes: causes, Subject: subject, Notices: notices,
 			},
 			want:       answered(admitted("warned", "CloudSilent"), withWarning("CloudSilent: not judged")),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
@@ -196,7 +198,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"a gate that lets pass what it cannot judge, on a dry run": {
 			mode: v1beta1.Enforce, review: review(withDryRun(true)),
-			answer:     webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged", Events: []events.Event{event}},
+			answer:     webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged", Subject: subject, Notices: notices},
 			want:       answered(admitted("warned", "CloudSilent"), withWarning("CloudSilent: not judged")),
 			wantMetric: "warned/CloudSilent",
 		},

@@ -37,7 +37,7 @@ func TestEachRequestIsJudgedInItsLogicalCluster(t *testing.T) {
 	const own, others, unsaid = "1dz6n4ubraua7pul", "m82w61j76ws21znq", `{"metadata":{"name":"a"}}`
 	const field = "metadata.annotations[kcp.io/cluster]"
 	judged := webhooks.Answer{
-		Decision: webhooks.Allowed, Reason: "Judged", Message: own, Events: []events.Event{{Cluster: own, Reason: "Judged"}},
+		Decision: webhooks.Allowed, Reason: "Judged", Message: own, Subject: webhooks.Subject{Cluster: own}, Events: []events.Event{{Cluster: own, Reason: "Judged"}},
 	}
 	nowhere := webhooks.Answer{Reason: "NoLogicalCluster", Message: "the request does not say in which logical cluster the object is"}
 	changed := webhooks.Answer{

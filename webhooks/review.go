@@ -37,7 +37,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if request, err := readRequest(r); err != nil {
 		response = h.unreadable(err)
 	} else {
-		response = h.judge(r.Context(), admission.Request{AdmissionRequest: *request})
+		response = h.respond(r.Context(), admission.Request{AdmissionRequest: *request})
 	}
 	answer, err := stdjson.Marshal(admissionv1.AdmissionReview{TypeMeta: reviewType, Response: response})
 	if err != nil { // a response always marshals

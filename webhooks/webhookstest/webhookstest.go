@@ -1,0 +1,46 @@
+// Package webhookstest shows answers of gates as people see them.
+package webhookstest
+
+import (
+	"context"
+	"time"
+
+	"gomodules.xyz/jsonpatch/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
+)
+
+// Answer is a webhooks.Answer with its texts and Events, as the handler of a gate derives them.
+type Answer struct {
+	Decision   webhooks.Decision
+	Reason     string
+	Message    string
+	Status     metav1.StatusReason
+	RetryAfter time.Duration
+	Field      string
+	Causes     []metav1.StatusCause
+	Patches    []jsonpatch.JsonPatchOperation
+	Events     []events.Event
+	Committed  func()
+	Details    func() []any
+}
+
+// Gate is a gate whose answers are shown as people see them.
+type Gate struct {
+	webhooks.Gate
+	// Mode is the mode in which the gate is served.
+	Mode v1beta1.Mode
+}
+
+// Review returns the answer of the gate to a request.
+func (g Gate) Review(ctx context.Context, request admission.Request) Answer {
+	a := g.Gate.Review(ctx, request)
+	return Answer{
+		Decision: a.Decision, Reason: a.Reason, Message: a.Text(), Status: a.Status, RetryAfter: a.RetryAfter, Field: a.Field,
+		Causes: a.Causes, Patches: a.Patches, Events: a.EventsIn(g.Mode), Committed: a.Committed, Details: a.Details,
+	}
+}
