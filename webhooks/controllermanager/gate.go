@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -80,7 +79,7 @@ func (g *gate) review(ctx context.Context, request admission.Request, conclude f
 	}
 	v, err := g.judge(ctx, w)
 	if err != nil {
-		return g.undecided(v, err)
+		return undecided(v, err)
 	}
 	return conclude(v)
 }
@@ -178,37 +177,25 @@ func envField(container int) string {
 	return field.NewPath("spec", "template", "spec", "containers").Index(container).Child("env").String()
 }
 
-func (g *gate) undecided(v verdict, err error) webhooks.Answer {
-	answer := g.about(v, "the cluster of the controller manager, or its Secret, cannot be read now; try again")
-	answer.Decision, answer.Reason = webhooks.Undecided, "ObjectsUnknown"
-	answer.Details = func() []any { return append(v.details(), "error", err.Error()) }
-	answer.Events = v.workload.events(corev1.EventTypeWarning, answer.Reason, g.refused()+answer.Message)
-	return answer
+// undecided says that the objects cannot be read.
+func undecided(v verdict, err error) webhooks.Answer {
+	return webhooks.Answer{
+		Decision: webhooks.Undecided, Reason: "ObjectsUnknown", Subject: v.workload.subject(),
+		Message: "the cluster of the controller manager, or its Secret, cannot be read now; try again",
+		Details: func() []any { return append(v.details(), "error", err.Error()) },
+	}
 }
 
-// refuse says everything that was found at once, so that it takes one attempt to put it right. There is at least one
-// finding.
-func (g *gate) refuse(v verdict, findings []controllermanager.Finding) webhooks.Answer {
-	answer := g.about(v, controllermanager.Joined(findings))
-	answer.Reason, answer.Field = findings[0].Reason, findings[0].Field
+// refuse names all findings at once, so that one attempt is enough to correct them. There is at least one.
+func refuse(v verdict, findings []controllermanager.Finding) webhooks.Answer {
+	answer := webhooks.Answer{
+		Decision: webhooks.Denied, Reason: findings[0].Reason, Subject: v.workload.subject(), Field: findings[0].Field,
+		Message: controllermanager.Joined(findings), Details: v.details,
+	}
 	for _, further := range findings[1:] {
 		answer.Causes = append(answer.Causes, metav1.StatusCause{Type: metav1.CauseType(further.Reason), Message: further.Message, Field: further.Field})
 	}
-	answer.Events = v.workload.events(corev1.EventTypeWarning, answer.Reason, g.refused()+answer.Message)
 	return answer
-}
-
-// about is an answer about an object, which refuses unless more is said.
-func (*gate) about(v verdict, message string) webhooks.Answer {
-	return webhooks.Answer{Message: v.workload.String() + ": " + message, Details: v.details}
-}
-
-// refused starts the Event about a refusal.
-func (g *gate) refused() string {
-	if g.config.Mode == v1beta1.Warn {
-		return "Admitted with a warning: "
-	}
-	return "Refused: "
 }
 
 // details are for the operator's log.

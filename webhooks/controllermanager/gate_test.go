@@ -23,6 +23,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/controllermanager"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 const (
@@ -175,7 +176,7 @@ func encode(tb testing.TB, object any) []byte {
 }
 
 // apply patches an object as the API server does.
-func apply(tb testing.TB, object *appsv1.Deployment, answer webhooks.Answer) *appsv1.Deployment {
+func apply(tb testing.TB, object *appsv1.Deployment, answer webhookstest.Answer) *appsv1.Deployment {
 	tb.Helper()
 	patch, err := jsonpatch.DecodePatch(encode(tb, answer.Patches))
 	if err != nil {
@@ -192,11 +193,19 @@ func apply(tb testing.TB, object *appsv1.Deployment, answer webhooks.Answer) *ap
 	return patched
 }
 
+func newIdentity(c v1beta1.ControllerManager, objects controllermanager.Objects) webhookstest.Gate {
+	return webhookstest.Gate{Gate: controllermanager.NewIdentity(c, true, objects), Mode: c.Mode}
+}
+
+func newIntegrity(c v1beta1.ControllerManager, objects controllermanager.Objects) webhookstest.Gate {
+	return webhookstest.Gate{Gate: controllermanager.NewIntegrity(c, true, objects), Mode: c.Mode}
+}
+
 // both are the two gates over the same objects.
-func both(c v1beta1.ControllerManager, objects controllermanager.Objects) map[string]webhooks.Gate {
-	return map[string]webhooks.Gate{
-		"controller-manager-identity":  controllermanager.NewIdentity(c, true, objects),
-		"controller-manager-integrity": controllermanager.NewIntegrity(c, true, objects),
+func both(c v1beta1.ControllerManager, objects controllermanager.Objects) map[string]webhookstest.Gate {
+	return map[string]webhookstest.Gate{
+		"controller-manager-identity":  newIdentity(c, objects),
+		"controller-manager-integrity": newIntegrity(c, objects),
 	}
 }
 
@@ -209,7 +218,7 @@ type said struct {
 	Patches                int
 }
 
-func saidBy(answer webhooks.Answer) said {
+func saidBy(answer webhookstest.Answer) said {
 	return said{
 		answer.Decision, answer.Reason, answer.Message, answer.Field, answer.Causes, answer.Events, len(answer.Patches),
 	}
@@ -355,8 +364,8 @@ func complete(c *corev1.Container) {
 func TestNothingIsJudgedWithoutImpersonation(t *testing.T) {
 	objects := metal()
 	legacy := request(t, deployment(withEnv(value("CLOUDSIGMA_USERNAME", "global"), value("CLOUDSIGMA_PASSWORD", "s3cret"))), true)
-	for _, gate := range []webhooks.Gate{
-		controllermanager.NewIdentity(config(), false, objects), controllermanager.NewIntegrity(config(), false, objects),
+	for _, gate := range []webhookstest.Gate{
+		{Gate: controllermanager.NewIdentity(config(), false, objects)}, {Gate: controllermanager.NewIntegrity(config(), false, objects)},
 	} {
 		want := said{Decision: webhooks.Allowed, Reason: "ImpersonationOff"}
 		if diff := cmp.Diff(want, saidBy(gate.Review(t.Context(), legacy))); diff != "" {

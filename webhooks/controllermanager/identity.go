@@ -41,16 +41,16 @@ func (g *Identity) Review(ctx context.Context, request admission.Request) webhoo
 		unmendable := slices.DeleteFunc(slices.Clone(v.findings), func(f controllermanager.Finding) bool { return f.Mend != nil })
 		switch {
 		case len(unmendable) > 0:
-			return g.refuse(v, unmendable)
+			return refuse(v, unmendable)
 		case len(v.findings) > 0:
-			return g.mend(v)
+			return mend(v)
 		}
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityInPlace", Details: v.details}
 	})
 }
 
-// mend gives the object what it lacks. Where somebody had set something else, it says so.
-func (g *Identity) mend(v verdict) webhooks.Answer {
+// mend adds what the object lacks. Where somebody had set something else, it says so.
+func mend(v verdict) webhooks.Answer {
 	var names []string
 	var replaced []controllermanager.Finding
 	for _, f := range v.findings {
@@ -64,24 +64,23 @@ func (g *Identity) mend(v verdict) webhooks.Answer {
 	container := v.workload.Spec.Template.Spec.Containers[v.container]
 	message := fmt.Sprintf("container %.100q needs %s to act as user %q in region %q, as CloudSigmaCluster %q does",
 		container.Name, strings.Join(names, ", "), v.account.User, v.account.Region, v.clusterName)
+	decision, reason, eventType := webhooks.Allowed, "IdentityGiven", corev1.EventTypeNormal
 	if len(replaced) > 0 {
+		// Replacing a secret does not undo that it was sent as a value, so a person must be told.
+		decision, reason, eventType = webhooks.Warned, "IdentityReplaced", corev1.EventTypeWarning
+		if slices.ContainsFunc(replaced, func(f controllermanager.Finding) bool { return f.Reason == controllermanager.ReasonClientSecretByValue }) {
+			reason = controllermanager.ReasonClientSecretByValue
+		}
 		message += "; " + controllermanager.Joined(replaced)
 	}
-	answer := g.about(v, message)
-	answer.Decision, answer.Reason = webhooks.Allowed, "IdentityGiven"
-	eventType, verb := corev1.EventTypeNormal, "Changed: "
-	if len(replaced) > 0 {
-		// A person has to know, above all of a secret: once it has been sent as a value, replacing it does not unsend it.
-		answer.Decision, answer.Reason, eventType = webhooks.Warned, "IdentityReplaced", corev1.EventTypeWarning
-		if slices.ContainsFunc(replaced, func(f controllermanager.Finding) bool { return f.Reason == controllermanager.ReasonClientSecretByValue }) {
-			answer.Reason = controllermanager.ReasonClientSecretByValue
-		}
+	answer := webhooks.Answer{
+		Decision: decision, Reason: reason, Subject: v.workload.subject(), Message: message,
+		Patches: patches(container.Env, v.findings, v.container), Details: v.details,
 	}
-	if g.config.Mode == v1beta1.Warn {
-		eventType, verb = corev1.EventTypeWarning, "Not changed, because the gate only warns: "
-	}
-	answer.Patches = patches(container.Env, v.findings, v.container)
-	answer.Events = v.workload.events(eventType, answer.Reason, verb+answer.Message)
+	answer.Notices = []webhooks.Notice{{Type: eventType, Reason: reason, Message: "Changed: " + answer.Text()}}
+	answer.NoticesUnchanged = []webhooks.Notice{{
+		Type: corev1.EventTypeWarning, Reason: reason, Message: "Not changed, because the gate only warns: " + answer.Text(),
+	}}
 	return answer
 }
 

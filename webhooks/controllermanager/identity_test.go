@@ -22,7 +22,6 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
-	"warrantgate.dev/webhooks/controllermanager"
 )
 
 const (
@@ -146,7 +145,7 @@ func TestIdentity(t *testing.T) {
 				c.Mode = tc.mode
 			}
 			object := deployment(withEnv(tc.env...))
-			answer := controllermanager.NewIdentity(c, true, metal()).Review(t.Context(), request(t, object, false))
+			answer := newIdentity(c, metal()).Review(t.Context(), request(t, object, false))
 			if diff := cmp.Diff(tc.want, saidBy(answer)); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
@@ -166,7 +165,7 @@ func TestFieldsThatTheGateDoesNotKnowAreKept(t *testing.T) {
 	const object = `{"apiVersion":"apps/v1","kind":"Deployment","new":{"a":1},"metadata":{"name":"ccm","namespace":"tenant-a","new":[null],` +
 		`"labels":{"cluster.x-k8s.io/cluster-name":"metal"}},"spec":{"template":{"spec":{"containers":[{"name":"ccm","new":1.50,"env":%s}]}}}}`
 	const other = `{"name":"A","new":true}`
-	answer := controllermanager.NewIdentity(config(), true, metal()).Review(t.Context(), request(t, json.RawMessage(fmt.Sprintf(object, "["+other+"]")), false))
+	answer := newIdentity(config(), metal()).Review(t.Context(), request(t, json.RawMessage(fmt.Sprintf(object, "["+other+"]")), false))
 	patch, err := jsonpatch.DecodePatch(encode(t, answer.Patches))
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +212,7 @@ func TestAWarningComesWithTheChange(t *testing.T) {
 		recorder := &recorder{}
 		written := httptest.NewRecorder()
 		c := config(inMode(mode))
-		webhooks.Handler(controllermanager.NewIdentity(c, true, metal()), c.Mode, recorder).ServeHTTP(written, sent)
+		webhooks.Handler(newIdentity(c, metal()).Gate, c.Mode, recorder).ServeHTTP(written, sent)
 		var review admissionv1.AdmissionReview
 		if err := json.Unmarshal(written.Body.Bytes(), &review); err != nil {
 			t.Fatal(err)
@@ -239,7 +238,7 @@ func (r *recorder) Record(event events.Event) { r.recorded = append(r.recorded, 
 func TestNoVariableIsFilledIntoTheIdentity(t *testing.T) {
 	objects := actingAs("$(cloudsigma_client_secret)@evil.example", "$(CLOUDSIGMA_CLIENT_SECRET)")
 	object := deployment()
-	identityGate := controllermanager.NewIdentity(config(), true, objects)
+	identityGate := newIdentity(config(), objects)
 	got := apply(t, object, identityGate.Review(t.Context(), request(t, object, true)))
 	want := deployment(withEnv(identity(
 		value("CLOUDSIGMA_USER_EMAIL", "$$(cloudsigma_client_secret)@evil.example"), value("CLOUDSIGMA_REGION", "$$(CLOUDSIGMA_CLIENT_SECRET)"))...))
@@ -261,7 +260,7 @@ func TestNoVariableIsFilledIntoTheIdentity(t *testing.T) {
 // TestEqualNamesInTwoNamespaces: the cluster is that of the Deployment's own namespace.
 func TestEqualNamesInTwoNamespaces(t *testing.T) {
 	object := deployment(func(d *appsv1.Deployment) { d.Namespace = "tenant-b" })
-	got := apply(t, object, controllermanager.NewIdentity(config(), true, metal()).Review(t.Context(), request(t, object, true)))
+	got := apply(t, object, newIdentity(config(), metal()).Review(t.Context(), request(t, object, true)))
 	want := object.DeepCopy()
 	want.Spec.Template.Spec.Containers[0].Env = identity(value("CLOUDSIGMA_USER_EMAIL", "somebody@else.example"), value("CLOUDSIGMA_REGION", "zrh"))
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -274,7 +273,7 @@ func TestEqualNamesInTwoNamespaces(t *testing.T) {
 func TestIdentityIsIdempotent(t *testing.T) {
 	random := rand.New(rand.NewPCG(2026, 2))
 	c := config(func(c *v1beta1.ControllerManager) { c.Container = "ccm" })
-	identityGate := controllermanager.NewIdentity(c, true, metal())
+	identityGate := newIdentity(c, metal())
 	changed := 0
 	for range 500 {
 		object := generated(random)

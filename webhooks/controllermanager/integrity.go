@@ -37,7 +37,7 @@ func (g *Integrity) Review(ctx context.Context, request admission.Request) webho
 			findings = slices.DeleteFunc(findings, func(f controllermanager.Finding) bool { return f.Mend != nil })
 		}
 		if len(findings) > 0 {
-			return g.refuse(v, findings)
+			return refuse(v, findings)
 		}
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityInPlace", Details: v.details}
 	})

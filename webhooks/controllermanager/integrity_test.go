@@ -10,7 +10,6 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
-	"warrantgate.dev/webhooks/controllermanager"
 )
 
 // TestIntegrity is about what Identity would have mended, had not somebody changed it afterwards. The rest is refused by
@@ -62,7 +61,7 @@ func TestIntegrity(t *testing.T) {
 			if tc.mode != "" {
 				c.Mode = tc.mode
 			}
-			answer := controllermanager.NewIntegrity(c, true, metal()).Review(t.Context(), request(t, deployment(withEnv(tc.env...)), false))
+			answer := newIntegrity(c, metal()).Review(t.Context(), request(t, deployment(withEnv(tc.env...)), false))
 			if diff := cmp.Diff(tc.want, saidBy(answer)); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}

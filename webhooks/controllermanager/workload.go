@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/json"
 
 	"warrantgate.dev/internal/controllermanager"
-	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 )
 
@@ -85,16 +84,10 @@ func (w workload) container(name string) (int, *controllermanager.Finding) {
 	return found, nil
 }
 
-// events is one Event about the object or, where it is only about to be made, about the object that owns it. There is
-// none where neither is there: the answer to the request has to do.
-func (w workload) events(eventType, reason, message string) []events.Event {
-	object := corev1.ObjectReference{
+// subject is what answers are about.
+func (w workload) subject() webhooks.Subject {
+	return webhooks.NewSubject(w.String(), &w, corev1.ObjectReference{
 		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: w.Kind,
 		Namespace: w.Namespace, Name: w.Name, UID: w.UID, ResourceVersion: w.ResourceVersion,
-	}
-	object, found := webhooks.EventObject(&w, object, w.exists)
-	if !found {
-		return nil
-	}
-	return []events.Event{{Object: object, Type: eventType, Reason: reason, Message: message}}
+	}, w.exists)
 }

@@ -15,7 +15,6 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
-	"warrantgate.dev/webhooks/controllermanager"
 )
 
 func TestObjectsThatCannotBeReadAreRefused(t *testing.T) {
@@ -99,7 +98,7 @@ func TestWhatTheRequestSaysNeedNotBeRepeated(t *testing.T) {
 				d.Name, d.Namespace, d.GenerateName = "", "", tc.generateName
 			}), true)
 			r.Name = tc.name
-			got := controllermanager.NewIntegrity(config(), true, metal()).Review(t.Context(), r).Message
+			got := newIntegrity(config(), metal()).Review(t.Context(), r).Message
 			want := tc.wantSubject + `CLOUDSIGMA_REGION is "zrh"; it has to be "next", where CloudSigmaCluster "metal" is: ` +
 				"remove the variable, and it is set to that, or have the cluster corrected"
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -114,7 +113,7 @@ func TestTheConfiguredContainerIsTheOne(t *testing.T) {
 	want := object.DeepCopy()
 	want.Spec.Template.Spec.Containers[1].Env = identity()
 	named := config(func(c *v1beta1.ControllerManager) { c.Container = "proxy" })
-	answer := controllermanager.NewIdentity(named, true, metal()).Review(t.Context(), request(t, object, true))
+	answer := newIdentity(named, metal()).Review(t.Context(), request(t, object, true))
 	if diff := cmp.Diff(want, apply(t, object, answer)); diff != "" {
 		t.Errorf("object (-want +got):\n%s", diff)
 	}
