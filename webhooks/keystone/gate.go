@@ -11,13 +11,11 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/webhooks"
 )
@@ -51,7 +49,6 @@ const (
 // its labels keeps them: else two writes would do what one must not. It can still be deleted and created anew without them,
 // so Keystone must not mount such an object by a name that others can write: that is what selection by name is for.
 type Gate struct {
-	mode     v1beta1.Mode
 	keys     []string
 	selector labels.Selector
 	objects  map[v1beta1.KeystonePolicyObject]bool
@@ -69,7 +66,7 @@ func New(config v1beta1.KeystonePolicy) (*Gate, error) {
 		objects[object] = true
 	}
 	options := oslopolicy.LintOptions{ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles}
-	return &Gate{mode: config.Mode, keys: config.Keys, selector: selector, objects: objects, judge: newJudge(options)}, nil
+	return &Gate{keys: config.Keys, selector: selector, objects: objects, judge: newJudge(options)}, nil
 }
 
 var _ webhooks.Gate = &Gate{}
@@ -100,7 +97,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	case !g.selects(after) && len(policies) == 0:
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicyRemoved"}
 	case !g.selects(after):
-		return g.answer(after, webhooks.Denied, reasonDeselected, deselected(after, policies))
+		return webhooks.Answer{Decision: webhooks.Denied, Reason: reasonDeselected, Subject: after.subject(), Message: deselected(after, policies)}
 	case selectedBefore: // what was not selected before is judged as if it had not been there
 		written := changed(was, policies)
 		if len(written) == 0 && (len(was) == 0 || len(policies) > 0) {
@@ -109,7 +106,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 		policies = written
 	}
 	if len(policies) == 0 {
-		return g.answer(after, webhooks.Warned, reasonMissing, missing(after, g.keys, g.named(after)))
+		return webhooks.Answer{Decision: webhooks.Warned, Reason: reasonMissing, Subject: after.subject(), Message: missing(after, g.keys, g.named(after))}
 	}
 	return g.review(ctx, after, policies)
 }
@@ -125,48 +122,35 @@ func (g *Gate) named(o object) bool {
 // review judges what is written. There is at least one policy.
 func (g *Gate) review(ctx context.Context, o object, policies []policy) webhooks.Answer {
 	findings, err := g.judge.findings(ctx, webhooks.TenantOf(ctx), o.secret, policies)
+	answer := webhooks.Answer{Decision: webhooks.Denied, Subject: o.subject()}
 	var large *sizeError
 	var busy *busyError
 	switch {
 	case errors.As(err, &large):
-		return g.answer(o, webhooks.Denied, reasonTooLarge, large.Error())
+		answer.Reason, answer.Message = reasonTooLarge, large.Error()
+		return answer
 	case errors.As(err, &busy):
-		answer := g.answer(o, webhooks.Denied, reasonBusy, busy.Error())
+		answer.Reason, answer.Message = reasonBusy, busy.Error()
 		answer.Status, answer.RetryAfter = metav1.StatusReasonTooManyRequests, retryAfter
 		return answer
 	case err != nil:
-		answer := g.answer(o, webhooks.Undecided, reasonUnjudged, `it could not be judged in time; try again, or see what `+
-			`"warrantgate lint keystone-policy" says of the file`)
+		answer.Decision, answer.Reason = webhooks.Undecided, reasonUnjudged
+		answer.Message = `it could not be judged in time; try again, or see what "warrantgate lint keystone-policy" says of the file`
 		answer.Details = func() []any { return []any{"error", err.Error()} }
 		return answer
 	}
 	broken, doubtful := bySeverity(findings, oslopolicy.SeverityError), bySeverity(findings, oslopolicy.SeverityWarning)
-	shown, decision, reason := broken, webhooks.Denied, reasonBroken
+	shown := broken
 	switch {
 	case len(broken)+len(doubtful) == 0:
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicySound"}
 	case len(broken) == 0:
-		shown, decision, reason = doubtful, webhooks.Warned, reasonDoubtful
+		shown, answer.Decision, answer.Reason = doubtful, webhooks.Warned, reasonDoubtful
+	default:
+		answer.Reason = reasonBroken
 	}
-	answer := g.answer(o, decision, reason, summary(broken, doubtful, maxMessage-len(o.String()+": ")))
+	answer.Message = summary(broken, doubtful, maxMessage-len(o.String()+": "))
 	answer.Field, answer.Causes = shown[0].field, causes(shown)
 	answer.Details = func() []any { return []any{"errors", len(broken), "warnings", len(doubtful)} }
-	return answer
-}
-
-// answer is one that a person is told of, also by an Event.
-func (g *Gate) answer(o object, decision webhooks.Decision, reason, message string) webhooks.Answer {
-	answer := webhooks.Answer{Decision: decision, Reason: reason, Message: o.String() + ": " + message}
-	admitted := decision == webhooks.Warned || g.mode == v1beta1.Warn
-	verb := "Refused: "
-	if admitted {
-		verb = "Admitted with a warning: "
-	}
-	// An object that is about to be made has its UID already, and is there once it is admitted.
-	if reference, found := webhooks.EventObject(&o, o.reference(), o.exists || admitted && o.UID != ""); found {
-		answer.Events = []events.Event{{
-			Object: reference, Type: corev1.EventTypeWarning, Reason: reason, Message: verb + answer.Message,
-		}}
-	}
 	return answer
 }

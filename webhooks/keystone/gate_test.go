@@ -16,21 +16,22 @@ import (
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // withoutDetails leaves out of an answer what is for the operator's log.
-var withoutDetails = cmpopts.IgnoreFields(webhooks.Answer{}, "Details")
+var withoutDetails = cmpopts.IgnoreFields(webhookstest.Answer{}, "Details")
 
-func allowed(reason string) webhooks.Answer {
-	return webhooks.Answer{Decision: webhooks.Allowed, Reason: reason}
+func allowed(reason string) webhookstest.Answer {
+	return webhookstest.Answer{Decision: webhooks.Allowed, Reason: reason}
 }
 
-func undecodable(message string) webhooks.Answer {
-	return webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: message}
+func undecodable(message string) webhookstest.Answer {
+	return webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: message}
 }
 
 // told is an answer with its Event on the object of a kind.
-func told(answer webhooks.Answer, kind, verb string) webhooks.Answer {
+func told(answer webhookstest.Answer, kind, verb string) webhookstest.Answer {
 	answer.Events = []events.Event{{Object: self(kind), Type: corev1.EventTypeWarning, Reason: answer.Reason, Message: verb + answer.Message}}
 	return answer
 }
@@ -40,8 +41,8 @@ func cause(code, field, message string) metav1.StatusCause {
 }
 
 // deselectedAs is the answer to a write that takes the labels away.
-func deselectedAs(kind, subject, keys string) webhooks.Answer {
-	return told(webhooks.Answer{
+func deselectedAs(kind, subject, keys string) webhookstest.Answer {
+	return told(webhookstest.Answer{
 		Decision: webhooks.Denied, Reason: "KeystonePolicyDeselected", Message: subject + "the write takes away the labels by which warrantgate checks " +
 			"this policy for Keystone, while the object still holds it under " + keys + "; delete the object, or take these keys out in the same write, " +
 			"or have the object named in keystonePolicy.objects of warrantgate's configuration",
@@ -54,23 +55,23 @@ func named(c *v1beta1.KeystonePolicy) {
 }
 
 // refused is the answer to a policy with one error.
-func refused(kind, subject, field, said string, causes ...metav1.StatusCause) webhooks.Answer {
-	return told(webhooks.Answer{
+func refused(kind, subject, field, said string, causes ...metav1.StatusCause) webhookstest.Answer {
+	return told(webhookstest.Answer{
 		Decision: webhooks.Denied, Reason: "KeystonePolicyBroken", Field: field, Message: subject + "1 error: " + said + seeAll, Causes: causes,
 	}, kind, "Refused: ")
 }
 
 func TestPolicies(t *testing.T) {
 	brokenUpdate := refused("ConfigMap", ofConfigMap, "data[policy.yaml]", saidOfBroken, cause("unknown-attribute", "data[policy.yaml]", saidOfBroken))
-	missing := told(webhooks.Answer{
+	missing := told(webhookstest.Answer{
 		Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "its labels say that it holds a policy for Keystone, " +
 			`but it has no key "policy.yaml" or "policy.json", so that nothing was checked; name the key so, or take the labels away`,
 	}, "ConfigMap", "Admitted with a warning: ")
-	empty := told(webhooks.Answer{
+	empty := told(webhookstest.Answer{
 		Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "its labels say that it holds a policy for Keystone, " +
 			"but it holds nothing; write the policy, or take the labels away",
 	}, "ConfigMap", "Admitted with a warning: ")
-	warned := told(webhooks.Answer{
+	warned := told(webhookstest.Answer{
 		Decision: webhooks.Warned, Reason: "KeystonePolicyDoubtful", Field: "data[policy.yaml]", Message: ofConfigMap + "1 warning: " + saidOfDoubtful + seeAll,
 		Causes: []metav1.StatusCause{cause("unknown-credential", "data[policy.yaml]", saidOfDoubtful)},
 	}, "ConfigMap", "Admitted with a warning: ")
@@ -80,7 +81,7 @@ func TestPolicies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config       v1beta1.KeystonePolicy
 		old, changed client.Object
-		want         webhooks.Answer
+		want         webhookstest.Answer
 	}{
 		"sound": {changed: configMap("policy.yaml", sound), want: allowed("KeystonePolicySound")},
 		"sound, in JSON": {
@@ -131,12 +132,12 @@ func TestPolicies(t *testing.T) {
 			config: config(named), old: labeled(configMap(), nil), changed: labeled(configMap("policy.yaml", broken), nil), want: brokenUpdate,
 		},
 		"named, and created anew without the label": {
-			config: config(named), changed: labeled(configMap("policy.yaml", broken), nil), want: func() webhooks.Answer { a := brokenUpdate; a.Events = nil; return a }(),
+			config: config(named), changed: labeled(configMap("policy.yaml", broken), nil), want: func() webhookstest.Answer { a := brokenUpdate; a.Events = nil; return a }(),
 		},
 		"named, and the label goes away": {
 			config: config(named), old: configMap("a", sound), changed: labeled(configMap("a", sound), nil), want: allowed("KeystonePolicyUnchanged"),
 		},
-		"named, and empty": {config: config(named), changed: labeled(configMap(), nil), want: told(webhooks.Answer{
+		"named, and empty": {config: config(named), changed: labeled(configMap(), nil), want: told(webhookstest.Answer{
 			Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "keystonePolicy.objects of warrantgate's configuration says " +
 				"that it holds a policy for Keystone, but it holds nothing; write the policy, or have it taken out there",
 		}, "ConfigMap", "Admitted with a warning: ")},
@@ -167,7 +168,7 @@ func TestPolicies(t *testing.T) {
 			want: told(brokenUpdate, "ConfigMap", "Admitted with a warning: "),
 		},
 		"created broken, owned by nobody, so that there is nobody to tell": {
-			changed: configMap("policy.yaml", broken), want: func() webhooks.Answer { a := brokenUpdate; a.Events = nil; return a }(),
+			changed: configMap("policy.yaml", broken), want: func() webhookstest.Answer { a := brokenUpdate; a.Events = nil; return a }(),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +233,7 @@ func TestWhomAnEventIsOn(t *testing.T) {
 func TestOddRequests(t *testing.T) {
 	for name, tc := range map[string]struct {
 		modify func(*admissionv1.AdmissionRequest)
-		want   webhooks.Answer
+		want   webhookstest.Answer
 	}{
 		"a deletion": {
 			modify: func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }, want: allowed("NothingWritten"),
@@ -266,7 +267,7 @@ func TestOddRequests(t *testing.T) {
 				r.Name = ""
 				r.Object.Raw = []byte(`{"metadata": {"generateName": "policy-", "labels": {"holds": "keystone-policy"}}, "data": {"a": "["}}`)
 			},
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "KeystonePolicyBroken", Field: "data[a]",
 				Message: `ConfigMap "policy-" of namespace "keystone": 1 error: ` + saidOfSyntax + seeAll,
 				Causes:  []metav1.StatusCause{cause("file", "data[a]", saidOfSyntax)},

@@ -16,6 +16,7 @@ import (
 	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 const (
@@ -48,7 +49,7 @@ func TestNoMoreIsJudgedThanThereIsTimeFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := allowed("KeystonePolicySound")
 			if tc.want != "" {
-				want = told(webhooks.Answer{Decision: webhooks.Denied, Reason: "KeystonePolicyTooLarge", Message: ofConfigMap + tc.want}, "ConfigMap", "Refused: ")
+				want = told(webhookstest.Answer{Decision: webhooks.Denied, Reason: "KeystonePolicyTooLarge", Message: ofConfigMap + tc.want}, "ConfigMap", "Refused: ")
 			}
 			answer := newGate(t, config()).Review(t.Context(), request(t, configMap(), tc.changed))
 			if diff := cmp.Diff(want, answer, withoutDetails); diff != "" {
@@ -81,7 +82,7 @@ func TestAPanicOfTheLinterRefusesOneRequest(t *testing.T) {
 	gate := newGate(t, config())
 	gate.LintWith(func(string, []byte) []oslopolicy.Finding { panic("no such thing") })
 	answer := gate.Review(t.Context(), request(t, configMap(), configMap("a", sound)))
-	want := told(webhooks.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnjudged", Message: ofConfigMap + unjudged}, "ConfigMap", "Refused: ")
+	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnjudged", Message: ofConfigMap + unjudged}, "ConfigMap", "Refused: ")
 	if diff := cmp.Diff(want, answer, withoutDetails); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
@@ -102,7 +103,7 @@ func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
 	})
 	slow := request(t, configMap(), configMap("a", sound))
 	ctx, cancel := context.WithCancel(t.Context())
-	want := told(webhooks.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnjudged", Message: ofConfigMap + unjudged}, "ConfigMap", "Refused: ")
+	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnjudged", Message: ofConfigMap + unjudged}, "ConfigMap", "Refused: ")
 	var reviews sync.WaitGroup
 	for range keystone.MaxJudges {
 		reviews.Go(func() {
@@ -145,17 +146,17 @@ func oneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 		<-release
 		return nil
 	})
-	review := func(namespace string) webhooks.Answer {
+	review := func(namespace string) webhookstest.Answer {
 		r := request(t, configMap(), configMap("a", sound))
 		r.Namespace = namespace
-		response := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}), r)
-		answer := webhooks.Answer{Reason: response.AuditAnnotations["reason"], Status: response.Result.Reason}
+		response := serve(t, webhooks.Handler(gate.Gate, v1beta1.Enforce, &fakeRecorder{}), r)
+		answer := webhookstest.Answer{Reason: response.AuditAnnotations["reason"], Status: response.Result.Reason}
 		if response.Allowed {
 			answer.Decision = webhooks.Allowed
 		}
 		return answer
 	}
-	answers := make(chan webhooks.Answer, 100)
+	answers := make(chan webhookstest.Answer, 100)
 	var reviews sync.WaitGroup
 	for range keystone.MaxJudges + keystone.MaxWaitingPerTenant + 1 {
 		reviews.Go(func() { answers <- review("attacker") })
@@ -163,11 +164,11 @@ func oneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	for range keystone.MaxJudges {
 		<-started
 	}
-	want := webhooks.Answer{Decision: webhooks.Denied, Reason: "TooManyRequests", Status: metav1.StatusReasonTooManyRequests}
+	want := webhookstest.Answer{Decision: webhooks.Denied, Reason: "TooManyRequests", Status: metav1.StatusReasonTooManyRequests}
 	if diff := cmp.Diff(want, <-answers); diff != "" {
 		t.Errorf("the one too many (-want +got):\n%s", diff)
 	}
-	other := make(chan webhooks.Answer, 1)
+	other := make(chan webhookstest.Answer, 1)
 	reviews.Go(func() { other <- review("other") })
 	synctest.Wait()
 	release <- struct{}{} // one is done

@@ -22,6 +22,7 @@ import (
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,14 +60,14 @@ func withKeys(keys ...string) func(*v1beta1.KeystonePolicy) {
 	return func(c *v1beta1.KeystonePolicy) { c.Keys = keys }
 }
 
-func newGate(tb testing.TB, config v1beta1.KeystonePolicy) *keystone.Gate {
+func newGate(tb testing.TB, config v1beta1.KeystonePolicy) webhookstest.Gate {
 	tb.Helper()
 	gate, err := keystone.New(config)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	gate.TakeYourTime()
-	return gate
+	return webhookstest.Gate{Gate: gate, Mode: config.Mode}
 }
 
 func meta() metav1.ObjectMeta {

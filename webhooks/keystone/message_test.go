@@ -14,10 +14,11 @@ import (
 	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // texts are all that is said in an answer, to whomever.
-func texts(answer webhooks.Answer) []string {
+func texts(answer webhookstest.Answer) []string {
 	all := []string{answer.Message}
 	for _, cause := range answer.Causes {
 		all = append(all, cause.Message)
@@ -83,7 +84,7 @@ func TestMessagesAboutManyKeysFit(t *testing.T) {
 	}
 	missing := config(func(c *v1beta1.KeystonePolicy) { c.Keys = keys })
 	for name, tc := range map[string]struct {
-		answer     webhooks.Answer
+		answer     webhookstest.Answer
 		wantReason string
 		wantEnd    string
 	}{

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
+
+	"warrantgate.dev/webhooks"
 )
 
 // Resources that hold policies.
@@ -119,10 +121,10 @@ func (o object) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", o.kind, clip(o.Name, maxName), clip(o.Namespace, maxName))
 }
 
-// reference refers to the object, as that of an Event.
-func (o object) reference() corev1.ObjectReference {
-	return corev1.ObjectReference{
+// subject is what answers are about.
+func (o object) subject() webhooks.Subject {
+	return webhooks.NewSubject(o.String(), &o, corev1.ObjectReference{
 		APIVersion: corev1.SchemeGroupVersion.String(), Kind: o.kind,
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
-	}
+	}, o.exists)
 }

@@ -64,7 +64,7 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 			r := request(t, configMap(), configMap("policy.yaml", tc.policy))
 			r.DryRun = ptr.To(tc.dryRun)
 			recorder := &fakeRecorder{}
-			if diff := cmp.Diff(tc.want, serve(t, webhooks.Handler(gate, tc.mode, recorder), r)); diff != "" {
+			if diff := cmp.Diff(tc.want, serve(t, webhooks.Handler(gate.Gate, tc.mode, recorder), r)); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.wantEvents, recorder); diff != "" {
