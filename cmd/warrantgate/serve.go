@@ -324,7 +324,7 @@ func (o serveOptions) repairController(config v1beta1.GateConfiguration, recorde
 func registerWorkspaceGates(server webhook.Server, config v1beta1.GateConfiguration, recorder webhooks.EventRecorder) {
 	rewrite, integrity := config.Workspace.OwnerRewrite.Mode, config.Workspace.OwnerIntegrity.Mode
 	server.Register(workspace.OwnerRewritePath,
-		webhooks.Handler(workspace.NewOwnerRewrite(config.Policy(), rewrite), rewrite, recorder))
+		webhooks.Handler(workspace.NewOwnerRewrite(config.Policy()), rewrite, recorder))
 	server.Register(workspace.OwnerNoticePath, webhooks.Handler(workspace.NewOwnerNotice(), rewrite, recorder))
 	server.Register(workspace.OwnerIntegrityPath, webhooks.Handler(workspace.NewOwnerIntegrity(), integrity, recorder))
 }

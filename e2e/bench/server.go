@@ -52,7 +52,7 @@ func handlers(recorder webhooks.EventRecorder) (all map[string]http.Handler, sto
 		return nil, nil, err
 	}
 	return map[string]http.Handler{
-		rewritePath: webhooks.Handler(workspace.NewOwnerRewrite(config.Policy(), mode), mode, recorder),
+		rewritePath: webhooks.Handler(workspace.NewOwnerRewrite(config.Policy()), mode, recorder),
 		machinePath: webhooks.Handler(gate, config.Machine.Mode, recorder),
 		noopPath: &admission.Webhook{Handler: admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
 			return admission.Allowed("")

@@ -253,7 +253,7 @@ func TestPolicyAndGateSayTheSame(t *testing.T) {
 			if len(decisions) != 1 {
 				t.Fatalf("%d decisions, want 1", len(decisions))
 			}
-			answer := workspace.NewOwnerIntegrity().Review(t.Context(), request(t, change.old, change.new, alice))
+			answer := newIntegrity().Review(t.Context(), request(t, change.old, change.new, alice))
 			if diff := cmp.Diff(answer.Message, decisions[0].Message); diff != "" {
 				t.Errorf("message (-gate +policy):\n%s", diff)
 			}

@@ -23,6 +23,7 @@ import (
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/webhookstest"
 	"warrantgate.dev/webhooks/workspace"
 )
 
@@ -74,6 +75,18 @@ func encode(tb testing.TB, object *unstructured.Unstructured) []byte {
 		tb.Fatal(err)
 	}
 	return raw
+}
+
+func newRewrite(mode v1beta1.Mode) webhookstest.Gate {
+	return webhookstest.Gate{Gate: workspace.NewOwnerRewrite(identity.Policy{}), Mode: mode}
+}
+
+func newNotice() webhookstest.Gate {
+	return webhookstest.Gate{Gate: workspace.NewOwnerNotice(), Mode: v1beta1.Enforce}
+}
+
+func newIntegrity() webhookstest.Gate {
+	return webhookstest.Gate{Gate: workspace.NewOwnerIntegrity(), Mode: v1beta1.Enforce}
 }
 
 // told is an Event as far as its text goes.
@@ -177,7 +190,7 @@ func TestOwnerRewrite(t *testing.T) {
 				mode = tc.mode
 			}
 			placed := object(tc.annotations)
-			answer := workspace.NewOwnerRewrite(identity.Policy{}, mode).Review(t.Context(), request(t, object(annotations()), placed, apiServer))
+			answer := newRewrite(mode).Review(t.Context(), request(t, object(annotations()), placed, apiServer))
 			if answer.Decision != webhooks.Allowed || answer.Reason != tc.wantReason {
 				t.Errorf("answer %s %s, want allowed %s", answer.Decision, answer.Reason, tc.wantReason)
 			}
@@ -201,7 +214,7 @@ func TestOwnerRewrite(t *testing.T) {
 }
 
 // apply patches an object as the API server does.
-func apply(t *testing.T, object *unstructured.Unstructured, answer webhooks.Answer) *unstructured.Unstructured {
+func apply(t *testing.T, object *unstructured.Unstructured, answer webhookstest.Answer) *unstructured.Unstructured {
 	t.Helper()
 	operations, err := json.Marshal(answer.Patches)
 	if err != nil {
@@ -226,13 +239,13 @@ func apply(t *testing.T, object *unstructured.Unstructured, answer webhooks.Answ
 func TestOwnRewritePassesOwnGuard(t *testing.T) {
 	before := object(annotations(ownerKey, rawServiceAccount))
 	placed := object(annotations(ownerKey, rawServiceAccount, clusterKey, newCluster))
-	rewrite := workspace.NewOwnerRewrite(identity.Policy{}, v1beta1.Enforce)
+	rewrite := newRewrite(v1beta1.Enforce)
 	after := apply(t, placed, rewrite.Review(t.Context(), request(t, before, placed, apiServer)))
 
-	if answer := workspace.NewOwnerIntegrity().Review(t.Context(), request(t, before, after, apiServer)); answer.Decision != webhooks.Allowed {
+	if answer := newIntegrity().Review(t.Context(), request(t, before, after, apiServer)); answer.Decision != webhooks.Allowed {
 		t.Errorf("owner integrity refuses it: %s", answer.Message)
 	}
-	for _, event := range workspace.NewOwnerNotice().Review(t.Context(), request(t, before, after, apiServer)).Events {
+	for _, event := range newNotice().Review(t.Context(), request(t, before, after, apiServer)).Events {
 		if event.Type != corev1.EventTypeNormal { // what was rewritten may be told
 			t.Errorf("owner notice points it out: %s", event.Message)
 		}
@@ -267,7 +280,7 @@ func TestOwnerNotice(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := workspace.NewOwnerNotice().Review(t.Context(), request(t, object(annotations()), object(tc.owner), apiServer))
+			answer := newNotice().Review(t.Context(), request(t, object(annotations()), object(tc.owner), apiServer))
 			if answer.Decision != webhooks.Allowed || answer.Reason != tc.wantReason || len(answer.Patches) > 0 {
 				t.Errorf("answer %+v, want allowed %s without patches", answer, tc.wantReason)
 			}
@@ -282,7 +295,7 @@ func TestOwnerNoticeTellsWhatThePolicyRewrote(t *testing.T) {
 	before := object(annotations(ownerKey, rawServiceAccount))
 	after := object(annotations(ownerKey, rewritten, clusterKey, newCluster, createdBy, "1dz6n4ubraua7pul:default:bot",
 		kcp.RewrittenByAnnotation, kcp.RewrittenByPolicy))
-	answer := workspace.NewOwnerNotice().Review(t.Context(), request(t, before, after, apiServer))
+	answer := newNotice().Review(t.Context(), request(t, before, after, apiServer))
 	if answer.Decision != webhooks.Allowed || answer.Reason != "ServiceAccountRewritten" || answer.Committed == nil || len(answer.Patches) > 0 {
 		t.Errorf("answer %+v, want allowed ServiceAccountRewritten, counted and without patches", answer)
 	}
@@ -303,7 +316,7 @@ func TestOwnerNoticeDoesNotTakeOthersForThePolicy(t *testing.T) {
 			before := object(annotations(ownerKey, tc.before))
 			after := object(annotations(ownerKey, tc.after, clusterKey, newCluster, createdBy, "1dz6n4ubraua7pul:default:bot",
 				kcp.RewrittenByAnnotation, kcp.RewrittenByPolicy))
-			answer := workspace.NewOwnerNotice().Review(t.Context(), request(t, before, after, apiServer))
+			answer := newNotice().Review(t.Context(), request(t, before, after, apiServer))
 			if answer.Decision != webhooks.Allowed || answer.Reason != "InScope" || answer.Committed != nil || len(answer.Events) > 0 {
 				t.Errorf("answer %+v, want allowed InScope, without an Event and not counted", answer)
 			}
@@ -340,7 +353,7 @@ func TestRewritesAreCountedAndLogged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			placed := object(annotations(ownerKey, tc.owner.String(), clusterKey, newCluster))
-			answer := workspace.NewOwnerRewrite(identity.Policy{}, v1beta1.Enforce).Review(t.Context(), request(t, object(annotations()), placed, apiServer))
+			answer := newRewrite(v1beta1.Enforce).Review(t.Context(), request(t, object(annotations()), placed, apiServer))
 			before := counters(t)
 			answer.Committed()
 			got := counters(t)
@@ -421,7 +434,7 @@ func TestOwnerIntegrity(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := workspace.NewOwnerIntegrity().Review(t.Context(), request(t, tc.old, tc.new, tc.by))
+			answer := newIntegrity().Review(t.Context(), request(t, tc.old, tc.new, tc.by))
 			if answer.Reason != tc.wantReason {
 				t.Errorf("reason %s, want %s", answer.Reason, tc.wantReason)
 			}
@@ -447,10 +460,10 @@ func TestOwnerIntegrity(t *testing.T) {
 }
 
 func TestObjectsThatCannotBeDecodedAreRefused(t *testing.T) {
-	for name, gate := range map[string]webhooks.Gate{
-		"owner-rewrite":   workspace.NewOwnerRewrite(identity.Policy{}, v1beta1.Enforce),
-		"owner-notice":    workspace.NewOwnerNotice(),
-		"owner-integrity": workspace.NewOwnerIntegrity(),
+	for name, gate := range map[string]webhookstest.Gate{
+		"owner-rewrite":   newRewrite(v1beta1.Enforce),
+		"owner-notice":    newNotice(),
+		"owner-integrity": newIntegrity(),
 	} {
 		for what, raw := range map[string]string{"annotations that are numbers": `{"metadata":{"annotations":{"a":1}}}`, "nothing": ""} {
 			t.Run(name+" with "+what, func(t *testing.T) {
@@ -476,8 +489,8 @@ func FuzzReview(f *testing.F) {
 		}
 		f.Add(seed, seed)
 	}
-	gates := []webhooks.Gate{
-		workspace.NewOwnerRewrite(identity.Policy{Users: []string{"*"}}, v1beta1.Enforce), workspace.NewOwnerNotice(), workspace.NewOwnerIntegrity(),
+	gates := []webhookstest.Gate{
+		{Gate: workspace.NewOwnerRewrite(identity.Policy{Users: []string{"*"}})}, newNotice(), newIntegrity(),
 	}
 	f.Fuzz(func(t *testing.T, old, object []byte) {
 		for _, gate := range gates {

@@ -44,7 +44,7 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], identity.Policy{})
 
 	answer := webhooks.Answer{
-		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
+		Decision: webhooks.Allowed, Reason: string(report.Reason), Subject: workspace.subject(), Message: report.Message,
 		Details: func() []any { return details(workspace, report) },
 	}
 	switch {
@@ -52,10 +52,10 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 		answer.Reason = events.PrivilegedOwner
 		answer.Message = fmt.Sprintf("the recorded owner carries an administrator's power (%s), with which kcp initializes this workspace; "+
 			"create workspaces with a scoped service account, or as a person without these groups", strings.Join(report.Privileged, ", "))
-		answer.Events = []events.Event{workspace.event(corev1.EventTypeWarning, events.PrivilegedOwner, "%s", sentence(answer.Message))}
+		answer.Notices = []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.PrivilegedOwner, Message: sentence(answer.Message)}}
 		answer.Committed = privilegedOwners.Inc
 	case !report.Reason.Harmless():
-		answer.Events = []events.Event{unusableOwner(workspace, report)}
+		answer.Notices = []webhooks.Notice{unusableOwner(report)}
 	}
 	return answer
 }
@@ -72,9 +72,9 @@ func byPolicy(workspace reviewed) (webhooks.Answer, bool) {
 		return webhooks.Answer{}, false
 	}
 	return webhooks.Answer{
-		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
+		Decision: webhooks.Allowed, Reason: string(report.Reason), Subject: workspace.subject(), Message: report.Message,
 		Details:   func() []any { return append(details(workspace, report), "rewrittenBy", RewritePolicyName) },
-		Events:    []events.Event{workspace.event(corev1.EventTypeNormal, events.OwnerRewritten, "%s", sentence(report.Message))},
+		Notices:   []webhooks.Notice{rewritten(report)},
 		Committed: func() { countRewrite(report) },
 	}, true
 }

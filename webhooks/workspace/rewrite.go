@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
@@ -26,12 +25,11 @@ import (
 // workspace with a foreign owner stays in Scheduling, kcp tries again, and no workspace with a broken owner is made.
 type OwnerRewrite struct {
 	policy identity.Policy
-	mode   v1beta1.Mode
 }
 
 // NewOwnerRewrite returns the gate under a delegation policy.
-func NewOwnerRewrite(policy identity.Policy, mode v1beta1.Mode) *OwnerRewrite {
-	return &OwnerRewrite{policy: policy, mode: mode}
+func NewOwnerRewrite(policy identity.Policy) *OwnerRewrite {
+	return &OwnerRewrite{policy: policy}
 }
 
 var _ webhooks.Gate = &OwnerRewrite{}
@@ -51,7 +49,7 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], g.policy)
 
 	answer := webhooks.Answer{
-		Decision: webhooks.Allowed, Reason: string(report.Reason), Message: report.Message,
+		Decision: webhooks.Allowed, Reason: string(report.Reason), Subject: workspace.subject(), Message: report.Message,
 		Details: func() []any { return details(workspace, report) },
 	}
 	if owner != annotations[kcp.OwnerAnnotation] {
@@ -62,7 +60,7 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 		answer.Patches = append(answer.Patches, setAnnotation(kcp.CreatedByAnnotation, report.CreatedBy))
 		answer.Committed = func() { countRewrite(report); countDropped(report) }
 	}
-	answer.Events = g.events(workspace, report)
+	answer.Notices, answer.NoticesUnchanged = notices(report)
 	return answer
 }
 
@@ -89,35 +87,38 @@ func details(workspace reviewed, report identity.Report) []any {
 	return details
 }
 
-func (g *OwnerRewrite) events(workspace reviewed, report identity.Report) []events.Event {
+// notices returns what Events say of a report: where the owner is changed as it says, and where the owner stays as it is.
+func notices(report identity.Report) (changed, unchanged []webhooks.Notice) {
 	switch {
-	case report.Reason.Rewritten() && g.mode == v1beta1.Warn:
-		return []events.Event{workspace.event(corev1.EventTypeWarning, events.OwnerNotRewritten,
-			"The owner was left as it is, because the gate only warns. %s", sentence(report.Message))}
 	case report.Reason.Rewritten():
-		told := []events.Event{workspace.event(corev1.EventTypeNormal, events.OwnerRewritten, "%s", sentence(report.Message))}
-		return append(told, droppedFrom(workspace, report)...)
-	case !report.Reason.Harmless() && g.mode == v1beta1.Warn:
-		return []events.Event{unusableOwner(workspace, report)}
+		changed = []webhooks.Notice{rewritten(report)}
+		unchanged = []webhooks.Notice{{
+			Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten,
+			Message: "The owner was left as it is, because the gate only warns. " + sentence(report.Message),
+		}}
 	case !report.Reason.Harmless():
-		return append([]events.Event{unusableOwner(workspace, report)}, droppedFrom(workspace, report)...)
+		changed = []webhooks.Notice{unusableOwner(report)}
+		unchanged = []webhooks.Notice{unusableOwner(report)}
+	default:
+		return nil, nil
 	}
-	return nil
+	if dropped := describeDropped(report.Dropped); dropped != "" {
+		changed = append(changed, webhooks.Notice{Type: corev1.EventTypeNormal, Reason: events.WarrantDropped, Message: dropped})
+	}
+	return changed, unchanged
 }
 
-// droppedFrom says what the owner lost, if that is anything that a person would miss.
-func droppedFrom(workspace reviewed, report identity.Report) []events.Event {
-	dropped := describeDropped(report.Dropped)
-	if dropped == "" {
-		return nil
-	}
-	return []events.Event{workspace.event(corev1.EventTypeNormal, events.WarrantDropped, "%s", dropped)}
+// rewritten says that the owner has been rewritten, and how.
+func rewritten(report identity.Report) webhooks.Notice {
+	return webhooks.Notice{Type: corev1.EventTypeNormal, Reason: events.OwnerRewritten, Message: sentence(report.Message)}
 }
 
-// unusableOwner says why an owner was left as it is although kcp cannot work with it.
-func unusableOwner(workspace reviewed, report identity.Report) events.Event {
-	return workspace.event(corev1.EventTypeWarning, events.OwnerNotRewritten,
-		"%s (%s). Initialization will fail if kcp has to act as this owner", sentence(report.Message), report.Reason)
+// unusableOwner says why an owner was left as it is although kcp cannot act as it.
+func unusableOwner(report identity.Report) webhooks.Notice {
+	return webhooks.Notice{
+		Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten,
+		Message: fmt.Sprintf("%s (%s). Initialization will fail if kcp has to act as this owner", sentence(report.Message), report.Reason),
+	}
 }
 
 // dropTexts say why a warrant or group was dropped, without naming whose it was.

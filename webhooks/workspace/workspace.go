@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/webhooks"
 )
 
 // annotationPrefix starts the names of warrantgate's own annotations on Workspaces.
@@ -65,13 +66,10 @@ func decodeMetadata(raw []byte) (metadata, error) {
 	return object.Metadata, err
 }
 
-// event is about the Workspace, or about the logical cluster around it where no Workspace has come to be.
-func (r reviewed) event(eventType, reason, format string, args ...any) events.Event {
-	object := events.Workspace(r.object.Name, r.object.UID, r.object.ResourceVersion)
-	if !r.exists {
-		object = corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"}
-	}
-	return events.Event{
-		Cluster: r.cluster, Object: object, Type: eventType, Reason: reason, Message: fmt.Sprintf(format, args...),
+// subject is the Workspace. The logical cluster around it has the Events about a Workspace that is not created.
+func (r reviewed) subject() webhooks.Subject {
+	return webhooks.Subject{
+		Cluster: r.cluster, Object: events.Workspace(r.object.Name, r.object.UID, r.object.ResourceVersion), Exists: r.exists,
+		Parent: corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"},
 	}
 }
