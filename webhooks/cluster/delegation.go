@@ -119,7 +119,7 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 	var refused *clusterapi.AccountError
 	switch {
 	case errors.As(err, &refused):
-		return g.conclude(o, unusable(refused))
+		return g.about(o, unusable(refused))
 	case err != nil:
 		return unreadable(err)
 	}
@@ -141,24 +141,24 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
 	}
 	if g.config.Exempts(o.Namespace) {
-		return g.conclude(o, denied(namespaceExempt, fmt.Sprintf(
+		return g.about(o, denied(namespaceExempt, fmt.Sprintf(
 			"the Secrets of namespace %q are not judged (cluster.exemptNamespaces), so no cluster may act by them", o.Namespace)))
 	}
 	c, pending := g.holdings.begin(ctx, o, request, []inflight.Key{clusterapi.SecretKey(o.Namespace, account.Identity.Secret)}, keys)
 	if pending != nil {
-		return g.conclude(o, *pending)
+		return g.about(o, *pending)
 	}
 	defer func() { c.end(answer.Decision) }()
-	f := finding{decision: webhooks.Allowed, reason: "IdentityUnchanged"}
+	answer = allowed("IdentityUnchanged")
 	if !same {
-		f = g.judge(ctx, g.delegations, account.Identity)
+		answer = g.mayActWith(ctx, g.delegations, account.Identity)
 	}
-	if moved && (f.decision == webhooks.Allowed || f.decision == webhooks.Warned) {
+	if moved && (answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned) {
 		if refused := g.hold(ctx, o, c, after, account); refused != nil {
-			f = *refused
+			answer = *refused
 		}
 	}
-	return g.conclude(o, f)
+	return g.about(o, answer)
 }
 
 // clusterSaid is the cluster that a cluster object says it is of.
@@ -167,14 +167,13 @@ func clusterSaid(o object, content *unstructured.Unstructured) clusterapi.Cluste
 }
 
 // hold refuses a cluster object while machines name instances that do not belong to whom their provider acts as by it.
-func (g *Delegation) hold(ctx context.Context, o object, c *change, after *unstructured.Unstructured, account ownership.Account) *finding {
+func (g *Delegation) hold(ctx context.Context, o object, c *change, after *unstructured.Unstructured, account ownership.Account) *webhooks.Answer {
 	if c.Holdings == nil {
 		return nil
 	}
 	clusters, err := g.credentials.ActingBy(ctx, o.kind.provider, after)
 	if err != nil {
-		f := undecided("ClustersUnknown", "it cannot be told now which Clusters refer to it; try again", err)
-		return &f
+		return refuse(undecided("ClustersUnknown", "it cannot be told now which Clusters refer to it; try again", err))
 	}
 	dependents := make([]clusterapi.Dependent, 0, len(clusters))
 	for _, cluster := range clusters {
@@ -202,71 +201,70 @@ func (g *Delegation) reviewSecret(ctx context.Context, o object, request admissi
 	var malformed *ownership.IdentityError
 	switch {
 	case errors.As(err, &malformed):
-		f := denied(malformed.Reason, malformed.Message)
-		f.status = metav1.StatusReasonInvalid
-		return g.conclude(o, f)
+		answer := denied(malformed.Reason, malformed.Message)
+		answer.Status = metav1.StatusReasonInvalid
+		return g.about(o, answer)
 	case len(clouds) == 0:
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "CredentialsUnchanged"}
 	case len(clouds) > maxClouds:
-		return g.conclude(o, denied("TooManyClouds", fmt.Sprintf("it changes %d clouds, and at most %d are judged at a time; change fewer, or use more Secrets",
+		return g.about(o, denied("TooManyClouds", fmt.Sprintf("it changes %d clouds, and at most %d are judged at a time; change fewer, or use more Secrets",
 			len(clouds), maxClouds)))
 	}
 	c, pending := g.holdings.begin(ctx, o, request, nil, []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)})
 	if pending != nil {
-		return g.conclude(o, *pending)
+		return g.about(o, *pending)
 	}
 	defer func() { c.end(answer.Decision) }()
 	dependents, err := g.credentials.CredentialDependents(ctx, o.Namespace, o.Name, clouds)
 	if err != nil {
-		return g.conclude(o, undecided("ClustersUnknown", "it cannot be told now what refers to this Secret; try again", err))
+		return g.about(o, undecided("ClustersUnknown", "it cannot be told now what refers to this Secret; try again", err))
 	}
 	if pending := c.extend(ctx, dependents); pending != nil {
-		return g.conclude(o, *pending)
+		return g.about(o, *pending)
 	}
-	return g.conclude(o, g.judgeSecret(ctx, o, clouds, dependents, secret.Data, c))
+	return g.about(o, g.mayStore(ctx, o, clouds, dependents, secret.Data, c))
 }
 
-func (g *Delegation) judgeSecret(
+// mayStore decides whether the changed clouds of a Secret may be stored.
+func (g *Delegation) mayStore(
 	ctx context.Context, o object, clouds []string, dependents []clusterapi.Dependent, data map[string][]byte, c *change,
-) finding {
+) webhooks.Answer {
 	proposed := g.with(o.Namespace, o.Name, data)
-	f := finding{decision: webhooks.Allowed, reason: "CredentialsUnchanged"}
+	answer := allowed("CredentialsUnchanged")
 	for _, name := range clouds {
 		used := slices.ContainsFunc(dependents, func(d clusterapi.Dependent) bool { return d.Account.Identity.Entry == name })
-		f = g.judge(ctx, proposed, ownership.Identity{Namespace: o.Namespace, Secret: o.Name, Entry: name})
+		answer = g.mayActWith(ctx, proposed, ownership.Identity{Namespace: o.Namespace, Secret: o.Name, Entry: name})
 		switch {
-		case f.reason == openstack.IdentityEndpointNotAllowed && !used:
-			// Nobody can act with it where the gates look, and nothing can come to refer to it.
-			f = finding{decision: webhooks.Allowed, reason: "CredentialsOfAnotherCloud"}
-		case f.decision != webhooks.Allowed && f.decision != webhooks.Warned:
-			return f
+		case answer.Reason == openstack.IdentityEndpointNotAllowed && !used:
+			// Nothing can refer to it, and nobody can act with it where the gates look.
+			answer = allowed("CredentialsOfAnotherCloud")
+		case answer.Decision != webhooks.Allowed && answer.Decision != webhooks.Warned:
+			return answer
 		}
 	}
 	if refused := c.check(ctx, o, openly, proposed, dependents...); refused != nil {
 		return *refused
 	}
-	return f
+	return answer
 }
 
-// judge finds out whether a cluster may act with the credentials.
-func (g *Delegation) judge(ctx context.Context, delegations Delegations, credentials ownership.Identity) finding {
+// mayActWith decides whether a cluster may act with the credentials.
+func (g *Delegation) mayActWith(ctx context.Context, delegations Delegations, credentials ownership.Identity) webhooks.Answer {
 	token, err := delegations.Delegation(ctx, credentials, g.policy)
 	var refused *ownership.IdentityError
 	var unknown *ownership.UnknownError
 	switch {
 	case errors.As(err, &refused):
-		return denied(refused.Reason, refused.Message, detailsOf(credentials, token)...)
+		return denied(refused.Reason, refused.Message).WithDetails(detailsOf(credentials, token)...)
 	case errors.As(err, &unknown):
 		return undecided("DelegationUnknown", fmt.Sprintf("it cannot be told now what %s carries: %s", credentials, unknown.Cause.Explain()), err)
 	case err != nil:
 		return undecided("DelegationUnknown", fmt.Sprintf("it cannot be told now what %s carries; try again", credentials), err)
 	case g.config.Delegation.Through == v1beta1.Trust && token.ApplicationCredential != nil:
-		return finding{
-			decision: webhooks.Warned, reason: "ApplicationCredentialWithoutTrust", message: applicationCredentialWarning,
-			public: applicationCredentialWarning, details: detailsOf(credentials, token),
-		}
+		answer := webhooks.Answer{Decision: webhooks.Warned, Reason: "ApplicationCredentialWithoutTrust", Message: applicationCredentialWarning}
+		return answer.WithDetails(detailsOf(credentials, token)...)
 	}
-	return finding{decision: webhooks.Allowed, reason: "DelegationAllowed", details: detailsOf(credentials, token)}
+	return allowed("DelegationAllowed").WithDetails(detailsOf(credentials, token)...)
 }
 
 // detailsOf are for the operator's log. They name who the credentials are of.
@@ -302,11 +300,10 @@ func decodeInto(content *unstructured.Unstructured, k kind, raw []byte) error {
 	return nil
 }
 
-// conclude makes an answer of a finding, in the words of the request.
-func (g *Delegation) conclude(o object, f finding) webhooks.Answer {
-	at := cloudsField
-	if o.kind.resource != secrets {
-		at = o.kind.identityRefPath
+// about says which field of the object the answer is about: the reference to the credentials, or the credentials themselves.
+func (g *Delegation) about(o object, answer webhooks.Answer) webhooks.Answer {
+	if o.kind.resource == secrets {
+		return about(o, cloudsField, answer)
 	}
-	return f.answer(o, at, at+" of "+o.String(), g.config.Delegation.Mode)
+	return about(o, o.kind.identityRefPath, answer)
 }

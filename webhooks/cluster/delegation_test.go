@@ -25,6 +25,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // tenantRoles is the policy of the tests.
@@ -55,9 +56,9 @@ func (d *fakeDelegations) Instances(context.Context, ownership.Account) ([]owner
 }
 
 // newDelegation returns the gate where no machines are gated.
-func newDelegation(config v1beta1.ClusterDelegation, delegations *fakeDelegations) *cluster.Delegation {
+func newDelegation(config v1beta1.ClusterDelegation, delegations *fakeDelegations) webhookstest.Gate {
 	with := func(string, string, map[string][]byte) cluster.Proposed { return delegations }
-	return cluster.NewDelegation(v1beta1.Cluster{Delegation: config}, tenantRoles, delegations, with, fakeCredentials(nil), nil)
+	return newDelegationGate(v1beta1.Cluster{Delegation: config}, tenantRoles, delegations, with, fakeCredentials(nil), nil)
 }
 
 // fakeCredentials are what refers to credentials.
@@ -116,8 +117,8 @@ func noDetails() func() []any {
 }
 
 func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
-	allowed := webhooks.Answer{Decision: webhooks.Allowed, Reason: "DelegationAllowed", Field: "spec.identityRef", Details: tenantDetails()}
-	unchanged := webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
+	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "DelegationAllowed", Field: "spec.identityRef", Details: tenantDetails()}
+	unchanged := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
 	refusal := &ownership.IdentityError{Reason: "RolePrivileged", Message: `cloud "tenant" of Secret "keys": too many: admin`}
 	const unanswered = `it cannot be told now what cloud "tenant" of Secret "keys" carries: the identity provider does not answer as it should; try again`
 	const noMessage = `OpenStackCluster "prod" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`
@@ -127,7 +128,7 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 		config        v1beta1.ClusterDelegation
 		before, after object
 		delegations   fakeDelegations
-		want          webhooks.Answer
+		want          webhookstest.Answer
 		unasked       bool
 	}{
 		"a new cluster with the tenant's own": {after: onOpenStack(keysRef()), want: allowed},
@@ -139,20 +140,20 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 		"a machine that brings its own":       {resource: "openstackmachines", after: onOpenStack(keysRef()), want: allowed},
 		"roles that may not be delegated": {
 			before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + refusal.Message, Details: noDetails(),
 				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Refused: "+ofOpenStackCluster+refusal.Message),
 			},
 		},
 		"roles that may not be delegated, of a cluster that does not come to be": {
 			after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + refusal.Message, Details: noDetails(),
 			},
 		},
 		"a gate that only warns": {
 			config: v1beta1.ClusterDelegation{Mode: v1beta1.Warn}, before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + refusal.Message, Details: noDetails(),
 				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Admitted with a warning: "+ofOpenStackCluster+refusal.Message),
 			},
@@ -160,7 +161,7 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 		"a Keystone that does not answer": {
 			before: onOpenStack(nil), after: onOpenStack(keysRef()),
 			delegations: fakeDelegations{err: &ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("503")}},
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef", Message: ofOpenStackCluster + unanswered,
 				Details: details("error", "IdentityProviderUnavailable: 503"),
 				Events:  eventOnOpenStack("OpenStackCluster", "DelegationUnknown", "Refused: "+ofOpenStackCluster+unanswered),
@@ -168,7 +169,7 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 		},
 		"an error that is not explained": {
 			after: onOpenStack(keysRef()), delegations: fakeDelegations{err: http.ErrServerClosed},
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef",
 				Message: ofOpenStackCluster + `it cannot be told now what cloud "tenant" of Secret "keys" carries; try again`,
 				Details: details("error", "http: Server closed"),
@@ -176,18 +177,18 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 		},
 		"no credentials": {
 			after: onOpenStack(object{}), unasked: true,
-			want: webhooks.Answer{Decision: webhooks.Denied, Reason: "IdentityMissing", Field: "spec.identityRef", Message: ofOpenStackCluster + noMessage},
+			want: webhookstest.Answer{Decision: webhooks.Denied, Reason: "IdentityMissing", Field: "spec.identityRef", Message: ofOpenStackCluster + noMessage},
 		},
 		"a field of the wrong type": {
 			after: onOpenStack(keysRef(with("name", 5))), unasked: true,
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Decision: webhooks.Denied, Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Field: "spec.identityRef",
 				Message: ofOpenStackCluster + `OpenStackCluster "prod": spec.identityRef.name is float64 where a string belongs`,
 			},
 		},
 		"another kind": {
 			resource: "kdcclusters", after: kdcWith(nil), unasked: true,
-			want: webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `kdcclusters of group "k8s.kube-dc.com" is no kind of objects that refer to credentials`},
+			want: webhookstest.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `kdcclusters of group "k8s.kube-dc.com" is no kind of objects that refer to credentials`},
 		},
 		"a trust is made of a password": {
 			config: v1beta1.ClusterDelegation{Through: v1beta1.Trust}, after: onOpenStack(keysRef()),
@@ -233,7 +234,7 @@ func TestATrustCannotBeMadeOfAnApplicationCredential(t *testing.T) {
 	r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
 	recorder := &fakeRecorder{}
 	gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: v1beta1.Trust}, &fakeDelegations{token: tenant})
-	got := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder), &r)
+	got := serve(t, webhooks.Handler(gate.Gate, v1beta1.Enforce, recorder), &r)
 	message := ofOpenStackCluster + "the credentials are an application credential, from which Keystone takes no trust; use the password of " +
 		"a user of the tenant. Whoever runs Keystone can allow it with [security_compliance] " +
 		"allow_insecure_application_credential_trust_escalation, and should not: the credential can delegate roles then that it does not have"
@@ -256,7 +257,7 @@ func TestCredentialsOnADryRunLeaveNoTrace(t *testing.T) {
 	recorder := &fakeRecorder{}
 	delegations := &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing", Message: "missing: load-balancer_member"}}
 	gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce}, delegations)
-	if got := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder), &r); got.Allowed || got.Result.Code != http.StatusForbidden {
+	if got := serve(t, webhooks.Handler(gate.Gate, v1beta1.Enforce, recorder), &r); got.Allowed || got.Result.Code != http.StatusForbidden {
 		t.Errorf("response = %+v, want a refusal", got)
 	}
 	if len(*recorder) > 0 {

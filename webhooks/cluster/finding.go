@@ -4,15 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 )
 
@@ -20,60 +16,36 @@ import (
 // less the words that are put before it.
 const maxMessage = 1024 - 80
 
-// finding is what the gate found out about a user who is named.
-type finding struct {
-	decision webhooks.Decision
-	reason   string
-	// status and retryAfter are as in webhooks.Answer.
-	status     metav1.StatusReason
-	retryAfter time.Duration
-	// message is for the person who sent the request. public is the same for all who may read the object's Events: they
-	// need not be allowed to read Secrets.
-	message, public string
-	// details are key-value pairs for the operator's log. They hold no content of a Secret either.
-	details []any
+// denied refuses the request. about adds what the answer is about.
+func denied(reason, message string) webhooks.Answer {
+	return webhooks.Answer{Decision: webhooks.Denied, Reason: reason, Message: message}
 }
 
-func denied(reason, message string, details ...any) finding {
-	return finding{decision: webhooks.Denied, reason: reason, message: message, public: message, details: details}
+// undecided says that no decision is possible now.
+func undecided(reason, message string, err error) webhooks.Answer {
+	return webhooks.Answer{Decision: webhooks.Undecided, Reason: reason, Message: message}.WithDetails("error", err.Error())
 }
+
+// allowed admits the request.
+func allowed(reason string) webhooks.Answer {
+	return webhooks.Answer{Decision: webhooks.Allowed, Reason: reason}
+}
+
+// refuse returns the answer for functions that return nil where there is no reason to refuse.
+func refuse(answer webhooks.Answer) *webhooks.Answer { return &answer }
 
 // unusable says why an object does not tell whom it names, or which credentials it refers to.
-func unusable(refused *clusterapi.AccountError) finding {
-	f := denied(string(refused.Reason), refused.Message)
+func unusable(refused *clusterapi.AccountError) webhooks.Answer {
+	answer := denied(string(refused.Reason), refused.Message)
 	if refused.Reason == clusterapi.ClusterUnreadable {
-		f.status = metav1.StatusReasonInvalid
+		answer.Status = metav1.StatusReasonInvalid
 	}
-	return f
+	return answer
 }
 
-func undecided(reason, message string, err error) finding {
-	return finding{
-		decision: webhooks.Undecided, reason: reason, message: message, public: message, details: []any{"error", err.Error()},
-	}
-}
-
-// answer says a finding about a field of an object, which is the subject of the sentence, and tells of it by an Event unless
-// it is favorable.
-func (f finding) answer(o object, field, subject string, mode v1beta1.Mode) webhooks.Answer {
-	answer := webhooks.Answer{
-		Decision: f.decision, Status: f.status, RetryAfter: f.retryAfter, Reason: f.reason, Message: subject + ": " + f.message, Field: field,
-		Details: func() []any { return f.details },
-	}
-	if f.decision == webhooks.Allowed {
-		answer.Message = ""
-		return answer
-	}
-	verb := "Refused"
-	if mode == v1beta1.Warn || f.decision == webhooks.Warned {
-		verb = "Admitted with a warning"
-	}
-	if reference, found := webhooks.EventObject(&o, o.reference(), o.exists); found {
-		answer.Events = []events.Event{{
-			Object: reference, Type: corev1.EventTypeWarning, Reason: f.reason,
-			Message: fmt.Sprintf("%s: %s: %s", verb, subject, f.public),
-		}}
-	}
+// about says which field of which object the answer is about.
+func about(o object, field string, answer webhooks.Answer) webhooks.Answer {
+	answer.Subject, answer.Field = o.subject(field), field
 	return answer
 }
 
@@ -88,7 +60,7 @@ func unreadable(err error) webhooks.Answer {
 }
 
 // noUser says why it is not known whom a Secret names.
-func noUser(err error) finding {
+func noUser(err error) webhooks.Answer {
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {
 		message := strings.TrimPrefix(refused.Message, userRefField+": ")
@@ -101,18 +73,18 @@ func noUser(err error) finding {
 	return undecided("SecretUnknown", "the Secret cannot be read now; try again", err)
 }
 
-func notAsked(err error) finding {
+func notAsked(err error) webhooks.Answer {
 	return undecided("ImpersonationUnknown", "what the requester may do could not be asked; try again", err)
 }
 
-func notReadable(requester authenticationv1.UserInfo, ref clusterapi.UserRef, evaluationError string) finding {
-	f := denied("SecretNotReadable", fmt.Sprintf("it names Secret %q of another namespace, %q, which user %q may not read; "+
+func notReadable(requester authenticationv1.UserInfo, ref clusterapi.UserRef, evaluationError string) webhooks.Answer {
+	answer := denied("SecretNotReadable", fmt.Sprintf("it names Secret %q of another namespace, %q, which user %q may not read; "+
 		"name a Secret of the cluster's own namespace or one that you may read, or have the right granted: verb get on this Secret",
 		clip(ref.SecretName), clip(ref.SecretNamespace), clip(requester.Username)))
 	if evaluationError != "" {
-		f.details = []any{"evaluationErrors", []string{evaluationError}}
+		return answer.WithDetails("evaluationErrors", []string{evaluationError})
 	}
-	return f
+	return answer
 }
 
 const (
@@ -126,23 +98,23 @@ const (
 // known where the permission counts. Only if the requester knows the email, it is told.
 func (g *Gate) notAllowed(
 	requester, known authenticationv1.UserInfo, o object, n naming, email string, disclosed bool, evaluationErrors []string,
-) finding {
-	room := maxMessage - len(n.subject(o))
+) webhooks.Answer {
+	room := maxMessage - len(o.subject(n.field).Name)
 	open := g.notAllowedText(requester, known, fmt.Sprintf("%q", clip(email)), g.grant(known, email), room)
 	hidden := g.notAllowedText(requester, known, n.bySecret(), "", room)
 
-	f := denied(impersonationNotAllowed, open)
+	answer := denied(impersonationNotAllowed, open)
 	if !disclosed {
-		f.message = hidden
+		answer.Message = hidden
 	}
 	if n.ref.SecretName != "" {
-		f.public = hidden
-		f.details = append(f.details, "secret", n.ref.SecretNamespace+"/"+n.ref.SecretName)
+		answer.Lasting = hidden // readers of Events need not be allowed to read Secrets
+		answer = answer.WithDetails("secret", n.ref.SecretNamespace+"/"+n.ref.SecretName)
 	}
 	if len(evaluationErrors) > 0 {
-		f.details = append(f.details, "evaluationErrors", evaluationErrors)
+		answer = answer.WithDetails("evaluationErrors", evaluationErrors)
 	}
-	return f
+	return answer
 }
 
 // notAllowedText leaves out the commands where there are none, or not enough room for them.

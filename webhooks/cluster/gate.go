@@ -106,34 +106,34 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) (answer we
 	}
 	for _, n := range used {
 		if refused := g.mayUse(ctx, request.UserInfo, o, n); refused != nil {
-			return g.conclude(o, n, *refused)
+			return about(o, n.field, *refused)
 		}
 	}
 	var c *change
 	if m != nil {
-		var refused *finding
+		var refused *webhooks.Answer
 		if c, refused = g.holdings.begin(ctx, o, request, m.uses(), m.changes(o)); refused != nil {
-			return g.conclude(o, m.naming, *refused)
+			return about(o, m.naming.field, *refused)
 		}
 		defer func() { c.end(answer.Decision) }()
 	}
-	f := finding{decision: webhooks.Allowed, reason: "NothingNamed"}
+	named := allowed("NothingNamed")
 	for _, n := range names {
-		if f = g.judge(ctx, request.UserInfo, o, n); f.decision != webhooks.Allowed {
-			return g.conclude(o, n, f)
+		if named = g.mayName(ctx, request.UserInfo, o, n); named.Decision != webhooks.Allowed {
+			return about(o, n.field, named)
 		}
 	}
 	if m != nil {
 		if refused := g.hold(ctx, request.UserInfo, o, *m, c); refused != nil {
-			return g.conclude(o, m.naming, *refused)
+			return about(o, m.naming.field, *refused)
 		}
 	}
-	return webhooks.Answer{Decision: f.decision, Reason: f.reason}
+	return named
 }
 
-// judge finds out whether the requester, who passed mayUse, may name this user. It shows the content of a Secret only to requesters
+// mayName decides whether the requester, who passed mayUse, may name this user. It shows the content of a Secret only to requesters
 // that wrote it or may read it.
-func (g *Gate) judge(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) finding {
+func (g *Gate) mayName(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) webhooks.Answer {
 	email := n.email
 	if email == "" {
 		var err error
@@ -150,7 +150,7 @@ func (g *Gate) judge(ctx context.Context, requester authenticationv1.UserInfo, o
 	case err != nil:
 		return notAsked(err)
 	case allowed:
-		return finding{decision: webhooks.Allowed, reason: "ImpersonationAllowed"}
+		return allowed("ImpersonationAllowed")
 	}
 	return g.notAllowed(requester, known, o, n, email, g.knows(ctx, requester, n), evaluationErrors)
 }
@@ -166,7 +166,7 @@ func (g *Gate) knows(ctx context.Context, requester authenticationv1.UserInfo, n
 
 // mayUse refuses the Secret of another namespace, unless the requester could read it: or anybody could act as whoever is named
 // there. It comes before the request is remembered as one that uses the Secret, or anybody could hold up those who write it.
-func (g *Gate) mayUse(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) *finding {
+func (g *Gate) mayUse(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) *webhooks.Answer {
 	// On kcp no Secret names a user (clusterapi.UserRefUnguarded), and in the provider's workspace it would be another Secret.
 	if n.ref.SecretName == "" || n.ref.SecretNamespace == o.Namespace || g.provider != "" {
 		return nil
@@ -174,16 +174,9 @@ func (g *Gate) mayUse(ctx context.Context, requester authenticationv1.UserInfo, 
 	status, err := g.reviewer.Review(ctx, getSecret(requester, n.ref))
 	switch {
 	case err != nil:
-		f := notAsked(err)
-		return &f
+		return refuse(notAsked(err))
 	case !status.Allowed:
-		f := notReadable(requester, n.ref, status.EvaluationError)
-		return &f
+		return refuse(notReadable(requester, n.ref, status.EvaluationError))
 	}
 	return nil
-}
-
-// conclude makes an answer of a finding that is not favorable, in the words of the request.
-func (g *Gate) conclude(o object, n naming, f finding) webhooks.Answer {
-	return f.answer(o, n.field, n.subject(o), g.config.Impersonation.Mode)
 }

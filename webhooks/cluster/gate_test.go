@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -24,10 +25,12 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // alice has everything that a review is to repeat.
@@ -194,10 +197,27 @@ func encode(t *testing.T, object any) []byte {
 	return raw
 }
 
+func newGate(config v1beta1.Cluster, reviewer cluster.Reviewer, users cluster.Users, holdings *cluster.Holdings) webhookstest.Gate {
+	return webhookstest.Gate{Gate: cluster.New(config, reviewer, users, holdings), Mode: config.Impersonation.Mode}
+}
+
+func newForProvider(
+	config v1beta1.Cluster, reviewer cluster.Reviewer, users cluster.Users, holdings *cluster.Holdings, provider logicalcluster.Name,
+) webhookstest.Gate {
+	return webhookstest.Gate{Gate: cluster.NewForProvider(config, reviewer, users, holdings, provider), Mode: config.Impersonation.Mode}
+}
+
+func newDelegationGate(
+	config v1beta1.Cluster, policy identity.RolePolicy, delegations cluster.Delegations,
+	with func(namespace, name string, data map[string][]byte) cluster.Proposed, credentials cluster.Credentials, holdings *cluster.Holdings,
+) webhookstest.Gate {
+	return webhookstest.Gate{Gate: cluster.NewDelegation(config, policy, delegations, with, credentials, holdings), Mode: config.Delegation.Mode}
+}
+
 // compareAnswers compares all that can be compared, and the details as they are logged.
-func compareAnswers(t *testing.T, want, got webhooks.Answer) {
+func compareAnswers(t *testing.T, want, got webhookstest.Answer) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(webhooks.Answer{}, "Details", "Committed")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(webhookstest.Answer{}, "Details", "Committed")); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 	var wantDetails, gotDetails []any
@@ -242,8 +262,8 @@ func eventOnCluster(reason, message string) []events.Event {
 // TestWhoMayNameWhomInACluster is the gate on CloudSigmaClusters.
 func TestWhoMayNameWhomInACluster(t *testing.T) {
 	emails := map[string]string{"team-a/user": "tsap@shalb.com", "team-b/user": "tsap@shalb.com", "team-a/empty": ""}
-	allowed := webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}
-	nothing := webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
+	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}
+	nothing := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
 	refusedEmail := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice
 	refusedRef := `spec.userRef` + ofCluster + `user "alice" may not impersonate the user whom Secret "user" of namespace "team-a" names` + byName
 
@@ -251,7 +271,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		old, new  object
 		reviewer  *fakeReviewer
 		err       error // of the Secret
-		want      webhooks.Answer
+		want      webhookstest.Answer
 		wantAsked []authorizationv1.SubjectAccessReviewSpec
 	}{
 		"an email of somebody whom the requester may impersonate": {
@@ -268,7 +288,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		},
 		"another's email on create, where there is nothing yet to tell of": {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
@@ -278,7 +298,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 				{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "prod", "uid": "7c1d"}, {"kind": "Other"},
 			}}), "spec": object{"userEmail": "tsap@shalb.com"}},
 			reviewer: reviewerThatAllows(),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
 				Events: []events.Event{{
 					Object: corev1.ObjectReference{
@@ -292,7 +312,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		"another's email on update": {
 			old: clusterWith(object{"userEmail": "alice@shalb.com"}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
 			reviewer: reviewerThatAllows(impersonate("alice@shalb.com")),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
 				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedEmail),
 			},
@@ -301,7 +321,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		"another's email next to a Secret, over which it wins": {
 			old: clusterWith(object{"userRef": userRef("user", "")}), new: clusterWith(object{"userEmail": "TSAP@shalb.com", "userRef": userRef("user", "")}),
 			reviewer: reviewerThatAllows(getIn("team-a")),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: strings.Replace(refusedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1), Field: "spec.userEmail",
 				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+strings.Replace(refusedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1)),
 			},
@@ -311,7 +331,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
 			reviewer: &fakeReviewer{evaluationErrors: map[authorizationv1.ResourceAttributes]string{
 				*impersonate("tsap@shalb.com").ResourceAttributes: "clusterrole \"x\" not found"}},
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
 				Details: details("evaluationErrors", []string{`clusterrole "x" not found`}),
 			},
@@ -319,7 +339,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		},
 		"an API server that does not answer": {
 			old: clusterWith(object{}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: &fakeReviewer{err: context.DeadlineExceeded},
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "ImpersonationUnknown", Field: "spec.userEmail",
 				Message: `spec.userEmail` + ofCluster + `what the requester may do could not be asked; try again`,
 				Details: details("error", "context deadline exceeded"),
@@ -335,7 +355,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		},
 		"another's Secret, which the requester may not read": {
 			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "team-a")}), reviewer: reviewerThatAllows(),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: refusedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
 				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedRef),
 			},
@@ -343,7 +363,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		},
 		"another's Secret, which the requester may read, but not whoever reads Events": {
 			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(getIn("team-a")),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "spec.userRef", Details: details("secret", "team-a/user"),
 				Message: strings.Replace(refusedEmail, "spec.userEmail", "spec.userRef", 1),
 				Events:  eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedRef),
@@ -353,7 +373,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		"an email is cleared, and a Secret counts instead": {
 			old: clusterWith(object{"userEmail": "alice@shalb.com", "userRef": userRef("user", "")}), new: clusterWith(object{"userRef": userRef("user", "")}),
 			reviewer: reviewerThatAllows(impersonate("alice@shalb.com")),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: refusedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
 				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedRef),
 			},
@@ -371,7 +391,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 					*getIn("team-b").ResourceAttributes: "role not found",
 				},
 			},
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "SecretNotReadable", Field: "spec.userRef", Details: details("evaluationErrors", []string{"role not found"}),
 				Message: `spec.userRef` + ofCluster + `it names Secret "user" of another namespace, "team-b", which user "alice" may not read; ` +
 					`name a Secret of the cluster's own namespace or one that you may read, or have the right granted: verb get on this Secret`,
@@ -380,7 +400,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		},
 		"a Secret of another namespace, and an API server that does not answer": {
 			new: clusterWith(object{"userRef": userRef("user", "team-b")}), reviewer: &fakeReviewer{err: errors.New("boom")},
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "ImpersonationUnknown", Field: "spec.userRef", Details: details("error", "boom"),
 				Message: `spec.userRef` + ofCluster + `what the requester may do could not be asked; try again`,
 			},
@@ -388,21 +408,21 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		},
 		"a Secret that does not exist": {
 			new: clusterWith(object{"userRef": userRef("none", "")}), reviewer: reviewerThatAllows(),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "UserSecretMissing", Field: "spec.userRef",
 				Message: `spec.userRef` + ofCluster + `there is no Secret "none" in namespace "team-a"` + writeThen,
 			},
 		},
 		"a Secret that names nobody": {
 			new: clusterWith(object{"userRef": userRef("empty", "")}), reviewer: reviewerThatAllows(),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "UserMissing", Field: "spec.userRef",
 				Message: `spec.userRef` + ofCluster + `Secret "empty" in namespace "team-a" has nothing under the key userEmail` + writeThen,
 			},
 		},
 		"a Secret that cannot be read": {
 			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(), err: errors.New("boom"),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "SecretUnknown", Field: "spec.userRef", Details: details("error", "boom"),
 				Message: `spec.userRef` + ofCluster + `the Secret cannot be read now; try again`,
 			},
@@ -428,7 +448,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		// Odd objects.
 		"an email that is no text": {
 			new: clusterWith(object{"userEmail": 5}), reviewer: reviewerThatAllows(),
-			want: webhooks.Answer{Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "prod": spec.userEmail is float64 where a string belongs`},
+			want: webhookstest.Answer{Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "prod": spec.userEmail is float64 where a string belongs`},
 		},
 		"an email that was no text before": {
 			old: clusterWith(object{"userEmail": 5}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
@@ -437,7 +457,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gate := cluster.New(enforced, tc.reviewer, &fakeUsers{emails: emails, err: tc.err}, nil)
+			gate := newGate(enforced, tc.reviewer, &fakeUsers{emails: emails, err: tc.err}, nil)
 			compareAnswers(t, tc.want, gate.Review(t.Context(), request(t, "cloudsigmaclusters", tc.old, tc.new)))
 			if diff := cmp.Diff(tc.wantAsked, tc.reviewer.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
@@ -448,21 +468,21 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 
 func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
 	const newer, older = "kube-dc.com/owner-email", "cloudsigma.com/owner-email"
-	refusal := func(key string) webhooks.Answer {
+	refusal := func(key string) webhookstest.Answer {
 		message := `metadata.annotations[` + key + `] of KdcCluster "prod" of namespace "team-a": user "alice" may not impersonate "tsap@shalb.com"` +
 			remedy + grantAlice
-		return webhooks.Answer{
+		return webhookstest.Answer{
 			Reason: "ImpersonationNotAllowed", Message: message, Field: "metadata.annotations[" + key + "]",
 			Events: eventOn("k8s.kube-dc.com/v1alpha1", "KdcCluster", "prod", "ImpersonationNotAllowed", "Refused: "+message),
 		}
 	}
 	for name, tc := range map[string]struct {
 		old, new  any // annotations
-		want      webhooks.Answer
+		want      webhookstest.Answer
 		wantAsked []authorizationv1.SubjectAccessReviewSpec
 	}{
 		"a user whom the requester may impersonate": {
-			old: nil, new: object{newer: "Alice@shalb.com"}, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			old: nil, new: object{newer: "Alice@shalb.com"}, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Alice@shalb.com"), impersonate("alice@shalb.com")},
 		},
 		"another": {
@@ -475,24 +495,24 @@ func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
 		},
 		"another that was there before": {
 			old: object{older: "tsap@shalb.com"}, new: object{newer: "alice@shalb.com", older: " TSAP@shalb.com"},
-			want:      webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			want:      webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
 		"both are cleared": {
 			old: object{newer: "tsap@shalb.com", older: "tsap@shalb.com"}, new: object{older: " "},
-			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"annotations that could not be read before": {
 			old: "odd", new: object{newer: "tsap@shalb.com"}, want: refusal(newer),
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		"annotations that cannot be read": {
-			old: nil, new: object{newer: 5}, want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
+			old: nil, new: object{newer: 5}, want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reviewer := reviewerThatAllows(impersonate("alice@shalb.com"))
-			answer := cluster.New(enforced, reviewer, &fakeUsers{}, nil).Review(t.Context(), request(t, "kdcclusters", kdcWith(tc.old), kdcWith(tc.new)))
+			answer := newGate(enforced, reviewer, &fakeUsers{}, nil).Review(t.Context(), request(t, "kdcclusters", kdcWith(tc.old), kdcWith(tc.new)))
 			compareAnswers(t, tc.want, answer)
 			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
@@ -512,21 +532,21 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 	for name, tc := range map[string]struct {
 		old, new  object
 		exempt    bool
-		want      webhooks.Answer
+		want      webhookstest.Answer
 		wantAsked []authorizationv1.SubjectAccessReviewSpec
 	}{
 		"another, in a namespace to whose Secrets no cluster can refer": {
 			old: secretWith(data("alice@shalb.com")), new: secretWith(data("tsap@shalb.com")), exempt: true,
-			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NamespaceExempt"},
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NamespaceExempt"},
 		},
 		"a user whom the requester may impersonate": {
 			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("alice@shalb.com\n")),
-			want:      webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			want:      webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
 		"another, whom the requester wrote, but whom readers of Events need not know": {
 			old: secretWith(data("alice@shalb.com")), new: secretWith(data("TSAP@shalb.com")),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "data.userEmail",
 				Message: ofSecret + `user "alice" may not impersonate "TSAP@shalb.com"` + remedy + grantAlice,
 				Details: details("secret", "team-a/user"),
@@ -536,7 +556,7 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 		},
 		"another on create": {
 			new: secretWith(data("tsap@shalb.com")),
-			want: webhooks.Answer{
+			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "data.userEmail",
 				Message: ofSecret + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice,
 				Details: details("secret", "team-a/user"),
@@ -545,20 +565,20 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 		},
 		"the same user in other letters": {
 			old: secretWith(data("tsap@shalb.com")), new: secretWith(data(" Tsap@Shalb.com\n")),
-			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"the user is cleared": {
 			old: secretWith(data("tsap@shalb.com")), new: secretWith(nil),
-			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"a Secret that could not be read before": {
 			old: object{"data": canary}, new: secretWith(data("alice@shalb.com")),
-			want:      webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			want:      webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
 		"a Secret that cannot be read, of which nothing is told": {
 			old: secretWith(nil), new: object{"data": object{"userEmail": canary}},
-			want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the Secret cannot be decoded"},
+			want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the Secret cannot be decoded"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -569,7 +589,7 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 			}
 			r := request(t, "secrets", tc.old, tc.new)
 			r.Name = "user"
-			answer := cluster.New(config, reviewer, &fakeUsers{}, nil).Review(t.Context(), r)
+			answer := newGate(config, reviewer, &fakeUsers{}, nil).Review(t.Context(), r)
 			compareAnswers(t, tc.want, answer)
 			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
@@ -582,26 +602,26 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 }
 
 func TestRequestsThatCannotBeJudgedAreRefused(t *testing.T) {
-	gate := cluster.New(enforced, reviewerThatAllows(), &fakeUsers{}, nil)
+	gate := newGate(enforced, reviewerThatAllows(), &fakeUsers{}, nil)
 	for name, tc := range map[string]struct {
 		resource, raw string
-		want          webhooks.Answer
+		want          webhookstest.Answer
 	}{
 		"a kind that names nobody": {
-			resource: "pods", raw: "{}", want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `pods of group "" is no kind of objects that name users`},
+			resource: "pods", raw: "{}", want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `pods of group "" is no kind of objects that name users`},
 		},
 		"nothing": {
-			resource: "secrets", want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the Secret cannot be decoded"},
+			resource: "secrets", want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the Secret cannot be decoded"},
 		},
 		"a list": {
-			resource: "kdcclusters", raw: "[]", want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
+			resource: "kdcclusters", raw: "[]", want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
 		},
 		"a number that is too large": {
 			resource: "cloudsigmaclusters", raw: `{"spec":{"x":1e999}}`,
-			want: webhooks.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the CloudSigmaCluster cannot be decoded"},
+			want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the CloudSigmaCluster cannot be decoded"},
 		},
 		"null": {
-			resource: "cloudsigmaclusters", raw: "null", want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+			resource: "cloudsigmaclusters", raw: "null", want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

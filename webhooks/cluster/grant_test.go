@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-
-	"warrantgate.dev/webhooks/cluster"
 )
 
 // TestWhatWouldGrantTheRight is about commands that people paste: whatever is written into an object or a user's name, a
@@ -43,7 +41,7 @@ func TestWhatWouldGrantTheRight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": tc.email}))
 			r.UserInfo = authenticationv1.UserInfo{Username: tc.username}
-			message := cluster.New(enforced, reviewerThatAllows(), &fakeUsers{}, nil).Review(t.Context(), r).Message
+			message := newGate(enforced, reviewerThatAllows(), &fakeUsers{}, nil).Review(t.Context(), r).Message
 			_, got, found := strings.Cut(message, "or have it granted: ")
 			if !found || got != tc.want {
 				t.Errorf("grant in %q\n     = %q\n want %q", message, got, tc.want)

@@ -63,7 +63,7 @@ type change struct {
 
 // begin remembers a request until end is called, unless it is a dry run. It has to be called before anything is read that the
 // verdict rests on. The finding says that another write has to be stored first.
-func (h *Holdings) begin(ctx context.Context, o object, request admission.Request, uses, changes []inflight.Key) (*change, *finding) {
+func (h *Holdings) begin(ctx context.Context, o object, request admission.Request, uses, changes []inflight.Key) (*change, *webhooks.Answer) {
 	if h == nil || request.DryRun != nil && *request.DryRun {
 		return &change{Holdings: h}, nil
 	}
@@ -81,9 +81,9 @@ func (h *Holdings) begin(ctx context.Context, o object, request admission.Reques
 }
 
 // pending says that a write cannot be judged while another one is on its way.
-func pending(err error) *finding {
-	f := undecided("ClaimPending", "another write is being stored that changes as whom a provider acts, or which instances its machines name; try again", err)
-	return &f
+func pending(err error) *webhooks.Answer {
+	return refuse(undecided("ClaimPending",
+		"another write is being stored that changes as whom a provider acts, or which instances its machines name; try again", err))
 }
 
 // end remembers the request for a while if it is admitted, and otherwise no longer.
@@ -106,7 +106,7 @@ func (c *change) overlaps() []inflight.Object {
 }
 
 // extend has the request change the identity of these as well.
-func (c *change) extend(ctx context.Context, dependents []clusterapi.Dependent) *finding {
+func (c *change) extend(ctx context.Context, dependents []clusterapi.Dependent) *webhooks.Answer {
 	if c.entry == nil || len(dependents) == 0 {
 		return nil
 	}
@@ -128,7 +128,7 @@ func openly(account ownership.Account) (open, public string) { return account.Ow
 
 // check holds what the objects say against the instances that their machines name. lister says what they may name, the cloud
 // of the account if it is nil.
-func (c *change) check(ctx context.Context, o object, whom whom, lister ownership.Lister, dependents ...clusterapi.Dependent) *finding {
+func (c *change) check(ctx context.Context, o object, whom whom, lister ownership.Lister, dependents ...clusterapi.Dependent) *webhooks.Answer {
 	if c.Holdings == nil {
 		return nil
 	}
@@ -145,8 +145,7 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 		d := held{dependent: dependent, elsewhere: dependent.Cluster.Namespace != o.Namespace, open: open, public: public}
 		if own[dependent.Account] == nil {
 			if len(own) == maxAccounts {
-				f := denied("TooManyAccounts", fmt.Sprintf("machines act with more than %d accounts by it; change fewer at a time", maxAccounts))
-				return &f
+				return refuse(denied("TooManyAccounts", fmt.Sprintf("machines act with more than %d accounts by it; change fewer at a time", maxAccounts)))
 			}
 			instances, err := c.instances.InstancesBy(ctx, webhooks.TenantOf(ctx), dependent.Account, lister)
 			if err != nil {
@@ -164,9 +163,8 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 	return nil
 }
 
-func machinesUnknown(err error) *finding {
-	f := undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again", err)
-	return &f
+func machinesUnknown(err error) *webhooks.Answer {
+	return refuse(undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again", err))
 }
 
 func idsOf(instances []ownership.Instance) map[string]bool {
@@ -187,11 +185,11 @@ type held struct {
 	open, public string
 }
 
-// finding says the same in words for the person who sent the request and in words for everybody.
-func (h held) finding(newFinding func(reason, message string, details ...any) finding, reason string, say func(whom string) string) *finding {
-	f := newFinding(reason, say(h.open), "cluster", h.dependent.Cluster.Namespace+"/"+h.dependent.Cluster.Name, "machines", len(h.machines))
-	f.public = say(h.public)
-	return &f
+// denied refuses with a text for the requester and one for Events, which differ in how they name the owner.
+func (h held) denied(reason string, text func(whom string) string) *webhooks.Answer {
+	answer := denied(reason, text(h.open)).WithDetails("cluster", h.dependent.Cluster.Namespace+"/"+h.dependent.Cluster.Name, "machines", len(h.machines))
+	answer.Lasting = text(h.public)
+	return &answer
 }
 
 // cluster names the cluster of the machines, unless it is another tenant's.
@@ -211,8 +209,8 @@ func (h held) place() string {
 }
 
 // refuse names the machines to those who are in their namespace.
-func (h held) refuse() *finding {
-	return h.finding(denied, "MachinesHoldInstances", func(whom string) string {
+func (h held) refuse() *webhooks.Answer {
+	return h.denied("MachinesHoldInstances", func(whom string) string {
 		text := fmt.Sprintf("machines of %s name instances that do not belong to %s in %s", h.cluster(), whom, h.place())
 		if h.elsewhere {
 			return text + "; whoever owns them has to delete them or clear their instance IDs first"
@@ -233,29 +231,29 @@ func (h held) list() string {
 }
 
 // notListed says why it is not known which instances an account has.
-func (h held) notListed(err error) *finding {
+func (h held) notListed(err error) *webhooks.Answer {
 	var region *ownership.RegionError
 	var identity *ownership.IdentityError
 	switch {
 	case errors.As(err, &region):
-		return h.finding(denied, "RegionNotAllowed", func(string) string {
+		return h.denied("RegionNotAllowed", func(string) string {
 			if h.elsewhere {
 				return "machines of a cluster of another namespace name instances, and its region may not be asked"
 			}
 			return fmt.Sprintf("machines of %s name instances, and %v", h.cluster(), region)
 		})
 	case errors.As(err, &identity):
-		return h.finding(denied, identity.Reason, func(string) string { return identity.Message })
+		return h.denied(identity.Reason, func(string) string { return identity.Message })
 	}
 	unknown := &ownership.UnknownError{Cause: ownership.CauseCloud}
 	errors.As(err, &unknown)
-	f := h.finding(denied, ownership.ReasonUnknown, func(whom string) string {
+	answer := h.denied(ownership.ReasonUnknown, func(whom string) string {
 		return fmt.Sprintf("it cannot be told whether the instances that machines of %s name belong to %s in %s: %s",
 			h.cluster(), whom, h.place(), unknown.Cause.Explain())
 	})
-	f.decision, f.details = webhooks.Undecided, append(f.details, "error", err.Error())
+	answer.Decision = webhooks.Undecided
 	if unknown.Cause == ownership.CauseTenantBusy {
-		f.status, f.retryAfter = metav1.StatusReasonTooManyRequests, unknown.RetryAfter
+		answer.Status, answer.RetryAfter = metav1.StatusReasonTooManyRequests, unknown.RetryAfter
 	}
-	return f
+	return refuse(answer.WithDetails("error", err.Error()))
 }

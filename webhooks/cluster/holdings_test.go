@@ -23,6 +23,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 const (
@@ -94,10 +95,10 @@ func userDependent(namespace, name string) clusterapi.Dependent {
 func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 	spec := func(email, region string) object { return clusterWith(object{"userEmail": email, "region": region}) }
 	ref := clusterWith(object{"userRef": userRef("user", ""), "region": "next"})
-	refused := func(field, whom, listed string) webhooks.Answer {
+	refused := func(field, whom, listed string) webhookstest.Answer {
 		message := field + ofCluster + `machines of cluster "prod" name instances that do not belong to ` + whom + ` in region "next": ` + listed +
 			`; delete these machines or clear their instance IDs first`
-		return webhooks.Answer{Reason: "MachinesHoldInstances", Field: field, Message: message,
+		return webhookstest.Answer{Reason: "MachinesHoldInstances", Field: field, Message: message,
 			Events: eventOnCluster("MachinesHoldInstances", "Refused: "+message)}
 	}
 	const one = `CloudSigmaMachine "m1" (` + aliceID + `)`
@@ -114,7 +115,7 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 		accountErr error
 		machineErr error
 		cloudErr   error
-		want       webhooks.Answer
+		want       webhookstest.Answer
 		wantAsked  []ownership.Account
 	}{
 		"to another user, whose instances they are not": {
@@ -123,11 +124,11 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 		},
 		"to another user, whose instances they are": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m2", tsapID)},
-			account: tsaps, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}, wantAsked: []ownership.Account{tsaps},
+			account: tsaps, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}, wantAsked: []ownership.Account{tsaps},
 		},
 		"to another user, without machines": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), account: tsaps,
-			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 		},
 		"of which not all are named": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: many, account: tsaps, wantAsked: []ownership.Account{tsaps},
@@ -147,15 +148,15 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 		},
 		"to nobody": {
 			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
-			accountErr: &clusterapi.AccountError{Reason: clusterapi.UserMissing}, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+			accountErr: &clusterapi.AccountError{Reason: clusterapi.UserMissing}, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"not at all": {
 			old: spec("alice@shalb.com", "next"), new: spec("ALICE@shalb.com ", " next"), machines: []clusterapi.Machine{holder("m1", tsapID)},
-			want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"while the machines cannot be read": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machineErr: errors.New("boom"), account: tsaps,
-			want: webhooks.Answer{Decision: webhooks.Undecided, Reason: "MachinesUnknown", Field: "spec.userEmail", Details: details("error", "boom"),
+			want: webhookstest.Answer{Decision: webhooks.Undecided, Reason: "MachinesUnknown", Field: "spec.userEmail", Details: details("error", "boom"),
 				Message: `spec.userEmail` + ofCluster + `it cannot be told now which instances the machines of the cluster name; try again`,
 				Events: eventOnCluster("MachinesUnknown", `Refused: spec.userEmail`+ofCluster+
 					`it cannot be told now which instances the machines of the cluster name; try again`)},
@@ -175,7 +176,7 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 			instances := &fakeInstances{own: map[string][]string{"tsap@shalb.com": {tsapID}}, err: tc.cloudErr}
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": tc.machines}, err: tc.machineErr}
 			users := &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}, account: tc.account, accountErr: tc.accountErr}
-			gate := cluster.New(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
+			gate := newGate(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
 				cluster.NewHoldings(machines, instances, &inflight.Registry{}, ""))
 			got := gate.Review(t.Context(), request(t, "cloudsigmaclusters", tc.old, tc.new))
 			if strings.Contains(tc.want.Message, `CloudSigmaMachine "m0`) { // written short above
@@ -194,10 +195,10 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 	}
 }
 
-func undecidedHoldings(status metav1.StatusReason, why string) webhooks.Answer {
+func undecidedHoldings(status metav1.StatusReason, why string) webhookstest.Answer {
 	message := `spec.userEmail` + ofCluster + `it cannot be told whether the instances that machines of cluster "prod" name belong to ` +
 		`user "tsap@shalb.com" in region "next": ` + why
-	answer := webhooks.Answer{Decision: webhooks.Undecided, Status: status, Reason: "OwnershipUnknown", Field: "spec.userEmail", Message: message,
+	answer := webhookstest.Answer{Decision: webhooks.Undecided, Status: status, Reason: "OwnershipUnknown", Field: "spec.userEmail", Message: message,
 		Events: eventOnCluster("OwnershipUnknown", "Refused: "+message)}
 	if status != "" {
 		answer.RetryAfter = 2 * time.Second
@@ -230,12 +231,12 @@ func TestASecretDoesNotMoveClustersAwayFromTheirInstances(t *testing.T) {
 				"team-a/prod": {holder("m1", aliceID)}, "team-b/theirs": {holder("hidden", aliceID)},
 			}}
 			users := &fakeUsers{dependents: map[string][]clusterapi.Dependent{"team-a/user": {tc.dependent}}}
-			gate := cluster.New(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
+			gate := newGate(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
 				cluster.NewHoldings(machines, &fakeInstances{err: tc.cloudErr}, &inflight.Registry{}, ""))
 			r := request(t, "secrets", secretWith(nil), secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}))
 			r.Name = "user"
 			got := gate.Review(t.Context(), r)
-			want := webhooks.Answer{
+			want := webhookstest.Answer{
 				Reason: tc.reason, Field: "data.userEmail", Message: ofSecret + strings.Replace(tc.want, "WHOM", `user "tsap@shalb.com"`, 1),
 				Events: eventOn("v1", "Secret", "user", tc.reason, "Refused: "+ofSecret+strings.Replace(tc.want, "WHOM", public, 1)),
 			}
@@ -266,7 +267,7 @@ func TestAChangeWaitsForAClaim(t *testing.T) {
 			registry := &inflight.Registry{}
 			machines := &fakeMachines{versions: map[string]string{"m1": "5"}}
 			users := &fakeUsers{account: accountOf("tsap@shalb.com"), dependents: map[string][]clusterapi.Dependent{"team-a/user": {userDependent("team-a", "prod")}}}
-			gate := cluster.New(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
+			gate := newGate(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
 				cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
 			entry, err := registry.Begin(t.Context(), claim, machines.Version)
 			if err != nil {
@@ -341,17 +342,17 @@ func TestOnlyWhoMayReadASecretHoldsItUp(t *testing.T) {
 	spec := func(region string) object {
 		return clusterWith(object{"userRef": userRef("user", "team-b"), "region": region})
 	}
-	notReadable := func(field string) webhooks.Answer {
+	notReadable := func(field string) webhookstest.Answer {
 		message := field + ofCluster + `it names Secret "user" of another namespace, "team-b", which user "alice" may not read; ` +
 			`name a Secret of the cluster's own namespace or one that you may read, or have the right granted: verb get on this Secret`
-		return webhooks.Answer{Reason: "SecretNotReadable", Field: field, Message: message, Events: eventOnCluster("SecretNotReadable", "Refused: "+message)}
+		return webhookstest.Answer{Reason: "SecretNotReadable", Field: field, Message: message, Events: eventOnCluster("SecretNotReadable", "Refused: "+message)}
 	}
 	const heldUp, free = "held up", "free"
 	for name, tc := range map[string]struct {
 		old, new object
 		readable bool
 		dryRun   bool
-		want     webhooks.Answer
+		want     webhookstest.Answer
 		// wantReview and wantRead are what becomes of the write of the Secret while permissions are asked about, and while the Secret
 		// is read.
 		wantReview, wantRead []string
@@ -365,15 +366,15 @@ func TestOnlyWhoMayReadASecretHoldsItUp(t *testing.T) {
 		},
 		"on dry run": {new: spec("next"), dryRun: true, want: notReadable("spec.userRef"), wantReview: []string{free}},
 		"by whom it may be read": {
-			new: spec("next"), readable: true, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			new: spec("next"), readable: true, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantReview: []string{free, heldUp}, wantRead: []string{heldUp, heldUp},
 		},
 		"by whom it may be read, another region": {
-			old: spec("zrh"), new: spec("next"), readable: true, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+			old: spec("zrh"), new: spec("next"), readable: true, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 			wantReview: []string{free}, wantRead: []string{heldUp},
 		},
 		"by whom it may be read, on dry run": {
-			new: spec("next"), readable: true, dryRun: true, want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			new: spec("next"), readable: true, dryRun: true, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantReview: []string{free, free}, wantRead: []string{free, free},
 		},
 	} {
@@ -402,7 +403,7 @@ func TestOnlyWhoMayReadASecretHoldsItUp(t *testing.T) {
 				reviewer = reviewerThatAllows(impersonate("tsap@shalb.com"), getIn("team-b"))
 			}
 			users := &fakeUsers{emails: map[string]string{"team-b/user": "tsap@shalb.com"}, account: accountOf("tsap@shalb.com")}
-			gate := cluster.New(enforced, spyReviewer{reviewer, attempt(&review)}, spyUsers{users, attempt(&read)},
+			gate := newGate(enforced, spyReviewer{reviewer, attempt(&review)}, spyUsers{users, attempt(&read)},
 				cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
 			r := request(t, "cloudsigmaclusters", tc.old, tc.new)
 			r.DryRun = ptr.To(tc.dryRun)
@@ -482,7 +483,7 @@ func TestWhichCredentialsASecretMayHold(t *testing.T) {
 				config.ExemptNamespaces = []string{"team-a"}
 			}
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
-			gate := cluster.NewDelegation(config, tenantRoles, &fakeDelegations{err: errors.New("what is stored is not asked")}, with,
+			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{err: errors.New("what is stored is not asked")}, with,
 				fakeCredentials(tc.dependents), cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
 			r := request(t, "secrets", tc.old, tc.new)
 			r.Name = "user"
@@ -517,7 +518,7 @@ func TestAnotherClusterOfTheSameCredentials(t *testing.T) {
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{
 				"team-a/full": {holder("m1", aliceID)}, "team-a/prod": {holder("m2", aliceID)},
 			}}
-			gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, fakeCredentials(nil),
+			gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, fakeCredentials(nil),
 				cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
 			if got := gate.Review(t.Context(), request(t, "openstackclusters", tc.old, tc.new)); got.Reason != tc.wantReason {
 				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.wantReason)
@@ -548,7 +549,7 @@ func TestKindsThatAreConfigured(t *testing.T) {
 		conditions[1].Expression != `!(request.namespace in ["operators"])` {
 		t.Errorf("conditions of Secrets = %v", conditions)
 	}
-	gate := cluster.New(config, reviewerThatAllows(), &fakeUsers{}, nil)
+	gate := newGate(config, reviewerThatAllows(), &fakeUsers{}, nil)
 	for resource, after := range map[string]object{
 		"farms": {"metadata": metadata(nil), "spec": object{"owner": object{"email": "tsap@shalb.com"}}},
 		"barns": kdcWith(object{"example.com/email": "tsap@shalb.com"}),

@@ -14,6 +14,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
 )
 
 // regionField is the field of a CloudSigmaCluster that says where its instances are.
@@ -113,7 +114,7 @@ func (m move) identity(o object) clusterapi.Cluster {
 }
 
 // hold refuses a change while machines name instances that would not belong to whom their provider acts as.
-func (g *Gate) hold(ctx context.Context, requester authenticationv1.UserInfo, o object, m move, c *change) *finding {
+func (g *Gate) hold(ctx context.Context, requester authenticationv1.UserInfo, o object, m move, c *change) *webhooks.Answer {
 	if g.holdings == nil {
 		return nil
 	}
@@ -126,8 +127,7 @@ func (g *Gate) hold(ctx context.Context, requester authenticationv1.UserInfo, o 
 	case errors.As(err, &refused): // the provider acts as nobody
 		return nil
 	case err != nil:
-		f := undecided("SecretUnknown", "the Secret cannot be read now; try again", err)
-		return &f
+		return refuse(undecided("SecretUnknown", "the Secret cannot be read now; try again", err))
 	}
 	whom := openly
 	if m.naming.ref.SecretName != "" && m.naming.ref.Email == "" {
@@ -142,11 +142,10 @@ func (g *Gate) hold(ctx context.Context, requester authenticationv1.UserInfo, o 
 }
 
 // holdSecret is hold of all clusters that take their user from the Secret that the request writes.
-func (g *Gate) holdSecret(ctx context.Context, o object, m move, c *change) *finding {
+func (g *Gate) holdSecret(ctx context.Context, o object, m move, c *change) *webhooks.Answer {
 	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(m.naming.email), c.overlaps())
 	if err != nil {
-		f := undecided("ClustersUnknown", "it cannot be told now which clusters take their user from this Secret; try again", err)
-		return &f
+		return refuse(undecided("ClustersUnknown", "it cannot be told now which clusters take their user from this Secret; try again", err))
 	}
 	if refused := c.extend(ctx, dependents); refused != nil {
 		return refused

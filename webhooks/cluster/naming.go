@@ -153,12 +153,12 @@ func (o object) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", o.kind.name, clip(cmp.Or(o.Name, o.GenerateName)), o.Namespace)
 }
 
-// reference refers to the object, as that of an Event.
-func (o object) reference() corev1.ObjectReference {
-	return corev1.ObjectReference{
+// subject is what answers about a field of the object are about.
+func (o object) subject(field string) webhooks.Subject {
+	return webhooks.NewSubject(field+" of "+o.String(), &o, corev1.ObjectReference{
 		APIVersion: o.kind.resource.GroupVersion().String(), Kind: o.kind.name,
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
-	}
+	}, o.exists)
 }
 
 // naming is one place in which a request names a user anew.
@@ -170,8 +170,6 @@ type naming struct {
 	// ref is the Secret that the email is in, if it is in one.
 	ref clusterapi.UserRef
 }
-
-func (n naming) subject(o object) string { return n.field + " of " + o.String() }
 
 // namedByCluster goes by the user that results: an email wins over the Secret, so a Secret that is named next to an email
 // counts once the email is taken away.

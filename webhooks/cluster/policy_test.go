@@ -181,7 +181,7 @@ func (v validator) check(tb testing.TB, w write) string {
 	if w.old != nil {
 		r.Operation, r.OldObject.Raw = admissionv1.Update, encoded(w.old)
 	}
-	answer := cluster.New(enforced, v, &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}}, nil).Review(tb.Context(), r)
+	answer := newGate(enforced, v, &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}}, nil).Review(tb.Context(), r)
 
 	const prefix = `cloudsigmaclusters.infrastructure.cluster.x-k8s.io `
 	const by = ` is forbidden: ValidatingAdmissionPolicy 'cloudsigmaclusters.cluster.warrantgate.dev' with binding 'cloudsigmaclusters.cluster.warrantgate.dev' denied request: `

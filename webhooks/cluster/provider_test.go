@@ -12,7 +12,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/webhooks"
-	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 const (
@@ -112,13 +112,13 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 			reviewer := reviewerThatAllows()
 			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": "tsap@shalb.com"}))
 			r.UserInfo = tc.requester
-			got := cluster.NewForProvider(enforced, reviewer, &fakeUsers{}, nil, "pppppppp").Review(t.Context(), r)
+			got := newForProvider(enforced, reviewer, &fakeUsers{}, nil, "pppppppp").Review(t.Context(), r)
 			reason := tc.wantReason
 			if reason == "" {
 				reason = "ImpersonationNotAllowed"
 			}
-			want := webhooks.Answer{Decision: webhooks.Denied, Reason: reason, Field: "spec.userEmail", Message: subject + tc.wantMessage}
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(webhooks.Answer{}, "Details", "Events")); diff != "" {
+			want := webhookstest.Answer{Decision: webhooks.Denied, Reason: reason, Field: "spec.userEmail", Message: subject + tc.wantMessage}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(webhookstest.Answer{}, "Details", "Events")); diff != "" {
 				t.Errorf("Review() (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.wantAsked, reviewer.asked, cmpopts.EquateEmpty()); diff != "" {
@@ -131,11 +131,11 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 			if tc.wantReason != "" {
 				return
 			}
-			allowing := cluster.NewForProvider(enforced, reviewerThatAllows(tc.wantAsked...), &fakeUsers{}, nil, "pppppppp")
+			allowing := newForProvider(enforced, reviewerThatAllows(tc.wantAsked...), &fakeUsers{}, nil, "pppppppp")
 			if got := allowing.Review(t.Context(), r); got.Decision != webhooks.Allowed || got.Reason != "ImpersonationAllowed" {
 				t.Errorf("Review() of who may = %v", got)
 			}
-			failing := cluster.NewForProvider(enforced, &fakeReviewer{err: errors.New("no")}, &fakeUsers{}, nil, "pppppppp")
+			failing := newForProvider(enforced, &fakeReviewer{err: errors.New("no")}, &fakeUsers{}, nil, "pppppppp")
 			if got := failing.Review(t.Context(), r); got.Decision != webhooks.Undecided || got.Reason != "ImpersonationUnknown" {
 				t.Errorf("Review() where nobody answers = %v", got)
 			}
@@ -148,7 +148,7 @@ func TestOnKCPNoSecretNamesAUser(t *testing.T) {
 	reviewer := reviewerThatAllows()
 	users := &fakeUsers{err: &clusterapi.AccountError{Reason: clusterapi.UserRefUnguarded, Message: "spec.userRef: no gate"}}
 	for _, namespace := range []string{"", "team-a", "team-b"} {
-		got := cluster.NewForProvider(enforced, reviewer, users, nil, "pppppppp").Review(t.Context(),
+		got := newForProvider(enforced, reviewer, users, nil, "pppppppp").Review(t.Context(),
 			request(t, "cloudsigmaclusters", nil, clusterWith(object{"userRef": userRef("user", namespace)})))
 		if got.Decision != webhooks.Denied || got.Reason != string(clusterapi.UserRefUnguarded) {
 			t.Errorf("Review() = %v, %s", got.Decision, got.Reason)

@@ -45,21 +45,21 @@ func (g *Delegation) reviewCluster(ctx context.Context, request admission.Reques
 	account, _ := r.account(ctx) // only for what it uses; why there is none is told by reading it again
 	c, pending := g.holdings.begin(ctx, o, request, r.uses(account), []inflight.Key{r.cluster.Key()})
 	if pending != nil {
-		return g.conclude(o, *pending)
+		return g.about(o, *pending)
 	}
 	defer func() { c.end(answer.Decision) }()
 	was := r.uses(account)
 	if account, err = r.account(ctx); !slices.Equal(was, r.uses(account)) {
-		return g.conclude(o, *pendingReference())
+		return g.about(o, *pendingReference())
 	}
 	if refused := r.hold(ctx, o, c, account, err); refused != nil {
-		return g.conclude(o, *refused)
+		return g.about(o, *refused)
 	}
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceAllowed"}
 }
 
 // pendingReference says that what a Cluster comes to refer to is being changed.
-func pendingReference() *finding {
+func pendingReference() *webhooks.Answer {
 	return pending(errors.New("the object that the Cluster refers to has changed since it was read"))
 }
 
@@ -87,14 +87,13 @@ func (r reference) uses(account ownership.Account) []inflight.Key {
 
 // hold refuses the reference while machines of the Cluster name instances that do not belong to the account, or where noAccount
 // says why it is not known which account that is.
-func (r reference) hold(ctx context.Context, o object, c *change, account ownership.Account, noAccount error) *finding {
+func (r reference) hold(ctx context.Context, o object, c *change, account ownership.Account, noAccount error) *webhooks.Answer {
 	var refused *clusterapi.AccountError
 	switch {
 	case noAccount == nil:
 		return c.check(ctx, o, openly, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: r.cluster, Account: account})
 	case !errors.As(noAccount, &refused):
-		f := undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again", noAccount)
-		return &f
+		return refuse(undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again", noAccount))
 	case refused.Reason == clusterapi.ClusterMissing: // no provider acts, and the write that creates the object is judged
 		return nil
 	}
@@ -105,8 +104,7 @@ func (r reference) hold(ctx context.Context, o object, c *change, account owners
 	case len(machines) == 0:
 		return nil
 	}
-	f := unusable(refused)
-	return &f
+	return refuse(unusable(refused))
 }
 
 // infrastructureIn returns the name of what a Cluster refers to.

@@ -22,6 +22,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // referring is a Cluster of Cluster API with that reference.
@@ -79,13 +80,13 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 	const held = of + `machines of cluster "prod" name instances that do not belong to the project of cloud "tenant" of Secret "others" ` +
 		`in the region of its credentials: CloudSigmaMachine "m1" (` + aliceID + `); delete these machines or clear their instance IDs first`
 	const differs = `Cluster "prod" refers to OpenStackCluster "b" by spec.infrastructureRef, and that has another label`
-	allowed := func(reason string) webhooks.Answer {
-		return webhooks.Answer{Decision: webhooks.Allowed, Reason: reason}
+	allowed := func(reason string) webhookstest.Answer {
+		return webhookstest.Answer{Decision: webhooks.Allowed, Reason: reason}
 	}
-	refused := func(reason, message string) webhooks.Answer {
-		return webhooks.Answer{Reason: reason, Field: "spec.infrastructureRef", Message: message, Events: eventOnReference(reason, "Refused: "+message)}
+	refused := func(reason, message string) webhookstest.Answer {
+		return webhookstest.Answer{Reason: reason, Field: "spec.infrastructureRef", Message: message, Events: eventOnReference(reason, "Refused: "+message)}
 	}
-	undecided := func(reason, message string) webhooks.Answer {
+	undecided := func(reason, message string) webhookstest.Answer {
 		a := refused(reason, of+message)
 		a.Decision = webhooks.Undecided
 		return a
@@ -97,7 +98,7 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 		machineErr error
 		own        []string
 		dryRun     bool
-		want       webhooks.Answer
+		want       webhookstest.Answer
 		wantAsked  []ownership.Account
 	}{
 		"whose instances they are not": {
@@ -114,7 +115,7 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 		},
 		"by a Cluster that is created": {
 			new: to("b"), wantAsked: []ownership.Account{onProject("others")},
-			want: webhooks.Answer{Reason: "MachinesHoldInstances", Field: "spec.infrastructureRef", Message: held},
+			want: webhookstest.Answer{Reason: "MachinesHoldInstances", Field: "spec.infrastructureRef", Message: held},
 		},
 		"whose instances they are":      {old: to("a"), new: to("b"), own: []string{aliceID}, want: allowed("ReferenceAllowed"), wantAsked: []ownership.Account{onProject("others")}},
 		"while no machine holds any":    {old: to("a"), new: to("b"), free: true, want: allowed("ReferenceAllowed")},
@@ -142,7 +143,7 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 			old: to("a"), new: to("b"), machineErr: errors.New("away"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers},
 			want: undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again"),
 		},
-		"of the wrong type": {old: to("a"), new: to(5), want: webhooks.Answer{
+		"of the wrong type": {old: to("a"), new: to(5), want: webhookstest.Answer{
 			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable",
 			Message: `Cluster "prod": spec.infrastructureRef.name is float64 where a string belongs`,
 		}},
@@ -154,7 +155,7 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 			}
 			instances := &fakeInstances{own: map[string][]string{"": tc.own}}
 			references := &fakeReferences{accounts: map[string]ownership.Account{"a": onProject("keys"), "b": onProject("others")}, err: tc.err}
-			gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{}, nil, references,
+			gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, references,
 				cluster.NewHoldings(machines, instances, &inflight.Registry{}, ""))
 			r := referenceRequest(t, tc.old, tc.new)
 			r.DryRun = ptr.To(tc.dryRun)
@@ -174,7 +175,7 @@ func eventOnReference(reason, message string) []events.Event {
 
 func TestReferencesWhereNoMachinesAreGated(t *testing.T) {
 	gate := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{})
-	want := webhooks.Answer{Decision: webhooks.Allowed, Reason: "MachinesNotGated"}
+	want := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "MachinesNotGated"}
 	compareAnswers(t, want, gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))))
 }
 
@@ -208,7 +209,7 @@ func TestAReferenceWaitsForOtherWrites(t *testing.T) {
 			}
 			defer entry.End()
 			references := &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}}
-			gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{}, nil, references, cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
+			gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, references, cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
 			if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Undecided || got.Reason != "ClaimPending" {
 				t.Errorf("while it is on its way: %s %s (%s)", got.Decision, got.Reason, got.Message)
 			}
@@ -224,7 +225,7 @@ func TestAReferenceWaitsForOtherWrites(t *testing.T) {
 func TestAReferenceToWhatChangesMeanwhile(t *testing.T) {
 	references := &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("keys")}}
 	references.then = func() { references.accounts["b"] = onProject("others") }
-	gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{}, nil, references,
+	gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, references,
 		cluster.NewHoldings(&fakeMachines{}, &fakeInstances{}, &inflight.Registry{}, ""))
 	if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Undecided || got.Reason != "ClaimPending" {
 		t.Errorf("Review() = %s %s (%s)", got.Decision, got.Reason, got.Message)
@@ -245,7 +246,7 @@ func TestAnObjectIsHeldAgainstAllClustersThatReferToIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/full": {holder("m1", aliceID)}}}
-			gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, &tc.references,
+			gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, &tc.references,
 				cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
 			r := request(t, "openstackclusters", onOpenStack(keysRef(with("name", "old"))), onOpenStack(keysRef()))
 			if got := gate.Review(t.Context(), r); got.Reason != tc.wantReason {

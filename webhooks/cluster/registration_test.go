@@ -235,7 +235,7 @@ func TestNothingPassesUnasked(t *testing.T) {
 		}
 	}
 	asked := matcher(t, "cloudsigmaclusters")
-	gate := cluster.New(enforced, reviewerThatAllows(), &fakeUsers{}, nil)
+	gate := newGate(enforced, reviewerThatAllows(), &fakeUsers{}, nil)
 	made := func(spec object) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "prod"}, "spec": plain(spec)}}
 	}

@@ -88,7 +88,7 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 			r := request(t, "cloudsigmaclusters", clusterWith(object{}), clusterWith(object{"userEmail": "tsap@shalb.com"})).AdmissionRequest
 			r.DryRun = ptr.To(tc.dryRun)
 			recorder := &fakeRecorder{}
-			handler := webhooks.Handler(cluster.New(v1beta1.Cluster{Impersonation: v1beta1.ClusterImpersonation{Mode: mode}}, tc.reviewer, &fakeUsers{}, nil), mode, recorder)
+			handler := webhooks.Handler(newGate(v1beta1.Cluster{Impersonation: v1beta1.ClusterImpersonation{Mode: mode}}, tc.reviewer, &fakeUsers{}, nil).Gate, mode, recorder)
 			if diff := cmp.Diff(tc.want, serve(t, handler, &r)); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}

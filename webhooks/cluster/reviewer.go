@@ -14,6 +14,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
 )
 
 // Reviewer tells what somebody may do.
@@ -97,7 +98,7 @@ func (g *Gate) knownAs(requester authenticationv1.UserInfo) (authenticationv1.Us
 }
 
 // forged refuses a requester that claims to be what it cannot be.
-func (g *Gate) forged(requester authenticationv1.UserInfo, err error) finding {
+func (g *Gate) forged(requester authenticationv1.UserInfo, err error) webhooks.Answer {
 	return denied("HomeOutOfScope", fmt.Sprintf("user %q cannot be told apart from others%s: %v; "+
 		"use the service account's own token, as one that was impersonated in another workspace has no permissions there",
 		clip(requester.Username), g.where(), err))
