@@ -26,9 +26,6 @@ type Pod struct {
 
 func (p Pod) manager() corev1.Container { return p.Containers[p.Manager] }
 
-// SecretKeys are the keys that the Secret has to have.
-func SecretKeys() []string { return []string{keyOAuthURL, keyClientID, keyClientSecret} }
-
 // Identity is as whom a controller manager has to act.
 type Identity struct {
 	// Cluster is the name of its CloudSigmaCluster, Account as whom that acts.

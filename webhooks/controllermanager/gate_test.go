@@ -19,6 +19,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	domain "warrantgate.dev/internal/controllermanager"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -67,7 +68,7 @@ func (a *accounts) SecretKeysNow(context.Context, string, string) (keys []string
 	return slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(a.missing, key) }), true, nil
 }
 
-var _ controllermanager.Objects = &accounts{}
+var _ domain.Objects = &accounts{}
 
 func (a *accounts) AccountNow(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
 	a.asked++
@@ -193,16 +194,16 @@ func apply(tb testing.TB, object *appsv1.Deployment, answer webhookstest.Answer)
 	return patched
 }
 
-func newIdentity(c v1beta1.ControllerManager, objects controllermanager.Objects) webhookstest.Gate {
+func newIdentity(c v1beta1.ControllerManager, objects domain.Objects) webhookstest.Gate {
 	return webhookstest.Gate{Gate: controllermanager.NewIdentity(c, true, objects), Mode: c.Mode}
 }
 
-func newIntegrity(c v1beta1.ControllerManager, objects controllermanager.Objects) webhookstest.Gate {
+func newIntegrity(c v1beta1.ControllerManager, objects domain.Objects) webhookstest.Gate {
 	return webhookstest.Gate{Gate: controllermanager.NewIntegrity(c, true, objects), Mode: c.Mode}
 }
 
 // both are the two gates over the same objects.
-func both(c v1beta1.ControllerManager, objects controllermanager.Objects) map[string]webhookstest.Gate {
+func both(c v1beta1.ControllerManager, objects domain.Objects) map[string]webhookstest.Gate {
 	return map[string]webhookstest.Gate{
 		"controller-manager-identity":  newIdentity(c, objects),
 		"controller-manager-integrity": newIntegrity(c, objects),

@@ -26,7 +26,7 @@ type Identity struct {
 
 // NewIdentity returns the gate. Without impersonation it leaves every object as it is, as the old credentials are what
 // remains then.
-func NewIdentity(config v1beta1.ControllerManager, impersonation bool, objects Objects) *Identity {
+func NewIdentity(config v1beta1.ControllerManager, impersonation bool, objects controllermanager.Objects) *Identity {
 	return &Identity{gate{config: config, impersonation: impersonation, objects: objects}}
 }
 
@@ -37,23 +37,23 @@ func (*Identity) Name() string { return "controller-manager-identity" }
 
 // Review implements webhooks.Gate.
 func (g *Identity) Review(ctx context.Context, request admission.Request) webhooks.Answer {
-	return g.review(ctx, request, func(v verdict) webhooks.Answer {
-		unmendable := slices.DeleteFunc(slices.Clone(v.findings), func(f controllermanager.Finding) bool { return f.Mend != nil })
+	return g.review(ctx, request, func(c checked) webhooks.Answer {
+		unmendable := slices.DeleteFunc(slices.Clone(c.Findings), func(f controllermanager.Finding) bool { return f.Mend != nil })
 		switch {
 		case len(unmendable) > 0:
-			return refuse(v, unmendable)
-		case len(v.findings) > 0:
-			return mend(v)
+			return c.refuse(unmendable)
+		case len(c.Findings) > 0:
+			return c.mend()
 		}
-		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityInPlace", Details: v.details}
+		return c.inPlace()
 	})
 }
 
 // mend adds what the object lacks. Where somebody had set something else, it says so.
-func mend(v verdict) webhooks.Answer {
+func (c checked) mend() webhooks.Answer {
 	var names []string
 	var replaced []controllermanager.Finding
-	for _, f := range v.findings {
+	for _, f := range c.Findings {
 		if !slices.Contains(names, f.Mend.Variable.Name) {
 			names = append(names, f.Mend.Variable.Name)
 		}
@@ -61,9 +61,9 @@ func mend(v verdict) webhooks.Answer {
 			replaced = append(replaced, f)
 		}
 	}
-	container := v.workload.Spec.Template.Spec.Containers[v.container]
+	container := c.workload.Spec.Template.Spec.Containers[c.Manager]
 	message := fmt.Sprintf("container %.100q needs %s to act as user %q in region %q, as CloudSigmaCluster %q does",
-		container.Name, strings.Join(names, ", "), v.account.User, v.account.Region, v.clusterName)
+		container.Name, strings.Join(names, ", "), c.Account.User, c.Account.Region, c.Cluster)
 	decision, reason, eventType := webhooks.Allowed, "IdentityGiven", corev1.EventTypeNormal
 	if len(replaced) > 0 {
 		// Replacing a secret does not undo that it was sent as a value, so a person must be told.
@@ -74,8 +74,8 @@ func mend(v verdict) webhooks.Answer {
 		message += "; " + controllermanager.Joined(replaced)
 	}
 	answer := webhooks.Answer{
-		Decision: decision, Reason: reason, Subject: v.workload.subject(), Message: message,
-		Patches: patches(container.Env, v.findings, v.container), Details: v.details,
+		Decision: decision, Reason: reason, Subject: c.workload.subject(), Message: message,
+		Patches: patches(container.Env, c.Findings, c.Manager), Details: c.details,
 	}
 	answer.Notices = []webhooks.Notice{{Type: eventType, Reason: reason, Message: "Changed: " + answer.Text()}}
 	answer.NoticesUnchanged = []webhooks.Notice{{

@@ -18,7 +18,7 @@ type Integrity struct {
 }
 
 // NewIntegrity returns the gate. Without impersonation it leaves every object alone, as Identity does.
-func NewIntegrity(config v1beta1.ControllerManager, impersonation bool, objects Objects) *Integrity {
+func NewIntegrity(config v1beta1.ControllerManager, impersonation bool, objects controllermanager.Objects) *Integrity {
 	return &Integrity{gate{config: config, impersonation: impersonation, objects: objects}}
 }
 
@@ -29,16 +29,16 @@ func (*Integrity) Name() string { return "controller-manager-integrity" }
 
 // Review implements webhooks.Gate.
 func (g *Integrity) Review(ctx context.Context, request admission.Request) webhooks.Answer {
-	return g.review(ctx, request, func(v verdict) webhooks.Answer {
-		findings := slices.Clone(v.findings)
+	return g.review(ctx, request, func(c checked) webhooks.Answer {
+		findings := slices.Clone(c.Findings)
 		if g.config.Mode == v1beta1.Warn {
-			// Identity changes nothing in this mode, and has said what it would have. To warn of it here as well would
-			// announce a refusal that there is not going to be.
+			// In this mode Identity changes nothing, and has warned of what it would change. A second warning here would say that
+			// the object would be refused, which it would not.
 			findings = slices.DeleteFunc(findings, func(f controllermanager.Finding) bool { return f.Mend != nil })
 		}
 		if len(findings) > 0 {
-			return refuse(v, findings)
+			return c.refuse(findings)
 		}
-		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityInPlace", Details: v.details}
+		return c.inPlace()
 	})
 }

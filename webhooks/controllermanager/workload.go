@@ -3,7 +3,6 @@ package controllermanager
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +15,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// workload is a Deployment, DaemonSet or StatefulSet, as it is going to be.
+// workload is a Deployment, DaemonSet or StatefulSet after the request.
 type workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -25,14 +24,14 @@ type workload struct {
 	} `json:"spec"`
 	// exists is false where the request is to create it.
 	exists bool
-	// before is what it was, nil where the request is to create it.
+	// before is the metadata of the stored object, nil where the request is to create it.
 	before *metav1.ObjectMeta
 }
 
 func decode(request admission.Request) (workload, error) {
 	w := workload{exists: request.Operation != admissionv1.Create}
 	kind := cmp.Or(request.Kind.Kind, "Deployment")
-	// Names are read as the API server reads them, which takes "Env" for something else than "env".
+	// Field names are case-sensitive, as in the API server.
 	if err := json.UnmarshalCaseSensitivePreserveInts(request.Object.Raw, &w); err != nil {
 		return workload{}, fmt.Errorf("decode the %s: %w", kind, err)
 	}
@@ -50,7 +49,7 @@ func decode(request admission.Request) (workload, error) {
 	return w, nil
 }
 
-// beingDeleted is true of what is on its way out. Its controller makes no pods for it any more.
+// beingDeleted is true of a stored object with a deletion timestamp. Its controller creates no pods for it any more.
 func (w workload) beingDeleted() bool { return w.before != nil && w.before.DeletionTimestamp != nil }
 
 // String names the object as a person would.
@@ -58,30 +57,13 @@ func (w workload) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", w.Kind, w.Name, w.Namespace)
 }
 
-// container returns the index of the container of the configured name, or of the only one if none is configured.
-func (w workload) container(name string) (int, *controllermanager.Finding) {
-	const at = "spec.template.spec.containers"
-	var names []string
-	found := -1
-	for i, c := range w.Spec.Template.Spec.Containers {
-		names = append(names, fmt.Sprintf("%.100q", c.Name))
-		if c.Name != "" && (name == "" || c.Name == name) {
-			found = i
-		}
+// domain returns the object in the terms of the check.
+func (w workload) domain() controllermanager.Workload {
+	d := controllermanager.Workload{Namespace: w.Namespace, Name: w.Name, Labels: w.Labels, Pod: w.Spec.Template.Spec}
+	if w.before != nil {
+		d.LabelsBefore, d.Exists = w.before.Labels, true
 	}
-	switch {
-	case found < 0 && name != "":
-		return 0, &controllermanager.Finding{Reason: reasonContainerMissing, Field: at, Message: fmt.Sprintf(
-			"it has no container %q, which is the one that warrantgate is configured to give the identity to; "+
-				"name the container so, or have controllerManager.container changed", name)}
-	case found < 0:
-		return 0, &controllermanager.Finding{Reason: reasonContainerMissing, Field: at, Message: "it has no container that could be given the identity"}
-	case name == "" && len(names) > 1:
-		return 0, &controllermanager.Finding{Reason: reasonContainerAmbiguous, Field: at, Message: fmt.Sprintf(
-			"it has several containers (%s), and it is not configured which one is the controller manager; "+
-				"have controllerManager.container of warrantgate's configuration set to its name", strings.Join(names, ", "))}
-	}
-	return found, nil
+	return d
 }
 
 // subject is what answers are about.

@@ -1,0 +1,177 @@
+package controllermanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/ownership"
+)
+
+// Reasons of findings about the whole object.
+const (
+	reasonWithoutCluster     = "ControllerManagerWithoutCluster"
+	reasonContainerMissing   = "ContainerMissing"
+	reasonContainerAmbiguous = "ContainerAmbiguous"
+	// reasonDeselected: later changes of the object would not be checked.
+	reasonDeselected = "ControllerManagerDeselected"
+	reasonSecret     = "SecretMissing"
+)
+
+// Objects reads what a check needs from the API server.
+type Objects interface {
+	// AccountNow returns as whom the provider of a cluster acts, as the API server has it now: what is written into an
+	// object stays there, so it must not come from a cache that is behind. The error is a *clusterapi.AccountError
+	// where the objects do not say.
+	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
+	// SecretKeysNow returns the keys of a Secret that hold something, as the API server has it now. It is not found where there
+	// is no such Secret.
+	SecretKeysNow(ctx context.Context, namespace, name string) (keys []string, found bool, err error)
+}
+
+// Workload is the Deployment, DaemonSet or StatefulSet of a controller manager.
+type Workload struct {
+	Namespace, Name string
+	// Labels are the labels after the request, LabelsBefore those of the stored object.
+	Labels, LabelsBefore map[string]string
+	// Exists is false where the request is to create the object.
+	Exists bool
+	// Pod is the pod template.
+	Pod corev1.PodSpec
+}
+
+// Result is what a check found.
+type Result struct {
+	// Cluster is the name of the CloudSigmaCluster, Account is the user and region that its provider acts as and in. They are empty
+	// where they are not known.
+	Cluster string
+	Account ownership.Account
+	// Manager is the index of the container that findings with a Mend are about.
+	Manager int
+	// Findings is empty where the controller manager acts as the user of its cluster, and as nobody else.
+	Findings []Finding
+}
+
+// Check finds all that is wrong with a workload. The error says that the objects it depends on cannot be read now.
+func Check(ctx context.Context, config v1beta1.ControllerManager, objects Objects, w Workload) (Result, error) {
+	result := Result{Cluster: w.Labels[config.ClusterNameLabel]}
+	if found := deselected(config, w); found != nil {
+		result.Findings = append(result.Findings, *found)
+		return result, nil
+	}
+	manager, found := managerOf(w.Pod.Containers, config.Container)
+	if found != nil {
+		result.Findings = append(result.Findings, *found)
+		return result, nil
+	}
+	result.Manager = manager
+	pod := Pod{PodSpec: w.Pod, Manager: manager, Secret: config.SecretName}
+	result.Findings = pod.Confined(config.Commands)
+	if result.Cluster == "" {
+		result.Findings = append(result.Findings, Finding{
+			Reason: reasonWithoutCluster, Field: labelField(config.ClusterNameLabel),
+			Message: fmt.Sprintf("it has no label %q, so it is not known as which user it has to act; "+
+				"set the label to the name of its CloudSigmaCluster", config.ClusterNameLabel),
+		})
+		return result, nil
+	}
+	account, err := objects.AccountNow(ctx, clusterapi.Cluster{
+		Provider: v1beta1.ProviderCloudSigma, Namespace: w.Namespace, Name: result.Cluster,
+	})
+	result.Account = account
+	if err == nil && account.User == "" { // one account stands for all clusters, which is what impersonation replaces
+		err = &clusterapi.AccountError{
+			Reason: clusterapi.UserMissing, Message: fmt.Sprintf("CloudSigmaCluster %q names no user", result.Cluster),
+		}
+	}
+	var unsaid *clusterapi.AccountError
+	switch {
+	case errors.As(err, &unsaid):
+		result.Findings = append(result.Findings, Finding{
+			Reason: string(unsaid.Reason), Field: labelField(config.ClusterNameLabel),
+			Message: fmt.Sprintf("it is not known as which user it has to act: %v", unsaid),
+		})
+		return result, nil
+	case err != nil:
+		return result, fmt.Errorf("read the cluster: %w", err)
+	}
+	result.Findings = append(result.Findings, pod.ActsAs(Identity{Cluster: result.Cluster, Account: account})...)
+	missing, err := pod.secret(ctx, objects, w.Namespace)
+	if missing != nil {
+		result.Findings = append(result.Findings, *missing)
+	}
+	return result, err
+}
+
+// deselected finds that the write removes the labels by which the object is selected. Its next change would not be checked.
+func deselected(config v1beta1.ControllerManager, w Workload) *Finding {
+	if !w.Exists || config.Selector == nil || slices.Contains(config.Objects, v1beta1.ControllerManagerObject{Namespace: w.Namespace, Name: w.Name}) {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(config.Selector)
+	if err != nil || !selector.Matches(labels.Set(w.LabelsBefore)) || selector.Matches(labels.Set(w.Labels)) {
+		return nil // the configuration with an invalid selector is refused at start
+	}
+	return &Finding{
+		Reason: reasonDeselected, Field: "metadata.labels", Message: fmt.Sprintf("its labels make it a controller manager (%s), and without them "+
+			"its next change would not be checked; leave them, or delete the object and make another one", selector),
+	}
+}
+
+// managerOf returns the index of the container of the configured name, or of the only one if none is configured.
+func managerOf(containers []corev1.Container, name string) (int, *Finding) {
+	const at = "spec.template.spec.containers"
+	var names []string
+	found := -1
+	for i, c := range containers {
+		names = append(names, fmt.Sprintf("%.100q", c.Name))
+		if c.Name != "" && (name == "" || c.Name == name) {
+			found = i
+		}
+	}
+	switch {
+	case found < 0 && name != "":
+		return 0, &Finding{Reason: reasonContainerMissing, Field: at, Message: fmt.Sprintf(
+			"it has no container %q, which is the one that warrantgate is configured to give the identity to; "+
+				"name the container so, or have controllerManager.container changed", name)}
+	case found < 0:
+		return 0, &Finding{Reason: reasonContainerMissing, Field: at, Message: "it has no container that could be given the identity"}
+	case name == "" && len(names) > 1:
+		return 0, &Finding{Reason: reasonContainerAmbiguous, Field: at, Message: fmt.Sprintf(
+			"it has several containers (%s), and it is not configured which one is the controller manager; "+
+				"have controllerManager.container of warrantgate's configuration set to its name", strings.Join(names, ", "))}
+	}
+	return found, nil
+}
+
+// secret finds that the Secret with the credentials is missing or incomplete.
+func (p Pod) secret(ctx context.Context, objects Objects, namespace string) (*Finding, error) {
+	keys, found, err := objects.SecretKeysNow(ctx, namespace, p.Secret)
+	if err != nil {
+		return nil, fmt.Errorf("read the Secret: %w", err)
+	}
+	missing := slices.DeleteFunc([]string{keyOAuthURL, keyClientID, keyClientSecret}, func(key string) bool { return slices.Contains(keys, key) })
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	finding := &Finding{Reason: reasonSecret, Field: p.managerField().Child("env").String()}
+	if found {
+		finding.Message = fmt.Sprintf("Secret %q of its namespace has nothing under %s, without which its pods do not start; add that first",
+			p.Secret, strings.Join(missing, ", "))
+		return finding, nil
+	}
+	finding.Message = fmt.Sprintf("there is no Secret %q in its namespace, without which its pods do not start; make it first, with the keys %s",
+		p.Secret, strings.Join(missing, ", "))
+	return finding, nil
+}
+
+func labelField(label string) string { return field.NewPath("metadata", "labels").Key(label).String() }
