@@ -25,7 +25,7 @@ const (
 
 // flag is what a flag has to say.
 type flag struct {
-	// reason is that of a finding. said and rule tell in words what is wrong with another value, and what it has to be.
+	// reason is that of a problem. said and rule tell in words what is wrong with another value, and what it has to be.
 	reason, said, rule string
 	// isSwitch is true of a flag that needs no value.
 	isSwitch bool
@@ -97,7 +97,7 @@ type argument struct {
 // arguments finds flags that say something else than the identity. Flags win over the environment. Whether the program takes
 // one dash or two, and goes on after what is no flag or after "--", is not known: each word with a dash counts, and each
 // occurrence of a flag has to be right.
-func (p Pod) arguments(identity Identity) []Finding {
+func (p Pod) arguments(identity Identity) []Problem {
 	known := flags(p.Secret, identity)
 	variables := p.variables(identity)
 	var words []argument
@@ -109,7 +109,7 @@ func (p Pod) arguments(identity Identity) []Finding {
 	for i, text := range p.manager().Args {
 		words = append(words, argument{p.managerField().Child("args").Index(i), variables.expand(text)})
 	}
-	var findings []Finding
+	var problems []Problem
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		if !strings.HasPrefix(word.text, "-") && !strings.HasPrefix(word.text, unknown) {
@@ -117,7 +117,7 @@ func (p Pod) arguments(identity Identity) []Finding {
 		}
 		name, value, hasValue := strings.Cut(strings.TrimLeft(word.text, "-"), "=")
 		if strings.Contains(name, unknown) {
-			findings = append(findings, Finding{Reason: reasonArgument, Field: word.at.String(), Message: "an argument begins with a variable " +
+			problems = append(problems, Problem{Reason: reasonArgument, Field: word.at.String(), Message: "an argument begins with a variable " +
 				"that comes from elsewhere, so that it could be any flag; write it as --flag=$(VARIABLE), or give the variable a plain value"})
 			continue
 		}
@@ -134,14 +134,14 @@ func (p Pod) arguments(identity Identity) []Finding {
 			value = words[i].text
 		}
 		if !want.right(value) {
-			findings = append(findings, want.wrong(name, value, word.at.String()))
+			problems = append(problems, want.wrong(name, value, word.at.String()))
 		}
 	}
-	return findings
+	return problems
 }
 
 // wrong says what is wrong with a flag. Names and values are of the requester, and a value can be secret.
-func (f flag) wrong(name, value, at string) Finding {
+func (f flag) wrong(name, value, at string) Problem {
 	said := cmp.Or(f.said, "says something else")
 	switch {
 	case f.shown && strings.Contains(value, unknown):
@@ -153,7 +153,7 @@ func (f flag) wrong(name, value, at string) Finding {
 	if f.reason == ReasonClientSecretByValue {
 		message += ", and have a new client secret made"
 	}
-	return Finding{Reason: f.reason, Field: at, Message: message}
+	return Problem{Reason: f.reason, Field: at, Message: message}
 }
 
 // variables are the variables that arguments can refer to.
@@ -164,7 +164,7 @@ type variables struct {
 }
 
 // variables returns the variables of the container. Those of the identity have the values that they have to have: another value
-// is a finding of its own.
+// is a problem of its own.
 func (p Pod) variables(identity Identity) variables {
 	container := p.manager()
 	v := variables{values: map[string]string{}, open: len(container.EnvFrom) > 0}

@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Reasons of findings about the whole object.
+// Reasons of problems about the whole object.
 const (
 	reasonWithoutCluster     = "ControllerManagerWithoutCluster"
 	reasonContainerMissing   = "ContainerMissing"
@@ -55,29 +55,29 @@ type Result struct {
 	// where they are not known.
 	Cluster string
 	Account ownership.Account
-	// Manager is the index of the container that findings with a Mend are about.
+	// Manager is the index of the container that problems with a Fix are about.
 	Manager int
-	// Findings is empty where the controller manager acts as the user of its cluster, and as nobody else.
-	Findings []Finding
+	// Problems is empty where the controller manager acts as the user of its cluster, and as nobody else.
+	Problems []Problem
 }
 
 // Check finds all that is wrong with a workload. The error says that the objects it depends on cannot be read now.
 func Check(ctx context.Context, config v1beta1.ControllerManager, objects Objects, w Workload) (Result, error) {
 	result := Result{Cluster: w.Labels[config.ClusterNameLabel]}
 	if found := deselected(config, w); found != nil {
-		result.Findings = append(result.Findings, *found)
+		result.Problems = append(result.Problems, *found)
 		return result, nil
 	}
 	manager, found := managerOf(w.Pod.Containers, config.Container)
 	if found != nil {
-		result.Findings = append(result.Findings, *found)
+		result.Problems = append(result.Problems, *found)
 		return result, nil
 	}
 	result.Manager = manager
 	pod := Pod{PodSpec: w.Pod, Manager: manager, Secret: config.SecretName}
-	result.Findings = pod.Confined(config.Commands)
+	result.Problems = pod.Confined(config.Commands)
 	if result.Cluster == "" {
-		result.Findings = append(result.Findings, Finding{
+		result.Problems = append(result.Problems, Problem{
 			Reason: reasonWithoutCluster, Field: labelField(config.ClusterNameLabel),
 			Message: fmt.Sprintf("it has no label %q, so it is not known as which user it has to act; "+
 				"set the label to the name of its CloudSigmaCluster", config.ClusterNameLabel),
@@ -96,7 +96,7 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 	var unsaid *clusterapi.AccountError
 	switch {
 	case errors.As(err, &unsaid):
-		result.Findings = append(result.Findings, Finding{
+		result.Problems = append(result.Problems, Problem{
 			Reason: string(unsaid.Reason), Field: labelField(config.ClusterNameLabel),
 			Message: fmt.Sprintf("it is not known as which user it has to act: %v", unsaid),
 		})
@@ -104,16 +104,16 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 	case err != nil:
 		return result, fmt.Errorf("read the cluster: %w", err)
 	}
-	result.Findings = append(result.Findings, pod.ActsAs(Identity{Cluster: result.Cluster, Account: account})...)
+	result.Problems = append(result.Problems, pod.ActsAs(Identity{Cluster: result.Cluster, Account: account})...)
 	missing, err := pod.secret(ctx, objects, w.Namespace)
 	if missing != nil {
-		result.Findings = append(result.Findings, *missing)
+		result.Problems = append(result.Problems, *missing)
 	}
 	return result, err
 }
 
 // deselected finds that the write removes the labels by which the object is selected. Its next change would not be checked.
-func deselected(config v1beta1.ControllerManager, w Workload) *Finding {
+func deselected(config v1beta1.ControllerManager, w Workload) *Problem {
 	if !w.Exists || config.Selector == nil || slices.Contains(config.Objects, v1beta1.ControllerManagerObject{Namespace: w.Namespace, Name: w.Name}) {
 		return nil
 	}
@@ -121,14 +121,14 @@ func deselected(config v1beta1.ControllerManager, w Workload) *Finding {
 	if err != nil || !selector.Matches(labels.Set(w.LabelsBefore)) || selector.Matches(labels.Set(w.Labels)) {
 		return nil // the configuration with an invalid selector is refused at start
 	}
-	return &Finding{
+	return &Problem{
 		Reason: reasonDeselected, Field: "metadata.labels", Message: fmt.Sprintf("its labels make it a controller manager (%s), and without them "+
 			"its next change would not be checked; leave them, or delete the object and make another one", selector),
 	}
 }
 
 // managerOf returns the index of the container of the configured name, or of the only one if none is configured.
-func managerOf(containers []corev1.Container, name string) (int, *Finding) {
+func managerOf(containers []corev1.Container, name string) (int, *Problem) {
 	const at = "spec.template.spec.containers"
 	var names []string
 	found := -1
@@ -140,13 +140,13 @@ func managerOf(containers []corev1.Container, name string) (int, *Finding) {
 	}
 	switch {
 	case found < 0 && name != "":
-		return 0, &Finding{Reason: reasonContainerMissing, Field: at, Message: fmt.Sprintf(
+		return 0, &Problem{Reason: reasonContainerMissing, Field: at, Message: fmt.Sprintf(
 			"it has no container %q, which is the one that warrantgate is configured to give the identity to; "+
 				"name the container so, or have controllerManager.container changed", name)}
 	case found < 0:
-		return 0, &Finding{Reason: reasonContainerMissing, Field: at, Message: "it has no container that could be given the identity"}
+		return 0, &Problem{Reason: reasonContainerMissing, Field: at, Message: "it has no container that could be given the identity"}
 	case name == "" && len(names) > 1:
-		return 0, &Finding{Reason: reasonContainerAmbiguous, Field: at, Message: fmt.Sprintf(
+		return 0, &Problem{Reason: reasonContainerAmbiguous, Field: at, Message: fmt.Sprintf(
 			"it has several containers (%s), and it is not configured which one is the controller manager; "+
 				"have controllerManager.container of warrantgate's configuration set to its name", strings.Join(names, ", "))}
 	}
@@ -154,7 +154,7 @@ func managerOf(containers []corev1.Container, name string) (int, *Finding) {
 }
 
 // secret finds that the Secret with the credentials is missing or incomplete.
-func (p Pod) secret(ctx context.Context, objects Objects, namespace string) (*Finding, error) {
+func (p Pod) secret(ctx context.Context, objects Objects, namespace string) (*Problem, error) {
 	keys, found, err := objects.SecretKeysNow(ctx, namespace, p.Secret)
 	if err != nil {
 		return nil, fmt.Errorf("read the Secret: %w", err)
@@ -163,15 +163,15 @@ func (p Pod) secret(ctx context.Context, objects Objects, namespace string) (*Fi
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	finding := &Finding{Reason: reasonSecret, Field: p.managerField().Child("env").String()}
+	problem := &Problem{Reason: reasonSecret, Field: p.managerField().Child("env").String()}
 	if found {
-		finding.Message = fmt.Sprintf("Secret %q of its namespace has nothing under %s, without which its pods do not start; add that first",
+		problem.Message = fmt.Sprintf("Secret %q of its namespace has nothing under %s, without which its pods do not start; add that first",
 			p.Secret, strings.Join(missing, ", "))
-		return finding, nil
+		return problem, nil
 	}
-	finding.Message = fmt.Sprintf("there is no Secret %q in its namespace, without which its pods do not start; make it first, with the keys %s",
+	problem.Message = fmt.Sprintf("there is no Secret %q in its namespace, without which its pods do not start; make it first, with the keys %s",
 		p.Secret, strings.Join(missing, ", "))
-	return finding, nil
+	return problem, nil
 }
 
 func labelField(label string) string { return field.NewPath("metadata", "labels").Key(label).String() }

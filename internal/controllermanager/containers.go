@@ -49,26 +49,26 @@ func (p Pod) others() []other {
 
 // otherContainers finds those that have the credentials of the controller manager or of all clusters, and those that could read
 // them from its process. Whoever has them can act as any user.
-func (p Pod) otherContainers() []Finding {
-	var findings []Finding
+func (p Pod) otherContainers() []Problem {
+	var problems []Problem
 	shares := p.HostPID || p.ShareProcessNamespace != nil && *p.ShareProcessNamespace
 	for _, c := range p.others() {
 		if where := p.secretsIn(c); len(where) > 0 {
-			findings = append(findings, Finding{
+			problems = append(problems, Problem{
 				Reason: reasonSecretElsewhere, Field: c.String(), Message: fmt.Sprintf(
 					"container %.100q has the credentials, too (%s), and could act as any user with them; only container %.100q may have them: "+
 						"remove them from the other one", c.name, strings.Join(where, ", "), p.manager().Name),
 			})
 		}
 		if shares && c.runs {
-			findings = append(findings, Finding{
+			problems = append(problems, Problem{
 				Reason: reasonSharedProcesses, Field: c.String(), Message: fmt.Sprintf(
 					"container %.100q could read the credentials from the process of container %.100q, because they share processes; "+
 						"remove shareProcessNamespace and hostPID", c.name, p.manager().Name),
 			})
 		}
 	}
-	return findings
+	return problems
 }
 
 // secretsIn says where a container has one of the Secrets that hold credentials.
@@ -95,12 +95,12 @@ func (p Pod) secretsIn(c other) []string {
 
 // command finds a command that takes the place of the image's own, unless it is one of those that are allowed. It is not
 // repeated: it can hold a secret.
-func (p Pod) command(allowed []string) *Finding {
+func (p Pod) command(allowed []string) *Problem {
 	command := p.manager().Command
 	if len(command) == 0 || slices.Contains(allowed, command[0]) {
 		return nil
 	}
-	return &Finding{
+	return &Problem{
 		Reason: reasonCommand, Field: p.managerField().Child("command").String(), Message: "it has a command in place of the image's entrypoint, " +
 			"which could act as anybody with the credentials; remove it and put the flags into args, or have the first word of the command " +
 			"added to controllerManager.commands of warrantgate's configuration",

@@ -33,16 +33,16 @@ type Identity struct {
 	Account ownership.Account
 }
 
-// Finding is one thing that keeps a controller manager from acting as its cluster's user.
-type Finding struct {
+// Problem is one thing that keeps a controller manager from acting as its cluster's user.
+type Problem struct {
 	// Reason is a stable word, Message is for the person who sent the request, Field is the path of what it is about.
 	Reason, Message, Field string
-	// Mend puts it right. Nil where only a person can.
-	Mend *Mend
+	// Fix puts it right. Nil where only a person can.
+	Fix *Fix
 }
 
-// Mend changes the environment of the container.
-type Mend struct {
+// Fix changes the environment of the container.
+type Fix struct {
 	// Index is the place of the variable that is replaced, -1 where one is added.
 	Index    int
 	Variable corev1.EnvVar
@@ -51,27 +51,27 @@ type Mend struct {
 }
 
 // Confined finds what is wrong whoever the user is: other credentials, others who have these, and another program.
-func (p Pod) Confined(commands []string) []Finding {
-	var findings []Finding
+func (p Pod) Confined(commands []string) []Problem {
+	var problems []Problem
 	if found := p.globalCredentials(); found != nil {
-		findings = append(findings, *found)
+		problems = append(problems, *found)
 	}
-	findings = append(findings, p.otherContainers()...)
+	problems = append(problems, p.otherContainers()...)
 	if found := p.command(commands); found != nil {
-		findings = append(findings, *found)
+		problems = append(problems, *found)
 	}
-	return findings
+	return problems
 }
 
 // ActsAs finds what in the environment and in the arguments says something else than the identity.
-func (p Pod) ActsAs(identity Identity) []Finding {
+func (p Pod) ActsAs(identity Identity) []Problem {
 	return append(p.environment(identity), p.arguments(identity)...)
 }
 
-// Joined is what findings say, as one text.
-func Joined(findings []Finding) string {
-	messages := make([]string, 0, len(findings))
-	for _, f := range findings {
+// Joined is what problems say, as one text.
+func Joined(problems []Problem) string {
+	messages := make([]string, 0, len(problems))
+	for _, f := range problems {
 		messages = append(messages, f.Message)
 	}
 	return strings.Join(messages, "; ")

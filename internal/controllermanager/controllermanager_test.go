@@ -68,16 +68,16 @@ func TestFlags(t *testing.T) {
 			"it may only be $(CLOUDSIGMA_CLIENT_SECRET), which comes from the key client-secret of Secret \"cloudsigma-impersonation\": " +
 			"remove the flag, and have a new client secret made"
 	)
-	user := func(spelling string, at string) []controllermanager.Finding {
-		return []controllermanager.Finding{{Reason: "UserEmailMismatch", Field: at, Message: "the flag --" + spelling + " " + isSomebody}}
+	user := func(spelling string, at string) []controllermanager.Problem {
+		return []controllermanager.Problem{{Reason: "UserEmailMismatch", Field: at, Message: "the flag --" + spelling + " " + isSomebody}}
 	}
-	one := func(reason, message string) []controllermanager.Finding {
-		return []controllermanager.Finding{{Reason: reason, Field: argsAt + "[0]", Message: message}}
+	one := func(reason, message string) []controllermanager.Problem {
+		return []controllermanager.Problem{{Reason: reason, Field: argsAt + "[0]", Message: message}}
 	}
 	for name, tc := range map[string]struct {
 		args   []string
 		modify func(*controllermanager.Pod)
-		want   []controllermanager.Finding
+		want   []controllermanager.Problem
 	}{
 		"none":                                     {},
 		"flags of something else":                  {args: []string{"--cloud-provider=cloudsigma", "-v=4", "--leader-elect", "serve", "-", "--", "$"}},
@@ -124,7 +124,7 @@ func TestFlags(t *testing.T) {
 		"the old mode, in other words":   {args: []string{"-enable_legacy_credentials=T"}, want: one("GlobalCredentials", "the flag --enable_legacy_credentials is set; it "+isGlobal)},
 		"the old mode is off":            {args: []string{"--enable-legacy-credentials=false"}},
 		"a switch has no value after it": {args: []string{"--enable-legacy-credentials", "false"}, want: one("GlobalCredentials", "the flag --enable-legacy-credentials is set; it "+isGlobal)},
-		"name and password": {args: []string{"--username=root", "--cloudsigma-password=x"}, want: []controllermanager.Finding{
+		"name and password": {args: []string{"--username=root", "--cloudsigma-password=x"}, want: []controllermanager.Problem{
 			{Reason: "GlobalCredentials", Field: argsAt + "[0]", Message: "the flag --username is set; it " + isGlobal},
 			{Reason: "GlobalCredentials", Field: argsAt + "[1]", Message: "the flag --cloudsigma-password is set; it " + isGlobal},
 		}},
@@ -147,10 +147,10 @@ func TestFlags(t *testing.T) {
 				tc.modify(&p)
 			}
 			p.Containers[0].Args = tc.args
-			var got []controllermanager.Finding
-			for _, finding := range p.ActsAs(metal) {
-				if finding.Reason != "EnvironmentUnchecked" { // about envFrom, below
-					got = append(got, finding)
+			var got []controllermanager.Problem
+			for _, problem := range p.ActsAs(metal) {
+				if problem.Reason != "EnvironmentUnchecked" { // about envFrom, below
+					got = append(got, problem)
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -179,12 +179,12 @@ func TestEnvFromCannotSetTheOldMode(t *testing.T) {
 		}, []string{"CLOUDSIGMA_PASSWORD"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var want []controllermanager.Finding
+			var want []controllermanager.Problem
 			for _, variable := range tc.want {
-				want = append(want, controllermanager.Finding{
+				want = append(want, controllermanager.Problem{
 					Reason: "EnvironmentUnchecked", Field: "spec.template.spec.containers[0].env",
 					Message: variable + ` is missing; it has to be "` + legacy[variable] + `", or envFrom could set it to something else`,
-					Mend:    &controllermanager.Mend{Index: -1, Variable: corev1.EnvVar{Name: variable, Value: legacy[variable]}},
+					Fix:     &controllermanager.Fix{Index: -1, Variable: corev1.EnvVar{Name: variable, Value: legacy[variable]}},
 				})
 			}
 			if diff := cmp.Diff(want, pod(tc.modify...).ActsAs(metal)); diff != "" {
@@ -225,7 +225,7 @@ func TestOnlyTheManagerHasTheCredentials(t *testing.T) {
 	plain := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret}}
 	for name, tc := range map[string]struct {
 		modify []func(*controllermanager.Pod)
-		// in is the list of the container that a finding is about, has what it has.
+		// in is the list of the container that a problem is about, has what it has.
 		in, has string
 		shared  bool
 	}{
@@ -248,15 +248,15 @@ func TestOnlyTheManagerHasTheCredentials(t *testing.T) {
 		"processes with nobody":            {modify: []func(*controllermanager.Pod){share}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var want []controllermanager.Finding
+			var want []controllermanager.Problem
 			switch {
 			case tc.has != "":
-				want = []controllermanager.Finding{{
+				want = []controllermanager.Problem{{
 					Reason: "SecretInAnotherContainer", Field: "spec.template.spec." + tc.in,
 					Message: `container "other" has the credentials, too (` + tc.has + ")," + where,
 				}}
 			case tc.shared:
-				want = []controllermanager.Finding{{
+				want = []controllermanager.Problem{{
 					Reason: "ProcessesShared", Field: "spec.template.spec." + tc.in,
 					Message: `container "other" could read the credentials from the process of container "ccm", because they share processes; ` +
 						"remove shareProcessNamespace and hostPID",
@@ -270,14 +270,14 @@ func TestOnlyTheManagerHasTheCredentials(t *testing.T) {
 }
 
 func TestCommands(t *testing.T) {
-	refused := []controllermanager.Finding{{
+	refused := []controllermanager.Problem{{
 		Reason: "CommandReplaced", Field: "spec.template.spec.containers[0].command",
 		Message: "it has a command in place of the image's entrypoint, which could act as anybody with the credentials; remove it and put the flags " +
 			"into args, or have the first word of the command added to controllerManager.commands of warrantgate's configuration",
 	}}
 	for name, tc := range map[string]struct {
 		command, allowed []string
-		want             []controllermanager.Finding
+		want             []controllermanager.Problem
 	}{
 		"none":                     {},
 		"a shell":                  {command: []string{"sh", "-c", "exec /manager --user-email=boss@shalb.com"}, want: refused},
@@ -304,12 +304,12 @@ func FuzzArguments(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second, value string) {
 		p := pod(withEnv(corev1.EnvVar{Name: "A", Value: value}))
 		p.Containers[0].Args = []string{first, second}
-		findings := p.ActsAs(metal)
+		problems := p.ActsAs(metal)
 		expanded := strings.NewReplacer("$$", "$", "$(A)", value).Replace(first)
 		if strings.Contains(value, "$") || !strings.HasPrefix(expanded, "--user-email=") || strings.Contains(expanded, "$") {
 			return
 		}
-		if !strings.EqualFold(expanded, "--user-email=tsap@shalb.com") && len(findings) == 0 {
+		if !strings.EqualFold(expanded, "--user-email=tsap@shalb.com") && len(problems) == 0 {
 			t.Errorf("%q with %q passes", first, value)
 		}
 	})
@@ -321,8 +321,8 @@ func TestTheSignForKelvinIsNoK(t *testing.T) {
 	p.Containers[0].Args = []string{"--user-email=\u212aate@example.com"}
 	p.Containers[0].Env[4].Value = "\u212aate@example.com"
 	var got []string
-	for _, finding := range p.ActsAs(kate) {
-		got = append(got, finding.Reason)
+	for _, problem := range p.ActsAs(kate) {
+		got = append(got, problem.Reason)
 	}
 	if diff := cmp.Diff([]string{"UserEmailMismatch", "UserEmailMismatch"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

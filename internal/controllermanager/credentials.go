@@ -19,9 +19,9 @@ const (
 )
 
 // globalCredentials finds in the controller manager and in the volumes of its pod what would have it act with the credentials
-// that are the same for all clusters. None can be mended: pods that somebody gave these may need more than is known here. A
+// that are the same for all clusters. None can be fixed: pods that somebody gave these may need more than is known here. A
 // Secret that is configured for impersonation is not taken for the old one, whatever its name is.
-func (p Pod) globalCredentials() *Finding {
+func (p Pod) globalCredentials() *Problem {
 	isGlobal := func(secret string) bool { return secret == globalSecret && secret != p.Secret }
 	var where []string
 	for _, variable := range p.manager().Env {
@@ -43,7 +43,7 @@ func (p Pod) globalCredentials() *Finding {
 	if len(where) == 0 {
 		return nil
 	}
-	return &Finding{
+	return &Problem{
 		Reason: reasonGlobalCredentials, Field: podField().String(),
 		Message: fmt.Sprintf("it has the global credentials (%s), but impersonation is on, and with them the cloud does not show it "+
 			"the servers of the cluster's user; remove them", strings.Join(where, ", ")),

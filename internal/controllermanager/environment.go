@@ -75,15 +75,15 @@ func wanted(secret string, identity Identity) []variable {
 func literal(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
 // environment finds what in the environment of the controller manager is not as it has to be.
-func (p Pod) environment(identity Identity) []Finding {
+func (p Pod) environment(identity Identity) []Problem {
 	container, at := p.manager(), p.managerField().Child("env")
 	return append(compare(container.Env, wanted(p.Secret, identity), at), unset(container, at)...)
 }
 
 // unset finds the variables of the old mode that envFrom could set, now or when its Secret or ConfigMap changes. A variable of
 // env wins over it, even an empty one.
-func unset(container corev1.Container, at *field.Path) []Finding {
-	var findings []Finding
+func unset(container corev1.Container, at *field.Path) []Problem {
+	var problems []Problem
 	for _, variable := range []corev1.EnvVar{
 		{Name: cloudsigma.EnvLegacyEnabled, Value: "false"}, {Name: cloudsigma.EnvUsername}, {Name: cloudsigma.EnvPassword},
 	} {
@@ -92,19 +92,19 @@ func unset(container corev1.Container, at *field.Path) []Finding {
 		})
 		isSet := slices.ContainsFunc(container.Env, func(have corev1.EnvVar) bool { return have.Name == variable.Name })
 		if canBeSet && !isSet { // what is set has been looked at
-			findings = append(findings, Finding{
-				Reason: reasonUnchecked, Field: at.String(), Mend: &Mend{Index: -1, Variable: variable},
+			problems = append(problems, Problem{
+				Reason: reasonUnchecked, Field: at.String(), Fix: &Fix{Index: -1, Variable: variable},
 				Message: fmt.Sprintf("%s is missing; it has to be %q, or envFrom could set it to something else", variable.Name, variable.Value),
 			})
 		}
 	}
-	return findings
+	return problems
 }
 
 // compare finds what in an environment is not as it has to be. Where a variable is there twice, each has to be right, as
 // it is the container runtime that picks one.
-func compare(env []corev1.EnvVar, variables []variable, at *field.Path) []Finding {
-	var findings []Finding
+func compare(env []corev1.EnvVar, variables []variable, at *field.Path) []Problem {
+	var problems []Problem
 	for _, want := range variables {
 		missing := true
 		for i, have := range env {
@@ -113,17 +113,17 @@ func compare(env []corev1.EnvVar, variables []variable, at *field.Path) []Findin
 			}
 			missing = false
 			if !want.metBy(have) {
-				findings = append(findings, want.unlike(have, i, at.Index(i).String()))
+				problems = append(problems, want.unlike(have, i, at.Index(i).String()))
 			}
 		}
 		if missing {
-			findings = append(findings, Finding{
+			problems = append(problems, Problem{
 				Reason: want.reason, Field: at.String(), Message: fmt.Sprintf("%s is missing; it %s", want.Name, want.rule),
-				Mend: &Mend{Index: -1, Variable: want.EnvVar},
+				Fix: &Fix{Index: -1, Variable: want.EnvVar},
 			})
 		}
 	}
-	return findings
+	return problems
 }
 
 // metBy is true of a variable that means the same.
@@ -140,20 +140,20 @@ func (v variable) metBy(have corev1.EnvVar) bool {
 
 // unlike says what is wrong with the variable at index i. It never repeats a value but that of an email or a region: the
 // others are secret, or hold what is.
-func (v variable) unlike(have corev1.EnvVar, i int, at string) Finding {
-	f := Finding{Reason: v.reason, Field: at, Mend: &Mend{Index: i, Variable: v.EnvVar, Replaces: true}}
+func (v variable) unlike(have corev1.EnvVar, i int, at string) Problem {
+	f := Problem{Reason: v.reason, Field: at, Fix: &Fix{Index: i, Variable: v.EnvVar, Replaces: true}}
 	switch {
 	case have.Value == "" && have.ValueFrom == nil:
 		f.Message = fmt.Sprintf("%s is empty; it %s", v.Name, v.rule)
-		f.Mend.Replaces = false
+		f.Fix.Replaces = false
 	case v.identity && have.ValueFrom != nil:
 		f.Message = fmt.Sprintf("%s comes from elsewhere (valueFrom), where it cannot be checked; it %s: "+
 			"remove the variable, and it is set to that", v.Name, v.rule)
-		f.Mend = nil
+		f.Fix = nil
 	case v.identity:
 		f.Message = fmt.Sprintf("%s is %.100q; it %s: remove the variable, and it is set to that, or have the cluster corrected",
 			v.Name, have.Value, v.rule)
-		f.Mend = nil
+		f.Fix = nil
 	case v.Name == cloudsigma.EnvClientSecret && have.Value != "":
 		f.Reason = ReasonClientSecretByValue
 		f.Message = fmt.Sprintf("%s was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of "+

@@ -61,13 +61,13 @@ func (c checked) undecided(err error) webhooks.Answer {
 	return answer.WithDetails("error", err.Error())
 }
 
-// refuse names all findings at once, so that one attempt is enough to correct them. There is at least one.
-func (c checked) refuse(findings []controllermanager.Finding) webhooks.Answer {
+// refuse names all problems at once, so that one attempt is enough to correct them. There is at least one.
+func (c checked) refuse(problems []controllermanager.Problem) webhooks.Answer {
 	answer := webhooks.Answer{
-		Decision: webhooks.Denied, Reason: findings[0].Reason, Subject: c.workload.subject(), Field: findings[0].Field,
-		Message: controllermanager.Joined(findings), Details: c.details,
+		Decision: webhooks.Denied, Reason: problems[0].Reason, Subject: c.workload.subject(), Field: problems[0].Field,
+		Message: controllermanager.Joined(problems), Details: c.details,
 	}
-	for _, further := range findings[1:] {
+	for _, further := range problems[1:] {
 		answer.Causes = append(answer.Causes, metav1.StatusCause{Type: metav1.CauseType(further.Reason), Message: further.Message, Field: further.Field})
 	}
 	return answer

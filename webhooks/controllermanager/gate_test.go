@@ -235,7 +235,7 @@ func told(eventType, reason, message string) []events.Event {
 	}}
 }
 
-// refusal is what both gates say of a Deployment that neither can mend.
+// refusal is what both gates say of a Deployment that neither can fix.
 func refusal(reason, field, message string, causes ...metav1.StatusCause) said {
 	return said{
 		Reason: reason, Message: subject + message, Field: field, Causes: causes,
@@ -243,8 +243,8 @@ func refusal(reason, field, message string, causes ...metav1.StatusCause) said {
 	}
 }
 
-// TestWhatNoGateCanMendIsRefusedByBoth: the first says so before the second is asked.
-func TestWhatNoGateCanMendIsRefusedByBoth(t *testing.T) {
+// TestWhatNoGateCanFixIsRefusedByBoth: the first says so before the second is asked.
+func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
 	const (
 		env      = "spec.template.spec.containers[0].env"
 		labels   = "metadata.labels[cluster.x-k8s.io/cluster-name]"
@@ -333,7 +333,7 @@ func TestWhatNoGateCanMendIsRefusedByBoth(t *testing.T) {
 			t.Run(name+"/"+gateName, func(t *testing.T) {
 				object := deployment(withEnv(identity()...))
 				object.Spec, object.Labels = tc.object.Spec, tc.object.Labels
-				// The second gate is asked about what the first leaves, and names more than one can mend.
+				// The second gate is asked about what the first leaves, and names more than one can fix.
 				if gateName == "controller-manager-integrity" && len(object.Spec.Template.Spec.Containers) == 1 {
 					complete(&object.Spec.Template.Spec.Containers[0])
 				}

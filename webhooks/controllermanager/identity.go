@@ -18,7 +18,7 @@ import (
 // Identity is the mutating gate that gives the container of a controller manager the environment by which it acts as its
 // cluster's user. It changes nothing else.
 //
-// It refuses what it cannot mend: the email of another user, another region, the global credentials. It fails closed,
+// It refuses what it cannot fix: the email of another user, another region, the global credentials. It fails closed,
 // so that while no warrantgate answers no controller manager starts without an identity; those that run go on.
 type Identity struct {
 	gate
@@ -38,26 +38,26 @@ func (*Identity) Name() string { return "controller-manager-identity" }
 // Review implements webhooks.Gate.
 func (g *Identity) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	return g.review(ctx, request, func(c checked) webhooks.Answer {
-		unmendable := slices.DeleteFunc(slices.Clone(c.Findings), func(f controllermanager.Finding) bool { return f.Mend != nil })
+		unfixable := slices.DeleteFunc(slices.Clone(c.Problems), func(f controllermanager.Problem) bool { return f.Fix != nil })
 		switch {
-		case len(unmendable) > 0:
-			return c.refuse(unmendable)
-		case len(c.Findings) > 0:
-			return c.mend()
+		case len(unfixable) > 0:
+			return c.refuse(unfixable)
+		case len(c.Problems) > 0:
+			return c.fix()
 		}
 		return c.inPlace()
 	})
 }
 
-// mend adds what the object lacks. Where somebody had set something else, it says so.
-func (c checked) mend() webhooks.Answer {
+// fix adds what the object lacks. Where somebody had set something else, it says so.
+func (c checked) fix() webhooks.Answer {
 	var names []string
-	var replaced []controllermanager.Finding
-	for _, f := range c.Findings {
-		if !slices.Contains(names, f.Mend.Variable.Name) {
-			names = append(names, f.Mend.Variable.Name)
+	var replaced []controllermanager.Problem
+	for _, f := range c.Problems {
+		if !slices.Contains(names, f.Fix.Variable.Name) {
+			names = append(names, f.Fix.Variable.Name)
 		}
-		if f.Mend.Replaces {
+		if f.Fix.Replaces {
 			replaced = append(replaced, f)
 		}
 	}
@@ -68,14 +68,14 @@ func (c checked) mend() webhooks.Answer {
 	if len(replaced) > 0 {
 		// Replacing a secret does not undo that it was sent as a value, so a person must be told.
 		decision, reason, eventType = webhooks.Warned, "IdentityReplaced", corev1.EventTypeWarning
-		if slices.ContainsFunc(replaced, func(f controllermanager.Finding) bool { return f.Reason == controllermanager.ReasonClientSecretByValue }) {
+		if slices.ContainsFunc(replaced, func(f controllermanager.Problem) bool { return f.Reason == controllermanager.ReasonClientSecretByValue }) {
 			reason = controllermanager.ReasonClientSecretByValue
 		}
 		message += "; " + controllermanager.Joined(replaced)
 	}
 	answer := webhooks.Answer{
 		Decision: decision, Reason: reason, Subject: c.workload.subject(), Message: message,
-		Patches: patches(container.Env, c.Findings, c.Manager), Details: c.details,
+		Patches: patches(container.Env, c.Problems, c.Manager), Details: c.details,
 	}
 	answer.Notices = []webhooks.Notice{{Type: eventType, Reason: reason, Message: "Changed: " + answer.Text()}}
 	answer.NoticesUnchanged = []webhooks.Notice{{
@@ -86,16 +86,16 @@ func (c checked) mend() webhooks.Answer {
 
 // patches replaces variables where they are and adds the others at the end, so that those of others keep their order,
 // which matters where one refers to another.
-func patches(env []corev1.EnvVar, findings []controllermanager.Finding, container int) []jsonpatch.JsonPatchOperation {
+func patches(env []corev1.EnvVar, problems []controllermanager.Problem, container int) []jsonpatch.JsonPatchOperation {
 	at := fmt.Sprintf("/spec/template/spec/containers/%d/env", container)
 	var operations []jsonpatch.JsonPatchOperation
 	var added []corev1.EnvVar
-	for _, f := range findings {
-		if f.Mend.Index < 0 {
-			added = append(added, f.Mend.Variable)
+	for _, f := range problems {
+		if f.Fix.Index < 0 {
+			added = append(added, f.Fix.Variable)
 			continue
 		}
-		operations = append(operations, jsonpatch.NewOperation("replace", fmt.Sprintf("%s/%d", at, f.Mend.Index), f.Mend.Variable))
+		operations = append(operations, jsonpatch.NewOperation("replace", fmt.Sprintf("%s/%d", at, f.Fix.Index), f.Fix.Variable))
 	}
 	if len(env) == 0 { // there may be no list yet to add to
 		return append(operations, jsonpatch.NewOperation("add", at, added))

@@ -30,14 +30,14 @@ func (*Integrity) Name() string { return "controller-manager-integrity" }
 // Review implements webhooks.Gate.
 func (g *Integrity) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	return g.review(ctx, request, func(c checked) webhooks.Answer {
-		findings := slices.Clone(c.Findings)
+		problems := slices.Clone(c.Problems)
 		if g.config.Mode == v1beta1.Warn {
 			// In this mode Identity changes nothing, and has warned of what it would change. A second warning here would say that
 			// the object would be refused, which it would not.
-			findings = slices.DeleteFunc(findings, func(f controllermanager.Finding) bool { return f.Mend != nil })
+			problems = slices.DeleteFunc(problems, func(f controllermanager.Problem) bool { return f.Fix != nil })
 		}
-		if len(findings) > 0 {
-			return c.refuse(findings)
+		if len(problems) > 0 {
+			return c.refuse(problems)
 		}
 		return c.inPlace()
 	})

@@ -12,7 +12,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// TestIntegrity is about what Identity would have mended, had not somebody changed it afterwards. The rest is refused by
+// TestIntegrity is about what Identity would have fixed, had not somebody changed it afterwards. The rest is refused by
 // both gates alike.
 func TestIntegrity(t *testing.T) {
 	const env = "spec.template.spec.containers[0].env"
@@ -52,7 +52,7 @@ func TestIntegrity(t *testing.T) {
 				metav1.StatusCause{Type: "RegionMismatch", Field: env + "[4]", Message: `CLOUDSIGMA_REGION is "zrh"; it has to be "next", where ` +
 					`CloudSigmaCluster "metal" is: remove the variable, and it is set to that, or have the cluster corrected`}),
 		},
-		"what Identity would have mended, had it not only warned": {
+		"what Identity would have fixed, had it not only warned": {
 			env: identity()[:2], mode: v1beta1.Warn, want: said{Decision: webhooks.Allowed, Reason: "IdentityInPlace"},
 		},
 	} {
