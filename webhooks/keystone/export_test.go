@@ -7,24 +7,24 @@ import (
 	"warrantgate.dev/internal/oslopolicy"
 )
 
-// MaxBytes is how much is judged for one request.
+// MaxBytes is how much is linted for one request.
 const MaxBytes = maxBytes
 
 // MaxMessage is the longest message.
 const MaxMessage = maxMessage
 
-// MaxJudges is how many requests are judged at the same time.
-const MaxJudges = maxJudges
+// MaxLinters is how many requests are linted at the same time.
+const MaxLinters = maxLinters
 
 // MaxWaitingPerTenant is how many requests of a tenant wait.
 const MaxWaitingPerTenant = maxWaitingPerTenant
 
-// LintWith has a gate judge by another linter.
+// LintWith replaces the linter of a gate.
 func (g *Gate) LintWith(lint func(name string, data []byte) []oslopolicy.Finding) {
-	g.judge.lint = func(_ context.Context, name string, data []byte) ([]oslopolicy.Finding, error) {
+	g.linter.lint = func(_ context.Context, name string, data []byte) ([]oslopolicy.Finding, error) {
 		return lint(name, data), nil
 	}
 }
 
-// TakeYourTime has a gate judge for as long as it takes on a machine that is busy.
-func (g *Gate) TakeYourTime() { g.judge.time = time.Hour }
+// TakeYourTime removes the time limit of a gate, for machines that are busy.
+func (g *Gate) TakeYourTime() { g.linter.time = time.Hour }

@@ -1,8 +1,8 @@
-// Package keystone holds the gate on ConfigMaps and Secrets with a policy for Keystone: none is stored by which Keystone
-// would deny or allow something else than is written there.
+// Package keystone holds the gate on ConfigMaps and Secrets with a policy for Keystone. It refuses a policy that Keystone would not
+// apply as it is written.
 //
-// Keystone takes a policy that oslo.policy cannot understand without a word, and goes by it from the next request on. The
-// API server is the last place where somebody is told.
+// Keystone accepts a policy that oslo.policy cannot parse without an error, and applies it from the next request on. The API
+// server is the last place that can report the mistake.
 package keystone
 
 import (
@@ -23,39 +23,39 @@ import (
 // Path is where the gate is served.
 const Path = "/keystone/policy"
 
-// Reasons of what is said about a policy.
+// Reasons of answers about a policy.
 const (
-	// reasonBroken: at least one finding is an error.
+	// reasonBroken: at least one problem is an error.
 	reasonBroken = "KeystonePolicyBroken"
 	// reasonDoubtful: there are warnings, and no errors.
 	reasonDoubtful = "KeystonePolicyDoubtful"
-	// reasonMissing: the object is selected, and has nothing that could be judged.
+	// reasonMissing: the object is selected, and has no policy.
 	reasonMissing = "KeystonePolicyMissing"
-	// reasonDeselected: the write takes the labels away by which the object is selected, and leaves policies in it.
+	// reasonDeselected: the write removes the labels by which the object is selected, and keeps policies in it.
 	reasonDeselected = "KeystonePolicyDeselected"
-	// reasonTooLarge: there is more than is judged.
+	// reasonTooLarge: the policies exceed the limits.
 	reasonTooLarge = "KeystonePolicyTooLarge"
-	// reasonUnjudged: there was not enough time.
+	// reasonUnjudged: the policy could not be linted in time.
 	reasonUnjudged = "KeystonePolicyUnjudged"
 	// reasonBusy: too many requests of the same tenant wait.
 	reasonBusy = "TooManyRequests"
 )
 
-// Gate is the validating gate. It fails closed: while no warrantgate answers, no policy is changed. Keystone goes on with
+// Gate is the validating gate. It fails closed: while no warrantgate answers, no policy can be changed, and Keystone continues with
 // the one that it has.
 //
-// It judges what a request writes into an object that is selected before or after the write. A policy that was there before
-// the gate stays as it is, and so do the keys that a request leaves alone. An object that holds a policy and is selected by
-// its labels keeps them: else two writes would do what one must not. It can still be deleted and created anew without them,
-// so Keystone must not mount such an object by a name that others can write: that is what selection by name is for.
+// It checks what a request writes into an object that is selected before or after the write. Policies that are older than the gate,
+// and keys that a request does not change, are not checked. The labels that select an object cannot be removed while it holds a
+// policy; otherwise two writes could do what one must not. The object can still be deleted and created again without labels, so
+// Keystone must not mount an object whose name others can write unless it is selected by name.
 type Gate struct {
 	keys     []string
 	selector labels.Selector
 	objects  map[v1beta1.KeystonePolicyObject]bool
-	judge    *judge
+	linter   *linter
 }
 
-// New returns the gate. The error is about the selector.
+// New returns the gate. It returns an error if the selector is invalid.
 func New(config v1beta1.KeystonePolicy) (*Gate, error) {
 	selector, err := metav1.LabelSelectorAsSelector(config.Selector)
 	if err != nil {
@@ -66,7 +66,7 @@ func New(config v1beta1.KeystonePolicy) (*Gate, error) {
 		objects[object] = true
 	}
 	options := oslopolicy.LintOptions{ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles}
-	return &Gate{keys: config.Keys, selector: selector, objects: objects, judge: newJudge(options)}, nil
+	return &Gate{keys: config.Keys, selector: selector, objects: objects, linter: newLinter(options)}, nil
 }
 
 var _ webhooks.Gate = &Gate{}
@@ -98,7 +98,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicyRemoved"}
 	case !g.selects(after):
 		return webhooks.Answer{Decision: webhooks.Denied, Reason: reasonDeselected, Subject: after.subject(), Message: deselected(after, policies)}
-	case selectedBefore: // what was not selected before is judged as if it had not been there
+	case selectedBefore: // an object that was not selected before is checked as if it were new
 		written := changed(was, policies)
 		if len(written) == 0 && (len(was) == 0 || len(policies) > 0) {
 			return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicyUnchanged"}
@@ -108,20 +108,19 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	if len(policies) == 0 {
 		return webhooks.Answer{Decision: webhooks.Warned, Reason: reasonMissing, Subject: after.subject(), Message: missing(after, g.keys, g.named(after))}
 	}
-	return g.review(ctx, after, policies)
+	return g.lint(ctx, after, policies)
 }
 
-// selects tells whether an object is one that the gate judges. Its kind does not matter to those selected by name, because a
-// projected volume takes either.
+// selects tells whether the gate checks an object. Selection by name applies to both kinds, because a projected volume takes either.
 func (g *Gate) selects(o object) bool { return g.named(o) || g.selector.Matches(labels.Set(o.Labels)) }
 
 func (g *Gate) named(o object) bool {
 	return o.named && g.objects[v1beta1.KeystonePolicyObject{Namespace: o.Namespace, Name: o.Name}]
 }
 
-// review judges what is written. There is at least one policy.
-func (g *Gate) review(ctx context.Context, o object, policies []policy) webhooks.Answer {
-	findings, err := g.judge.findings(ctx, webhooks.TenantOf(ctx), o.secret, policies)
+// lint checks policies that are written. There is at least one.
+func (g *Gate) lint(ctx context.Context, o object, policies []policy) webhooks.Answer {
+	problems, err := g.linter.problems(ctx, webhooks.TenantOf(ctx), o.secret, policies)
 	answer := webhooks.Answer{Decision: webhooks.Denied, Subject: o.subject()}
 	var large *sizeError
 	var busy *busyError
@@ -139,7 +138,7 @@ func (g *Gate) review(ctx context.Context, o object, policies []policy) webhooks
 		answer.Details = func() []any { return []any{"error", err.Error()} }
 		return answer
 	}
-	broken, doubtful := bySeverity(findings, oslopolicy.SeverityError), bySeverity(findings, oslopolicy.SeverityWarning)
+	broken, doubtful := bySeverity(problems, oslopolicy.SeverityError), bySeverity(problems, oslopolicy.SeverityWarning)
 	shown := broken
 	switch {
 	case len(broken)+len(doubtful) == 0:

@@ -15,23 +15,23 @@ const (
 	// maxMessage is the longest message that certainly passes uncut, in bytes: what a refusal, a warning and an Event take,
 	// less the words that are put before it.
 	maxMessage = 1024 - 80
-	// maxFinding is how much is said of one finding, in bytes.
+	// maxFinding is how much is said of one problem, in bytes.
 	maxFinding = 400
 	// maxName is how much of a name that somebody else chose is repeated, in bytes.
 	maxName = 100
-	// maxCauses is how many findings are told to programs.
+	// maxCauses is how many problems are told to programs.
 	maxCauses = 20
-	// seeAll ends each message about findings.
+	// seeAll ends each message about problems.
 	seeAll = `; "warrantgate lint keystone-policy" says everything about the file`
 )
 
-func bySeverity(findings []finding, severity oslopolicy.Severity) []finding {
-	return slices.DeleteFunc(slices.Clone(findings), func(f finding) bool { return f.Severity != severity })
+func bySeverity(problems []problem, severity oslopolicy.Severity) []problem {
+	return slices.DeleteFunc(slices.Clone(problems), func(f problem) bool { return f.Severity != severity })
 }
 
 // summary tells of the errors or, where there are none, of the warnings, as many as there is room for. At least one is
 // told. Notes are left to the linter: they are no reason to look at a policy that was just written.
-func summary(broken, doubtful []finding, room int) string {
+func summary(broken, doubtful []problem, room int) string {
 	shown := broken
 	if len(shown) == 0 {
 		shown = doubtful
@@ -49,8 +49,8 @@ func summary(broken, doubtful []finding, room int) string {
 	return text + seeAll
 }
 
-// counted says how many findings there are, such as "2 errors and 1 warning".
-func counted(broken, doubtful []finding) string {
+// counted says how many problems there are, such as "2 errors and 1 warning".
+func counted(broken, doubtful []problem) string {
 	var counts []string
 	count := func(n int, word string) {
 		if n > 1 {
@@ -66,7 +66,7 @@ func counted(broken, doubtful []finding) string {
 }
 
 // String says where something is wrong, what that means, and what to write instead.
-func (f finding) String() string {
+func (f problem) String() string {
 	text := clip(f.File, maxName)
 	if f.Line > 0 {
 		text += fmt.Sprintf(":%d", f.Line)
@@ -81,10 +81,10 @@ func (f finding) String() string {
 	return clip(printable(text), maxFinding)
 }
 
-// causes tells programs of findings, by their codes.
-func causes(findings []finding) []metav1.StatusCause {
+// causes tells programs of problems, by their codes.
+func causes(problems []problem) []metav1.StatusCause {
 	var causes []metav1.StatusCause
-	for _, f := range findings[:min(len(findings), maxCauses)] {
+	for _, f := range problems[:min(len(problems), maxCauses)] {
 		causes = append(causes, metav1.StatusCause{Type: metav1.CauseType(f.Code), Message: f.String(), Field: f.field})
 	}
 	return causes

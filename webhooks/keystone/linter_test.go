@@ -80,7 +80,7 @@ func TestDeepAndWideFiles(t *testing.T) {
 
 func TestAPanicOfTheLinterRefusesOneRequest(t *testing.T) {
 	gate := newGate(t, config())
-	gate.LintWith(func(string, []byte) []oslopolicy.Finding { panic("no such thing") })
+	gate.Gate.(*keystone.Gate).LintWith(func(string, []byte) []oslopolicy.Finding { panic("no such thing") })
 	answer := gate.Review(t.Context(), request(t, configMap(), configMap("a", sound)))
 	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnjudged", Message: ofConfigMap + unjudged}, "ConfigMap", "Refused: ")
 	if diff := cmp.Diff(want, answer, withoutDetails); diff != "" {
@@ -96,7 +96,7 @@ func TestAPanicOfTheLinterRefusesOneRequest(t *testing.T) {
 func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
 	gate := newGate(t, config())
 	started, release := make(chan struct{}), make(chan struct{})
-	gate.LintWith(func(string, []byte) []oslopolicy.Finding {
+	gate.Gate.(*keystone.Gate).LintWith(func(string, []byte) []oslopolicy.Finding {
 		started <- struct{}{}
 		<-release
 		return nil
@@ -105,14 +105,14 @@ func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnjudged", Message: ofConfigMap + unjudged}, "ConfigMap", "Refused: ")
 	var reviews sync.WaitGroup
-	for range keystone.MaxJudges {
+	for range keystone.MaxLinters {
 		reviews.Go(func() {
 			if diff := cmp.Diff(want, gate.Review(ctx, slow), withoutDetails); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 		})
 	}
-	for range keystone.MaxJudges {
+	for range keystone.MaxLinters {
 		<-started
 	}
 	cancel()
@@ -141,7 +141,7 @@ func TestOneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 func oneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	gate := newGate(t, config())
 	started, release := make(chan struct{}, 100), make(chan struct{})
-	gate.LintWith(func(string, []byte) []oslopolicy.Finding {
+	gate.Gate.(*keystone.Gate).LintWith(func(string, []byte) []oslopolicy.Finding {
 		started <- struct{}{}
 		<-release
 		return nil
@@ -158,10 +158,10 @@ func oneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	}
 	answers := make(chan webhookstest.Answer, 100)
 	var reviews sync.WaitGroup
-	for range keystone.MaxJudges + keystone.MaxWaitingPerTenant + 1 {
+	for range keystone.MaxLinters + keystone.MaxWaitingPerTenant + 1 {
 		reviews.Go(func() { answers <- review("attacker") })
 	}
-	for range keystone.MaxJudges {
+	for range keystone.MaxLinters {
 		<-started
 	}
 	want := webhookstest.Answer{Decision: webhooks.Denied, Reason: "TooManyRequests", Status: metav1.StatusReasonTooManyRequests}
