@@ -61,7 +61,7 @@ func (b *bodies) wait(w http.ResponseWriter, r *http.Request, budget *semaphore.
 	switch {
 	case b.waiting.Add(1) > maxWaiting:
 		discard(r)
-		http.Error(w, "warrantgate judges too many large requests now; try again", http.StatusTooManyRequests)
+		http.Error(w, "warrantgate checks too many large requests now; try again", http.StatusTooManyRequests)
 	case !acquire(r.Context(), budget, size):
 		discard(r)
 		http.Error(w, "warrantgate had no room for this request in time; try again", http.StatusServiceUnavailable)

@@ -75,7 +75,7 @@ func TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes(t *testing.T) {
 		}
 		synctest.Wait()
 		code, text = post(t, handler, maxReviewBytes, time.Hour)
-		if want := "warrantgate judges too many large requests now; try again\n"; code != http.StatusTooManyRequests || text != want {
+		if want := "warrantgate checks too many large requests now; try again\n"; code != http.StatusTooManyRequests || text != want {
 			t.Errorf("answer where too many wait = %d %q, want 429 %q", code, text, want)
 		}
 		if got := testutil.ToFloat64(admissions.WithLabelValues("large", "error", "Overloaded")) - before; got != 2 {

@@ -146,7 +146,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"a panic refuses its request, and what was wrong stays in the log": {
 			mode: v1beta1.Enforce, panics: panics, review: review(),
-			want:       answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being judged")),
+			want:       answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked")),
 			wantMetric: "error/Panic",
 		},
 		"a dry run gets the same answer and leaves no trace": {
@@ -231,7 +231,7 @@ func TestAnswers(t *testing.T) {
 		"Warn does not refuse for a panic": {
 			mode: v1beta1.Warn, panics: panics, review: review(),
 			want: answered(admitted("warned", "Panic"),
-				withWarning("Panic (mode Warn, nothing was changed or refused): an internal error kept this request from being judged")),
+				withWarning("Panic (mode Warn, nothing was changed or refused): an internal error kept this request from being checked")),
 			wantMetric: "warned/Panic",
 		},
 		"Warn has nothing to say where nothing would be done": {
@@ -343,7 +343,7 @@ func TestAPanicLeavesTheNextRequestAlone(t *testing.T) {
 			recorder := &fakeRecorder{}
 			server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder))
 
-			want := answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being judged"))
+			want := answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked"))
 			if diff := cmp.Diff(want, ask(t, server, "", review())); diff != "" {
 				t.Errorf("answer to the one that panics (-want +got):\n%s", diff)
 			}

@@ -311,10 +311,10 @@ func TestPass(t *testing.T) {
 		"a cluster that acts as nobody, without machines": {
 			accounts: map[string]any{
 				"team/nobody": &clusterapi.AccountError{Reason: clusterapi.UserSecretMissing, Message: `there is no Secret "user"`},
-				"team/exempt": &clusterapi.AccountError{Reason: clusterapi.NamespaceExempt, Message: "the Secrets are not judged"},
+				"team/exempt": &clusterapi.AccountError{Reason: clusterapi.NamespaceExempt, Message: "the Secrets are not checked"},
 			},
 			want: []string{
-				"NamespaceExempt CloudSigmaCluster/exempt: it is not known as which user its provider acts: the Secrets are not judged",
+				"NamespaceExempt CloudSigmaCluster/exempt: it is not known as which user its provider acts: the Secrets are not checked",
 				`UserSecretMissing CloudSigmaCluster/nobody: it is not known as which user its provider acts: there is no Secret "user"`,
 			},
 		},

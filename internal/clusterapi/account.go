@@ -48,7 +48,7 @@ const (
 	ClusterAmbiguous Reason = "ClusterAmbiguous"
 	// IdentityMissing: the cluster refers to no credentials.
 	IdentityMissing Reason = "IdentityMissing"
-	// NamespaceExempt: the Secret is in a namespace whose Secrets are not judged.
+	// NamespaceExempt: the Secret is in a namespace whose Secrets are not checked.
 	NamespaceExempt Reason = "NamespaceExempt"
 	// IdentityUnsupported: the cluster refers to credentials of a kind that is not known.
 	IdentityUnsupported Reason = "IdentityUnsupported"
@@ -76,14 +76,14 @@ type reader struct {
 	// secrets is nil where no Secret may say as whom a provider acts.
 	secrets       corev1client.SecretsGetter
 	sharedAccount bool
-	// exempt are the namespaces whose Secrets are not judged, so that no cluster may act by them.
+	// exempt are the namespaces whose Secrets are not checked, so that no cluster may act by them.
 	exempt []string
 }
 
 // guarded returns an *AccountError where nothing keeps a Secret from being changed.
 func (r *reader) guarded(namespace string) error {
 	if slices.Contains(r.exempt, namespace) {
-		return accountErrorf(NamespaceExempt, "the Secrets of namespace %q are not judged (cluster.exemptNamespaces), so no cluster may act by them", namespace)
+		return accountErrorf(NamespaceExempt, "the Secrets of namespace %q are not checked (cluster.exemptNamespaces), so no cluster may act by them", namespace)
 	}
 	return nil
 }

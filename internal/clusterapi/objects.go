@@ -51,7 +51,7 @@ type Options struct {
 	ClustersOnly bool
 	// SharedAccount is true where one account stands for all clusters that name no user.
 	SharedAccount bool
-	// ExemptNamespaces are namespaces whose Secrets are not judged.
+	// ExemptNamespaces are namespaces whose Secrets are not checked.
 	ExemptNamespaces []string
 }
 

@@ -142,7 +142,7 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 	}
 	if g.config.Exempts(o.Namespace) {
 		return g.about(o, denied(namespaceExempt, fmt.Sprintf(
-			"the Secrets of namespace %q are not judged (cluster.exemptNamespaces), so no cluster may act by them", o.Namespace)))
+			"the Secrets of namespace %q are not checked (cluster.exemptNamespaces), so no cluster may act by them", o.Namespace)))
 	}
 	c, pending := g.holdings.begin(ctx, o, request, []inflight.Key{clusterapi.SecretKey(o.Namespace, account.Identity.Secret)}, keys)
 	if pending != nil {
@@ -207,7 +207,7 @@ func (g *Delegation) reviewSecret(ctx context.Context, o object, request admissi
 	case len(clouds) == 0:
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "CredentialsUnchanged"}
 	case len(clouds) > maxClouds:
-		return g.about(o, denied("TooManyClouds", fmt.Sprintf("it changes %d clouds, and at most %d are judged at a time; change fewer, or use more Secrets",
+		return g.about(o, denied("TooManyClouds", fmt.Sprintf("it changes %d clouds, and at most %d are checked at a time; change fewer, or use more Secrets",
 			len(clouds), maxClouds)))
 	}
 	c, pending := g.holdings.begin(ctx, o, request, nil, []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)})

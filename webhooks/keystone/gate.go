@@ -35,8 +35,8 @@ const (
 	reasonDeselected = "KeystonePolicyDeselected"
 	// reasonTooLarge: the policies exceed the limits.
 	reasonTooLarge = "KeystonePolicyTooLarge"
-	// reasonUnjudged: the policy could not be linted in time.
-	reasonUnjudged = "KeystonePolicyUnjudged"
+	// reasonUnchecked: the policy could not be linted in time.
+	reasonUnchecked = "KeystonePolicyUnchecked"
 	// reasonBusy: too many requests of the same tenant wait.
 	reasonBusy = "TooManyRequests"
 )
@@ -133,8 +133,8 @@ func (g *Gate) lint(ctx context.Context, o object, policies []policy) webhooks.A
 		answer.Status, answer.RetryAfter = metav1.StatusReasonTooManyRequests, retryAfter
 		return answer
 	case err != nil:
-		answer.Decision, answer.Reason = webhooks.Undecided, reasonUnjudged
-		answer.Message = `it could not be judged in time; try again, or see what "warrantgate lint keystone-policy" says of the file`
+		answer.Decision, answer.Reason = webhooks.Undecided, reasonUnchecked
+		answer.Message = `it could not be checked in time; try again, or see what "warrantgate lint keystone-policy" says of the file`
 		answer.Details = func() []any { return []any{"error", err.Error()} }
 		return answer
 	}

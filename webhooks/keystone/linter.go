@@ -43,7 +43,7 @@ type sizeError struct{ bytes, keys int }
 
 // Error implements error.
 func (e *sizeError) Error() string {
-	return fmt.Sprintf("it has %d bytes under %d keys, more than the %d bytes under %d keys that are judged at once; take out what is no policy, "+
+	return fmt.Sprintf("it has %d bytes under %d keys, more than the %d bytes under %d keys that are checked at once; take out what is no policy, "+
 		"or have the keys that hold one named in keystonePolicy.keys of warrantgate's configuration", e.bytes, e.keys, maxBytes, maxPolicies)
 }
 
@@ -95,7 +95,7 @@ func (l *linter) problems(ctx context.Context, tenant fairqueue.Tenant, secret b
 	case errors.Is(err, fairqueue.ErrTenant):
 		return nil, &busyError{}
 	case err != nil:
-		return nil, fmt.Errorf("wait for other policies to be judged: %w", err)
+		return nil, fmt.Errorf("wait for other policies to be checked: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.time)
 	defer cancel()
@@ -109,7 +109,7 @@ func (l *linter) problems(ctx context.Context, tenant fairqueue.Tenant, secret b
 	case r := <-linted:
 		return r.problems, r.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("judge the policy: %w", ctx.Err())
+		return nil, fmt.Errorf("check the policy: %w", ctx.Err())
 	}
 }
 

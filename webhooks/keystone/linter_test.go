@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	unjudged = `it could not be judged in time; try again, or see what "warrantgate lint keystone-policy" says of the file`
-	tooLarge = "it has %d bytes under %d keys, more than the 262144 bytes under 32 keys that are judged at once; take out what is no policy, or have the " +
+	unchecked = `it could not be checked in time; try again, or see what "warrantgate lint keystone-policy" says of the file`
+	tooLarge = "it has %d bytes under %d keys, more than the 262144 bytes under 32 keys that are checked at once; take out what is no policy, or have the " +
 		"keys that hold one named in keystonePolicy.keys of warrantgate's configuration"
 )
 
@@ -39,10 +39,10 @@ func TestNoMoreIsJudgedThanThereIsTimeFor(t *testing.T) {
 		changed *corev1.ConfigMap
 		want    string // "" where it is sound
 	}{
-		"as large as can be judged": {changed: configMap("a", full)},
+		"as large as can be checked": {changed: configMap("a", full)},
 		"one byte more":             {changed: configMap("a", full, "b", "#"), want: fmt.Sprintf(tooLarge, keystone.MaxBytes+1, 2)},
 		"as large as can be stored": {changed: configMap("a", strings.Repeat("a: [\n", 200_000)), want: fmt.Sprintf(tooLarge, 1_000_000, 1)},
-		"as many as are judged":     {changed: configMap(keys(32)...)},
+		"as many as are checked":     {changed: configMap(keys(32)...)},
 		"one key more":              {changed: configMap(keys(33)...), want: fmt.Sprintf(tooLarge, 33*len(sound), 33)},
 		"thousands of keys":         {changed: configMap(keys(9000)...), want: fmt.Sprintf(tooLarge, 9000*len(sound), 9000)},
 	} {
@@ -82,7 +82,7 @@ func TestAPanicOfTheLinterRefusesOneRequest(t *testing.T) {
 	gate := newGate(t, config())
 	gate.Gate.(*keystone.Gate).LintWith(func(string, []byte) []oslopolicy.Finding { panic("no such thing") })
 	answer := gate.Review(t.Context(), request(t, configMap(), configMap("a", sound)))
-	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnjudged", Message: ofConfigMap + unjudged}, "ConfigMap", "Refused: ")
+	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnchecked", Message: ofConfigMap + unchecked}, "ConfigMap", "Refused: ")
 	if diff := cmp.Diff(want, answer, withoutDetails); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
@@ -103,7 +103,7 @@ func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
 	})
 	slow := request(t, configMap(), configMap("a", sound))
 	ctx, cancel := context.WithCancel(t.Context())
-	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnjudged", Message: ofConfigMap + unjudged}, "ConfigMap", "Refused: ")
+	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnchecked", Message: ofConfigMap + unchecked}, "ConfigMap", "Refused: ")
 	var reviews sync.WaitGroup
 	for range keystone.MaxLinters {
 		reviews.Go(func() {
@@ -122,7 +122,7 @@ func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
 	if diff := cmp.Diff(want, waiting, withoutDetails); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]any{"error", "wait for other policies to be judged: context canceled"}, waiting.Details()); diff != "" {
+	if diff := cmp.Diff([]any{"error", "wait for other policies to be checked: context canceled"}, waiting.Details()); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)
 	}
 	close(release)

@@ -79,7 +79,7 @@ var _ = Describe("The gate on policies", func() {
 		namespace := shared.namespace(ctx)
 		policy := newConfigMap(namespace, "policy", strings.Repeat("# a comment\n", 85_000))
 		began := time.Now()
-		Expect(shared.author.Create(ctx, policy)).To(MatchError(ContainSubstring("more than the 262144 bytes under 32 keys that are judged at once")))
+		Expect(shared.author.Create(ctx, policy)).To(MatchError(ContainSubstring("more than the 262144 bytes under 32 keys that are checked at once")))
 		policy.Data["policy.yaml"] = strings.Repeat("# a comment\n", 21_000) + sound
 		Expect(shared.author.Create(ctx, policy)).To(Succeed())
 		AddReportEntry("large policies", time.Since(began).String())
