@@ -25,6 +25,7 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/message"
 )
 
 // Gate decides about admission requests.
@@ -196,11 +197,7 @@ const (
 	maxWarningBytes = 1024
 )
 
+// shortLine returns a text as one line of at most so many bytes.
 func shortLine(text string, most int) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > most {
-		const mark = "…"
-		text = strings.ToValidUTF8(text[:most-len(mark)], "") + mark
-	}
-	return text
+	return message.Clip(strings.Join(strings.Fields(text), " "), most)
 }

@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/record/util"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/message"
 )
 
 const (
@@ -250,7 +252,7 @@ func newCoreEvent(event Event) *corev1.Event {
 		InvolvedObject:      event.Object,
 		Type:                event.Type,
 		Reason:              event.Reason,
-		Message:             shorten(event.Message),
+		Message:             message.Clip(event.Message, maxMessageBytes),
 		Source:              corev1.EventSource{Component: component},
 		ReportingController: component,
 		FirstTimestamp:      now,

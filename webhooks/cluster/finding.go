@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/webhooks"
 )
 
@@ -80,7 +81,7 @@ func notAsked(err error) webhooks.Answer {
 func notReadable(requester authenticationv1.UserInfo, ref clusterapi.UserRef, evaluationError string) webhooks.Answer {
 	answer := denied("SecretNotReadable", fmt.Sprintf("it names Secret %q of another namespace, %q, which user %q may not read; "+
 		"name a Secret of the cluster's own namespace or one that you may read, or have the right granted: verb get on this Secret",
-		clip(ref.SecretName), clip(ref.SecretNamespace), clip(requester.Username)))
+		message.Value(ref.SecretName), message.Value(ref.SecretNamespace), message.Value(requester.Username)))
 	if evaluationError != "" {
 		return answer.WithDetails("evaluationErrors", []string{evaluationError})
 	}
@@ -100,7 +101,7 @@ func (g *Gate) notAllowed(
 	requester, known authenticationv1.UserInfo, o object, n naming, email string, disclosed bool, evaluationErrors []string,
 ) webhooks.Answer {
 	room := maxMessage - len(o.subject(n.field).Name)
-	open := g.notAllowedText(requester, known, fmt.Sprintf("%q", clip(email)), g.grant(known, email), room)
+	open := g.notAllowedText(requester, known, fmt.Sprintf("%q", message.Value(email)), g.grant(known, email), room)
 	hidden := g.notAllowedText(requester, known, n.bySecret(), "", room)
 
 	answer := denied(impersonationNotAllowed, open)
@@ -120,7 +121,7 @@ func (g *Gate) notAllowed(
 // notAllowedText leaves out the commands where there are none, or not enough room for them.
 func (g *Gate) notAllowedText(requester, known authenticationv1.UserInfo, whom, commands string, room int) string {
 	text := func(where string) string {
-		return fmt.Sprintf("user %q may not impersonate %s%s%s", clip(requester.Username), whom, where, orHaveItGranted)
+		return fmt.Sprintf("user %q may not impersonate %s%s%s", message.Value(requester.Username), whom, where, orHaveItGranted)
 	}
 	if with := text(g.where()) + commands; commands != "" && len(with) <= room {
 		return with

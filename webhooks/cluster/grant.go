@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -87,7 +88,7 @@ func (g *Gate) grantInWords(requester, known authenticationv1.UserInfo) string {
 		return permissionInWords
 	case known.Username == user.Anonymous:
 		return permissionInWords + fmt.Sprintf(", to an identity that is not confined to other workspaces as %q is (an impersonated one always is)",
-			clip(requester.Username))
+			message.Value(requester.Username))
 	}
 	return permissionInWords + ", and ClusterRole " + accessRole
 }

@@ -14,6 +14,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -197,7 +198,7 @@ func (h held) cluster() string {
 	if h.elsewhere {
 		return "a cluster of another namespace"
 	}
-	return fmt.Sprintf("cluster %q", clip(h.dependent.Cluster.Name))
+	return fmt.Sprintf("cluster %q", message.Value(h.dependent.Cluster.Name))
 }
 
 // place says where the instances would have to be, unless another tenant's cluster says it.
@@ -222,7 +223,7 @@ func (h held) refuse() *webhooks.Answer {
 func (h held) list() string {
 	names := make([]string, 0, maxListed+1)
 	for _, machine := range h.machines[:min(maxListed, len(h.machines))] {
-		names = append(names, fmt.Sprintf("%s %q (%s)", machine.Kind.Kind, clip(machine.Name), strings.Join(machine.IDs(), ", ")))
+		names = append(names, fmt.Sprintf("%s %q (%s)", machine.Kind.Kind, message.Value(machine.Name), strings.Join(machine.IDs(), ", ")))
 	}
 	if more := len(h.machines) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))

@@ -13,6 +13,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -77,7 +78,7 @@ func sayingOf(cluster *unstructured.Unstructured) (saying, error) {
 	region, _, err := unstructured.NestedString(cluster.Object, "spec", "region")
 	if err != nil {
 		return saying{}, &clusterapi.AccountError{Reason: clusterapi.ClusterUnreadable, Message: fmt.Sprintf(
-			"CloudSigmaCluster %q: %s is not a string", clip(cluster.GetName()), regionField)}
+			"CloudSigmaCluster %q: %s is not a string", message.Value(cluster.GetName()), regionField)}
 	}
 	return saying{ref: canonical(ref), region: strings.TrimSpace(region)}, nil
 }
@@ -155,5 +156,5 @@ func (g *Gate) holdSecret(ctx context.Context, o object, m move, c *change) *web
 
 // bySecret names a user without saying whom.
 func (n naming) bySecret() string {
-	return fmt.Sprintf("the user whom Secret %q of namespace %q names", clip(n.ref.SecretName), clip(n.ref.SecretNamespace))
+	return fmt.Sprintf("the user whom Secret %q of namespace %q names", message.Value(n.ref.SecretName), message.Value(n.ref.SecretNamespace))
 }

@@ -17,6 +17,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -150,7 +151,7 @@ func undecodable(k kind) error { return fmt.Errorf("the %s cannot be decoded", k
 
 // String names the object as a person would.
 func (o object) String() string {
-	return fmt.Sprintf("%s %q of namespace %q", o.kind.name, clip(cmp.Or(o.Name, o.GenerateName)), o.Namespace)
+	return fmt.Sprintf("%s %q of namespace %q", o.kind.name, message.Value(cmp.Or(o.Name, o.GenerateName)), o.Namespace)
 }
 
 // subject is what answers about a field of the object are about.
@@ -259,7 +260,7 @@ func namedAt(at string, path []string) func(o object, request admission.Request)
 	return func(o object, request admission.Request) ([]naming, error) {
 		email, err := emailIn(request.Object.Raw)
 		if err != nil {
-			return nil, &clusterapi.AccountError{Reason: clusterapi.ClusterUnreadable, Message: fmt.Sprintf("%s %q: %s is not a string", o.kind.name, clip(o.Name), at)}
+			return nil, &clusterapi.AccountError{Reason: clusterapi.ClusterUnreadable, Message: fmt.Sprintf("%s %q: %s is not a string", o.kind.name, message.Value(o.Name), at)}
 		}
 		before, err := emailIn(request.OldObject.Raw)
 		if err != nil || !o.exists {
@@ -288,15 +289,4 @@ func namedBySecret(o object, request admission.Request) ([]naming, error) {
 		field: "data." + userEmailKey, email: strings.TrimSpace(string(secret.Data[userEmailKey])),
 		ref: clusterapi.UserRef{SecretNamespace: o.Namespace, SecretName: o.Name},
 	}}, nil
-}
-
-// maxClipped is the longest value, in bytes, that a message repeats whole.
-const maxClipped = 100
-
-// clip keeps a value that somebody else wrote within what a message can carry.
-func clip(value string) string {
-	if len(value) <= maxClipped {
-		return value
-	}
-	return strings.ToValidUTF8(value[:maxClipped], "") + "…"
 }

@@ -14,6 +14,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/webhooks"
 )
 
@@ -77,10 +78,10 @@ func celNamesByEmail() string {
 // celNotAllowed returns the variables of the policy: whether the requester may impersonate the user, as mayImpersonate asks, and
 // what notAllowed says if not.
 func celNotAllowed(k kind) []admissionregistrationv1.Variable {
-	// %q of clip, for what is ASCII and printable. Of other values, what is not printable is replaced.
+	// %q of message.Value, for what is ASCII and printable. Of other values, what is not printable is replaced.
 	quoted := func(value string) string {
 		return fmt.Sprintf(`'"' + (size(bytes(%[1]s)) > %[2]d ? %[1]s.substring(0, [%[2]d, size(%[1]s)].min()) + '…' : %[1]s).split('')`+
-			`.map(c, c in ['"', '\\'] ? '\\' + c : c != ' ' && c.matches(r'[\pC\pZ]') ? '\ufffd' : c).join('') + '"'`, value, maxClipped)
+			`.map(c, c in ['"', '\\'] ? '\\' + c : c != ' ' && c.matches(r'[\pC\pZ]') ? '\ufffd' : c).join('') + '"'`, value, message.MaxValue)
 	}
 	matches := func(value, pattern string) string { return fmt.Sprintf("%s.matches(r'%s')", value, pattern) }
 	word := func(value string) string { // shellWord of what is one

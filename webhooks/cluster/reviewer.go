@@ -13,6 +13,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -101,7 +102,7 @@ func (g *Gate) knownAs(requester authenticationv1.UserInfo) (authenticationv1.Us
 func (g *Gate) forged(requester authenticationv1.UserInfo, err error) webhooks.Answer {
 	return denied("HomeOutOfScope", fmt.Sprintf("user %q cannot be told apart from others%s: %v; "+
 		"use the service account's own token, as one that was impersonated in another workspace has no permissions there",
-		clip(requester.Username), g.where(), err))
+		message.Value(requester.Username), g.where(), err))
 }
 
 // where says in which workspace a permission is missing, if that is not the requester's own.
@@ -117,7 +118,7 @@ func (*Gate) knownThere(requester, known authenticationv1.UserInfo) string {
 	if known.Username == requester.Username || known.Username == user.Anonymous {
 		return ""
 	}
-	return fmt.Sprintf(", where it is user %q", clip(known.Username))
+	return fmt.Sprintf(", where it is user %q", message.Value(known.Username))
 }
 
 // getSecret asks whether the requester may read a Secret.

@@ -150,7 +150,7 @@ func TestPolicies(t *testing.T) {
 		},
 		"the label goes away, and a longer key is cut": {
 			old: configMap(strings.Repeat("k", 101), sound), changed: labeled(configMap(strings.Repeat("k", 101), sound), nil),
-			want: deselectedAs("ConfigMap", ofConfigMap, `"`+strings.Repeat("k", 97)+`…"`),
+			want: deselectedAs("ConfigMap", ofConfigMap, `"`+strings.Repeat("k", 100)+`…"`),
 		},
 		"a key that holds no policy": {
 			config: config(keys), changed: configMap("policy.yaml", sound, "keystone.conf", "["), want: allowed("KeystonePolicySound"),

@@ -21,7 +21,7 @@ import (
 
 const (
 	unchecked = `it could not be checked in time; try again, or see what "warrantgate lint keystone-policy" says of the file`
-	tooLarge = "it has %d bytes under %d keys, more than the 262144 bytes under 32 keys that are checked at once; take out what is no policy, or have the " +
+	tooLarge  = "it has %d bytes under %d keys, more than the 262144 bytes under 32 keys that are checked at once; take out what is no policy, or have the " +
 		"keys that hold one named in keystonePolicy.keys of warrantgate's configuration"
 )
 
@@ -40,11 +40,11 @@ func TestNoMoreIsJudgedThanThereIsTimeFor(t *testing.T) {
 		want    string // "" where it is sound
 	}{
 		"as large as can be checked": {changed: configMap("a", full)},
-		"one byte more":             {changed: configMap("a", full, "b", "#"), want: fmt.Sprintf(tooLarge, keystone.MaxBytes+1, 2)},
-		"as large as can be stored": {changed: configMap("a", strings.Repeat("a: [\n", 200_000)), want: fmt.Sprintf(tooLarge, 1_000_000, 1)},
+		"one byte more":              {changed: configMap("a", full, "b", "#"), want: fmt.Sprintf(tooLarge, keystone.MaxBytes+1, 2)},
+		"as large as can be stored":  {changed: configMap("a", strings.Repeat("a: [\n", 200_000)), want: fmt.Sprintf(tooLarge, 1_000_000, 1)},
 		"as many as are checked":     {changed: configMap(keys(32)...)},
-		"one key more":              {changed: configMap(keys(33)...), want: fmt.Sprintf(tooLarge, 33*len(sound), 33)},
-		"thousands of keys":         {changed: configMap(keys(9000)...), want: fmt.Sprintf(tooLarge, 9000*len(sound), 9000)},
+		"one key more":               {changed: configMap(keys(33)...), want: fmt.Sprintf(tooLarge, 33*len(sound), 33)},
+		"thousands of keys":          {changed: configMap(keys(9000)...), want: fmt.Sprintf(tooLarge, 9000*len(sound), 9000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := allowed("KeystonePolicySound")

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/oslopolicy"
 )
 
@@ -17,8 +18,6 @@ const (
 	maxMessage = 1024 - 80
 	// maxFinding is how much is said of one problem, in bytes.
 	maxFinding = 400
-	// maxName is how much of a name that somebody else chose is repeated, in bytes.
-	maxName = 100
 	// maxCauses is how many problems are told to programs.
 	maxCauses = 20
 	// seeAll ends each message about problems.
@@ -67,18 +66,18 @@ func counted(broken, doubtful []problem) string {
 
 // String says where something is wrong, what that means, and what to write instead.
 func (f problem) String() string {
-	text := clip(f.File, maxName)
+	text := message.Value(f.File)
 	if f.Line > 0 {
 		text += fmt.Sprintf(":%d", f.Line)
 	}
 	if f.Rule != "" {
-		text += fmt.Sprintf(", rule %q", clip(f.Rule, maxName))
+		text += fmt.Sprintf(", rule %q", message.Value(f.Rule))
 	}
 	text += ": " + f.Message
 	if f.Suggestion != "" {
 		text += " (" + f.Suggestion + ")"
 	}
-	return clip(printable(text), maxFinding)
+	return message.Clip(printable(text), maxFinding)
 }
 
 // causes tells programs of problems, by their codes.
@@ -99,7 +98,7 @@ func missing(o object, keys []string, named bool) string {
 	if len(keys) == 0 {
 		return why + " that it holds a policy for Keystone, but it holds nothing; write the policy, or " + instead
 	}
-	return clip(fmt.Sprintf("%s that it holds a policy for Keystone, but it has no key %s, so that nothing was checked; name the key so, or %s",
+	return message.Clip(fmt.Sprintf("%s that it holds a policy for Keystone, but it has no key %s, so that nothing was checked; name the key so, or %s",
 		why, quotedNames(keys), instead), maxMessage-len(o.String()+": "))
 }
 
@@ -110,14 +109,14 @@ func deselected(o object, policies []policy) string {
 		keys = append(keys, p.key)
 	}
 	const instead = "; delete the object, or take these keys out in the same write, or have the object named in keystonePolicy.objects of warrantgate's configuration"
-	return clip("the write takes away the labels by which warrantgate checks this policy for Keystone, while the object still holds it under "+
+	return message.Clip("the write takes away the labels by which warrantgate checks this policy for Keystone, while the object still holds it under "+
 		quotedNames(keys), maxMessage-len(o.String()+": "+instead)) + instead
 }
 
 func quotedNames(names []string) string {
 	quoted := make([]string, 0, len(names))
 	for _, name := range names {
-		quoted = append(quoted, fmt.Sprintf("%q", clip(name, maxName)))
+		quoted = append(quoted, fmt.Sprintf("%q", message.Value(name)))
 	}
 	return strings.Join(quoted, " or ")
 }
@@ -133,13 +132,4 @@ func printable(text string) string {
 		}
 		return r
 	}, text)
-}
-
-// clip keeps a text that somebody else wrote within what a message can carry, at a whole character.
-func clip(text string, most int) string {
-	const mark = "…"
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len(mark)], "") + mark
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
 
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/webhooks"
 )
 
@@ -93,7 +94,7 @@ func (o *object) hold(at string, data map[string][]byte) {
 }
 
 func newPolicy(at, key string, content []byte) policy {
-	return policy{key: key, field: field.NewPath(at).Key(clip(key, maxName)).String(), content: content}
+	return policy{key: key, field: field.NewPath(at).Key(message.Value(key)).String(), content: content}
 }
 
 // policies returns what is under the keys, under all if there are none, in their order.
@@ -118,7 +119,7 @@ func changed(before, after []policy) []policy {
 
 // String names the object as a person would.
 func (o object) String() string {
-	return fmt.Sprintf("%s %q of namespace %q", o.kind, clip(o.Name, maxName), clip(o.Namespace, maxName))
+	return fmt.Sprintf("%s %q of namespace %q", o.kind, message.Value(o.Name), message.Value(o.Namespace))
 }
 
 // subject is what answers are about.

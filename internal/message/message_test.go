@@ -1,0 +1,39 @@
+package message_test
+
+import (
+	"strings"
+	"testing"
+
+	"warrantgate.dev/internal/message"
+)
+
+func TestValue(t *testing.T) {
+	for name, tc := range map[string]struct{ value, want string }{
+		"nothing":                       {"", ""},
+		"as long as is repeated":        {strings.Repeat("a", 100), strings.Repeat("a", 100)},
+		"longer":                        {strings.Repeat("a", 101), strings.Repeat("a", 100) + "…"},
+		"longer, cut at a whole rune":   {strings.Repeat("a", 99) + "éé", strings.Repeat("a", 99) + "…"},
+		"as long as is repeated, runes": {strings.Repeat("é", 50), strings.Repeat("é", 50)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := message.Value(tc.value); got != tc.want {
+				t.Errorf("Value() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestClip(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"nothing":                     {"", ""},
+		"as long as fits":             {strings.Repeat("a", 10), strings.Repeat("a", 10)},
+		"longer":                      {strings.Repeat("a", 11), strings.Repeat("a", 7) + "…"},
+		"longer, cut at a whole rune": {"aaaaaaééé", "aaaaaa…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := message.Clip(tc.text, 10); got != tc.want || len(got) > 10 {
+				t.Errorf("Clip() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
