@@ -18,6 +18,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/internal/openstack"
@@ -117,12 +118,12 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 		}
 		g.runnables = append(g.runnables, g.objects)
 	}
-	reviewer, err := cluster.NewReviewer(kubernetes)
+	reviewer, err := impersonation.NewReviewer(kubernetes)
 	if err != nil {
 		return kubernetesGates{}, err
 	}
 	holdings := owners.holdings(config, g.objects, "")
-	g.handle(cluster.Path, cluster.New(config.Cluster, reviewer, g.objects, holdings), config.Cluster.Impersonation.Mode)
+	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, impersonation.NewChecker(reviewer), g.objects, holdings), config.Cluster.Impersonation.Mode)
 	policies, err := keystone.New(config.KeystonePolicy)
 	if err != nil {
 		return kubernetesGates{}, err

@@ -12,6 +12,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
@@ -72,8 +73,9 @@ func impersonationGate(
 		if err != nil {
 			return nil, err
 		}
-		reviewer, err := cluster.NewReviewer(within)
-		return cluster.NewForProvider(config.Cluster, reviewer, objects, owners.holdings(config, objects, name), provider), err
+		reviewer, err := impersonation.NewReviewer(within)
+		return cluster.NewImpersonation(
+			config.Cluster, impersonation.NewProviderChecker(reviewer, provider), objects, owners.holdings(config, objects, name)), err
 	})
 }
 

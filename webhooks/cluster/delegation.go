@@ -67,7 +67,7 @@ type Credentials interface {
 // what a cluster needs, and nothing beyond. It fails closed: what Keystone does not answer is refused.
 //
 // It judges when an object comes to refer to credentials, and when credentials are written, whether they are used or not. What
-// becomes of the roles later is for the audit. As in Gate, no change passes while machines name instances that do not belong
+// becomes of the roles later is for the audit. As in Impersonation, no change passes while machines name instances that do not belong
 // to the project that the credentials are for.
 type Delegation struct {
 	config      v1beta1.Cluster

@@ -4,20 +4,15 @@
 // The provider's service account may act as any user of the cloud, so whoever writes an email into a CloudSigmaCluster
 // borrows that power. The right to do so is the one that Kubernetes has for it, "impersonate" on "users", and the API
 // server is asked whether the requester has it.
-//
-// Only this verb counts. The verbs of constrained impersonation (KEP-5284) do not: "impersonate:user-info" permits to take a
-// user's name, but a request under it must also be permitted by an "impersonate-on:user-info:<verb>" on what it does. These
-// limits are about resources of Kubernetes. A provider acts with all the power that the user has in the cloud, which none of them
-// describes, so a permission that is limited in Kubernetes would become an unlimited one in the cloud.
-//
-// On kcp it is asked in the workspace of the provider, which the requester does not control. See NewForProvider.
+// On kcp the permission is checked in the workspace of the provider, which the requester does not control. See package
+// impersonation, which decides.
 package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
-	"github.com/kcp-dev/logicalcluster/v3"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +21,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -46,40 +42,32 @@ type Users interface {
 	UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]clusterapi.Dependent, error)
 }
 
-// Gate is the validating gate. It fails closed: while the API server cannot be asked, nobody can name a user anew.
+// Impersonation is the validating gate on whom an object names. It fails closed: while the API server cannot be asked, nobody can name a user anew.
 //
 // A Secret is judged whether a cluster refers to it or not. If only Secrets in use were, a cluster could be admitted with the
 // user of a Secret while another user is written into it.
 //
 // As whom a provider acts is part of what a machine claims. A change of it is refused while machines name instances that do not
 // belong to whom the provider would act as.
-type Gate struct {
+type Impersonation struct {
 	config   v1beta1.Cluster
-	reviewer Reviewer
+	checker  *impersonation.Checker
 	users    Users
 	holdings *Holdings
-	// provider is the logical cluster in which permissions are checked, empty on Kubernetes. See NewForProvider.
-	provider logicalcluster.Name
 }
 
-// New returns the gate. holdings is nil where no machines are gated.
-func New(config v1beta1.Cluster, reviewer Reviewer, users Users, holdings *Holdings) *Gate {
-	return &Gate{config: config, reviewer: reviewer, users: users, holdings: holdings}
+// NewImpersonation returns the gate. holdings is nil where no machines are gated.
+func NewImpersonation(config v1beta1.Cluster, checker *impersonation.Checker, users Users, holdings *Holdings) *Impersonation {
+	return &Impersonation{config: config, checker: checker, users: users, holdings: holdings}
 }
 
-// NewForProvider returns the gate on what a provider exports on kcp. The reviewer asks in the provider's workspace, the one of the
-// APIExport: in its own the requester may be cluster-admin, and allow itself to impersonate anybody.
-func NewForProvider(config v1beta1.Cluster, reviewer Reviewer, users Users, holdings *Holdings, provider logicalcluster.Name) *Gate {
-	return &Gate{config: config, reviewer: reviewer, users: users, holdings: holdings, provider: provider}
-}
-
-var _ webhooks.Gate = &Gate{}
+var _ webhooks.Gate = &Impersonation{}
 
 // Name implements webhooks.Gate.
-func (*Gate) Name() string { return "cluster-impersonation" }
+func (*Impersonation) Name() string { return "cluster-impersonation" }
 
 // Review implements webhooks.Gate.
-func (g *Gate) Review(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
+func (g *Impersonation) Review(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
 	kind, known := kindOf(kindsOf(g.config.Impersonation), request)
 	if !known {
 		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
@@ -133,7 +121,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) (answer we
 
 // mayName decides whether the requester, who passed mayUse, may name this user. It shows the content of a Secret only to requesters
 // that wrote it or may read it.
-func (g *Gate) mayName(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) webhooks.Answer {
+func (g *Impersonation) mayName(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) webhooks.Answer {
 	email := n.email
 	if email == "" {
 		var err error
@@ -141,42 +129,38 @@ func (g *Gate) mayName(ctx context.Context, requester authenticationv1.UserInfo,
 			return noUser(err)
 		}
 	}
-	known, err := g.knownAs(requester)
-	if err != nil {
-		return g.forged(requester, err)
-	}
-	allowed, evaluationErrors, err := g.mayImpersonate(ctx, known, email)
+	verdict, err := g.checker.MayImpersonate(ctx, requester, email)
+	var outOfScope *impersonation.OutOfScopeError
 	switch {
+	case errors.As(err, &outOfScope):
+		return denied("HomeOutOfScope", outOfScope.Error())
 	case err != nil:
 		return notAsked(err)
-	case allowed:
+	case verdict.Allowed:
 		return allowed("ImpersonationAllowed")
 	}
-	return g.notAllowed(requester, known, o, n, email, g.knows(ctx, requester, n), evaluationErrors)
+	return notAllowed(verdict, o, n, g.knows(ctx, requester, n))
 }
 
-// knows tells whether the requester knows the user that is named: by having written it, or by what it may read.
-func (g *Gate) knows(ctx context.Context, requester authenticationv1.UserInfo, n naming) bool {
+// knows tells whether the requester knows the user that is named: because the request says it, or because the requester may read the
+// Secret.
+func (g *Impersonation) knows(ctx context.Context, requester authenticationv1.UserInfo, n naming) bool {
 	if n.email != "" {
 		return true
 	}
-	status, err := g.reviewer.Review(ctx, getSecret(requester, n.ref))
-	return err == nil && status.Allowed
+	readable, _, err := g.checker.MayRead(ctx, requester, n.ref)
+	return err == nil && readable
 }
 
-// mayUse refuses the Secret of another namespace, unless the requester could read it: or anybody could act as whoever is named
-// there. It comes before the request is remembered as one that uses the Secret, or anybody could hold up those who write it.
-func (g *Gate) mayUse(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) *webhooks.Answer {
-	// On kcp no Secret names a user (clusterapi.UserRefUnguarded), and in the provider's workspace it would be another Secret.
-	if n.ref.SecretName == "" || n.ref.SecretNamespace == o.Namespace || g.provider != "" {
-		return nil
-	}
-	status, err := g.reviewer.Review(ctx, getSecret(requester, n.ref))
+// mayUse refuses a Secret that the requester may not use. This check comes before the request is registered as one that uses the
+// Secret; otherwise anybody could delay those who write it.
+func (g *Impersonation) mayUse(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) *webhooks.Answer {
+	may, evaluationError, err := g.checker.MayUse(ctx, requester, n.ref, o.Namespace)
 	switch {
 	case err != nil:
 		return refuse(notAsked(err))
-	case !status.Allowed:
-		return refuse(notReadable(requester, n.ref, status.EvaluationError))
+	case !may:
+		return refuse(notReadable(requester, n.ref, evaluationError))
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -62,7 +63,7 @@ type fakeReviewer struct {
 	asked                     []authorizationv1.SubjectAccessReviewSpec
 }
 
-var _ cluster.Reviewer = &fakeReviewer{}
+var _ impersonation.Reviewer = &fakeReviewer{}
 
 func (r *fakeReviewer) Review(
 	_ context.Context, spec authorizationv1.SubjectAccessReviewSpec,
@@ -197,14 +198,16 @@ func encode(t *testing.T, object any) []byte {
 	return raw
 }
 
-func newGate(config v1beta1.Cluster, reviewer cluster.Reviewer, users cluster.Users, holdings *cluster.Holdings) webhookstest.Gate {
-	return webhookstest.Gate{Gate: cluster.New(config, reviewer, users, holdings), Mode: config.Impersonation.Mode}
+func newGate(config v1beta1.Cluster, reviewer impersonation.Reviewer, users cluster.Users, holdings *cluster.Holdings) webhookstest.Gate {
+	gate := cluster.NewImpersonation(config, impersonation.NewChecker(reviewer), users, holdings)
+	return webhookstest.Gate{Gate: gate, Mode: config.Impersonation.Mode}
 }
 
 func newForProvider(
-	config v1beta1.Cluster, reviewer cluster.Reviewer, users cluster.Users, holdings *cluster.Holdings, provider logicalcluster.Name,
+	config v1beta1.Cluster, reviewer impersonation.Reviewer, users cluster.Users, holdings *cluster.Holdings, provider logicalcluster.Name,
 ) webhookstest.Gate {
-	return webhookstest.Gate{Gate: cluster.NewForProvider(config, reviewer, users, holdings, provider), Mode: config.Impersonation.Mode}
+	gate := cluster.NewImpersonation(config, impersonation.NewProviderChecker(reviewer, provider), users, holdings)
+	return webhookstest.Gate{Gate: gate, Mode: config.Impersonation.Mode}
 }
 
 func newDelegationGate(

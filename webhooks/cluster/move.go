@@ -115,7 +115,7 @@ func (m move) identity(o object) clusterapi.Cluster {
 }
 
 // hold refuses a change while machines name instances that would not belong to whom their provider acts as.
-func (g *Gate) hold(ctx context.Context, requester authenticationv1.UserInfo, o object, m move, c *change) *webhooks.Answer {
+func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.UserInfo, o object, m move, c *change) *webhooks.Answer {
 	if g.holdings == nil {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (g *Gate) hold(ctx context.Context, requester authenticationv1.UserInfo, o 
 }
 
 // holdSecret is hold of all clusters that take their user from the Secret that the request writes.
-func (g *Gate) holdSecret(ctx context.Context, o object, m move, c *change) *webhooks.Answer {
+func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *change) *webhooks.Answer {
 	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(m.naming.email), c.overlaps())
 	if err != nil {
 		return refuse(undecided("ClustersUnknown", "it cannot be told now which clusters take their user from this Secret; try again", err))

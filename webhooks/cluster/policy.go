@@ -14,6 +14,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/message"
 	"warrantgate.dev/webhooks"
 )
@@ -85,7 +86,7 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 	}
 	matches := func(value, pattern string) string { return fmt.Sprintf("%s.matches(r'%s')", value, pattern) }
 	word := func(value string) string { // shellWord of what is one
-		return fmt.Sprintf(`(%s ? %s : "'" + %s + "'")`, matches(value, plainWord.String()), value, value)
+		return fmt.Sprintf(`(%s ? %s : "'" + %s + "'")`, matches(value, impersonation.PlainWord.String()), value, value)
 	}
 	room := fmt.Sprintf("%d - size(bytes(variables.subject))", maxMessage)
 	const text = "variables.subject + ': ' + variables.why"
@@ -105,7 +106,7 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 		{Name: "subject", Expression: fmt.Sprintf("%s + %s + ' of namespace ' + %s",
 			celQuote(userEmailField+" of "+k.name+" "), quoted("variables.name"), quoted("variables.inNamespace"))},
 		{Name: "why", Expression: fmt.Sprintf("'user ' + %s + ' may not impersonate ' + %s + %s",
-			quoted("variables.user"), quoted("variables.email"), celQuote(orHaveItGranted))},
+			quoted("variables.user"), quoted("variables.email"), celQuote(impersonation.OrHaveItGranted))},
 		{Name: "serviceAccount", Expression: fmt.Sprintf("%s && [variables.user.split(':')].exists(part, size(part[2]) <= %d && size(part[3]) <= %d)",
 			matches("variables.user", `^system:serviceaccount:`+dnsLabel+`:`+dnsLabel+`([.]`+dnsLabel+`)*$`),
 			validation.DNS1123LabelMaxLength, validation.DNS1123SubdomainMaxLength)},
@@ -119,9 +120,9 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 			"' --clusterrole=' + variables.role + ' ' + variables.subjectFlag",
 		}, " + ")},
 		{Name: "printable", Expression: fmt.Sprintf("%s && (%s || %s && !variables.user.contains(\"'\"))",
-			matches("variables.lower", plainEmail.String()), matches("variables.user", plainWord.String()), matches("variables.user", quotable.String()))},
+			matches("variables.lower", impersonation.PlainEmail.String()), matches("variables.user", impersonation.PlainWord.String()), matches("variables.user", impersonation.Quotable.String()))},
 		{Name: "message", Expression: fmt.Sprintf("variables.printable && size(bytes(variables.why + variables.commands)) <= %s ? %s + variables.commands : %s + %s",
-			room, text, text, celQuote(permissionInWords))},
+			room, text, text, celQuote(impersonation.PermissionInWords))},
 	}
 }
 

@@ -148,7 +148,7 @@ func (v validator) validate(ctx context.Context, tb testing.TB, w write) error {
 		kind.GroupVersion().WithResource("cloudsigmaclusters"), "", operation, nil, false, &user.DefaultInfo{Name: w.user, Groups: w.permitted}), v.interfaces)
 }
 
-// Review implements cluster.Reviewer by the same permissions.
+// Review implements impersonation.Reviewer by the same permissions.
 func (validator) Review(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 	attributes := spec.ResourceAttributes
 	return authorizationv1.SubjectAccessReviewStatus{Allowed: attributes.Verb == "get" || attributes.Verb == "impersonate" && mayImpersonate(spec.Groups, attributes.Name)}, nil

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/message"
 	"warrantgate.dev/webhooks"
 )
@@ -88,23 +89,13 @@ func notReadable(requester authenticationv1.UserInfo, ref clusterapi.UserRef, ev
 	return answer
 }
 
-const (
-	// impersonationNotAllowed is the reason where the requester may not act as the user.
-	impersonationNotAllowed = "ImpersonationNotAllowed"
-	// orHaveItGranted is what to do then. What would grant it follows.
-	orHaveItGranted = "; name a user whom you may impersonate, or have it granted: "
-)
+// impersonationNotAllowed is the reason where the requester may not act as the user.
+const impersonationNotAllowed = "ImpersonationNotAllowed"
 
-// notAllowed says that the requester may not act as the user, and what would grant it to the identity as which the requester is
-// known where the permission counts. Only if the requester knows the email, it is told.
-func (g *Gate) notAllowed(
-	requester, known authenticationv1.UserInfo, o object, n naming, email string, disclosed bool, evaluationErrors []string,
-) webhooks.Answer {
-	room := maxMessage - len(o.subject(n.field).Name)
-	open := g.notAllowedText(requester, known, fmt.Sprintf("%q", message.Value(email)), g.grant(known, email), room)
-	hidden := g.notAllowedText(requester, known, n.bySecret(), "", room)
-
-	answer := denied(impersonationNotAllowed, open)
+// notAllowed says that the requester may not act as the user. The email is shown only to requesters that know it.
+func notAllowed(verdict impersonation.Verdict, o object, n naming, disclosed bool) webhooks.Answer {
+	hidden := verdict.RefusalOf(n.bySecret())
+	answer := denied(impersonationNotAllowed, verdict.Refusal(maxMessage-len(o.subject(n.field).Name)))
 	if !disclosed {
 		answer.Message = hidden
 	}
@@ -112,19 +103,8 @@ func (g *Gate) notAllowed(
 		answer.Lasting = hidden // readers of Events need not be allowed to read Secrets
 		answer = answer.WithDetails("secret", n.ref.SecretNamespace+"/"+n.ref.SecretName)
 	}
-	if len(evaluationErrors) > 0 {
-		answer = answer.WithDetails("evaluationErrors", evaluationErrors)
+	if len(verdict.EvaluationErrors) > 0 {
+		answer = answer.WithDetails("evaluationErrors", verdict.EvaluationErrors)
 	}
 	return answer
-}
-
-// notAllowedText leaves out the commands where there are none, or not enough room for them.
-func (g *Gate) notAllowedText(requester, known authenticationv1.UserInfo, whom, commands string, room int) string {
-	text := func(where string) string {
-		return fmt.Sprintf("user %q may not impersonate %s%s%s", message.Value(requester.Username), whom, where, orHaveItGranted)
-	}
-	if with := text(g.where()) + commands; commands != "" && len(with) <= room {
-		return with
-	}
-	return text(g.where()+g.knownThere(requester, known)) + g.grantInWords(requester, known)
 }

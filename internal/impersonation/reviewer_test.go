@@ -1,4 +1,4 @@
-package cluster_test
+package impersonation_test
 
 import (
 	"context"
@@ -12,8 +12,15 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 
-	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/internal/impersonation"
 )
+
+// asAlice asks whether alice, who has everything that a review has to repeat, may impersonate a user.
+var asAlice = authorizationv1.SubjectAccessReviewSpec{
+	User: "alice", UID: "u1", Groups: []string{"team-a", "system:authenticated"},
+	Extra:              map[string]authorizationv1.ExtraValue{"example.com/scope": {"a", "b"}},
+	ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "tsap@shalb.com"},
+}
 
 func TestReviewerAsksTheAPIServer(t *testing.T) {
 	want := authorizationv1.SubjectAccessReviewStatus{EvaluationError: "role not found", Reason: "no"}
@@ -29,7 +36,7 @@ func TestReviewerAsksTheAPIServer(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		if diff := cmp.Diff(impersonate("tsap@shalb.com"), review.Spec); diff != "" {
+		if diff := cmp.Diff(asAlice, review.Spec); diff != "" {
 			t.Errorf("asked (-want +got):\n%s", diff)
 		}
 		review.Status = want
@@ -40,11 +47,11 @@ func TestReviewerAsksTheAPIServer(t *testing.T) {
 	}))
 	defer server.Close()
 
-	reviewer, err := cluster.NewReviewer(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	reviewer, err := impersonation.NewReviewer(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := reviewer.Review(t.Context(), impersonate("tsap@shalb.com"))
+	got, err := reviewer.Review(t.Context(), asAlice)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +62,7 @@ func TestReviewerAsksTheAPIServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for range 40 {
-		if _, err := reviewer.Review(ctx, impersonate("tsap@shalb.com")); err != nil {
+		if _, err := reviewer.Review(ctx, asAlice); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +72,7 @@ func TestReviewerAsksTheAPIServer(t *testing.T) {
 }
 
 func TestReviewerNeedsAUsableConfiguration(t *testing.T) {
-	if _, err := cluster.NewReviewer(&rest.Config{Host: "://"}); err == nil {
+	if _, err := impersonation.NewReviewer(&rest.Config{Host: "://"}); err == nil {
 		t.Error("no error")
 	}
 }
