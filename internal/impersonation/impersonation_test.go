@@ -1,0 +1,207 @@
+package impersonation_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/impersonation"
+)
+
+// fakeReviewer permits what is in allowed, by the name of the user or Secret, and keeps what it is asked.
+type fakeReviewer struct {
+	allowed []string
+	err     error
+	asked   []string
+}
+
+var _ impersonation.Reviewer = &fakeReviewer{}
+
+func (r *fakeReviewer) Review(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	of := spec.ResourceAttributes
+	r.asked = append(r.asked, strings.Join([]string{spec.User, of.Verb, of.Resource, of.Namespace, of.Name}, " "))
+	for _, name := range r.allowed {
+		if name == of.Name {
+			return authorizationv1.SubjectAccessReviewStatus{Allowed: true}, r.err
+		}
+	}
+	return authorizationv1.SubjectAccessReviewStatus{EvaluationError: "no role for " + of.Name}, r.err
+}
+
+var (
+	alice = authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}}
+	bot   = authenticationv1.UserInfo{
+		Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"},
+		Extra: map[string]authenticationv1.ExtraValue{"authentication.kcp.io/cluster-name": {"wwwwwwww"}},
+	}
+	// elsewhere is bot as it was impersonated in another workspace.
+	elsewhere = authenticationv1.UserInfo{
+		Username: bot.Username, Groups: bot.Groups, Extra: map[string]authenticationv1.ExtraValue{
+			"authentication.kcp.io/cluster-name": {"wwwwwwww"}, "authentication.kcp.io/scopes": {"cluster:xxxxxxxx"},
+		},
+	}
+)
+
+func TestMayImpersonate(t *testing.T) {
+	const impersonate = " impersonate users  "
+	const known = "system:kcp:serviceaccount:wwwwwwww:default:bot"
+	for name, tc := range map[string]struct {
+		requester  authenticationv1.UserInfo
+		provider   logicalcluster.Name
+		email      string
+		reviewer   fakeReviewer
+		want       bool
+		wantErrors []string
+		wantAsked  []string
+	}{
+		"as it is written": {
+			requester: alice, email: "Bob@example.com", reviewer: fakeReviewer{allowed: []string{"Bob@example.com"}},
+			want: true, wantAsked: []string{"alice" + impersonate + "Bob@example.com"},
+		},
+		"in lower case": {
+			requester: alice, email: "Bob@example.com", reviewer: fakeReviewer{allowed: []string{"bob@example.com"}},
+			want: true, wantAsked: []string{"alice" + impersonate + "Bob@example.com", "alice" + impersonate + "bob@example.com"},
+		},
+		"neither": {
+			requester: alice, email: "Bob@example.com", reviewer: fakeReviewer{allowed: []string{"carol@example.com"}},
+			wantErrors: []string{"no role for Bob@example.com", "no role for bob@example.com"},
+			wantAsked:  []string{"alice" + impersonate + "Bob@example.com", "alice" + impersonate + "bob@example.com"},
+		},
+		"in the provider's workspace, by the global name": {
+			requester: bot, provider: "pppppppp", email: "bob@example.com", reviewer: fakeReviewer{allowed: []string{"bob@example.com"}},
+			want: true, wantAsked: []string{known + impersonate + "bob@example.com"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checker := impersonation.NewChecker(&tc.reviewer)
+			if tc.provider != "" {
+				checker = impersonation.NewProviderChecker(&tc.reviewer, tc.provider)
+			}
+			verdict, err := checker.MayImpersonate(t.Context(), tc.requester, tc.email)
+			if err != nil || verdict.Allowed != tc.want {
+				t.Errorf("MayImpersonate() = %t, %v, want %t", verdict.Allowed, err, tc.want)
+			}
+			if diff := cmp.Diff(tc.wantErrors, verdict.EvaluationErrors); diff != "" {
+				t.Errorf("evaluation errors (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantAsked, tc.reviewer.asked); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMayImpersonateWithoutAnAnswer(t *testing.T) {
+	failing := &fakeReviewer{allowed: []string{"bob@example.com"}, err: errors.New("boom")}
+	if verdict, err := impersonation.NewChecker(failing).MayImpersonate(t.Context(), alice, "bob@example.com"); !errors.Is(err, failing.err) || verdict.Allowed {
+		t.Errorf("MayImpersonate() = %t, %v, want boom", verdict.Allowed, err)
+	}
+	reviewer := &fakeReviewer{allowed: []string{"bob@example.com"}}
+	verdict, err := impersonation.NewProviderChecker(reviewer, "pppppppp").MayImpersonate(t.Context(), elsewhere, "bob@example.com")
+	var outOfScope *impersonation.OutOfScopeError
+	if !errors.As(err, &outOfScope) || verdict.Allowed || len(reviewer.asked) > 0 {
+		t.Fatalf("MayImpersonate() = %t, %v, want an OutOfScopeError and no question", verdict.Allowed, err)
+	}
+	const prefix = `user "system:serviceaccount:default:bot" cannot be told apart from others in logical cluster "pppppppp", the provider's workspace: `
+	const suffix = "; use the service account's own token, as one that was impersonated in another workspace has no permissions there"
+	if !strings.HasPrefix(err.Error(), prefix) || !strings.HasSuffix(err.Error(), suffix) {
+		t.Errorf("error %q", err)
+	}
+}
+
+func TestMayUse(t *testing.T) {
+	other := clusterapi.UserRef{SecretNamespace: "team-b", SecretName: "user"}
+	for name, tc := range map[string]struct {
+		ref       clusterapi.UserRef
+		provider  logicalcluster.Name
+		allowed   []string
+		want      bool
+		wantAsked []string
+	}{
+		"an email":                             {ref: clusterapi.UserRef{Email: "bob@example.com"}, want: true},
+		"no Secret":                            {want: true},
+		"a Secret of the same namespace":       {ref: clusterapi.UserRef{SecretNamespace: "team-a", SecretName: "user"}, want: true},
+		"a Secret of another one, readable":    {ref: other, allowed: []string{"user"}, want: true, wantAsked: []string{"alice get secrets team-b user"}},
+		"a Secret of another one, unreadable":  {ref: other, wantAsked: []string{"alice get secrets team-b user"}},
+		"on kcp, where no Secret names a user": {ref: other, provider: "pppppppp", want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reviewer := &fakeReviewer{allowed: tc.allowed}
+			checker := impersonation.NewChecker(reviewer)
+			if tc.provider != "" {
+				checker = impersonation.NewProviderChecker(reviewer, tc.provider)
+			}
+			got, evaluationError, err := checker.MayUse(t.Context(), alice, tc.ref, "team-a")
+			if err != nil || got != tc.want || (evaluationError != "") == tc.want {
+				t.Errorf("MayUse() = %t, %q, %v, want %t", got, evaluationError, err, tc.want)
+			}
+			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+	failing := &fakeReviewer{allowed: []string{"user"}, err: errors.New("boom")}
+	if got, _, err := impersonation.NewChecker(failing).MayUse(t.Context(), alice, other, "team-a"); got || !errors.Is(err, failing.err) {
+		t.Errorf("MayUse() = %t, %v, want boom", got, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	const granted = "; name a user whom you may impersonate, or have it granted: "
+	const inWords = "verb impersonate on resource users, by the name of this user in lower case"
+	refusal := func(c *impersonation.Checker, requester authenticationv1.UserInfo, email string) impersonation.Verdict {
+		verdict, err := c.MayImpersonate(t.Context(), requester, email)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return verdict
+	}
+	kubernetes, provider := impersonation.NewChecker(&fakeReviewer{}), impersonation.NewProviderChecker(&fakeReviewer{}, "pppppppp")
+	const inProvider = ` in logical cluster "pppppppp", the provider's workspace`
+	for name, tc := range map[string]struct {
+		verdict             impersonation.Verdict
+		room                int
+		want, wantOfAnybody string
+	}{
+		"with commands": {
+			verdict: refusal(kubernetes, alice, "Bob@example.com"), room: 900,
+			want: `user "alice" may not impersonate "Bob@example.com"` + granted +
+				"kubectl create clusterrole warrantgate:impersonate:bob@example.com --verb=impersonate --resource=users --resource-name=bob@example.com; " +
+				"kubectl create clusterrolebinding warrantgate:impersonate:bob@example.com:alice --clusterrole=warrantgate:impersonate:bob@example.com --user=alice",
+			wantOfAnybody: `user "alice" may not impersonate somebody` + granted + inWords,
+		},
+		"without room for commands": {
+			verdict: refusal(kubernetes, alice, "bob@example.com"), room: 100,
+			want:          `user "alice" may not impersonate "bob@example.com"` + granted + inWords,
+			wantOfAnybody: `user "alice" may not impersonate somebody` + granted + inWords,
+		},
+		"an email that a shell could read as something else": {
+			verdict: refusal(kubernetes, alice, "bob;rm@example.com"), room: 900,
+			want:          `user "alice" may not impersonate "bob;rm@example.com"` + granted + inWords,
+			wantOfAnybody: `user "alice" may not impersonate somebody` + granted + inWords,
+		},
+		"in the provider's workspace, with words": {
+			verdict: refusal(provider, bot, "bob@example.com"), room: 100,
+			want: `user "system:serviceaccount:default:bot" may not impersonate "bob@example.com"` + inProvider +
+				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot"` + granted + inWords + ", and ClusterRole system:kcp:workspace:access",
+			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate somebody` + inProvider +
+				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot"` + granted + inWords + ", and ClusterRole system:kcp:workspace:access",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.verdict.Refusal(tc.room)); diff != "" {
+				t.Errorf("Refusal() (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantOfAnybody, tc.verdict.RefusalOf("somebody")); diff != "" {
+				t.Errorf("RefusalOf() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
