@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// smallBody is more than nearly all reviews take. They have a budget of their own, so that large ones cannot delay them.
+	// smallBody is the size that nearly all reviews stay below. They have a budget of their own, so that large ones cannot delay them.
 	smallBody = 128 << 10
-	// smallBudget and largeBudget bound how many bytes of bodies are judged at the same time. A review takes several times its
-	// body until it is answered, and thirty times that in the worst case: these are the share of a pod's memory that reviews may use.
+	// smallBudget and largeBudget limit how many bytes of request bodies are processed at the same time. A review needs several times
+	// the memory of its body until it is answered, in the worst case thirty times.
 	smallBudget = 16 << 20
 	largeBudget = maxReviewBytes
-	// maxWaiting is how many bodies may wait for others to be answered. Each has a connection, and what the system has received of it.
+	// maxWaiting is how many requests may wait for room. Each has a connection with a receive buffer.
 	maxWaiting = 256
-	// maxDiscardBytes is more than an API server makes of an object of 3 MiB and a stored one, each byte of which may take six in JSON.
+	// maxDiscardBytes is more than an API server can send: two objects of 3 MiB, of which each byte may take six in JSON.
 	maxDiscardBytes = 32 << 20
 )
 
-// inFlight are the bodies of all gates: they share the memory of the process.
+// inFlight is shared by all gates, because they share the memory of the process.
 var inFlight = newBodies()
 
-// bodies bounds what reviews take up in memory.
+// bodies limits the memory that request bodies take.
 type bodies struct {
 	small, large *semaphore.Weighted
 	waiting      atomic.Int64
@@ -36,13 +36,13 @@ func newBodies() *bodies {
 	return &bodies{small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget)}
 }
 
-// limited has a gate's handler begin to read a body only once there is room for it. One that finds no room is answered 429 where
-// too many others wait, or 503 once its time is up, and not in a review: that would need the UID, which is in the body.
+// limited returns a handler that reads a body only when there is room for it. Without room the answer is 429 if too many requests
+// wait, or 503 after the deadline. The answer is not an AdmissionReview, which needs the UID from the body.
 func (b *bodies) limited(gate string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		budget, size := b.large, r.ContentLength
 		switch {
-		case size < 0 || size > maxReviewBytes: // it is not known, or refused when it is read
+		case size < 0 || size > maxReviewBytes: // unknown, or refused when it is read
 			size = maxReviewBytes
 		case size <= smallBody:
 			budget = b.small
@@ -66,7 +66,7 @@ func (b *bodies) wait(w http.ResponseWriter, r *http.Request, budget *semaphore.
 		discard(r)
 		http.Error(w, "warrantgate had no room for this request in time; try again", http.StatusServiceUnavailable)
 	default:
-		// The time to send the body begins only now.
+		// The client has readTimeout to send the body, from now on.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 		return true
 	}
@@ -75,7 +75,7 @@ func (b *bodies) wait(w http.ResponseWriter, r *http.Request, budget *semaphore.
 	return false
 }
 
-// acquire waits for half of the time that is left: what is answered has to come back in time, too.
+// acquire waits for at most half of the remaining time, so that the rest is enough for the decision.
 func acquire(ctx context.Context, budget *semaphore.Weighted, size int64) bool {
 	if end, ends := ctx.Deadline(); ends {
 		waiting, cancel := context.WithTimeout(ctx, time.Until(end)/2)
@@ -85,8 +85,8 @@ func acquire(ctx context.Context, budget *semaphore.Weighted, size int64) bool {
 	return budget.Acquire(ctx, size) == nil
 }
 
-// discard reads what is left of a body and keeps nothing of it. A connection that is closed under a body that is being sent can
-// break before the answer is read. The API server would tell its requester so, with the URL of the webhook, and its token.
+// discard reads the rest of a body and drops it. If the connection were closed while the client sends the body, the client could
+// fail before it reads the answer, and the API server would show its requester the error with the URL of the webhook and its token.
 func discard(r *http.Request) {
 	_, _ = io.CopyN(io.Discard, r.Body, maxDiscardBytes)
 }

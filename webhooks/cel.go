@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// CELField returns the expression, in CEL, of the value at a path below an object of a match condition, such as
-// "oldObject". It is the empty string where there is nothing, null, or no object on the way there, so that no object
-// causes an evaluation error, which would count as a failure of the webhook (KEP-3716). The value may have any type.
+// CELField returns the CEL expression for the value at a path of an object of a match condition, such as "oldObject". The value is
+// the empty string where the field or one of its parents is missing, null, or of the wrong type, because an evaluation error would
+// count as a failure of the webhook (KEP-3716). The value may have any type.
 func CELField(object string, path ...string) string {
 	var conditions []string
 	at := object
@@ -21,8 +21,8 @@ func CELField(object string, path ...string) string {
 	return fmt.Sprintf("(%s ? %s : '')", strings.Join(conditions, " && "), at)
 }
 
-// CELSetAnew returns the expression, in CEL, that is true of requests which give the field at a path another value than
-// it had, and one at all.
+// CELSetAnew returns the CEL expression that is true of requests that set the field at a path to another value. It is false of
+// requests that clear the field.
 func CELSetAnew(path ...string) string {
 	after, before := CELField("object", path...), CELField("oldObject", path...)
 	return fmt.Sprintf("(%s != '' && %s != %s)", after, after, before)

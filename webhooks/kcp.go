@@ -15,16 +15,16 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// clusterField is the path of the annotation by which kcp says in which logical cluster an object is.
+// clusterField is the path of the annotation with the logical cluster of an object.
 const clusterField = "metadata.annotations[" + logicalcluster.AnnotationKey + "]"
 
-// perCluster is a gate on objects that a provider exports to the workspaces of a kcp.
+// perCluster is a gate on objects that a provider exports to workspaces of kcp.
 type perCluster struct {
 	name string
 	in   func(cluster logicalcluster.Name) (Gate, error)
 }
 
-// PerCluster returns a gate that evaluates each request as the gate of its logical cluster does.
+// PerCluster returns a gate that passes each request to the gate of its logical cluster.
 //
 // The logical cluster is in the annotation kcp.io/cluster of the object. kcp writes it into the new object on CREATE, whatever
 // the client has sent. On every other operation the new object has what the client sends, and only the stored object has what

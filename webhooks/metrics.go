@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// No label holds a user, workspace or object: the number of series is that of gates times reasons.
+// No label holds a user, workspace or object, so that the number of series is limited: gates times reasons.
 var (
 	admissions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_admissions_total",
@@ -16,16 +16,16 @@ var (
 	}, []string{"gate", "decision", "reason"})
 	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "warrantgate_admission_duration_seconds",
-		Help:    "Time to a verdict by gate, without transport.",
+		Help:    "Time to a decision by gate, without transport.",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 	}, []string{"gate"})
 )
 
-func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+func init() { //nolint:gochecknoinits // a collector belongs to the process, like its registry
 	metrics.Registry.MustRegister(admissions, duration)
 }
 
-// observe counts a verdict. Where the trace of the request is kept, it is the exemplar of the verdict's duration.
+// observe counts an answer. The ID of a sampled trace becomes the exemplar of the duration.
 func observe(ctx context.Context, gate string, decision Decision, reason string, took time.Duration) {
 	admissions.WithLabelValues(gate, decision.String(), reason).Inc()
 	durations := duration.WithLabelValues(gate)

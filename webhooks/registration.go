@@ -11,29 +11,29 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
-// ConfigurationName is the name of both webhook configurations.
+// ConfigurationName is the name of the mutating and of the validating webhook configuration.
 const ConfigurationName = "warrantgate"
 
-// timeoutSeconds is how long an API server waits for a verdict. A gate that answers from memory takes a millisecond, and
-// one that asks a cloud gives up before.
+// timeoutSeconds is how long an API server waits for a response. A gate that answers from memory takes a millisecond, and one that
+// asks a cloud has an earlier deadline.
 const timeoutSeconds = 3
 
-// Hook is how a gate is registered with an API server.
+// Hook is one webhook in a webhook configuration.
 type Hook struct {
-	// Name is the fully qualified name of the webhook, Path where it is served.
+	// Name is the fully qualified name of the webhook, Path is the path of its URL.
 	Name, Path string
-	// FailurePolicy says what becomes of a request that no warrantgate judges; see FailurePolicy.
+	// FailurePolicy applies while no warrantgate answers; see the function FailurePolicy.
 	FailurePolicy admissionregistrationv1.FailurePolicyType
-	// Rules say which requests are judged, with plural resources.
+	// Rules select the requests, by plural resources.
 	Rules []admissionregistrationv1.RuleWithOperations
-	// Conditions, in CEL, say which of them are worth a call (KEP-3716).
+	// Conditions, in CEL, select those of them that the webhook is called for (KEP-3716).
 	Conditions []admissionregistrationv1.MatchCondition
-	// Selector picks the objects by their labels. Default: all.
+	// Selector selects objects by their labels. Default: all.
 	Selector *metav1.LabelSelector
 }
 
-// FailurePolicy says what becomes of a request that no warrantgate judges. A gate that only warns must not refuse
-// anything by being away either, or it could not be tried out.
+// FailurePolicy returns the failure policy of a gate in a mode. In the mode Warn an outage must not refuse requests either, so that a
+// gate can be tried out without risk.
 func FailurePolicy(mode v1beta1.Mode) admissionregistrationv1.FailurePolicyType {
 	if mode == v1beta1.Warn {
 		return admissionregistrationv1.Ignore
@@ -41,16 +41,16 @@ func FailurePolicy(mode v1beta1.Mode) admissionregistrationv1.FailurePolicyType 
 	return admissionregistrationv1.Fail
 }
 
-// Server is where an API server reaches the gates.
+// Server says how API servers reach the gates.
 type Server struct {
 	// URL is https, without a path.
 	URL string
-	// PathToken is the first segment of each path, by which serve knows API servers. Empty: none, and serve knows them by their
-	// client certificates.
+	// PathToken is the first segment of each path, by which the command serve recognizes API servers. Empty: there is none, and serve
+	// recognizes them by their client certificates.
 	PathToken string
-	// CABundle, in PEM, is whom the API server trusts there.
+	// CABundle holds the CA certificates of the gates, in PEM.
 	CABundle []byte
-	// FailsOpen has every hook let pass what no warrantgate judges, for as long as it is not proven that the gates are reached.
+	// FailsOpen sets the failure policy Ignore everywhere, until a canary has proven that the gates are reached.
 	FailsOpen bool
 }
 
@@ -69,7 +69,7 @@ func (s Server) failurePolicy(hook Hook) *admissionregistrationv1.FailurePolicyT
 	return ptr.To(hook.FailurePolicy)
 }
 
-// Registration returns the webhook configurations that hold the hooks; none where there are no hooks of its kind.
+// Registration returns the webhook configurations with the hooks. A configuration without hooks is left out.
 func (s Server) Registration(mutating, validating []Hook) []client.Object {
 	var objects []client.Object
 	meta := metav1.ObjectMeta{Name: ConfigurationName}

@@ -16,22 +16,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// maxReviewBytes is the most that is read of a review: an object before and after the request, of which API servers take 3 MiB
-// each, and what is said about it.
+// maxReviewBytes limits the size of a review. It holds the object before and after the request, of at most 3 MiB each, and metadata.
 const maxReviewBytes = 7 << 20
 
-// reviewType is what API servers ask with, and are answered in. Registrations name no other version.
+// reviewType is the type of requests and responses. The webhook configurations name no other version.
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
-// leniently reads what API servers may send: fields of versions to come, and text of a tenant's that is not UTF-8. Of names that
-// are repeated the last holds, as in API servers; to look for them costs most with the objects, which gates read by themselves.
+// leniently accepts what API servers may send: unknown fields of later versions, and text of a tenant that is not UTF-8. Of repeated
+// names the last one is used, as in API servers. To reject them here would cost the most for the objects, which gates decode again.
 var leniently = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
-// ServeHTTP answers a review. What is none is refused in a review, too, without asking the gate.
+// ServeHTTP answers an AdmissionReview. Any other body is refused without asking the gate.
 //
-// controller-runtime's admission.Webhook does the same for more kinds of bodies. It goes through each four times, which takes
-// longer than all that a gate does, and anybody who reaches the port can have it read YAML, a few megabytes of which take
-// seconds and most of a gigabyte.
+// admission.Webhook of controller-runtime parses each body four times, which takes longer than the decision of a gate. It also
+// accepts YAML from anybody who reaches the port, and a few megabytes of YAML take seconds and most of a gigabyte of memory.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var response *admissionv1.AdmissionResponse
 	if request, err := readRequest(r); err != nil {
@@ -49,13 +47,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)                                      // it fails where the client is gone
 }
 
-// readRequest reads the request that a review is about (KEP-492, admission.k8s.io/v1). The error is for the API server.
+// readRequest returns the request of a review (KEP-492, admission.k8s.io/v1). The error is for the API server.
 func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, *apierrors.StatusError) {
 	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the content type is %.64q, not application/json", contentType))
 	}
 	var review admissionv1.AdmissionReview
-	// Without the ResponseWriter, with which MaxBytesReader would close the connection.
+	// MaxBytesReader would close the connection if it had the ResponseWriter.
 	err := json.UnmarshalRead(http.MaxBytesReader(nil, r.Body, maxReviewBytes), &review, leniently)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
@@ -72,15 +70,15 @@ func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, *apierrors.Sta
 	return review.Request, nil
 }
 
-// unreadable refuses what no API server sends. It is counted, and told only to those who ask for it: whoever reaches the port
-// could fill the log.
+// unreadable refuses a body that no API server sends. It is logged only on level 1, because anybody who reaches the port could fill
+// the log.
 func (h *handler) unreadable(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
 	admissions.WithLabelValues(h.gate.Name(), Denied.String(), "Unreadable").Inc()
 	logger.V(1).Info("not a review", "gate", h.gate.Name(), "error", err.Error())
 	return &admissionv1.AdmissionResponse{Result: &err.ErrStatus}
 }
 
-// why says what is wrong with a body in the words of JSON, and not of Go.
+// why describes an error of the decoder in terms of JSON, without names of Go types.
 func why(err error) string {
 	var semantic *json.SemanticError
 	var syntactic *jsontext.SyntacticError
@@ -90,6 +88,6 @@ func why(err error) string {
 	case errors.As(err, &syntactic):
 		return fmt.Sprintf("%v at byte %d", syntactic.Err, syntactic.ByteOffset)
 	default:
-		return cmp.Or(errors.Unwrap(err), err).Error() // it did not come in whole
+		return cmp.Or(errors.Unwrap(err), err).Error() // the body is incomplete
 	}
 }

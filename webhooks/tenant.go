@@ -11,13 +11,13 @@ import (
 
 type tenantKey struct{}
 
-// TenantOf returns on whose behalf the request is judged that ctx belongs to, for what tenants share.
+// TenantOf returns the tenant whose request ctx belongs to. Tenants share limited resources by it.
 func TenantOf(ctx context.Context) fairqueue.Tenant {
 	tenant, _ := ctx.Value(tenantKey{}).(fairqueue.Tenant)
 	return tenant
 }
 
-// withTenant notes whose request it is. cluster is "" on Kubernetes.
+// withTenant returns a context with the tenant of a request. cluster is "" on Kubernetes.
 func withTenant(ctx context.Context, request admission.Request, cluster logicalcluster.Name) context.Context {
 	return context.WithValue(ctx, tenantKey{}, fairqueue.Tenant{
 		LogicalCluster: cluster.String(), Namespace: request.Namespace, User: request.UserInfo.Username,

@@ -8,12 +8,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// withTrace keeps in the context the trace of which a request is part, so that its log line and its exemplar can name it. API
-// servers tell of it in the header traceparent (W3C Trace Context) where their tracing is on (KEP-647). What does not parse is
-// as good as none: it comes from whoever reaches the port, and ends in a log.
+// withTrace adds the trace of a request to its context, for the log line and the exemplar. API servers send it in the header
+// traceparent (W3C Trace Context) if their tracing is on (KEP-647). A header that cannot be parsed is ignored: anybody who reaches
+// the port can send one.
 func withTrace(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Looked up under the name that net/http gives it, so that a request without it, as most are, costs nothing.
+		// The key is in canonical form, so that the common request without the header costs nothing.
 		if len(r.Header["Traceparent"]) > 0 {
 			ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 			r = r.WithContext(ctx)
@@ -22,8 +22,7 @@ func withTrace(next http.Handler) http.Handler {
 	})
 }
 
-// traceOf returns the trace that a request is part of. sampled tells whether anybody keeps it; if not, it can be found in the
-// logs of API servers at most.
+// traceOf returns the trace ID of a request. sampled is true if the trace is recorded; otherwise at most logs of API servers name it.
 func traceOf(ctx context.Context) (id string, sampled bool) {
 	span := trace.SpanContextFromContext(ctx)
 	if !span.IsValid() {
