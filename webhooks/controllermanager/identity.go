@@ -15,17 +15,16 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Identity is the mutating gate that gives the container of a controller manager the environment by which it acts as its
-// cluster's user. It changes nothing else.
+// Identity is the mutating gate that sets the environment by which the container of a controller manager acts as the user of its
+// cluster. It changes nothing else.
 //
-// It refuses what it cannot fix: the email of another user, another region, the global credentials. It fails closed,
-// so that while no warrantgate answers no controller manager starts without an identity; those that run go on.
+// It refuses problems that it cannot fix: the email of another user, another region, the global credentials. It fails closed: while no
+// warrantgate answers, controller managers cannot be created or changed. Running pods are not affected.
 type Identity struct {
 	gate
 }
 
-// NewIdentity returns the gate. Without impersonation it leaves every object as it is, as the old credentials are what
-// remains then.
+// NewIdentity returns the gate. Without impersonation it changes nothing, because controller managers then use the global credentials.
 func NewIdentity(config v1beta1.ControllerManager, impersonation bool, objects controllermanager.Objects) *Identity {
 	return &Identity{gate{config: config, impersonation: impersonation, objects: objects}}
 }
@@ -84,8 +83,8 @@ func (c checked) fix() webhooks.Answer {
 	return answer
 }
 
-// patches replaces variables where they are and adds the others at the end, so that those of others keep their order,
-// which matters where one refers to another.
+// patches replaces wrong variables in place and adds missing ones at the end. The order of other variables stays, because one can
+// refer to an earlier one.
 func patches(env []corev1.EnvVar, problems []controllermanager.Problem, container int) []jsonpatch.JsonPatchOperation {
 	at := fmt.Sprintf("/spec/template/spec/containers/%d/env", container)
 	var operations []jsonpatch.JsonPatchOperation

@@ -11,13 +11,13 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Integrity is the validating gate that refuses a controller manager which, after all others have changed it, would not
-// act as its cluster's user. It fails closed; those that run go on.
+// Integrity is the validating gate that refuses a controller manager which, after all mutating webhooks, would not act as the user of
+// its cluster. It fails closed. Running pods are not affected.
 type Integrity struct {
 	gate
 }
 
-// NewIntegrity returns the gate. Without impersonation it leaves every object alone, as Identity does.
+// NewIntegrity returns the gate. Without impersonation it refuses nothing.
 func NewIntegrity(config v1beta1.ControllerManager, impersonation bool, objects controllermanager.Objects) *Integrity {
 	return &Integrity{gate{config: config, impersonation: impersonation, objects: objects}}
 }

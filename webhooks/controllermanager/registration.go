@@ -13,32 +13,31 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Paths that the gates are served at.
+// Paths of the gates.
 const (
 	IdentityPath  = "/controllermanager/identity"
 	IntegrityPath = "/controllermanager/integrity"
 )
 
-// Expressions in CEL by which the API server decides which requests are worth a call.
+// CEL expressions that select the requests for which the webhooks are called.
 const (
-	// celNotDeleted is false of updates of what is on its way out, such as the removal of a finalizer. The requester can write
-	// the timestamp of the new object.
+	// celNotDeleted is false of updates of an object that is being deleted, such as the removal of a finalizer. It reads the stored
+	// object, because the requester can write the timestamp of the new one.
 	celNotDeleted = "oldObject == null || oldObject.metadata.?deletionTimestamp.orValue(null) == null"
 
-	// celChanged is true of a new object and of updates that roll out other pods or may name another cluster.
+	// celChanged is true of a new object, and of updates that change the pod template or the labels, which name the cluster.
 	celChanged = "oldObject == null || object.?spec.?template != oldObject.?spec.?template || " +
 		celLabels + " != " + celLabelsBefore
-	// An absent map, null and an empty one are the same: there are no labels.
+	// A missing map, null and an empty one mean the same: no labels.
 	celLabels       = "(object.metadata.?labels.orValue(null) == null ? {} : object.metadata.labels)"
 	celLabelsBefore = "(oldObject.metadata.?labels.orValue(null) == null ? {} : oldObject.metadata.labels)"
 )
 
-// Hooks returns how the gates are registered: each with one webhook for objects that are selected by labels, and one for those
-// that are selected by name. There are none where the gates are off.
+// Hooks returns the webhooks of the gates: of each, one for objects that are selected by labels and one for objects that are selected
+// by name. There are none in the mode Off.
 //
-// The selector holds for an object as it was as well as for what becomes of it (the API server asks about either), so that
-// taking its labels away is still judged, and refused. What was there before the gates and does not change is left alone; a
-// restart brings it before them.
+// The API server applies the selector to the object before and after the request, so that a request which removes the labels is
+// checked, and refused. Objects that are older than the gates are checked at their next change, such as a restart.
 func Hooks(config v1beta1.ControllerManager) (mutating, validating []webhooks.Hook) {
 	if config.Mode == v1beta1.Off {
 		return nil, nil
@@ -70,7 +69,7 @@ func newHook(name, path string, mode v1beta1.Mode) webhooks.Hook {
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 			Rule: admissionregistrationv1.Rule{
 				APIGroups: []string{appsv1.GroupName}, APIVersions: []string{appsv1.SchemeGroupVersion.Version},
-				Resources: []string{"deployments", "daemonsets", "statefulsets"}, // and neither status nor scale, which change no pods
+				Resources: []string{"deployments", "daemonsets", "statefulsets"}, // status and scale do not change the pod template
 				Scope:     ptr.To(admissionregistrationv1.NamespacedScope),
 			},
 		}},
@@ -81,8 +80,8 @@ func newHook(name, path string, mode v1beta1.Mode) webhooks.Hook {
 	}
 }
 
-// celNamed is true of requests for one of the objects. The name is that of the object, because a request to create one whose
-// name the API server makes up has none. No name holds a slash.
+// celNamed is true of requests for one of the objects. It compares the name of the object, because a request has no name if the API
+// server generates it. No name holds a slash.
 func celNamed(objects []v1beta1.ControllerManagerObject) string {
 	quoted := make([]string, 0, len(objects))
 	for _, object := range objects {

@@ -36,7 +36,7 @@ func decode(request admission.Request) (workload, error) {
 		return workload{}, fmt.Errorf("decode the %s: %w", kind, err)
 	}
 	w.Kind = kind
-	// An object need not repeat what the request says, and has no name yet where the API server is to make one up.
+	// An object need not repeat the namespace and name of the request, and has no name before the API server has generated it.
 	w.Namespace = cmp.Or(w.Namespace, request.Namespace)
 	w.Name = cmp.Or(w.Name, request.Name, w.GenerateName)
 	if w.exists && len(request.OldObject.Raw) > 0 {
@@ -52,7 +52,7 @@ func decode(request admission.Request) (workload, error) {
 // beingDeleted is true of a stored object with a deletion timestamp. Its controller creates no pods for it any more.
 func (w workload) beingDeleted() bool { return w.before != nil && w.before.DeletionTimestamp != nil }
 
-// String names the object as a person would.
+// String names the object in messages.
 func (w workload) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", w.Kind, w.Name, w.Namespace)
 }

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// maxMessage is the longest message that certainly passes uncut, in bytes: what a refusal, a warning and an Event take,
-	// less the words that are put before it.
+	// maxMessage is the longest message, in bytes, that is not cut in a refusal, a warning or an Event, with the words that the
+	// handler puts before it.
 	maxMessage = 1024 - 80
-	// maxFinding is how much is said of one problem, in bytes.
-	maxFinding = 400
-	// maxCauses is how many problems are told to programs.
+	// maxProblem is the longest text about one problem, in bytes.
+	maxProblem = 400
+	// maxCauses is how many problems become status causes.
 	maxCauses = 20
 	// seeAll ends each message about problems.
 	seeAll = `; "warrantgate lint keystone-policy" says everything about the file`
@@ -28,8 +28,8 @@ func bySeverity(problems []problem, severity oslopolicy.Severity) []problem {
 	return slices.DeleteFunc(slices.Clone(problems), func(f problem) bool { return f.Severity != severity })
 }
 
-// summary tells of the errors or, where there are none, of the warnings, as many as there is room for. At least one is
-// told. Notes are left to the linter: they are no reason to look at a policy that was just written.
+// summary lists the errors or, if there are none, the warnings: as many as fit into room bytes, at least one. It leaves out notes,
+// which are no reason to change a policy that was just written.
 func summary(broken, doubtful []problem, room int) string {
 	shown := broken
 	if len(shown) == 0 {
@@ -48,7 +48,7 @@ func summary(broken, doubtful []problem, room int) string {
 	return text + seeAll
 }
 
-// counted says how many problems there are, such as "2 errors and 1 warning".
+// counted returns the number of problems, such as "2 errors and 1 warning".
 func counted(broken, doubtful []problem) string {
 	var counts []string
 	count := func(n int, word string) {
@@ -64,7 +64,7 @@ func counted(broken, doubtful []problem) string {
 	return strings.Join(counts, " and ")
 }
 
-// String says where something is wrong, what that means, and what to write instead.
+// String returns the place of the problem, its meaning, and what to write instead.
 func (f problem) String() string {
 	text := message.Value(f.File)
 	if f.Line > 0 {
@@ -77,10 +77,10 @@ func (f problem) String() string {
 	if f.Suggestion != "" {
 		text += " (" + f.Suggestion + ")"
 	}
-	return message.Clip(printable(text), maxFinding)
+	return message.Clip(printable(text), maxProblem)
 }
 
-// causes tells programs of problems, by their codes.
+// causes returns status causes with the codes of the problems, for programs.
 func causes(problems []problem) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for _, f := range problems[:min(len(problems), maxCauses)] {
@@ -89,7 +89,7 @@ func causes(problems []problem) []metav1.StatusCause {
 	return causes
 }
 
-// missing says that a selected object holds nothing to be judged.
+// missing says that a selected object holds no policy.
 func missing(o object, keys []string, named bool) string {
 	why, instead := "its labels say", "take the labels away"
 	if named {
@@ -102,7 +102,7 @@ func missing(o object, keys []string, named bool) string {
 		why, quotedNames(keys), instead), maxMessage-len(o.String()+": "))
 }
 
-// deselected says that the labels cannot be taken away while policies stay.
+// deselected says that the labels cannot be removed while the object holds policies.
 func deselected(o object, policies []policy) string {
 	keys := make([]string, 0, len(policies))
 	for _, p := range policies[:min(len(policies), maxPolicies)] {
@@ -121,7 +121,7 @@ func quotedNames(names []string) string {
 	return strings.Join(quoted, " or ")
 }
 
-// printable replaces what a terminal would act upon, or an API server would not pass on.
+// printable replaces control characters, which a terminal would interpret or an API server would reject.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

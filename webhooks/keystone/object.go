@@ -29,13 +29,13 @@ const (
 type object struct {
 	metav1.ObjectMeta
 	kind string
-	// secret is true of a Secret: what is no policy must not be repeated.
+	// secret is true of a Secret. Messages must not repeat content of it that is no policy.
 	secret bool
-	// named is false where the API server is yet to make up the name.
+	// named is false where the API server has not generated the name yet.
 	named bool
 	// exists is false where the request is to create the object.
 	exists bool
-	// held is all that the object holds.
+	// held is the content of all keys.
 	held []policy
 }
 
@@ -47,8 +47,7 @@ type policy struct {
 	content []byte
 }
 
-// decode reads an object of the request. The error is for people. It leaves out the decoder's words, which may quote what
-// is secret.
+// decode reads an object of the request. The error is for people. It leaves out the error of the decoder, which may quote a secret.
 func decode(request admission.Request, raw runtime.RawExtension) (object, error) {
 	o := object{exists: request.Operation != admissionv1.Create}
 	switch {
@@ -70,11 +69,11 @@ func decode(request admission.Request, raw runtime.RawExtension) (object, error)
 			return object{}, errors.New("the Secret cannot be decoded")
 		}
 		o.ObjectMeta, o.kind, o.secret = secret.ObjectMeta, "Secret", true
-		o.hold("data", secret.Data) // what is written as stringData is among it already
+		o.hold("data", secret.Data) // the API server has added stringData to it
 	default:
 		return object{}, unknownKind(request)
 	}
-	// An object need not repeat what the request says, and has no name yet where the API server is to make one up.
+	// An object need not repeat the namespace and name of the request, and has no name before the API server has generated it.
 	o.Namespace = cmp.Or(o.Namespace, request.Namespace)
 	o.Name = cmp.Or(o.Name, request.Name)
 	o.named = o.Name != ""
@@ -97,7 +96,7 @@ func newPolicy(at, key string, content []byte) policy {
 	return policy{key: key, field: field.NewPath(at).Key(message.Value(key)).String(), content: content}
 }
 
-// policies returns what is under the keys, under all if there are none, in their order.
+// policies returns the policies under the keys, sorted; under all keys if none are given.
 func (o object) policies(keys []string) []policy {
 	if len(keys) == 0 {
 		return o.held
@@ -105,7 +104,7 @@ func (o object) policies(keys []string) []policy {
 	return slices.DeleteFunc(slices.Clone(o.held), func(p policy) bool { return !slices.Contains(keys, p.key) })
 }
 
-// changed returns the policies that are not as they were.
+// changed returns the policies that are new or differ.
 func changed(before, after []policy) []policy {
 	was := map[string][]byte{}
 	for _, p := range before {
@@ -117,7 +116,7 @@ func changed(before, after []policy) []policy {
 	})
 }
 
-// String names the object as a person would.
+// String names the object in messages.
 func (o object) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", o.kind, message.Value(o.Name), message.Value(o.Namespace))
 }

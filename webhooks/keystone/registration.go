@@ -15,15 +15,14 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// celWritten is true, in CEL, of a new object and of one that holds something else than before. An object of either kind
-// may lack either field.
+// celWritten is true, in CEL, of a new object and of one whose content changes. Both fields are optional in both kinds.
 const celWritten = "oldObject == null || object.?data != oldObject.?data || object.?binaryData != oldObject.?binaryData"
 
-// Hooks returns how the gate is registered: one webhook for objects that are selected by labels, and one for those that are
-// selected by name. There are none where the gate is off.
+// Hooks returns the webhooks of the gate: one for objects that are selected by labels, and one for objects that are selected by name.
+// There are none in the mode Off.
 //
-// The selector holds for an object as it was as well as for what becomes of it (the API server asks about either), so that
-// giving it the labels is judged, and taking them away, too.
+// The API server applies the selector to the object before and after the request, so that requests which add the labels are checked,
+// and requests which remove them, too.
 func Hooks(config v1beta1.KeystonePolicy) []webhooks.Hook {
 	if config.Mode == v1beta1.Off {
 		return nil
@@ -58,8 +57,8 @@ func newHook(name string, mode v1beta1.Mode) webhooks.Hook {
 	}
 }
 
-// celNamed is true of requests for one of the objects. The name is that of the object, because a request to create one whose
-// name the API server makes up has none. No name holds a slash.
+// celNamed is true of requests for one of the objects. It compares the name of the object, because a request has no name if the API
+// server generates it. No name holds a slash.
 func celNamed(objects []v1beta1.KeystonePolicyObject) string {
 	quoted := make([]string, 0, len(objects))
 	for _, object := range objects {
@@ -68,7 +67,7 @@ func celNamed(objects []v1beta1.KeystonePolicyObject) string {
 	return fmt.Sprintf("request.namespace + '/' + object.metadata.name in [%s]", strings.Join(quoted, ", "))
 }
 
-// condition is true of requests that write data, or a label that the selector goes by.
+// condition is true of requests that change the content, or a label that the selector uses.
 func condition(selector *metav1.LabelSelector) string {
 	expressions := []string{celWritten}
 	for _, key := range labelsOf(selector) {
@@ -77,12 +76,12 @@ func condition(selector *metav1.LabelSelector) string {
 	return strings.Join(expressions, " || ")
 }
 
-// celLabel is the label as an optional value: one that is empty is not the same as none.
+// celLabel is the label as an optional value, because an empty label is not the same as none.
 func celLabel(object, key string) string {
 	return fmt.Sprintf("%s.metadata.?labels[?%s]", object, strconv.Quote(key))
 }
 
-// labelsOf are the labels that a selector goes by.
+// labelsOf returns the labels that a selector uses.
 func labelsOf(selector *metav1.LabelSelector) []string {
 	if selector == nil {
 		return nil
