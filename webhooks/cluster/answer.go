@@ -14,8 +14,8 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// maxMessage is the longest message that certainly passes uncut, in bytes: what a refusal, a warning and an Event take,
-// less the words that are put before it.
+// maxMessage is the longest message, in bytes, that is not cut in a refusal, a warning or an Event, with the words that the handler
+// puts before it.
 const maxMessage = 1024 - 80
 
 // denied refuses the request. about adds what the answer is about.
@@ -36,7 +36,7 @@ func allowed(reason string) webhooks.Answer {
 // refuse returns the answer for functions that return nil where there is no reason to refuse.
 func refuse(answer webhooks.Answer) *webhooks.Answer { return &answer }
 
-// unusable says why an object does not tell whom it names, or which credentials it refers to.
+// unusable says why an object names no user or no credentials that can be used.
 func unusable(refused *clusterapi.AccountError) webhooks.Answer {
 	answer := denied(string(refused.Reason), refused.Message)
 	if refused.Reason == clusterapi.ClusterUnreadable {
@@ -51,7 +51,7 @@ func about(o object, field string, answer webhooks.Answer) webhooks.Answer {
 	return answer
 }
 
-// unreadable refuses an object of which it cannot be told whom it names.
+// unreadable refuses an object whose fields cannot be decoded.
 func unreadable(err error) webhooks.Answer {
 	answer := webhooks.Undecodable(err)
 	var refused *clusterapi.AccountError
@@ -61,7 +61,7 @@ func unreadable(err error) webhooks.Answer {
 	return answer
 }
 
-// noUser says why it is not known whom a Secret names.
+// noUser says why a Secret names no user.
 func noUser(err error) webhooks.Answer {
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {

@@ -21,7 +21,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// DelegationPath is where the gate on delegated roles is served.
+// DelegationPath is the path of the gate Delegation.
 const DelegationPath = "/cluster/delegation"
 
 // identityRefField is the field that refers to credentials.
@@ -33,54 +33,54 @@ const applicationCredentialWarning = "the credentials are an application credent
 	"a user of the tenant. Whoever runs Keystone can allow it with [security_compliance] " +
 	"allow_insecure_application_credential_trust_escalation, and should not: the credential can delegate roles then that it does not have"
 
-// maxClouds bounds how many clouds of one Secret are judged in a request: each takes an authentication.
+// maxClouds limits how many clouds of one Secret are checked in a request: each needs an authentication.
 const maxClouds = 8
 
 // cloudsField is the field of a Secret that holds credentials.
 const cloudsField = "data[" + cloudsKey + "]"
 
-// Delegations finds out what credentials carry.
+// Delegations reads which roles credentials carry.
 type Delegations interface {
-	// Delegation returns what Keystone says of credentials. The error is an *ownership.IdentityError where no cluster may act
-	// with them, and an *ownership.UnknownError where it cannot be told.
+	// Delegation returns the token that Keystone issues for credentials. The error is an *ownership.IdentityError where no cluster may
+	// act with them, and an *ownership.UnknownError where this is not known now.
 	Delegation(ctx context.Context, credentials ownership.Identity, policy identity.RolePolicy) (openstack.Token, error)
 }
 
-// Proposed is OpenStack as it would be asked once a Secret is stored.
+// Proposed answers as OpenStack will after a Secret is stored.
 type Proposed interface {
 	Delegations
 	ownership.Lister
 }
 
-// Credentials tells which credentials are used.
+// Credentials reads which objects use credentials.
 type Credentials interface {
-	// CredentialDependents returns what refers now to one of the clouds of a Secret.
+	// CredentialDependents returns the objects that refer now to one of the clouds of a Secret.
 	CredentialDependents(ctx context.Context, namespace, secret string, clouds []string) ([]clusterapi.Dependent, error)
-	// ActingBy returns the clusters whose provider acts now as an object says, which is given as it is going to be.
+	// ActingBy returns the clusters whose provider acts as an object says. The object is given as it is after the request.
 	ActingBy(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]clusterapi.Cluster, error)
-	// AccountBy returns as whom the provider of a cluster acts once the Cluster refers to the named object. The error is a
-	// *clusterapi.AccountError where the objects do not say.
+	// AccountBy returns the account that the provider acts with after the Cluster refers to the named object. The error is a
+	// *clusterapi.AccountError where the objects name none.
 	AccountBy(ctx context.Context, cluster clusterapi.Cluster, name string) (ownership.Account, error)
 }
 
-// Delegation is the validating gate on the credentials that a cluster on OpenStack acts with: they are the tenant's own, carry
-// what a cluster needs, and nothing beyond. It fails closed: what Keystone does not answer is refused.
+// Delegation is the validating gate on the credentials that a cluster on OpenStack acts with: they must belong to the tenant and carry
+// exactly the roles that a cluster needs. It fails closed: without an answer from Keystone the request is refused.
 //
-// It judges when an object comes to refer to credentials, and when credentials are written, whether they are used or not. What
-// becomes of the roles later is for the audit. As in Impersonation, no change passes while machines name instances that do not belong
-// to the project that the credentials are for.
+// It checks objects that come to refer to credentials, and credentials that are written, whether or not they are used. The audit
+// reports roles that change later. As in Impersonation, a change is refused while machines name instances that do not belong to the
+// project of the credentials.
 type Delegation struct {
 	config      v1beta1.Cluster
 	policy      identity.RolePolicy
 	delegations Delegations
-	// with returns what is asked once a Secret has this data.
+	// with returns OpenStack as it will be after a Secret has this data.
 	with        func(namespace, name string, data map[string][]byte) Proposed
 	credentials Credentials
 	holdings    *Holdings
 }
 
-// NewDelegation returns the gate. with returns what delegations would be once a Secret has other data. holdings is nil where no
-// machines are gated.
+// NewDelegation returns the gate. with returns OpenStack as it will be after a Secret has other data. holdings is nil where no machines
+// are gated.
 func NewDelegation(
 	config v1beta1.Cluster, policy identity.RolePolicy, delegations Delegations,
 	with func(namespace, name string, data map[string][]byte) Proposed, credentials Credentials, holdings *Holdings,
@@ -113,7 +113,7 @@ func (g *Delegation) Review(ctx context.Context, request admission.Request) webh
 	return g.reviewReference(ctx, o, request)
 }
 
-// reviewReference judges an object that refers to credentials.
+// reviewReference checks an object that refers to credentials.
 func (g *Delegation) reviewReference(ctx context.Context, o object, request admission.Request) (answer webhooks.Answer) {
 	after, account, err := referredBy(o, request.Object.Raw)
 	var refused *clusterapi.AccountError
@@ -161,12 +161,12 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 	return g.about(o, answer)
 }
 
-// clusterSaid is the cluster that a cluster object says it is of.
+// clusterSaid returns the cluster that a cluster object belongs to.
 func clusterSaid(o object, content *unstructured.Unstructured) clusterapi.Cluster {
 	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, content)}
 }
 
-// hold refuses a cluster object while machines name instances that do not belong to whom their provider acts as by it.
+// hold refuses a cluster object while machines name instances that do not belong to the account that it refers to.
 func (g *Delegation) hold(ctx context.Context, o object, c *change, after *unstructured.Unstructured, account ownership.Account) *webhooks.Answer {
 	if c.Holdings == nil {
 		return nil
@@ -185,14 +185,14 @@ func (g *Delegation) hold(ctx context.Context, o object, c *change, after *unstr
 	return c.check(ctx, o, openly, nil, dependents...)
 }
 
-// reviewSecret judges credentials that are written.
+// reviewSecret checks credentials that are written.
 func (g *Delegation) reviewSecret(ctx context.Context, o object, request admission.Request) (answer webhooks.Answer) {
 	var secret, old corev1.Secret
 	if json.Unmarshal(request.Object.Raw, &secret) != nil {
 		return unreadable(undecodable(o.kind))
 	}
 	if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
-		old = corev1.Secret{} // as if it had held nothing
+		old = corev1.Secret{} // counts as empty
 	}
 	if g.config.Exempts(o.Namespace) { // no cluster can refer to it
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: namespaceExempt}
@@ -267,7 +267,7 @@ func (g *Delegation) mayActWith(ctx context.Context, delegations Delegations, cr
 	return allowed("DelegationAllowed").WithDetails(detailsOf(credentials, token)...)
 }
 
-// detailsOf are for the operator's log. They name who the credentials are of.
+// detailsOf returns key-value pairs about the owner of the credentials, for the operator's log.
 func detailsOf(credentials ownership.Identity, token openstack.Token) []any {
 	return []any{
 		"secret", credentials.Secret, "cloudName", credentials.Entry, "userID", token.UserID, "projectID", token.ProjectID,
@@ -275,8 +275,8 @@ func detailsOf(credentials ownership.Identity, token openstack.Token) []any {
 	}
 }
 
-// referredBy returns an object and the credentials that it refers to. Of what it says about a field the error is a
-// *clusterapi.AccountError.
+// referredBy returns an object and the credentials that it refers to. The error is a *clusterapi.AccountError where it is about a
+// field.
 func referredBy(o object, raw []byte) (*unstructured.Unstructured, ownership.Account, error) {
 	content := &unstructured.Unstructured{}
 	if err := decodeInto(content, o.kind, raw); err != nil {
@@ -289,7 +289,7 @@ func referredBy(o object, raw []byte) (*unstructured.Unstructured, ownership.Acc
 	return content, account, err
 }
 
-// decodeInto reads the content of an object, none where it is null.
+// decodeInto decodes an object. null counts as an empty object.
 func decodeInto(content *unstructured.Unstructured, k kind, raw []byte) error {
 	if json.Unmarshal(raw, &content.Object) != nil {
 		return undecodable(k)

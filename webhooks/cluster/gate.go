@@ -27,28 +27,29 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Path is where the gate is served.
+// Path is the path of the gate Impersonation.
 const Path = "/cluster/impersonation"
 
-// Users tells whom clusters and Secrets name.
+// Users reads which users clusters and Secrets name.
 type Users interface {
-	// User returns the user that ref means. The error is a *clusterapi.AccountError where the objects do not say, and any
+	// User returns the user that ref refers to. The error is a *clusterapi.AccountError where the objects do not say, and any
 	// other where they could not be read.
 	User(ctx context.Context, ref clusterapi.UserRef) (string, error)
-	// AccountOf returns as whom the provider of a cluster object acts, as the object says it. The error is that of User.
+	// AccountOf returns the account that the provider acts with according to a cluster object. The error is that of User.
 	AccountOf(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) (ownership.Account, error)
 	// UserDependents returns the clusters that take their user from the Secret, with the account that they have with this user.
 	// also are objects that were written a moment ago.
 	UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]clusterapi.Dependent, error)
 }
 
-// Impersonation is the validating gate on whom an object names. It fails closed: while the API server cannot be asked, nobody can name a user anew.
+// Impersonation is the validating gate on whom an object names. It fails closed: while the API server does not answer the
+// SubjectAccessReview, no object can name another user.
 //
-// A Secret is judged whether a cluster refers to it or not. If only Secrets in use were, a cluster could be admitted with the
-// user of a Secret while another user is written into it.
+// A Secret is checked whether or not a cluster refers to it. Otherwise a cluster could be admitted with the user of a Secret while
+// another user is written into it.
 //
-// As whom a provider acts is part of what a machine claims. A change of it is refused while machines name instances that do not
-// belong to whom the provider would act as.
+// The account of the provider is part of what a machine claims. A change of it is refused while machines name instances that do not
+// belong to the new account.
 type Impersonation struct {
 	config   v1beta1.Cluster
 	checker  *impersonation.Checker

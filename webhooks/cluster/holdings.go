@@ -26,7 +26,7 @@ const (
 	maxAccounts = 8
 )
 
-// Machines are the machines of clusters as they are now.
+// Machines reads the machines of clusters as they are now.
 type Machines interface {
 	// Holders returns the machines of a cluster that name instances and act as the cluster does.
 	Holders(ctx context.Context, cluster clusterapi.Cluster) ([]clusterapi.Machine, error)
@@ -41,8 +41,8 @@ type Instances interface {
 	InstancesBy(ctx context.Context, tenant fairqueue.Tenant, account ownership.Account, lister ownership.Lister) ([]ownership.Instance, error)
 }
 
-// Holdings holds a change of as whom a provider acts against the instances that machines name already: each has to belong to
-// whom the provider acts as afterwards. A nil *Holdings lets every change pass.
+// Holdings checks a change of a provider's account against the instances that machines already name: each must belong to the new
+// account. A nil *Holdings admits every change.
 type Holdings struct {
 	machines  Machines
 	instances Instances
@@ -51,19 +51,19 @@ type Holdings struct {
 	logicalCluster string
 }
 
-// NewHoldings returns what holds changes against the instances of machines. writes are shared with the gate on machines.
+// NewHoldings returns the check. writes are shared with the gate on machines.
 func NewHoldings(machines Machines, instances Instances, writes *inflight.Registry, logicalCluster string) *Holdings {
 	return &Holdings{machines: machines, instances: instances, writes: writes, logicalCluster: logicalCluster}
 }
 
-// change is a request that may change as whom a provider acts, while it is judged.
+// change is a request that may change the account of a provider, while it is checked.
 type change struct {
 	*Holdings
 	entry *inflight.Entry // nil where nothing is remembered
 }
 
-// begin remembers a request until end is called, unless it is a dry run. It has to be called before anything is read that the
-// verdict rests on. The finding says that another write has to be stored first.
+// begin registers a request until end is called, unless it is a dry run. It must be called before anything is read that the decision
+// depends on. The answer says that another write must be stored first.
 func (h *Holdings) begin(ctx context.Context, o object, request admission.Request, uses, changes []inflight.Key) (*change, *webhooks.Answer) {
 	if h == nil || request.DryRun != nil && *request.DryRun {
 		return &change{Holdings: h}, nil
@@ -81,13 +81,13 @@ func (h *Holdings) begin(ctx context.Context, o object, request admission.Reques
 	return &change{Holdings: h, entry: entry}, nil
 }
 
-// pending says that a write cannot be judged while another one is on its way.
+// pending says that a request cannot be decided while another write is being stored.
 func pending(err error) *webhooks.Answer {
 	return refuse(undecided("ClaimPending",
 		"another write is being stored that changes as whom a provider acts, or which instances its machines name; try again", err))
 }
 
-// end remembers the request for a while if it is admitted, and otherwise no longer.
+// end keeps the request registered for a short time if it is admitted, and removes it otherwise.
 func (c *change) end(decision webhooks.Decision) {
 	switch {
 	case c.entry == nil:
@@ -98,7 +98,7 @@ func (c *change) end(decision webhooks.Decision) {
 	}
 }
 
-// overlaps are the objects whose writes came shortly before.
+// overlaps returns the objects that were written shortly before.
 func (c *change) overlaps() []inflight.Object {
 	if c.entry == nil {
 		return nil
@@ -106,7 +106,7 @@ func (c *change) overlaps() []inflight.Object {
 	return c.entry.Overlaps()
 }
 
-// extend has the request change the identity of these as well.
+// extend registers that the request changes the identity of these clusters, too.
 func (c *change) extend(ctx context.Context, dependents []clusterapi.Dependent) *webhooks.Answer {
 	if c.entry == nil || len(dependents) == 0 {
 		return nil
@@ -127,8 +127,8 @@ type whom func(account ownership.Account) (open, public string)
 // openly names owners that everybody may know.
 func openly(account ownership.Account) (open, public string) { return account.Owner(), account.Owner() }
 
-// check holds what the objects say against the instances that their machines name. lister says what they may name, the cloud
-// of the account if it is nil.
+// check compares the new accounts with the instances that machines name. lister lists the instances of an account; nil means the cloud
+// of the account.
 func (c *change) check(ctx context.Context, o object, whom whom, lister ownership.Lister, dependents ...clusterapi.Dependent) *webhooks.Answer {
 	if c.Holdings == nil {
 		return nil
@@ -176,13 +176,13 @@ func idsOf(instances []ownership.Instance) map[string]bool {
 	return ids
 }
 
-// held are machines that name instances which are not those of whom their provider would act as.
+// held are machines that name instances which do not belong to the new account of their provider.
 type held struct {
 	dependent clusterapi.Dependent
 	machines  []clusterapi.Machine
 	// elsewhere is true where they are in another namespace than the object of the request, and so another tenant's.
 	elsewhere bool
-	// open and public name whom the provider would act as.
+	// open and public name the owner of the new account.
 	open, public string
 }
 

@@ -21,15 +21,15 @@ import (
 // regionField is the field of a CloudSigmaCluster that says where its instances are.
 const regionField = "spec.region"
 
-// move is what a request changes of as whom the provider of clusters acts.
+// move is a change of the account that a provider acts with.
 type move struct {
-	// naming is where it does.
+	// naming is the field that changes it.
 	naming naming
-	// cluster is the object as it is going to be, nil where the request writes a Secret.
+	// cluster is the object after the request, nil where the request writes a Secret.
 	cluster *unstructured.Unstructured
 }
 
-// moveOf returns what a request changes, nil where all stays as it is. names are whom it names anew.
+// moveOf returns the change that a request makes, nil if it makes none. names are the users that it sets.
 func moveOf(o object, request admission.Request, names []naming) (*move, error) {
 	switch {
 	case o.kind.resource == secrets && len(names) > 0:
@@ -47,7 +47,7 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 	}
 	m := &move{cluster: after, naming: naming{field: regionField, ref: now.ref}}
 	if before, err := clusterIn(o, request.OldObject.Raw); err == nil && o.exists {
-		// What was wrong before the request is judged as if it had been nothing.
+		// An object that was malformed counts as an empty one.
 		was, err := sayingOf(before)
 		if err == nil && was == now {
 			return nil, nil
@@ -64,7 +64,7 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 	return m, nil
 }
 
-// saying is what a CloudSigmaCluster says of as whom its provider acts, and where.
+// saying is the user and region in a CloudSigmaCluster.
 type saying struct {
 	ref    clusterapi.UserRef
 	region string
@@ -93,7 +93,7 @@ func clusterIn(o object, raw []byte) (*unstructured.Unstructured, error) {
 	return cluster, nil
 }
 
-// uses are what the request relies on: the Secret that a cluster takes its user from.
+// uses returns what the decision depends on: the Secret with the user of a cluster.
 func (m move) uses() []inflight.Key {
 	if ref := m.naming.ref; m.cluster != nil && ref.Email == "" && ref.SecretName != "" {
 		return []inflight.Key{clusterapi.SecretKey(ref.SecretNamespace, ref.SecretName)}
@@ -101,7 +101,7 @@ func (m move) uses() []inflight.Key {
 	return nil
 }
 
-// changes are what the request changes, as far as it is known at once.
+// changes returns what the request changes, as far as it is known without reading other objects.
 func (m move) changes(o object) []inflight.Key {
 	if m.cluster == nil {
 		return []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)}
@@ -109,12 +109,12 @@ func (m move) changes(o object) []inflight.Key {
 	return []inflight.Key{m.identity(o).Key()}
 }
 
-// identity is the cluster whose identity the request changes.
+// identity returns the cluster whose identity the request changes.
 func (m move) identity(o object) clusterapi.Cluster {
 	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, m.cluster)}
 }
 
-// hold refuses a change while machines name instances that would not belong to whom their provider acts as.
+// hold refuses a change while machines name instances that do not belong to the new account of their provider.
 func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.UserInfo, o object, m move, c *change) *webhooks.Answer {
 	if g.holdings == nil {
 		return nil
@@ -125,7 +125,7 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 	account, err := g.users.AccountOf(ctx, o.kind.provider, m.cluster)
 	var refused *clusterapi.AccountError
 	switch {
-	case errors.As(err, &refused): // the provider acts as nobody
+	case errors.As(err, &refused): // the provider does not act
 		return nil
 	case err != nil:
 		return refuse(undecided("SecretUnknown", "the Secret cannot be read now; try again", err))
@@ -142,7 +142,7 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 	return c.check(ctx, o, whom, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: m.identity(o), Account: account})
 }
 
-// holdSecret is hold of all clusters that take their user from the Secret that the request writes.
+// holdSecret does the same for all clusters that take their user from the Secret that the request writes.
 func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *change) *webhooks.Answer {
 	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(m.naming.email), c.overlaps())
 	if err != nil {
@@ -154,7 +154,7 @@ func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *cha
 	return c.check(ctx, o, func(account ownership.Account) (open, public string) { return account.Owner(), m.naming.bySecret() }, nil, dependents...)
 }
 
-// bySecret names a user without saying whom.
+// bySecret refers to a user without the email.
 func (n naming) bySecret() string {
 	return fmt.Sprintf("the user whom Secret %q of namespace %q names", message.Value(n.ref.SecretName), message.Value(n.ref.SecretNamespace))
 }

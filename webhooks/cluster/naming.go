@@ -36,7 +36,7 @@ const (
 	userEmailKey = "userEmail"
 	// cloudsKey is the key of a Secret that holds credentials.
 	cloudsKey = "clouds.yaml"
-	// namespaceExempt is the reason where the Secrets of a namespace are not judged.
+	// namespaceExempt is the reason where the Secrets of a namespace are not checked.
 	namespaceExempt = string(clusterapi.NamespaceExempt)
 )
 
@@ -47,19 +47,19 @@ var ownerAnnotations = []string{"kube-dc.com/owner-email", "cloudsigma.com/owner
 type kind struct {
 	resource schema.GroupVersionResource
 	name     string
-	// condition returns the expression, in CEL, that is true of requests that name a user anew. It may let through too
-	// much, never too little.
+	// condition returns the CEL expression that is true of requests that name another user. It may select too many requests, but
+	// never too few.
 	condition func() string
-	// identityRefPath is the field that refers to credentials, "" if the kind has none.
+	// identityRefPath is the path of the field that refers to credentials, "" if the kind has none.
 	identityRefPath string
-	// provider is the one whose clusters the kind is of, "" if it is none.
+	// provider is the provider of a kind of clusters, "" for other kinds.
 	provider v1beta1.Provider
-	// names returns the users whom a request names anew, none where it leaves them as they are or clears them. The error
-	// is for people; it is a *clusterapi.AccountError where it is about a field.
+	// names returns the users that a request sets, none where it leaves them unchanged or clears them. The error is for people; it is
+	// a *clusterapi.AccountError where it is about a field.
 	names func(o object, request admission.Request) ([]naming, error)
 }
 
-// kindsOf are the kinds of objects that name users: those that are built in, and those that are configured.
+// kindsOf returns the kinds of objects that name users: the built-in and the configured ones.
 func kindsOf(config v1beta1.ClusterImpersonation) []kind {
 	kinds := []kind{
 		{
@@ -78,12 +78,12 @@ func kindsOf(config v1beta1.ClusterImpersonation) []kind {
 	return kinds
 }
 
-// annotated is a kind of objects that name users by annotations.
+// annotated returns a kind of objects that name users by annotations.
 func annotated(resource schema.GroupVersionResource, name string, keys []string) kind {
 	return kind{resource: resource, name: name, condition: func() string { return celAnnotations(keys) }, names: namedByAnnotations(keys)}
 }
 
-// delegationKindsOf are the kinds of objects that refer to credentials, or hold them. A machine may bring its own.
+// delegationKindsOf returns the kinds of objects that refer to credentials or hold them. A machine may refer to its own.
 func delegationKindsOf(config v1beta1.ClusterDelegation) []kind {
 	machines := clusterapi.OpenStackClusters.GroupVersion().WithResource("openstackmachines")
 	kinds := []kind{
@@ -101,7 +101,7 @@ func delegationKindsOf(config v1beta1.ClusterDelegation) []kind {
 	return kinds
 }
 
-// referring is a kind of objects that refer to credentials.
+// referring returns a kind of objects that refer to credentials.
 func referring(resource schema.GroupVersionResource, name, path string) kind {
 	return kind{
 		resource: resource, name: name, identityRefPath: path,
@@ -118,7 +118,7 @@ func kindOf(kinds []kind, request admission.Request) (kind, bool) {
 	return kind{}, false
 }
 
-// object is as much of an object as it takes to talk about it.
+// object is the metadata of an object of one of the kinds.
 type object struct {
 	metav1.ObjectMeta
 	kind kind
@@ -128,7 +128,7 @@ type object struct {
 	oldVersion string
 }
 
-// readObject reads what the request is about. The error is for people.
+// readObject reads the object of a request. The error is for people.
 func readObject(k kind, request admission.Request) (object, error) {
 	var meta metav1.PartialObjectMetadata
 	if err := json.Unmarshal(request.Object.Raw, &meta); err != nil {
@@ -137,19 +137,19 @@ func readObject(k kind, request admission.Request) (object, error) {
 	o := object{ObjectMeta: meta.ObjectMeta, kind: k, exists: request.Operation != admissionv1.Create}
 	if o.exists {
 		var old metav1.PartialObjectMetadata
-		if json.Unmarshal(request.OldObject.Raw, &old) == nil { // what is stored can be decoded, or the write is not
+		if json.Unmarshal(request.OldObject.Raw, &old) == nil { // if it fails, the API server refuses the write as well
 			o.oldVersion = old.ResourceVersion
 		}
 	}
-	// An object need not repeat where it is sent to.
+	// An object need not repeat the namespace and name of the request.
 	o.Namespace, o.Name = cmp.Or(o.Namespace, request.Namespace), cmp.Or(o.Name, request.Name)
 	return o, nil
 }
 
-// undecodable leaves out the decoder's words, which may quote what is secret.
+// undecodable leaves out the error of the decoder, which may quote a secret.
 func undecodable(k kind) error { return fmt.Errorf("the %s cannot be decoded", k.name) }
 
-// String names the object as a person would.
+// String names the object in messages.
 func (o object) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", o.kind.name, message.Value(cmp.Or(o.Name, o.GenerateName)), o.Namespace)
 }
@@ -162,18 +162,18 @@ func (o object) subject(field string) webhooks.Subject {
 	}, o.exists)
 }
 
-// naming is one place in which a request names a user anew.
+// naming is one field by which a request names another user.
 type naming struct {
 	// field is the path of what was set or changed.
 	field string
-	// email is the user as it is written there, "" where a Secret says whom.
+	// email is the user as it is written there, "" where a Secret names the user.
 	email string
-	// ref is the Secret that the email is in, if it is in one.
+	// ref is the Secret with the email, if it is in one.
 	ref clusterapi.UserRef
 }
 
-// namedByCluster goes by the user that results: an email wins over the Secret, so a Secret that is named next to an email
-// counts once the email is taken away.
+// namedByCluster compares the user that results: an email takes precedence over a Secret, so the Secret counts when the email is
+// removed.
 func namedByCluster(o object, request admission.Request) ([]naming, error) {
 	after, err := userRef(o, request.Object.Raw)
 	if err != nil {
@@ -181,7 +181,7 @@ func namedByCluster(o object, request admission.Request) ([]naming, error) {
 	}
 	before, err := userRef(o, request.OldObject.Raw)
 	if err != nil || !o.exists {
-		before = clusterapi.UserRef{} // what was wrong before the request is judged as if it had named nobody
+		before = clusterapi.UserRef{} // an object that was malformed counts as one that named nobody
 	}
 	switch {
 	case after.Email == "" && after.SecretName == "", canonical(after) == canonical(before):
@@ -201,7 +201,7 @@ func userRef(o object, raw []byte) (clusterapi.UserRef, error) {
 	return clusterapi.ReadUserRef(cluster)
 }
 
-// canonical returns ref without what makes no difference to whom it means.
+// canonical returns a reference that is equal for equal users.
 func canonical(ref clusterapi.UserRef) clusterapi.UserRef {
 	if ref.Email != "" {
 		return clusterapi.UserRef{Email: ownership.LowerEmail(ref.Email)}
@@ -225,7 +225,7 @@ func namedByAnnotations(keys []string) func(o object, request admission.Request)
 	}
 }
 
-// namedBy reads what names users in a kind that is configured.
+// namedBy reads the users in a configured kind.
 func namedBy(k v1beta1.UserKind) func(o object, request admission.Request) ([]naming, error) {
 	byAnnotations := namedByAnnotations(k.Annotations)
 	if k.EmailPath == "" {
@@ -242,7 +242,7 @@ func namedBy(k v1beta1.UserKind) func(o object, request admission.Request) ([]na
 	}
 }
 
-// another tells whether an email names somebody, and somebody else than the one before.
+// another tells whether an email names a user that differs from the one before.
 func another(email, before string) bool {
 	return email != "" && canonical(clusterapi.UserRef{Email: email}) != canonical(clusterapi.UserRef{Email: before})
 }

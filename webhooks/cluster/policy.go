@@ -19,12 +19,12 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Policies returns what an API server of Kubernetes evaluates by itself, with no warrantgate running: the policy and its binding
-// by which spec.userEmail of a CloudSigmaCluster names nobody whom the requester may not impersonate. A Secret that names a user
-// is left to the gate, because a policy cannot read it. There are none where the gate does not enforce: a gate that warns tells
-// of it by an Event, too, which a policy cannot.
+// Policies returns the admission policy, with its binding, that refuses a spec.userEmail of a CloudSigmaCluster that the requester may
+// not impersonate. Kubernetes evaluates it even while no warrantgate runs. A user that a Secret names is left to the gate, because a
+// policy cannot read Secrets. There is no policy in the modes Warn and Off; in the mode Warn the gate also writes an Event, which a
+// policy cannot.
 //
-// They are not for kcp. There CEL's authorizer asks in the workspace of the requester, who is cluster-admin in it.
+// The policy is not for kcp, where the CEL authorizer checks permissions in the workspace of the requester, who is cluster-admin in it.
 func Policies(config v1beta1.Cluster) []client.Object {
 	if config.Impersonation.Mode != v1beta1.Enforce {
 		return nil
@@ -64,20 +64,19 @@ func Policies(config v1beta1.Cluster) []client.Object {
 	return []client.Object{policy, binding}
 }
 
-// celEmail returns the expression, in CEL, of spec.userEmail as namedByCluster reads it, "" where there is none. What is no string
-// is none here, and refused by the gate.
+// celEmail returns the CEL expression for spec.userEmail as namedByCluster reads it, "" if there is none. A value of another type counts
+// as none here; the gate refuses it.
 func celEmail(object string) string {
 	return fmt.Sprintf("[%s].map(email, type(email) == string ? email.trim() : '')[0]", webhooks.CELField(object, "spec", userEmailKey))
 }
 
-// celNamesByEmail is true where spec.userEmail names a user, and another one than before. It is part of namedByCluster: an email
-// counts before a Secret.
+// celNamesByEmail is true where spec.userEmail names another user than before. namedByCluster does the same before it reads the Secret.
 func celNamesByEmail() string {
 	return fmt.Sprintf("%[1]s != '' && %[1]s.lowerAscii() != %[2]s.lowerAscii()", celEmail("object"), celEmail("oldObject"))
 }
 
-// celNotAllowed returns the variables of the policy: whether the requester may impersonate the user, as mayImpersonate asks, and
-// what notAllowed says if not.
+// celNotAllowed returns the variables of the policy: whether the requester may impersonate the user, as impersonation.Checker decides,
+// and the text of notAllowed if not.
 func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 	// %q of message.Value, for what is ASCII and printable. Of other values, what is not printable is replaced.
 	quoted := func(value string) string {
@@ -97,7 +96,7 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 		{Name: "allowed", Expression: "[variables.email, variables.lower].exists(name, " +
 			"authorizer.group('').resource('users').name(name).check('impersonate').allowed())"},
 
-		// What follows is evaluated only for a refusal.
+		// The rest is evaluated only for a refusal.
 		{Name: "user", Expression: "has(request.userInfo.username) ? request.userInfo.username : ''"},
 		{Name: "name", Expression: fmt.Sprintf("([%s, dyn(has(request.name) ? request.name : ''), %s].filter(name, name != '') + [dyn('')])[0]",
 			webhooks.CELField("object", "metadata", "name"), webhooks.CELField("object", "metadata", "generateName"))},
@@ -126,7 +125,7 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 	}
 }
 
-// dnsLabel is a regular expression of names of namespaces, but for their length, and of the parts of those of service accounts.
+// dnsLabel matches names of namespaces, and the parts of names of service accounts, without a limit of the length.
 const dnsLabel = `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
 
 // celQuote returns a string of CEL.

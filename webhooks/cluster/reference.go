@@ -20,11 +20,12 @@ func isCoreCluster(request admission.Request) bool {
 	return request.Resource.Group == clusterapi.CoreClusters.Group && request.Resource.Resource == clusterapi.CoreClusters.Resource
 }
 
-// reviewCluster judges spec.infrastructureRef of a Cluster of Cluster API, by which the provider for OpenStack finds the
-// OpenStackCluster whose credentials it acts with. To refer to another one makes another identity act, so it is held against the
-// instances that machines of the Cluster name, as a change of the credentials themselves is.
+// reviewCluster checks spec.infrastructureRef of a Cluster of Cluster API, by which the provider for OpenStack finds the
+// OpenStackCluster whose credentials it acts with. A reference to another one makes the provider act with other credentials, so it is
+// checked against the instances that machines of the Cluster name, like a change of the credentials.
 //
-// A Cluster whose machines name no instance may refer to anything: what they come to name is judged by what it refers to then.
+// A Cluster whose machines name no instance may refer to any OpenStackCluster. Instances that its machines name later are checked
+// against the reference at that time.
 func (g *Delegation) reviewCluster(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
 	k := kind{resource: clusterapi.CoreClusters.WithVersion(request.Resource.Version), name: "Cluster", identityRefPath: clusterapi.InfrastructureRefPath}
 	o, err := readObject(k, request)
@@ -42,7 +43,7 @@ func (g *Delegation) reviewCluster(ctx context.Context, request admission.Reques
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "MachinesNotGated"}
 	}
 	r := reference{Delegation: g, cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: o.Namespace, Name: o.Name}, name: name}
-	account, _ := r.account(ctx) // only for what it uses; why there is none is told by reading it again
+	account, _ := r.account(ctx) // only for uses; it is read again below, and the error is handled there
 	c, pending := g.holdings.begin(ctx, o, request, r.uses(account), []inflight.Key{r.cluster.Key()})
 	if pending != nil {
 		return g.about(o, *pending)
@@ -58,12 +59,12 @@ func (g *Delegation) reviewCluster(ctx context.Context, request admission.Reques
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceAllowed"}
 }
 
-// pendingReference says that what a Cluster comes to refer to is being changed.
+// pendingReference says that the object that a Cluster will refer to is being changed.
 func pendingReference() *webhooks.Answer {
 	return pending(errors.New("the object that the Cluster refers to has changed since it was read"))
 }
 
-// reference is what a Cluster comes to refer to.
+// reference is the new infrastructureRef of a Cluster.
 type reference struct {
 	*Delegation
 	cluster clusterapi.Cluster
@@ -71,12 +72,12 @@ type reference struct {
 	name string
 }
 
-// account returns as whom the provider acts once the reference is stored.
+// account returns the account that the provider acts with after the reference is stored.
 func (r reference) account(ctx context.Context) (ownership.Account, error) {
 	return r.credentials.AccountBy(ctx, r.cluster, r.name)
 }
 
-// uses are what the verdict relies on: the OpenStackCluster and the Secret that it refers to.
+// uses returns what the decision depends on: the OpenStackCluster and the Secret that it refers to.
 func (r reference) uses(account ownership.Account) []inflight.Key {
 	keys := []inflight.Key{clusterapi.ObjectKey(r.cluster.Provider, r.cluster.Namespace, r.name)}
 	if account.Identity.Secret != "" {
@@ -85,8 +86,8 @@ func (r reference) uses(account ownership.Account) []inflight.Key {
 	return keys
 }
 
-// hold refuses the reference while machines of the Cluster name instances that do not belong to the account, or where noAccount
-// says why it is not known which account that is.
+// hold refuses the reference while machines of the Cluster name instances that do not belong to the account. noAccount is the error if
+// the account is not known.
 func (r reference) hold(ctx context.Context, o object, c *change, account ownership.Account, noAccount error) *webhooks.Answer {
 	var refused *clusterapi.AccountError
 	switch {
@@ -94,7 +95,7 @@ func (r reference) hold(ctx context.Context, o object, c *change, account owners
 		return c.check(ctx, o, openly, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: r.cluster, Account: account})
 	case !errors.As(noAccount, &refused):
 		return refuse(undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again", noAccount))
-	case refused.Reason == clusterapi.ClusterMissing: // no provider acts, and the write that creates the object is judged
+	case refused.Reason == clusterapi.ClusterMissing: // no provider acts before the object is created, and that write is checked
 		return nil
 	}
 	machines, err := c.machines.Holders(ctx, r.cluster)
@@ -107,7 +108,7 @@ func (r reference) hold(ctx context.Context, o object, c *change, account owners
 	return refuse(unusable(refused))
 }
 
-// infrastructureIn returns the name of what a Cluster refers to.
+// infrastructureIn returns the name of the object that a Cluster refers to.
 func infrastructureIn(o object, raw []byte) (string, error) {
 	content := &unstructured.Unstructured{}
 	if err := decodeInto(content, o.kind, raw); err != nil {

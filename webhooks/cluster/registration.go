@@ -14,14 +14,13 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Hooks returns how the gate is registered: one webhook for each kind, as each names users elsewhere. There are none
-// where the gate is off.
+// Hooks returns the webhooks of the gate Impersonation: one for each kind, because each names users in other fields. There are none in
+// the mode Off.
 func Hooks(config v1beta1.Cluster) []webhooks.Hook {
 	return hooksOf(config, kindsOf(config.Impersonation))
 }
 
-// ProviderHooks returns those of them that a provider's APIExport on kcp can have: for what it exports, which Secrets are
-// not among.
+// ProviderHooks returns the webhooks for the kinds of a provider's APIExport on kcp, which does not export Secrets.
 func ProviderHooks(config v1beta1.Cluster) []webhooks.Hook {
 	kinds := kindsOf(config.Impersonation)
 	return hooksOf(config, slices.DeleteFunc(kinds, func(k kind) bool { return k.resource == secrets }))
@@ -39,8 +38,8 @@ func hooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
 	return hooks
 }
 
-// DelegationHooks returns how the gate on delegated roles is registered: one webhook for each kind that refers to credentials or
-// holds them, and one for the Clusters of Cluster API, which refer to those that do. There are none where the gate is off.
+// DelegationHooks returns the webhooks of the gate Delegation: one for each kind that refers to credentials or holds them, and one for
+// the Clusters of Cluster API, which refer to those kinds. There are none in the mode Off.
 func DelegationHooks(config v1beta1.Cluster) []webhooks.Hook {
 	mode := config.Delegation.Mode
 	if mode == v1beta1.Off {
@@ -51,13 +50,13 @@ func DelegationHooks(config v1beta1.Cluster) []webhooks.Hook {
 		hooks = append(hooks, kind.hook("delegation", DelegationPath, mode, "names-other-credentials", config.ExemptNamespaces))
 	}
 	return append(hooks, webhooks.Hook{
-		// Not named after the resource, which a kind of another group may have as well.
+		// Not named after the resource, because a kind of another group may have the same.
 		Name: "reference.delegation.warrantgate.dev", Path: DelegationPath, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: []admissionregistrationv1.RuleWithOperations{{
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 			Rule: admissionregistrationv1.Rule{
 				APIGroups: []string{clusterapi.CoreClusters.Group},
-				// The name in the reference is at the same place in each version. Where none is served there is nothing to be asked about.
+				// The name in the reference is the same field in each version.
 				APIVersions: []string{"*"},
 				Resources:   []string{clusterapi.CoreClusters.Resource},
 				Scope:       ptr.To(admissionregistrationv1.AllScopes),
@@ -69,8 +68,8 @@ func DelegationHooks(config v1beta1.Cluster) []webhooks.Hook {
 	})
 }
 
-// hook is how a gate on objects of the kind is registered. The condition's name says what is true of the requests that reach it.
-// Secrets of exempt namespaces do not reach it, so that they can be written while no warrantgate is running.
+// hook returns the webhook of a gate for the kind. condition is the name of its match condition. It is not called for Secrets of exempt
+// namespaces, so that they can be written while no warrantgate runs.
 func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string, exempt []string) webhooks.Hook {
 	conditions := []admissionregistrationv1.MatchCondition{{Name: condition, Expression: k.condition()}}
 	if k.resource == secrets && len(exempt) > 0 {
@@ -88,7 +87,7 @@ func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string, exemp
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 			Rule: admissionregistrationv1.Rule{
 				APIGroups: []string{k.resource.Group},
-				// Of the one version in which the fields are known. What is written in another comes converted.
+				// The fields are known in this version only. The API server converts objects that are written in another one.
 				APIVersions: []string{k.resource.Version},
 				Resources:   []string{k.resource.Resource},
 				Scope:       ptr.To(admissionregistrationv1.AllScopes), // a rule of the wrong scope would never match
@@ -98,8 +97,8 @@ func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string, exemp
 	}
 }
 
-// celCluster is true where the user, the Secret that names it, or the region changes. Also where it is taken away: a cluster
-// without a user can act as the one account that all clusters share.
+// celCluster is true where the user, the Secret that names it, or the region changes, and also where one is removed: a cluster without
+// a user can act as the account that all clusters share.
 func celCluster() string {
 	return strings.Join([]string{
 		celChanged("spec", "userEmail"), celChanged("spec", "userRef", "name"), celChanged("spec", "userRef", "namespace"),
@@ -107,7 +106,7 @@ func celCluster() string {
 	}, " || ")
 }
 
-// celCredentialsOfCluster is true where other credentials are referred to, or the same for another cluster.
+// celCredentialsOfCluster is true of a reference to other credentials, or to the same for another cluster.
 func celCredentialsOfCluster() string {
 	return fmt.Sprintf("%s || %s != '' && %s", webhooks.CELSetAnew("spec", "identityRef"), webhooks.CELField("object", "spec", "identityRef"),
 		celChanged("metadata", "labels", clusterapi.ClusterNameLabel))
@@ -117,7 +116,7 @@ func celChanged(path ...string) string {
 	return fmt.Sprintf("%s != %s", webhooks.CELField("object", path...), webhooks.CELField("oldObject", path...))
 }
 
-// celNaming is true where a kind that is configured names another user.
+// celNaming is true where an object of a configured kind names another user.
 func celNaming(k v1beta1.UserKind) string {
 	var expressions []string
 	if k.EmailPath != "" {

@@ -18,13 +18,12 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// OwnerIntegrity is the validating gate that keeps the recorded owner, and what it is made of, from being forged:
-// kcp itself checks it only when a Workspace is created, and a PATCH that wins the race against the scheduler would
-// have kcp act as anybody.
+// OwnerIntegrity is the validating gate that protects the recorded owner and the annotations that it is derived from. kcp checks the
+// owner only when a Workspace is created; a PATCH before the scheduler's update would let kcp act as any user.
 //
-// A ValidatingAdmissionPolicy with the same rule is installed along with it and answers first, so that the rule also
-// holds while no warrantgate is running. This gate is the second line. It fails closed, and is only asked about
-// requests that change something it guards.
+// A ValidatingAdmissionPolicy with the same rule is installed as well and is evaluated first, so that the rule applies while no
+// warrantgate runs. This gate is the second line of defense. It fails closed, and is called only for requests that change a guarded
+// annotation.
 type OwnerIntegrity struct{}
 
 // NewOwnerIntegrity returns the gate.
@@ -32,17 +31,17 @@ func NewOwnerIntegrity() *OwnerIntegrity { return &OwnerIntegrity{} }
 
 var _ webhooks.Gate = &OwnerIntegrity{}
 
-// guardedOnUpdate are kcp's annotations that only the system may change. Next to the owner these are what a rewrite
-// rests on: the new owner is scoped to the logical cluster, and counts there as a member of the required groups.
+// guardedOnUpdate are kcp's annotations that only the system may change: the owner, and the annotations that a rewrite depends on. The
+// new owner is scoped to the logical cluster, and is a member of the required groups there.
 var guardedOnUpdate = []string{kcp.OwnerAnnotation, kcp.ClusterAnnotation, kcp.RequiredGroupsAnnotation}
 
-// guardedOnCreate are those of them that kcp does not set, check or overwrite by itself when a Workspace is created.
+// guardedOnCreate are the guarded annotations that kcp does not set, check or overwrite when a Workspace is created.
 var guardedOnCreate = []string{kcp.ClusterAnnotation}
 
-// systemGroup is whom kcp's own controllers act as.
+// systemGroup is the group of kcp's own controllers.
 const systemGroup = user.SystemPrivilegedGroup
 
-// What a refusal says after who, what and where. The admission policy says the same.
+// Texts of a refusal. The admission policy has the same.
 const (
 	whyGuarded = "this is where kcp reads as whom it acts for the workspace, so only the system may write it"
 	whatToDo   = "leave it as it is; to give others access, bind them to a role inside the workspace"
@@ -88,7 +87,7 @@ func guardedChanges(operation admissionv1.Operation, before, after map[string]st
 		for key := range annotations {
 			was, had := before[key]
 			is, has := after[key]
-			// An update need not repeat where the object lives, but must not say that it lives elsewhere.
+			// An update may leave out the logical cluster of the object, but must not set another one.
 			moved := key == logicalcluster.AnnotationKey && operation == admissionv1.Update && has
 			if !moved && !slices.Contains(guarded, key) && !strings.HasPrefix(key, annotationPrefix) {
 				continue

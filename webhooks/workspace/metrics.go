@@ -22,7 +22,7 @@ var (
 	})
 )
 
-func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+func init() { //nolint:gochecknoinits // a collector belongs to the process, like its registry
 	metrics.Registry.MustRegister(ownerRewrites, warrantsDropped, privilegedOwners)
 }
 

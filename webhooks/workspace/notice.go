@@ -15,10 +15,10 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// OwnerNotice is the validating gate that points out owners which are not rewritten and which people should look at:
-// an administrator's, an unreadable one, none at all. It also tells of those that the policy has rewritten.
+// OwnerNotice is the validating gate that reports owners that are not rewritten and that people should look at: administrators,
+// owners that cannot be decoded, and missing owners. It also reports owners that RewritePolicy has rewritten.
 //
-// It refuses nothing, and is registered to fail open: while no warrantgate answers, nothing is pointed out.
+// It refuses nothing, and fails open: while no warrantgate answers, nothing is reported.
 type OwnerNotice struct{}
 
 // NewOwnerNotice returns the gate.
@@ -39,7 +39,7 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 	if answer, ok := byPolicy(workspace); ok {
 		return answer
 	}
-	// Nothing is rewritten here; the question is only what the domain has to say of the owner.
+	// Only the report is used; this gate changes nothing.
 	_, report := identity.Rewrite(annotations[kcp.OwnerAnnotation],
 		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], identity.Policy{})
 
@@ -60,7 +60,7 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 	return answer
 }
 
-// byPolicy tells of an owner that RewritePolicy has rewritten in this update.
+// byPolicy reports an owner that RewritePolicy has rewritten in this update. It returns false if there is none.
 func byPolicy(workspace reviewed) (webhooks.Answer, bool) {
 	before, after := workspace.old.Annotations, workspace.object.Annotations
 	if before[kcp.RewrittenByAnnotation] == after[kcp.RewrittenByAnnotation] {

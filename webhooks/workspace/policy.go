@@ -23,20 +23,19 @@ import (
 // RewritePolicyName is the name of the MutatingAdmissionPolicy that rewrites owners, and of its binding.
 const RewritePolicyName = "warrantgate-owner-rewrite"
 
-// Policies returns what kcp v0.32 and later evaluate by themselves, with no warrantgate running: the policies and their
-// bindings, for root. Gates that are off are left out, and so is the rewrite in mode Warn, as a mutating policy cannot warn.
+// Policies returns the admission policies and their bindings for the workspace root. kcp v0.32 and later evaluate them, even while no
+// warrantgate runs. Gates in the mode Off are left out, and so is the rewrite in the mode Warn, because a mutating policy cannot warn.
 func Policies(config v1beta1.Workspace) []client.Object {
 	return append(RewritePolicy(config), integrityPolicies(config)...)
 }
 
-// RewritePolicy returns the policy that rewrites the owners of plain service accounts, and its binding. It handles the owners
-// that it understands in full: the text that kcp writes for the token of a service account, with its home as the only scope.
-// All others are left to the gate OwnerRewrite.
+// RewritePolicy returns the policy that rewrites the owners of plain service accounts, and its binding. It handles only the text that
+// kcp writes for the token of a service account with its home as the only scope. All other owners are left to the gate OwnerRewrite.
 //
-// It fails closed like the gate, but no expression fails to evaluate: each is total, and what it reads is bounded.
+// It fails closed like the gate. Its expressions cannot fail: they are defined for all inputs, and the size of the input is limited.
 //
 // It also answers a canary: it removes kcp.CanaryAnnotation with the value kcp.PolicyCanary from a Workspace that is created as a
-// dry run. That the annotation is gone shows that kcp evaluates the policy.
+// dry run. If the annotation is removed, kcp evaluates the policy.
 func RewritePolicy(config v1beta1.Workspace) []client.Object {
 	if config.OwnerRewrite.Mode != v1beta1.Enforce {
 		return nil
@@ -85,8 +84,8 @@ func RewritePolicy(config v1beta1.Workspace) []client.Object {
 // kcp writes for a service account of the longest names is about half of that.
 const maxPlainOwner = 4096
 
-// Patterns of names without any character that JSON escapes. Those of kcp and Kubernetes bound the lengths as well, which
-// celPlain compares: a counted repetition makes a regular expression large.
+// Patterns of names without any character that JSON escapes. celPlain checks their maximum lengths, because a counted repetition makes
+// a regular expression large.
 const (
 	dnsLabel     = `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
 	dnsSubdomain = dnsLabel + `([.]` + dnsLabel + `)*`
@@ -96,8 +95,7 @@ const (
 	maxSubdomain = validation.DNS1123SubdomainMaxLength
 )
 
-// plainOwner is a regular expression of what kcp writes for the token of a service account, but for what it cannot compare:
-// that names are repeated, and how long they are.
+// plainOwner matches what kcp writes for the token of a service account. It cannot compare that names are repeated, nor their lengths.
 func plainOwner() string {
 	text := regexp.QuoteMeta
 	pattern := text(`{"username":"`) + text(serviceaccount.ServiceAccountUsernamePrefix) + dnsLabel + `:` + dnsSubdomain +
@@ -113,13 +111,13 @@ func plainOwner() string {
 	return `^` + pattern + text(`}}`) + `$`
 }
 
-// Where the parts of a plain owner are when it is split at its quotes.
+// Indexes of the parts of a plain owner that is split at its quotes.
 const (
 	accountPart, uidPart, groupPart, homePart, scopePart = 3, 7, 13, 21, 25
 )
 
-// celPlain is true of the owners that the policy rewrites. A list with one element stands for a variable, which match
-// conditions do not have.
+// celPlain is true of the owners that the policy rewrites. It uses a list of one element as a variable, because match conditions have
+// no variables.
 func celPlain(owner string) string {
 	return fmt.Sprintf(`[%[1]s].exists(owner, size(owner) <= %[2]d && owner.matches(r'%[3]s') && [owner.split('"')].exists(part, `+
 		`[part[%[4]d].split(':')].exists(account, size(account[2]) <= %[9]d && size(account[3]) <= %[10]d && `+
@@ -132,19 +130,19 @@ func celPlain(owner string) string {
 // celNoRequiredGroups is true of Workspaces that require no groups.
 var celNoRequiredGroups = annotation("object", kcp.RequiredGroupsAnnotation) + " == ''"
 
-// celForPolicy is true of placements whose owner the policy rewrites. kcp calls mutating webhooks before it evaluates mutating policies,
-// so that only this tells the webhook what to leave to the policy.
+// celForPolicy is true of updates whose owner the policy rewrites. kcp calls mutating webhooks before it evaluates mutating policies, so
+// the webhook needs this condition to leave these owners to the policy.
 func celForPolicy() string {
 	return fmt.Sprintf("%s && %s && %s", celSystem, celNoRequiredGroups, celPlain(celOwner))
 }
 
-// celPolicyCanary is true of the canary that the policy answers. Objects that are stored are none.
+// celPolicyCanary is true of the canary that the policy answers. A stored object is never a canary.
 var celPolicyCanary = fmt.Sprintf("(request.operation == 'CREATE' && has(request.dryRun) && request.dryRun && %s == '%s')",
 	annotation("object", kcp.CanaryAnnotation), kcp.PolicyCanary)
 
 func orCanary(condition string) string { return fmt.Sprintf("%s || (%s)", celPolicyCanary, condition) }
 
-// celPatch is one operation of a JSON patch on an annotation. Its value is an expression, "" where there is none.
+// celPatch is one operation of a JSON patch on an annotation. Its value is an expression, "" if it has none.
 func celPatch(operation, key, value string) string {
 	if value != "" {
 		value = ", value: " + value
@@ -156,8 +154,8 @@ func celPatch(operation, key, value string) string {
 var celByPolicy = fmt.Sprintf("%s != (oldObject == null ? '' : %s)",
 	annotation("object", kcp.RewrittenByAnnotation), annotation("oldObject", kcp.RewrittenByAnnotation))
 
-// celRewritten returns the expressions of the new owner and of who created the workspace. They are what identity.Rewrite makes
-// of a plain owner of certain names, with what stands for the names put in their place.
+// celRewritten returns the expressions for the new owner and for the creator of the workspace. They are the result of identity.Rewrite for
+// a plain owner with placeholder names, in which the placeholders are replaced by expressions.
 func celRewritten() (owner, createdBy string) {
 	const home, namespace, name, uid = "thehome", "thenamespace", "thename", "theuid"
 	raw, report := identity.Rewrite(identity.Owner{
@@ -199,11 +197,11 @@ func integrityPolicy(mode v1beta1.Mode) client.Object {
 			Variables: []admissionregistrationv1.Variable{
 				{Name: "before", Expression: celBefore},
 				{Name: "after", Expression: celAfter},
-				// The canary is left to the webhook: nobody acts on it, and the policy would answer in the webhook's place.
+				// The canary is for the webhook. If the policy refused it, the webhook would not be tested.
 				{Name: "changed", Expression: fmt.Sprintf("%s.filter(key, key != '%s')", changedKeys("variables.before", "variables.after"), kcp.CanaryAnnotation)},
-				// On update, the stored object tells where it lives.
+				// On update, the stored object has the logical cluster.
 				{Name: "cluster", Expression: fmt.Sprintf("(request.operation == 'CREATE' ? variables.after : variables.before)[?'%s'].orValue('')", logicalcluster.AnnotationKey)},
-				// On create kcp tells webhooks, but not policies, where the object is going to live.
+				// On create, kcp sets the logical cluster for webhooks, but not for policies.
 				{Name: "where", Expression: `variables.cluster == '' ? '' : ' in logical cluster "' + variables.cluster + '"'`},
 			},
 			Validations: []admissionregistrationv1.Validation{{

@@ -13,24 +13,25 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Paths that the gates are served at.
+// Paths of the gates.
 const (
 	OwnerRewritePath   = "/workspace/owner-rewrite"
 	OwnerIntegrityPath = "/workspace/owner-integrity"
 	OwnerNoticePath    = "/workspace/owner-notice"
 )
 
-// IntegrityPolicyName is the name of the ValidatingAdmissionPolicy that keeps owners from being forged, and of its binding.
+// IntegrityPolicyName is the name of the ValidatingAdmissionPolicy that protects recorded owners, and of its binding.
 const IntegrityPolicyName = "warrantgate-owner-integrity"
 
-// Registration returns what has to be in root for kcp to ask the gates: both webhook configurations, and the admission
-// policy that holds owner integrity by itself. Gates that are off are left out.
+// Registration returns the objects that kcp needs in the workspace root: both webhook configurations, and the admission policy that
+// protects recorded owners while no warrantgate runs. Gates in the mode Off are left out.
 func Registration(server webhooks.Server, config v1beta1.Workspace) []client.Object {
 	return registration(server, config, celUnhandled, false)
 }
 
-// RegistrationWithPolicy is Registration for a kcp that evaluates RewritePolicy, which is among what it returns: the gate OwnerRewrite is
-// not asked about what that rewrites, and the gate OwnerNotice is. It must not be registered before kcp is known to evaluate the policy.
+// RegistrationWithPolicy is Registration for a kcp that evaluates mutating admission policies. It includes RewritePolicy. OwnerRewrite is
+// not called for owners that the policy rewrites, and OwnerNotice is. Create these objects only after a test has shown that kcp
+// evaluates the policy.
 func RegistrationWithPolicy(server webhooks.Server, config v1beta1.Workspace) []client.Object {
 	policy := RewritePolicy(config)
 	if policy == nil {
@@ -93,7 +94,7 @@ func ownerIntegrityHook(mode v1beta1.Mode) webhooks.Hook {
 	}
 }
 
-// workspaceRules name the plural resource, in every version that is served.
+// workspaceRules returns the rules for Workspaces in all versions.
 func workspaceRules(operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
 	return []admissionregistrationv1.RuleWithOperations{{
 		Operations: operations,

@@ -18,16 +18,16 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// OwnerRewrite is the mutating gate that gives a workspace an owner that kcp can act as.
+// OwnerRewrite is the mutating gate that rewrites the owner of a workspace to one that kcp can act as.
 //
-// It is registered for the one update in which kcp's scheduler picks the logical cluster: on create kcp would undo
-// the change, and later the LogicalCluster has the old owner. It fails closed: while no warrantgate answers, a
-// workspace with a foreign owner stays in Scheduling, kcp tries again, and no workspace with a broken owner is made.
+// It is called for the one update in which kcp's scheduler sets the logical cluster. During creation kcp would undo the change, and
+// after that update the LogicalCluster has the old owner. It fails closed: while no warrantgate answers, a workspace with a foreign
+// owner stays in Scheduling and kcp retries, so no LogicalCluster with an owner that kcp cannot act as is created.
 type OwnerRewrite struct {
 	policy identity.Policy
 }
 
-// NewOwnerRewrite returns the gate under a delegation policy.
+// NewOwnerRewrite returns the gate with a delegation policy.
 func NewOwnerRewrite(policy identity.Policy) *OwnerRewrite {
 	return &OwnerRewrite{policy: policy}
 }
@@ -37,8 +37,8 @@ var _ webhooks.Gate = &OwnerRewrite{}
 // Name implements webhooks.Gate.
 func (*OwnerRewrite) Name() string { return "owner-rewrite" }
 
-// Review implements webhooks.Gate. It never refuses a Workspace for its owner: what cannot be rewritten is left as
-// it was, but without an administrator's power, and reported.
+// Review implements webhooks.Gate. It never refuses a Workspace because of its owner. An owner that cannot be rewritten stays, without
+// the groups and warrants of an administrator, and is reported.
 func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webhooks.Answer {
 	workspace, err := decode(request)
 	if err != nil {
@@ -64,8 +64,8 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 	return answer
 }
 
-// details are what a report says to operators beyond its message. What there is nothing of, and the fields about a single
-// request, which go from every service account's owner, are left out.
+// details returns what operators see of a report in addition to its message. Empty values are left out, and so are extra fields about a
+// single request, which are dropped from the owner of every service account.
 func details(workspace reviewed, report identity.Report) []any {
 	details := []any{"cluster", workspace.cluster.String()}
 	add := func(key string, values ...string) {
@@ -87,7 +87,7 @@ func details(workspace reviewed, report identity.Report) []any {
 	return details
 }
 
-// notices returns what Events say of a report: where the owner is changed as it says, and where the owner stays as it is.
+// notices returns the notices about a report: where the object is changed, and where the mode Warn leaves it unchanged.
 func notices(report identity.Report) (changed, unchanged []webhooks.Notice) {
 	switch {
 	case report.Reason.Rewritten():
@@ -108,12 +108,12 @@ func notices(report identity.Report) (changed, unchanged []webhooks.Notice) {
 	return changed, unchanged
 }
 
-// rewritten says that the owner has been rewritten, and how.
+// rewritten says how the owner has been rewritten.
 func rewritten(report identity.Report) webhooks.Notice {
 	return webhooks.Notice{Type: corev1.EventTypeNormal, Reason: events.OwnerRewritten, Message: sentence(report.Message)}
 }
 
-// unusableOwner says why an owner was left as it is although kcp cannot act as it.
+// unusableOwner says why an owner that kcp cannot act as was not rewritten.
 func unusableOwner(report identity.Report) webhooks.Notice {
 	return webhooks.Notice{
 		Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten,
@@ -121,7 +121,7 @@ func unusableOwner(report identity.Report) webhooks.Notice {
 	}
 }
 
-// dropTexts say why a warrant or group was dropped, without naming whose it was.
+// dropTexts say why a warrant or group was dropped, without naming its user.
 var dropTexts = map[identity.DropReason]string{
 	identity.Privileged: "carried an administrator's power, which is never delegated",
 	identity.Lent:       "lent for one request and not named by the delegation policy",
@@ -129,8 +129,8 @@ var dropTexts = map[identity.DropReason]string{
 	identity.Homeless:   "of a service account without one home cluster",
 }
 
-// describeDropped says what of the creator's rights the owner does not have, or "" where that is nothing that a
-// person would miss: fields about a single request are not.
+// describeDropped says which permissions of the creator the owner does not have. It returns "" if only extra fields about a single
+// request were dropped, which nobody misses.
 func describeDropped(dropped []identity.Drop) string {
 	counts := map[string]int{}
 	for _, drop := range dropped {
@@ -148,14 +148,14 @@ func describeDropped(dropped []identity.Drop) string {
 	return "Not passed on to the owner: " + strings.Join(parts, "; ")
 }
 
-// pointerEscapes are those of JSON pointers, RFC 6901.
+// pointerEscapes are the escapes of JSON pointers (RFC 6901).
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 func setAnnotation(key, value string) jsonpatch.JsonPatchOperation {
 	return jsonpatch.NewOperation("add", "/metadata/annotations/"+pointerEscapes.Replace(key), value)
 }
 
-// sentence starts a report's message with a capital, as Events are read by themselves.
+// sentence returns a message with a capital letter, for Events.
 func sentence(message string) string {
 	if message == "" {
 		return ""

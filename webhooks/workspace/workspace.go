@@ -1,7 +1,7 @@
-// Package workspace holds the gates on kcp Workspaces: the rewrite of owners that kcp could not act as, the
-// integrity of the recorded owner, and the notice of owners that people should look at.
+// Package workspace holds the gates on kcp Workspaces: OwnerRewrite rewrites owners that kcp cannot act as, OwnerIntegrity protects the
+// recorded owner, and OwnerNotice reports owners that people should look at.
 //
-// The decisions are those of package identity. This package decodes, asks, and answers in the terms of admission.
+// Package identity decides. This package decodes requests and returns answers.
 package workspace
 
 import (
@@ -23,8 +23,8 @@ const annotationPrefix = "warrantgate.dev/"
 
 // reviewed is a Workspace under review.
 type reviewed struct {
-	// cluster is the logical cluster that holds the Workspace. On create kcp says which; later the requester may write the
-	// annotation, so that only the stored Workspace tells.
+	// cluster is the logical cluster that holds the Workspace. kcp sets the annotation when a Workspace is created. Later the requester
+	// can write it, so it is read from the stored Workspace.
 	cluster logicalcluster.Name
 	// object is the Workspace after the request, and old the stored one, if there is one.
 	object, old metadata
@@ -32,7 +32,7 @@ type reviewed struct {
 	exists bool
 }
 
-// metadata is as much of a Workspace as the gates look at. The rest, which is most of it, is not decoded.
+// metadata is the part of a Workspace that the gates read. The rest is not decoded.
 type metadata struct {
 	Name            string            `json:"name"`
 	UID             types.UID         `json:"uid"`
@@ -40,7 +40,7 @@ type metadata struct {
 	Annotations     map[string]string `json:"annotations"`
 }
 
-// decode reads a Workspace as it is going to be.
+// decode reads the Workspace of a request.
 func decode(request admission.Request) (reviewed, error) {
 	object, err := decodeMetadata(request.Object.Raw)
 	if err != nil {
