@@ -1,11 +1,9 @@
-// Package cluster holds the gate on what says as which user the provider of a cluster acts: nobody can name a user
-// whom they may not impersonate.
+// Package cluster holds the gates on objects that say as whom the provider of a cluster acts: Impersonation on the user that they
+// name, Delegation on the credentials that they refer to.
 //
-// The provider's service account may act as any user of the cloud, so whoever writes an email into a CloudSigmaCluster
-// borrows that power. The right to do so is the one that Kubernetes has for it, "impersonate" on "users", and the API
-// server is asked whether the requester has it.
-// On kcp the permission is checked in the workspace of the provider, which the requester does not control. See package
-// impersonation, which decides.
+// The provider's service account may act as any user of the cloud, so writing an email into a CloudSigmaCluster means to act as that
+// user. The permission for it is "impersonate" on "users", which package impersonation checks: on kcp in the workspace of the
+// provider, which the requester does not control.
 package cluster
 
 import (
