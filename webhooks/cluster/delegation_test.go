@@ -223,7 +223,7 @@ func TestOnlyClustersOfClusterAPIReferToInfrastructure(t *testing.T) {
 	} {
 		r := request(t, "openstackclusters", nil, onOpenStack(keysRef()))
 		r.Resource = resource
-		want := webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
+		want := webhookstest.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
 			"%s of group %q is no kind of objects that refer to credentials", resource.Resource, resource.Group)}
 		compareAnswers(t, want, newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{}).Review(t.Context(), r))
 	}

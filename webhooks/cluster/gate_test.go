@@ -654,7 +654,7 @@ func TestNothingIsThereBeforeACreation(t *testing.T) {
 			if resource == "farms" {
 				r.Resource = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "farms"}
 			}
-			gate := cluster.New(config, reviewerThatAllows(), &fakeUsers{}, nil)
+			gate := newGate(config, reviewerThatAllows(), &fakeUsers{}, nil)
 			if got := gate.Review(t.Context(), r); got.Decision != webhooks.Allowed || got.Reason != "NothingNamed" {
 				t.Errorf("Review() of an update = %s %s (%s)", got.Decision, got.Reason, got.Message)
 			}
@@ -674,29 +674,29 @@ func TestWhoMayNameWhomInAKindThatIsConfigured(t *testing.T) {
 	const of = `spec.owner.email of Farm "prod" of namespace "team-a": user "alice" may not impersonate `
 	config := enforced
 	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.owner.email"}}
-	refused := webhooks.Answer{
+	refused := webhookstest.Answer{
 		Reason: "ImpersonationNotAllowed", Field: "spec.owner.email", Message: of + `"tsap@shalb.com"` + remedy + grantAlice,
 		Events: eventOn("example.com/v1", "Farm", "prod", "ImpersonationNotAllowed", "Refused: "+of+`"tsap@shalb.com"`+remedy+grantAlice),
 	}
-	nothing := webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
+	nothing := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
 	for name, tc := range map[string]struct {
 		old, new object
-		want     webhooks.Answer
+		want     webhookstest.Answer
 	}{
 		"another":                      {old: owner("alice@shalb.com"), new: owner("tsap@shalb.com"), want: refused},
 		"a first one":                  {old: owner(nil), new: owner("tsap@shalb.com"), want: refused},
 		"after one that was no string": {old: owner(5), new: owner("tsap@shalb.com"), want: refused},
-		"whom the requester may":       {old: owner("tsap@shalb.com"), new: owner("alice@shalb.com"), want: webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}},
+		"whom the requester may":       {old: owner("tsap@shalb.com"), new: owner("alice@shalb.com"), want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}},
 		"the same in capitals":         {old: owner("tsap@shalb.com"), new: owner(" TSAP@shalb.com"), want: nothing},
 		"nobody any more":              {old: owner("tsap@shalb.com"), new: owner(""), want: nothing},
-		"one that is no string": {old: owner("alice@shalb.com"), new: owner(5), want: webhooks.Answer{
+		"one that is no string": {old: owner("alice@shalb.com"), new: owner(5), want: webhookstest.Answer{
 			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `Farm "prod": spec.owner.email is not a string`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, "cloudsigmaclusters", tc.old, tc.new)
 			r.Resource = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "farms"}
-			gate := cluster.New(config, reviewerThatAllows(impersonate("alice@shalb.com")), &fakeUsers{}, nil)
+			gate := newGate(config, reviewerThatAllows(impersonate("alice@shalb.com")), &fakeUsers{}, nil)
 			compareAnswers(t, tc.want, gate.Review(t.Context(), r))
 		})
 	}

@@ -75,7 +75,7 @@ func TestCommandsAreTheWholeOrLeftOut(t *testing.T) {
 			}
 			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": email}))
 			r.UserInfo = authenticationv1.UserInfo{Username: username}
-			if got := cluster.New(enforced, reviewerThatAllows(), &fakeUsers{}, nil).Review(t.Context(), r).Message; got != want {
+			if got := newGate(enforced, reviewerThatAllows(), &fakeUsers{}, nil).Review(t.Context(), r).Message; got != want {
 				t.Fatalf("message of %d bytes: %s\nwant %d bytes: %s", len(got), got, len(want), want)
 			}
 		}

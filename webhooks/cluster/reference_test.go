@@ -275,7 +275,7 @@ func TestWhichCredentialsAreHeldAgainstInstances(t *testing.T) {
 			config := enforced
 			config.Delegation.Through = tc.through
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/full": {holder("m1", aliceID)}}}
-			gate := cluster.NewDelegation(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.refused}, nil, &fakeReferences{acting: []clusterapi.Cluster{full}},
+			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.refused}, nil, &fakeReferences{acting: []clusterapi.Cluster{full}},
 				cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
 			for operation, old := range map[string]object{"update": onOpenStack(keysRef(with("name", "old"))), "creation": nil} {
 				if got := gate.Review(t.Context(), request(t, tc.resource, old, onOpenStack(keysRef()))); got.Reason != tc.wantReason {
@@ -289,7 +289,7 @@ func TestWhichCredentialsAreHeldAgainstInstances(t *testing.T) {
 // TestACreationRefersAnew holds that a request to create a Cluster is judged whatever it says there was.
 func TestACreationRefersAnew(t *testing.T) {
 	machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
-	gate := cluster.NewDelegation(enforced, tenantRoles, &fakeDelegations{}, nil, &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}},
+	gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}},
 		cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
 	r := referenceRequest(t, to("b"), to("b"))
 	r.Operation = admissionv1.Create
@@ -315,7 +315,7 @@ func TestOnlyWhatIsAdmittedHoldsUpClaims(t *testing.T) {
 			config := enforced
 			config.Delegation.Through = tc.through
 			registry, machines := &inflight.Registry{}, &fakeMachines{versions: map[string]string{"prod": "2"}}
-			gate := cluster.NewDelegation(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.refused}, nil, &fakeReferences{},
+			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.refused}, nil, &fakeReferences{},
 				cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
 			if got := gate.Review(t.Context(), request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef()))); got.Decision != tc.want {
 				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.want)
