@@ -17,7 +17,7 @@ const (
 )
 
 // withDeadline cancels the context of a request before the timeout of the API server. The context does not depend on that of the
-// server, which is cancelled when the shutdown begins: admissions that have started are completed.
+// server, which is canceled when the shutdown begins: admissions that have started are completed.
 func withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The recorder of a test has no deadline.

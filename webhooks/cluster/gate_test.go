@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -203,10 +202,9 @@ func newGate(config v1beta1.Cluster, reviewer impersonation.Reviewer, users clus
 	return webhookstest.Gate{Gate: gate, Mode: config.Impersonation.Mode}
 }
 
-func newForProvider(
-	config v1beta1.Cluster, reviewer impersonation.Reviewer, users cluster.Users, holdings *cluster.Holdings, provider logicalcluster.Name,
-) webhookstest.Gate {
-	gate := cluster.NewImpersonation(config, impersonation.NewProviderChecker(reviewer, provider), users, holdings)
+// newForProvider returns the gate for the provider of logical cluster "pppppppp".
+func newForProvider(config v1beta1.Cluster, reviewer impersonation.Reviewer, users cluster.Users) webhookstest.Gate {
+	gate := cluster.NewImpersonation(config, impersonation.NewProviderChecker(reviewer, "pppppppp"), users, nil)
 	return webhookstest.Gate{Gate: gate, Mode: config.Impersonation.Mode}
 }
 

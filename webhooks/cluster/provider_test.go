@@ -112,7 +112,7 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 			reviewer := reviewerThatAllows()
 			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": "tsap@shalb.com"}))
 			r.UserInfo = tc.requester
-			got := newForProvider(enforced, reviewer, &fakeUsers{}, nil, "pppppppp").Review(t.Context(), r)
+			got := newForProvider(enforced, reviewer, &fakeUsers{}).Review(t.Context(), r)
 			reason := tc.wantReason
 			if reason == "" {
 				reason = "ImpersonationNotAllowed"
@@ -131,11 +131,11 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 			if tc.wantReason != "" {
 				return
 			}
-			allowing := newForProvider(enforced, reviewerThatAllows(tc.wantAsked...), &fakeUsers{}, nil, "pppppppp")
+			allowing := newForProvider(enforced, reviewerThatAllows(tc.wantAsked...), &fakeUsers{})
 			if got := allowing.Review(t.Context(), r); got.Decision != webhooks.Allowed || got.Reason != "ImpersonationAllowed" {
 				t.Errorf("Review() of who may = %v", got)
 			}
-			failing := newForProvider(enforced, &fakeReviewer{err: errors.New("no")}, &fakeUsers{}, nil, "pppppppp")
+			failing := newForProvider(enforced, &fakeReviewer{err: errors.New("no")}, &fakeUsers{})
 			if got := failing.Review(t.Context(), r); got.Decision != webhooks.Undecided || got.Reason != "ImpersonationUnknown" {
 				t.Errorf("Review() where nobody answers = %v", got)
 			}
@@ -148,7 +148,7 @@ func TestOnKCPNoSecretNamesAUser(t *testing.T) {
 	reviewer := reviewerThatAllows()
 	users := &fakeUsers{err: &clusterapi.AccountError{Reason: clusterapi.UserRefUnguarded, Message: "spec.userRef: no gate"}}
 	for _, namespace := range []string{"", "team-a", "team-b"} {
-		got := newForProvider(enforced, reviewer, users, nil, "pppppppp").Review(t.Context(),
+		got := newForProvider(enforced, reviewer, users).Review(t.Context(),
 			request(t, "cloudsigmaclusters", nil, clusterWith(object{"userRef": userRef("user", namespace)})))
 		if got.Decision != webhooks.Denied || got.Reason != string(clusterapi.UserRefUnguarded) {
 			t.Errorf("Review() = %v, %s", got.Decision, got.Reason)

@@ -80,7 +80,7 @@ func TestDeepAndWideFiles(t *testing.T) {
 
 func TestAPanicOfTheLinterRefusesOneRequest(t *testing.T) {
 	gate := newGate(t, config())
-	gate.Gate.(*keystone.Gate).LintWith(func(string, []byte) []oslopolicy.Finding { panic("no such thing") })
+	lintWith(t, gate, func(string, []byte) []oslopolicy.Finding { panic("no such thing") })
 	answer := gate.Review(t.Context(), request(t, configMap(), configMap("a", sound)))
 	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnchecked", Message: ofConfigMap + unchecked}, "ConfigMap", "Refused: ")
 	if diff := cmp.Diff(want, answer, withoutDetails); diff != "" {
@@ -96,7 +96,7 @@ func TestAPanicOfTheLinterRefusesOneRequest(t *testing.T) {
 func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
 	gate := newGate(t, config())
 	started, release := make(chan struct{}), make(chan struct{})
-	gate.Gate.(*keystone.Gate).LintWith(func(string, []byte) []oslopolicy.Finding {
+	lintWith(t, gate, func(string, []byte) []oslopolicy.Finding {
 		started <- struct{}{}
 		<-release
 		return nil
@@ -141,7 +141,7 @@ func TestOneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 func oneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	gate := newGate(t, config())
 	started, release := make(chan struct{}, 100), make(chan struct{})
-	gate.Gate.(*keystone.Gate).LintWith(func(string, []byte) []oslopolicy.Finding {
+	lintWith(t, gate, func(string, []byte) []oslopolicy.Finding {
 		started <- struct{}{}
 		<-release
 		return nil

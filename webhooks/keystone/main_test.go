@@ -20,6 +20,7 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
 	"warrantgate.dev/webhooks/webhookstest"
@@ -68,6 +69,16 @@ func newGate(tb testing.TB, config v1beta1.KeystonePolicy) webhookstest.Gate {
 	}
 	gate.TakeYourTime()
 	return webhookstest.Gate{Gate: gate, Mode: config.Mode}
+}
+
+// lintWith replaces the linter of a gate.
+func lintWith(tb testing.TB, gate webhookstest.Gate, lint func(name string, data []byte) []oslopolicy.Finding) {
+	tb.Helper()
+	g, ok := gate.Gate.(*keystone.Gate)
+	if !ok {
+		tb.Fatalf("a gate of type %T", gate.Gate)
+	}
+	g.LintWith(lint)
 }
 
 func meta() metav1.ObjectMeta {

@@ -181,7 +181,7 @@ func TestTextsOfOthersAreTamed(t *testing.T) {
 // TestWhatTheLinterSaysIsTamed does not rely on the linter to quote what it repeats.
 func TestWhatTheLinterSaysIsTamed(t *testing.T) {
 	gate := newGate(t, config())
-	gate.Gate.(*keystone.Gate).LintWith(func(name string, _ []byte) []oslopolicy.Finding {
+	lintWith(t, gate, func(name string, _ []byte) []oslopolicy.Finding {
 		return []oslopolicy.Finding{{
 			File: name, Line: 3, Rule: "a\x1bb", Severity: oslopolicy.SeverityError, Code: "x", Message: "c\x1b[2J\u202ed\ne", Suggestion: strings.Repeat("é", 1000),
 		}}
