@@ -123,13 +123,14 @@ func TestWhichRulesYAMLHolds(t *testing.T) {
 			{line: 1, key: "a: b", value: "c"}, {line: 2, key: "d'e"}, {line: 3, key: "f g", value: "h"}, {line: 4, key: "i:j", value: "k"},
 			{line: 5, key: "l#m", value: "n"}, {line: 6, key: false, value: "o"}, {line: 7, value: "p"}, {line: 8, key: "(q)", value: "r"},
 		}},
-		"with exclamation marks":          {"a: !\nb: ! # c\nd: '!'", []yamlEntry{{line: 1, key: "a", bareBang: true}, {line: 2, key: "b", bareBang: true}, {line: 3, key: "d", value: "!"}}},
-		"with the longest name":           {longest + ": a", []yamlEntry{{line: 1, key: longest, value: "a"}}},
-		"in braces":                       {"{a: b,\n 'c': [d],}\n# f\n", []yamlEntry{{line: 1, key: "a", value: "b"}, {line: 2, key: "c", value: []any{"d"}}}},
-		"in braces, in lines":             {"# a\n{\n  \"b\":\n    'c',\n\n  d: [e,\n  f], g: null # h\n}\n", []yamlEntry{{line: 3, key: "b", value: "c"}, {line: 6, key: "d", value: []any{"e", "f"}}, {line: 7, key: "g"}}},
-		"in braces, after a start":        {"---\n{a: b}", []yamlEntry{{line: 2, key: "a", value: "b"}}},
-		"none, in braces":                 {"{ } # a\n", nil},
-		"with the longest name in braces": {"{" + longest + ": a}", []yamlEntry{{line: 1, key: longest, value: "a"}}},
+		"with exclamation marks":                            {"a: !\nb: ! # c\nd: '!'", []yamlEntry{{line: 1, key: "a", bareBang: true}, {line: 2, key: "b", bareBang: true}, {line: 3, key: "d", value: "!"}}},
+		"after a comment that is longer than a name may be": {"#" + longest + "\na: b", []yamlEntry{{line: 2, key: "a", value: "b"}}},
+		"with the longest name":                             {longest + ": a", []yamlEntry{{line: 1, key: longest, value: "a"}}},
+		"in braces":                                         {"{a: b,\n 'c': [d],}\n# f\n", []yamlEntry{{line: 1, key: "a", value: "b"}, {line: 2, key: "c", value: []any{"d"}}}},
+		"in braces, in lines":                               {"# a\n{\n  \"b\":\n    'c',\n\n  d: [e,\n  f], g: null # h\n}\n", []yamlEntry{{line: 3, key: "b", value: "c"}, {line: 6, key: "d", value: []any{"e", "f"}}, {line: 7, key: "g"}}},
+		"in braces, after a start":                          {"---\n{a: b}", []yamlEntry{{line: 2, key: "a", value: "b"}}},
+		"none, in braces":                                   {"{ } # a\n", nil},
+		"with the longest name in braces":                   {"{" + longest + ": a}", []yamlEntry{{line: 1, key: longest, value: "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := readYAML(tc.document)
