@@ -11,7 +11,7 @@ import (
 
 // newRepair returns the repair of what reading can see; LogicalClusters are read and written with writing.
 func newRepair(reading, writing *rest.Config, config v1beta1.GateConfiguration) (*owner.Repair, error) {
-	finder, err := owner.NewFinder(reading)
+	shards, err := owner.NewShards(reading)
 	if err != nil {
 		return nil, err
 	}
@@ -24,8 +24,8 @@ func newRepair(reading, writing *rest.Config, config v1beta1.GateConfiguration) 
 		return nil, err
 	}
 	return &owner.Repair{
-		Finder: finder,
-		Healer: &owner.Healer{LogicalClusters: logicalClusters, Workspaces: workspaces, Policy: config.Policy()},
+		Shards: shards,
+		Steps:  &owner.Steps{LogicalClusters: logicalClusters, Workspaces: workspaces, Policy: config.Policy()},
 		After:  config.Repair.After.Duration, Limiter: limiter(config.Repair.WorkspacesPerSecond),
 	}, nil
 }

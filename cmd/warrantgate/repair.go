@@ -82,9 +82,9 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 	err = repair.Pass(ctx, func(r owner.Repaired) {
 		mu.Lock()
 		defer mu.Unlock()
-		if r.Err != nil || r.Result.Outcome == owner.Unhealable {
+		if r.Err != nil || r.Result.Outcome == owner.NotCorrectable {
 			failed++
-		} else if r.Result.Outcome == owner.Healed {
+		} else if r.Result.Outcome == owner.Corrected {
 			healed++
 		}
 		tell(r)
@@ -118,7 +118,7 @@ func (o repairOptions) repair() (*owner.Repair, error) {
 	if err != nil {
 		return nil, err
 	}
-	repair.After, repair.Under, repair.DryRun = o.after, o.under, o.dryRun
+	repair.After, repair.Under, repair.Steps.DryRun = o.after, o.under, o.dryRun
 	repair.Limiter = limiter(o.rate)
 	return repair, nil
 }
@@ -138,7 +138,7 @@ func (o repairOptions) teller(out io.Writer) (tell func(owner.Repaired), flush f
 	line := func(r owner.Repaired) repaired {
 		return repaired{
 			Path: r.Result.Path, LogicalCluster: r.Result.Cluster.String(), Phase: string(r.Result.Phase),
-			Outcome: string(r.Result.Outcome), Reason: string(r.Result.Report.Reason), Message: r.Sentence(),
+			Outcome: string(r.Result.Outcome), Reason: string(r.Result.Report.Reason), Message: owner.Sentence(r.Result, r.Err),
 		}
 	}
 	switch o.output {

@@ -316,7 +316,7 @@ func (o serveOptions) repairController(config v1beta1.GateConfiguration, recorde
 	if err != nil {
 		return nil, "", err
 	}
-	repair.DryRun = config.Repair.Mode == v1beta1.Warn
+	repair.Steps.DryRun = config.Repair.Mode == v1beta1.Warn
 	controller, err := owner.NewController(repair, recorder, reading)
 	return controller, "", err
 }

@@ -2,59 +2,52 @@ package owner
 
 import (
 	"context"
-	"errors"
-	"iter"
 	"sync"
 	"time"
 
-	"github.com/kcp-dev/logicalcluster/v3"
-	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/internal/preflight"
 )
 
 const (
-	// leaseName is the Lease, in namespace default of root, by which one of several replicas leads.
+	// leaseName is the Lease, in namespace default of root, that the replica holds in which both controllers run.
 	leaseName = "warrantgate-repair"
 
-	// longestInterval is the longest time between two looks at what hangs. They ask kcp only where the shards are.
-	longestInterval = 5 * time.Second
-	// countInterval is the time between two counts of what hangs, during a look.
-	countInterval = time.Second
-	// readyInterval is the time between two looks at workspaces that are Ready, whose owner nothing changes any more.
+	// workers is how many logical clusters are handled at the same time.
+	workers = 16
+	// reconcileTimeout limits one reconcile, so that logical clusters on a shard that does not answer leave workers for the others.
+	reconcileTimeout = 45 * time.Second
+	// gaugeInterval is how often the stuck-workspaces gauge is updated.
+	gaugeInterval = time.Second
+	// readyInterval is the time between two resyncs of Workspaces that are Ready. Their owner does not change any more.
 	readyInterval = time.Hour
-	// firstBackOff and longestBackOff bound the time until a workspace that could not be healed is looked at again.
-	firstBackOff, longestBackOff = 5 * time.Second, 10 * time.Minute
-	// backOffJitter is the share by which that time varies, so that many do not come back at once.
-	backOffJitter = 0.2
+	// firstBackoff and longestBackoff limit the time until a workspace that is still stuck is checked again. It varies by backoffJitter,
+	// so that many are not checked at once.
+	firstBackoff, longestBackoff = 5 * time.Second, 10 * time.Minute
+	backoffJitter                = 0.2
 )
 
-// EventRecorder takes Events without blocking.
-type EventRecorder interface {
-	Record(event events.Event)
-}
-
-// Controller heals at intervals what hangs, and runs the initializer, in one of several replicas at a time.
+// Controller runs the repair and the initializer in the replica that holds the Lease.
 type Controller struct {
-	repair      *Repair
-	initializer *Initializer
-	checker     preflight.Checker
-	recorder    EventRecorder
-	election    *leader.Election
-	backOff     *flowcontrol.Backoff
+	repair   *Repair
+	reporter reporter
+	election *leader.Election
 }
 
-// NewController returns a controller whose replicas agree by a Lease in root of the kcp that config reaches. What the
-// repair has as DryRun holds for the controller: then it only reports.
+// NewController returns a controller whose replicas use a Lease in root of the kcp that config reaches. If repair.Steps.DryRun is
+// set, it only reports.
 func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) (*Controller, error) {
 	inRoot, err := kcp.ConfigFor(config, kcp.Root)
 	if err != nil {
@@ -64,139 +57,130 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 	if err != nil {
 		return nil, err
 	}
-	repair.Healer.readyTime = servingReadyTime
-	initializer, err := NewInitializer(repair.Healer, recorder, repair.DryRun, config)
-	if err != nil {
-		return nil, err
-	}
-	c := &Controller{
-		repair: repair, initializer: initializer, recorder: recorder,
-		checker:  preflight.Checker{Client: repair.Healer.Workspaces},
-		election: election,
-		backOff:  flowcontrol.NewBackOffWithJitter(firstBackOff, longestBackOff, backOffJitter),
-	}
-	repair.Skip = c.skips
-	return c, nil
+	return &Controller{
+		repair: repair, election: election,
+		reporter: reporter{recorder: recorder, checker: preflight.Checker{Client: repair.Steps.Workspaces}},
+	}, nil
 }
 
-// Start heals whenever this replica leads, until ctx ends.
+// Start runs both controllers whenever this replica holds the Lease, until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
 	return c.election.Run(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("owner")), c.lead)
 }
 
-// lead repairs and initializes until ctx ends. A failure of the one does not stop the other, and what hangs does not wait for a
-// look at all that is Ready.
+// lead runs both controllers until ctx ends. They are new each time, because a controller can be started only once.
 func (c *Controller) lead(ctx context.Context) {
-	var all sync.WaitGroup
-	all.Go(func() { c.repairHanging(ctx) })
-	all.Go(func() {
+	var controllers wait.Group
+	controllers.StartWithContext(ctx, c.runRepair)
+	controllers.StartWithContext(ctx, c.runInitializer)
+	controllers.Wait()
+}
+
+func (c *Controller) runRepair(ctx context.Context) {
+	initializing := initializingWorkspaces(c.repair.Shards, c.repair.After, func(ctx context.Context, err error) {
+		resyncsFailed.Inc()
+		logf.FromContext(ctx).Error(err, "not all workspaces could be looked at; trying again")
+	})
+	var gauge wait.Group
+	gauge.StartWithContext(ctx, func(ctx context.Context) {
+		defer stuck.Set(0) // this replica does not count any more
+		wait.UntilWithContext(ctx, func(context.Context) { stuck.Set(float64(initializing.countDue())) }, gaugeInterval)
+	})
+	run(ctx, "owner-repair", controller.TypedOptions[request]{
+		Reconciler: &repairReconciler{
+			steps: c.repair.Steps, pending: initializing.has, reporter: c.reporter, backoff: newBackoff(),
+			limiter: &workqueue.TypedBucketRateLimiter[request]{Limiter: c.repair.Limiter},
+		},
+		RateLimiter: newBackoff(),
+	}, initializing, &readySource{repair: c.repair})
+	gauge.Wait()
+}
+
+func (c *Controller) runInitializer(ctx context.Context) {
+	waiting := waitingLogicalClusters(c.repair.Shards, func(ctx context.Context, err error) {
+		logf.FromContext(ctx).V(1).Info("not all logical clusters that wait for the initializer could be seen", "error", err.Error())
+	})
+	steps := *c.repair.Steps
+	steps.initializer = initializer
+	run(ctx, "owner-initializer", controller.TypedOptions[request]{
+		Reconciler: &initializerReconciler{
+			steps: &steps, pending: waiting.has, reporter: c.reporter,
+			client: func(req request) (client.Client, error) {
+				return c.repair.Shards.clientAt(req.Shard, req.Cluster.Path())
+			},
+		},
+	}, waiting)
+}
+
+// waitingSource is a source whose goroutines can be waited for.
+type waitingSource interface {
+	source.TypedSource[request]
+	Wait()
+}
+
+// run runs a controller until ctx ends, and waits for its sources.
+func run(ctx context.Context, name string, options controller.TypedOptions[request], sources ...waitingSource) {
+	log := logf.FromContext(ctx)
+	options.MaxConcurrentReconciles = workers
+	options.ReconciliationTimeout = reconcileTimeout
+	options.SkipNameValidation = ptr.To(true) // the replica may hold the Lease again
+	options.LogConstructor = func(req *request) logr.Logger {
+		log := log.WithValues("controller", name)
+		if req != nil {
+			log = log.WithValues("parent", req.Parent.String(), "name", req.Name, "cluster", req.Cluster.String())
+		}
+		return log
+	}
+	c, err := controller.NewTypedUnmanaged(name, options)
+	for _, source := range sources {
+		if err == nil {
+			err = c.Watch(source)
+		}
+	}
+	if err == nil {
+		err = c.Start(ctx)
+	}
+	if err != nil {
+		log.Error(err, "run the controller", "controller", name)
+	}
+	for _, source := range sources {
+		source.Wait()
+	}
+}
+
+// newBackoff returns an exponential backoff for each request.
+func newBackoff() workqueue.TypedRateLimiter[request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[request](firstBackoff, longestBackoff)
+}
+
+// readySource is a source of requests for Ready workspaces whose owner somebody else can take. It lists them at intervals, because
+// holding all Ready Workspaces in memory would cost more.
+type readySource struct {
+	repair  *Repair
+	running sync.WaitGroup
+}
+
+// Start lists until ctx ends. It does not block.
+func (s *readySource) Start(ctx context.Context, queue queue) error {
+	s.running.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			c.passed(ctx, c.repair.passReady(ctx, func(r Repaired) { c.tell(ctx, r) }))
+			for ws, err := range s.repair.Shards.suspicious(ctx) {
+				switch {
+				case ctx.Err() != nil:
+					return
+				case err != nil:
+					resyncsFailed.Inc()
+					logf.FromContext(ctx).Error(err, "not all Ready workspaces could be looked at; trying again", "after", readyInterval)
+				case ws.DeletionTimestamp == nil && ws.Spec.Cluster != "" && s.repair.Limiter.Wait(ctx) == nil:
+					req := requestForWorkspace("", ws)
+					req.Ready = true
+					queue.Add(req)
+				}
+			}
 		}, readyInterval)
 	})
-	all.Go(func() {
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if err := c.initializer.Start(ctx); err != nil {
-				logf.FromContext(ctx).Error(err, "the initializer failed; starting it again")
-			}
-		}, leader.RetryPeriod)
-	})
-	all.Wait()
+	return nil
 }
 
-// repairHanging makes one pass after the other over what hangs, as the watcher knows it.
-func (c *Controller) repairHanging(ctx context.Context) {
-	defer stuck.Set(0) // this replica's count ends with its lead
-	watcher := NewWatcher(c.repair.Finder)
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		err := watcher.Follow(ctx)
-		hanging := func() iter.Seq2[*tenancyv1alpha1.Workspace, error] {
-			return watcher.Workspaces(time.Now().Add(-c.repair.After))
-		}
-		defer count(ctx, hanging)()
-		c.passed(ctx, errors.Join(err, c.repair.heal(ctx, hanging(), func(r Repaired) { c.tell(ctx, r) })))
-		c.backOff.GC()
-	}, min(max(c.repair.After/4, time.Second), longestInterval))
-}
-
-// passed tells of a pass in which not all could be looked at.
-func (c *Controller) passed(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		passesFailed.Inc()
-		logf.FromContext(ctx).Error(err, "not all workspaces could be looked at; trying again")
-	}
-}
-
-// count sets the metric of what hangs, and goes on until end is called: a pass over many takes long.
-func count(ctx context.Context, hanging func() iter.Seq2[*tenancyv1alpha1.Workspace, error]) (end func()) {
-	set := func(context.Context) {
-		count := 0
-		for _, err := range hanging() {
-			if err == nil {
-				count++
-			}
-		}
-		stuck.Set(float64(count))
-	}
-	set(ctx)
-	ctx, cancel := context.WithCancel(ctx)
-	var counting sync.WaitGroup
-	counting.Go(func() { wait.UntilWithContext(ctx, set, countInterval) })
-	return func() {
-		cancel()
-		counting.Wait()
-	}
-}
-
-// skips tells whether a workspace that could not be healed is to be left in peace for now.
-func (c *Controller) skips(ws *tenancyv1alpha1.Workspace) bool {
-	return c.backOff.IsInBackOffSinceUpdate(backOffKey(ws), time.Now())
-}
-
-// backOffKey holds the logical cluster: a UID is unique in one only by chance.
-func backOffKey(ws *tenancyv1alpha1.Workspace) string {
-	return logicalcluster.From(ws).String() + "|" + string(ws.UID)
-}
-
-// tell leaves the traces of what was found and done.
-func (c *Controller) tell(ctx context.Context, r Repaired) {
-	if ctx.Err() != nil {
-		return // what was cut off is not a verdict
-	}
-	repairs.WithLabelValues(string(r.Result.Outcome)).Inc()
-	if r.Result.Outcome != Healed {
-		c.backOff.Next(backOffKey(r.Workspace), time.Now())
-	}
-	log := logf.FromContext(ctx).WithValues("workspace", r.Result.Path, "cluster", r.Result.Cluster.String(),
-		"outcome", string(r.Result.Outcome), "reason", string(r.Result.Report.Reason))
-	switch {
-	case r.Err != nil:
-		log.Error(r.Err, "repair")
-		c.record(r, corev1.EventTypeWarning, events.RepairFailed, "The owner could not be made right: "+r.Sentence())
-	case r.Result.Outcome == Healed:
-		log.Info("repair", "message", r.Sentence())
-		c.record(r, corev1.EventTypeNormal, events.OwnerRewritten, "Repaired: "+r.Sentence())
-	case r.Result.Outcome == Foreign:
-		log.Info("repair", "message", r.Sentence())
-		c.record(r, corev1.EventTypeWarning, events.OwnerNotRewritten,
-			"The owner was left as it is, because the repair only warns: "+r.Sentence())
-	case r.Result.Outcome == Differs:
-		log.Info("repair", "message", r.Sentence())
-		c.record(r, corev1.EventTypeWarning, events.OwnerDiffers, r.Sentence())
-	case r.Result.Outcome == Unhealable:
-		log.Info("repair", "message", r.Sentence())
-		c.record(r, corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner cannot be made right: "+r.Sentence())
-	default:
-		log.V(1).Info("repair", "message", r.Sentence())
-		if r.Result.Outcome == Fine {
-			c.tellCauses(ctx, r)
-		}
-	}
-}
-
-func (c *Controller) record(r Repaired, eventType, reason, message string) {
-	c.recorder.Record(events.Event{
-		Cluster: logicalcluster.From(r.Workspace), Type: eventType, Reason: reason, Message: message,
-		Object: events.Workspace(r.Workspace.Name, r.Workspace.UID, r.Workspace.ResourceVersion),
-	})
-}
+// Wait returns when ctx of Start has ended and nothing is listed any more.
+func (s *readySource) Wait() { s.running.Wait() }

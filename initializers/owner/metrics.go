@@ -9,7 +9,7 @@ import (
 var (
 	repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_repairs_total",
-		Help: "Workspaces that the repair looked into, by outcome (healed, foreign, fine, waiting, unhealable, differs, gone, failed).",
+		Help: "Workspaces that the repair checked, by outcome (healed, foreign, fine, waiting, unhealable, differs, gone, failed).",
 	}, []string{"outcome"})
 	initialized = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_initializations_total",
@@ -17,14 +17,14 @@ var (
 	}, []string{"outcome"})
 	stuck = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "warrantgate_stuck_workspaces",
-		Help: "Workspaces that have been Initializing for longer than repair.after, as the replica that leads saw them last.",
+		Help: "Workspaces that have been Initializing for longer than repair.after, as seen by the replica that holds the Lease.",
 	})
-	passesFailed = prometheus.NewCounter(prometheus.CounterOpts{
+	resyncsFailed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "warrantgate_repair_passes_failed_total",
-		Help: "Passes of the repair in which not all workspaces could be looked at.",
+		Help: "Resyncs of the repair in which not all workspaces could be checked.",
 	})
 )
 
-func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
-	metrics.Registry.MustRegister(repairs, initialized, stuck, passesFailed)
+func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is registered in
+	metrics.Registry.MustRegister(repairs, initialized, stuck, resyncsFailed)
 }

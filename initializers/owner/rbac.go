@@ -6,6 +6,8 @@ import (
 	"github.com/kcp-dev/sdk/apis/apis"
 	"github.com/kcp-dev/sdk/apis/core"
 	"github.com/kcp-dev/sdk/apis/tenancy"
+	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,21 +16,41 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/leader"
 )
 
 const (
-	// roleName names the roles of the repair and the initializer.
+	// warranted is the WorkspaceType in root whose initializer keeps workspaces from becoming Ready before their owner is correct. Other
+	// types extend it.
+	warranted = "warranted"
+
+	// roleName is the role of the repair and the initializer in root.
 	roleName = "warrantgate-repair"
-	// shardRoleName names the role in the shards.
+	// shardRoleName is their role on each shard.
 	shardRoleName = "warrantgate-explain"
-	// typeRoleName names the role of whoever creates workspaces of a type that extends warranted.
+	// typeRoleName is the role of users who create workspaces of a type that extends warranted.
 	typeRoleName = "warrantgate-warranted"
 )
 
-// RootObjects returns the type warranted, which everybody may use, as the types that come with kcp; and what lets a user,
-// once it is in root, see the Workspaces of all shards, initialize those of the type, and agree with its replicas on
-// which one does.
+// initializer is the initializer of the WorkspaceType warranted, as LogicalClusters name it.
+var initializer = initialization.InitializerForReference(tenancyv1alpha1.WorkspaceTypeReference{
+	Path: kcp.Root.String(), Name: warranted,
+})
+
+// WorkspaceType returns the type warranted. It has no permissions in the workspaces: their owner is written from outside, and
+// nothing else is.
+func WorkspaceType() client.Object {
+	wt := &tenancyv1alpha1.WorkspaceType{
+		ObjectMeta: metav1.ObjectMeta{Name: warranted},
+		Spec:       tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true},
+	}
+	wt.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("WorkspaceType"))
+	return wt
+}
+
+// RootObjects returns the objects in root: the type warranted, which everybody may use, as the types that come with kcp; and the RBAC
+// with which a user lists the Workspaces of all shards, initializes those of the type, and holds the Lease.
 func RootObjects(username string) []client.Object {
 	named := func(group, resource, name string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: []string{name}, Verbs: verbs}
@@ -39,22 +61,21 @@ func RootObjects(username string) []client.Object {
 		install.Role(roleName, install.User(username),
 			named(apis.GroupName, "apiexportendpointslices", workspacesExport, "get"),
 			named(apis.GroupName, "apiexports/content", workspacesExport, "list", "watch"),
-			named(tenancy.GroupName, "workspacetypes", warranted, "get", "list", "watch", "initialize"),
+			named(tenancy.GroupName, "workspacetypes", warranted, "get", "initialize"),
 			rbacv1.PolicyRule{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 			named(coordinationv1.GroupName, "leases", leaseName, "get", "update"),
 		),
 	)
 }
 
-// Lease returns what the replicas make in root to agree on which one heals. An uninstall takes it out once they may not make it
-// any more.
+// Lease returns the Lease in root, which the replicas create. An uninstall removes it after their permission to create it.
 func Lease() client.Object {
 	return leader.Lease(metav1.NamespaceDefault, leaseName)
 }
 
-// ShardRoles returns what lets a user see, in every workspace of a shard, whose a workspace is and what else keeps it from
-// becoming Ready, and note on a Workspace that it was healed, once it is in the shard's logical cluster system:admin. kcp
-// lets nobody write the status of a Workspace, where the note would belong.
+// ShardRoles returns the RBAC in the logical cluster system:admin of a shard with which a user reads, in every workspace of that shard,
+// who its owner is and what else keeps it from becoming Ready, and annotates a Workspace after a repair. kcp allows nobody to write
+// the status of a Workspace, where that would belong.
 func ShardRoles(username string) []client.Object {
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}

@@ -1,0 +1,129 @@
+package owner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"github.com/kcp-dev/sdk/apis/core"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
+)
+
+// rewrittenAtAnnotation records on a LogicalCluster when its owner was rewritten, until system:apibindings is retriggered. Any
+// replica that finds it continues from there.
+const rewrittenAtAnnotation = "warrantgate.dev/healing"
+
+// logicalClusterGVK is the kind that LogicalClusters are read and written as. They are not read into kcp's types only, because
+// fields that a newer kcp adds would be lost by an update.
+var logicalClusterGVK = corev1alpha1.SchemeGroupVersion.WithKind("LogicalCluster")
+
+// logicalCluster is a LogicalCluster as it was read: object is written, typed is for decisions.
+type logicalCluster struct {
+	object *unstructured.Unstructured
+	typed  corev1alpha1.LogicalCluster
+	name   logicalcluster.Name
+}
+
+func newLogicalCluster(name logicalcluster.Name, object *unstructured.Unstructured) (*logicalCluster, error) {
+	lc := &logicalCluster{object: object, name: name}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &lc.typed); err != nil {
+		return nil, fmt.Errorf("decode LogicalCluster %s: %w", name, err)
+	}
+	return lc, nil
+}
+
+// path is the workspace's path, or the name of the logical cluster if kcp does not record the path.
+func (lc *logicalCluster) path() string {
+	if path := lc.typed.Annotations[core.LogicalClusterPathAnnotationKey]; path != "" {
+		return path
+	}
+	return lc.name.String()
+}
+
+func (lc *logicalCluster) isReady() bool {
+	return lc.typed.Status.Phase == corev1alpha1.LogicalClusterPhaseReady
+}
+
+// waitsForBindings reports whether kcp has yet to create the default API bindings, as the owner.
+func (lc *logicalCluster) waitsForBindings() bool {
+	return lc.waitsFor(tenancyv1alpha1.WorkspaceAPIBindingsInitializer)
+}
+
+func (lc *logicalCluster) waitsFor(initializer corev1alpha1.LogicalClusterInitializer) bool {
+	return lc.typed.Status.Phase == corev1alpha1.LogicalClusterPhaseInitializing &&
+		initialization.InitializerPresent(initializer, lc.typed.Status.Initializers)
+}
+
+// waitsForOthers reports whether an initializer other than system:apibindings is pending.
+func (lc *logicalCluster) waitsForOthers() bool {
+	for _, initializer := range lc.typed.Status.Initializers {
+		if initializer != tenancyv1alpha1.WorkspaceAPIBindingsInitializer {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeRewritten reports whether the owner may be rewritten now. While only initializers of others are pending, they may still
+// act as the recorded owner.
+func (lc *logicalCluster) mayBeRewritten() bool { return lc.waitsForBindings() || lc.isReady() }
+
+// rewrittenAt returns when the owner was rewritten, and whether system:apibindings has yet to be retriggered since. The time is
+// zero if it cannot be parsed.
+func (lc *logicalCluster) rewrittenAt() (at time.Time, pending bool) {
+	value, pending := lc.typed.Annotations[rewrittenAtAnnotation]
+	at, _ = time.Parse(time.RFC3339Nano, value) // anybody who may write the LogicalCluster may write this
+	return at, pending
+}
+
+// setOwner sets the owner wherever kcp records one, and when that was.
+func (lc *logicalCluster) setOwner(owner string, now time.Time) error {
+	annotations := lc.object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	if _, found := annotations[kcp.OwnerAnnotation]; found || lc.typed.Spec.CreatedBy == nil {
+		annotations[kcp.OwnerAnnotation] = owner
+	}
+	annotations[rewrittenAtAnnotation] = now.UTC().Format(time.RFC3339Nano)
+	lc.object.SetAnnotations(annotations)
+	if lc.typed.Spec.CreatedBy == nil {
+		return nil
+	}
+	parsed, err := identity.ParseOwner(owner)
+	if err != nil {
+		return err
+	}
+	createdBy, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&parsed)
+	if err != nil {
+		return err
+	}
+	return unstructured.SetNestedMap(lc.object.Object, createdBy, "spec", "createdBy")
+}
+
+// retrigger removes the label by which system:apibindings selects. kcp sets it again at once, and the initializer handles the
+// LogicalCluster as a new one: it does not handle updates.
+func (lc *logicalCluster) retrigger() {
+	annotations := lc.object.GetAnnotations()
+	delete(annotations, rewrittenAtAnnotation)
+	lc.object.SetAnnotations(annotations)
+	if lc.waitsForBindings() {
+		key, _ := initialization.InitializerToLabel(tenancyv1alpha1.WorkspaceAPIBindingsInitializer)
+		labels := lc.object.GetLabels()
+		delete(labels, key)
+		lc.object.SetLabels(labels)
+	}
+}
+
+// within reports whether a workspace's path is subtree or below it.
+func within(path, subtree string) bool {
+	return subtree == "" || path == subtree || strings.HasPrefix(path, subtree+":")
+}

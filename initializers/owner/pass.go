@@ -1,0 +1,147 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/wait"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// passTimeout limits how long a pass waits for one workspace until system:apibindings is retriggered, and readyTimeout until the
+	// workspace is Ready.
+	passTimeout, readyTimeout = 45 * time.Second, time.Minute
+	// turnTimeout limits how long a worker of a pass waits for a repaired workspace to become Ready before it takes the next one.
+	// Without waiting kcp would set up more workspaces at the same time than it has processors for, and each would take longer.
+	turnTimeout = 5 * time.Second
+	// awaitedAtOnce is how many repaired workspaces a pass waits for at the same time.
+	awaitedAtOnce = 64
+)
+
+// readyPoll is how often a pass reads a repaired LogicalCluster: first after 250 milliseconds, later every four seconds.
+var readyPoll = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.15, Jitter: 0.1, Steps: 20}
+
+// Repair is what the controller and a pass have in common.
+type Repair struct {
+	// Shards lists the Workspaces. Steps corrects the owner of their logical clusters.
+	Shards *Shards
+	Steps  *Steps
+	// After is how long a workspace may be Initializing before it counts as stuck.
+	After time.Duration
+	// Under is a workspace's path: a pass handles only it and those below it. Empty for all. The controller handles all.
+	Under string
+	// Limiter limits how many workspaces are checked per second.
+	Limiter *rate.Limiter
+}
+
+// Repaired is what became of a Workspace.
+type Repaired struct {
+	Result Result
+	Err    error
+}
+
+// Pass runs the steps once on each workspace that is stuck, or Ready with an owner that somebody else can take, and waits until the
+// repaired ones are Ready. It calls each for those with something to report, several at once and in no order. The error is about
+// what could not be listed.
+func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
+	var group, awaited errgroup.Group
+	group.SetLimit(workers)
+	awaited.SetLimit(awaitedAtOnce)
+	var errs []error
+	for _, workspaces := range []iter.Seq2[*tenancyv1alpha1.Workspace, error]{
+		r.Shards.list(ctx, corev1alpha1.LogicalClusterPhaseInitializing, time.Now().Add(-r.After)),
+		r.Shards.suspicious(ctx),
+	} {
+		for ws, err := range workspaces {
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			if ws.Spec.Cluster == "" || ws.DeletionTimestamp != nil {
+				continue
+			}
+			if r.Limiter.Wait(ctx) != nil {
+				break // ctx has ended
+			}
+			group.Go(func() error {
+				result, err := r.repairOne(ctx, logicalcluster.Name(ws.Spec.Cluster))
+				if err != nil || within(result.Path, r.Under) && !result.healthy() {
+					each(Repaired{Result: result, Err: err})
+				}
+				if result.Outcome == Corrected && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing {
+					r.awaitTurn(ctx, &awaited, result.Cluster)
+				}
+				return nil
+			})
+		}
+	}
+	_, _ = group.Wait(), awaited.Wait() // their errors have been reported
+	return errors.Join(errs...)
+}
+
+// repairOne runs the steps until they are finished.
+func (r *Repair) repairOne(ctx context.Context, cluster logicalcluster.Name) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	if r.Under != "" && !r.Steps.DryRun { // a Workspace does not name its path
+		if result, err := r.Steps.run(ctx, cluster, true); err != nil || !within(result.Path, r.Under) {
+			return result, err
+		}
+	}
+	var rewritten Result
+	for {
+		result, err := r.Steps.Run(ctx, cluster)
+		if result.Rewritten {
+			rewritten = result
+		}
+		if err != nil || result.RequeueAfter == 0 {
+			if rewritten.Rewritten && err == nil {
+				result.Report = rewritten.Report // now the owner is fine
+			}
+			return result, err
+		}
+		select {
+		case <-ctx.Done():
+			result.Outcome = Failed
+			return result, ctx.Err()
+		case <-time.After(result.RequeueAfter):
+		}
+	}
+}
+
+// awaitTurn returns when a repaired workspace is Ready, or its turn is over. Then awaited still waits for it.
+func (r *Repair) awaitTurn(ctx context.Context, awaited *errgroup.Group, cluster logicalcluster.Name) {
+	turn, end := context.WithTimeout(ctx, turnTimeout)
+	awaited.Go(func() error {
+		defer end()
+		if err := r.awaitReady(ctx, cluster); err != nil && ctx.Err() == nil {
+			logf.FromContext(ctx).Info("a repaired workspace is not Ready yet", "cluster", cluster.String(), "error", err.Error())
+		}
+		return nil
+	})
+	<-turn.Done()
+}
+
+// awaitReady waits until a repaired workspace is Ready, or waits for initializers of others.
+func (r *Repair) awaitReady(ctx context.Context, cluster logicalcluster.Name) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return readyPoll.DelayFunc().Until(ctx, false, false, func(ctx context.Context) (bool, error) {
+		st := &state{result: Result{Cluster: cluster}}
+		if _, err := r.Steps.read(ctx, st); err != nil || st.result.Outcome == Gone {
+			return true, err
+		}
+		if st.result.lc.isReady() {
+			return true, r.Steps.notifyWorkspace(ctx, st.result)
+		}
+		return st.result.lc.waitsForOthers(), nil
+	})
+}

@@ -1,0 +1,337 @@
+package owner
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/preflight"
+)
+
+var (
+	theRequest   = request{Shard: "https://shard", Parent: theHome, Name: "child", UID: "1", Cluster: theCluster}
+	readyRequest = request{Parent: theHome, Name: "child", UID: "1", Cluster: theCluster, Ready: true}
+)
+
+// recorded collects Events, each as its type, reason, object and the beginning of its message.
+type recorded []string
+
+func (r *recorded) Record(event events.Event) {
+	message, _, _ := strings.Cut(event.Message, ": ")
+	*r = append(*r, strings.Join([]string{event.Type, event.Reason, event.Cluster.String() + "/" + event.Object.Name, message}, " "))
+}
+
+// requeue is what is compared of a reconcile.Result: how soon it is continued.
+type requeue string
+
+const (
+	done  requeue = "done"
+	poll  requeue = "within a second"
+	later requeue = "after the first backoff"
+)
+
+func requeueOf(result reconcile.Result) requeue {
+	switch after := result.RequeueAfter; {
+	case after == 0:
+		return done
+	case after <= longestPoll:
+		return poll
+	default:
+		return later
+	}
+}
+
+func TestRepairReconcile(t *testing.T) {
+	const initializing, ready = corev1alpha1.LogicalClusterPhaseInitializing, corev1alpha1.LogicalClusterPhaseReady
+	now := time.Now()
+	rewrittenEvent := "Normal OwnerRewritten " + theHome + "/child Repaired"
+	for name, tc := range map[string]struct {
+		cluster    cluster
+		request    request
+		notPending bool
+		dryRun     bool
+		fail       func(string, client.Object) error
+		want       requeue
+		wantError  string
+		wantEvents recorded
+		wantAfter  after
+	}{
+		"a stuck workspace's owner is rewritten": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest,
+			want: poll, wantEvents: recorded{rewrittenEvent}, wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
+		},
+		"once it is retriggered, it is checked later": {
+			cluster: cluster{owner: rewrittenOwner, phase: initializing, initializers: onlyBindings, rewritten: now, admins: []string{globalName}}, request: theRequest,
+			want: later, wantAfter: after{Owner: globalName},
+		},
+		"a Ready one is not checked again": {
+			cluster: cluster{owner: rewrittenOwner, phase: ready, rewritten: now, admins: []string{globalName}}, request: readyRequest, notPending: true,
+			want: done, wantAfter: after{Owner: globalName, BindingsLabel: true},
+		},
+		"a workspace that is not stuck any more is not read": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, notPending: true,
+			want: done, wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"a workspace without a logical cluster is not read": {
+			cluster: cluster{owner: foreignOwner, phase: initializing}, request: request{Parent: theHome, Name: "child"},
+			want: done, wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"an owner that is fine is left alone": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings}, request: theRequest,
+			want: later, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"kcp before v0.32 is notified that the workspace is Ready": {
+			cluster: cluster{owner: localOwner, phase: ready}, request: theRequest,
+			want: later, wantAfter: after{Owner: "alice", BindingsLabel: true, WorkspaceMarked: true},
+		},
+		"if it cannot be notified, it is next time": {
+			cluster: cluster{owner: localOwner, phase: ready}, request: theRequest,
+			fail: func(verb string, _ client.Object) error {
+				return map[string]error{"patch": errors.New("no shard")}[verb]
+			},
+			want: later, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"only initializers of others are pending": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyOthers}, request: theRequest,
+			want: later, wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"an owner that cannot be corrected is reported": {
+			cluster: cluster{owner: homelessOwner, phase: ready}, request: readyRequest, want: done,
+			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner cannot be made right"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"an owner that somebody changed is reported": {
+			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, want: later,
+			wantEvents: recorded{"Warning OwnerDiffers " + theHome + "/child"}, wantAfter: after{Owner: "root-boss", BindingsLabel: true},
+		},
+		"mode Warn only reports": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, dryRun: true, want: later,
+			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was left as it is, because the repair only warns"},
+			wantAfter:  after{Owner: bareName, BindingsLabel: true},
+		},
+		"an error is reported, and left to the queue": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest,
+			fail: failOn[*corev1alpha1.LogicalCluster]("update", errors.New("no quorum")), want: done,
+			wantError:  "change the owner of root:orgs:child: no quorum",
+			wantEvents: recorded{"Warning RepairFailed " + theHome + "/child The owner could not be made right"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"a logical cluster that is gone is checked later": {
+			cluster: cluster{owner: foreignOwner, gone: true}, request: theRequest, want: later,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clients := fakeKCP(t, tc.cluster, tc.fail)
+			var got recorded
+			r := &repairReconciler{
+				steps:   &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
+				pending: func(request) bool { return !tc.notPending },
+				limiter: &workqueue.TypedBucketRateLimiter[request]{Limiter: rate.NewLimiter(rate.Inf, 1)}, backoff: newBackoff(),
+				reporter: reporter{recorder: &got, checker: preflight.Checker{Client: clients}},
+			}
+			result, err := r.Reconcile(t.Context(), tc.request)
+			if message := textOf(err); message != tc.wantError {
+				t.Errorf("Reconcile() error = %q, want %q", message, tc.wantError)
+			}
+			if got := requeueOf(result); got != tc.want {
+				t.Errorf("Reconcile() = %+v, want %s", result, tc.want)
+			}
+			for i := range got { // of OwnerDiffers the whole message is about who the owners are
+				if strings.Contains(got[i], events.OwnerDiffers) {
+					got[i] = strings.Join(strings.Fields(got[i])[:3], " ")
+				}
+			}
+			if diff := cmp.Diff(tc.wantEvents, got); diff != "" {
+				t.Errorf("Events (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantAfter, stateOf(t, clients)); diff != "" {
+				t.Errorf("afterwards (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The limiter delays the first read of a workspace only: its repair is finished without a delay.
+func TestRepairIsLimited(t *testing.T) {
+	clients := fakeKCP(t, cluster{owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings}, nil)
+	limiter := rate.NewLimiter(rate.Every(time.Hour), 1)
+	limiter.Allow()
+	r := &repairReconciler{
+		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
+		limiter: &workqueue.TypedBucketRateLimiter[request]{Limiter: limiter}, backoff: newBackoff(),
+		reporter: reporter{recorder: &recorded{}},
+	}
+	for _, want := range []struct {
+		requeue requeue
+		owner   string
+	}{{later, bareName}, {poll, globalName}, {poll, globalName}} {
+		result, err := r.Reconcile(t.Context(), theRequest)
+		if got := requeueOf(result); err != nil || got != want.requeue || stateOf(t, clients).Owner != want.owner {
+			t.Errorf("Reconcile() = %+v, %v and the owner %s, want %+v", result, err, stateOf(t, clients).Owner, want)
+		}
+	}
+}
+
+func TestBackoffGrowsWhileAWorkspaceIsStuck(t *testing.T) {
+	clients := fakeKCP(t, cluster{owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyOthers}, nil)
+	pending := true
+	r := &repairReconciler{
+		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return pending },
+		limiter: &workqueue.TypedBucketRateLimiter[request]{Limiter: rate.NewLimiter(rate.Inf, 1)}, backoff: newBackoff(),
+		reporter: reporter{recorder: &recorded{}},
+	}
+	within := func(want time.Duration) {
+		t.Helper()
+		result, err := r.Reconcile(t.Context(), theRequest)
+		if err != nil || result.RequeueAfter < want || result.RequeueAfter > want*12/10 {
+			t.Errorf("Reconcile() = %v, %v, want about %v", result.RequeueAfter, err, want)
+		}
+	}
+	within(firstBackoff)
+	within(2 * firstBackoff)
+	within(4 * firstBackoff)
+	for range 10 {
+		_, _ = r.Reconcile(t.Context(), theRequest)
+	}
+	within(longestBackoff)
+	pending = false
+	if result, err := r.Reconcile(t.Context(), theRequest); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("Reconcile() of one that is not stuck any more = %v, %v", result, err)
+	}
+	pending = true
+	within(firstBackoff)
+}
+
+func TestInitializerReconcile(t *testing.T) {
+	const initializing = corev1alpha1.LogicalClusterPhaseInitializing
+	ours := []corev1alpha1.LogicalClusterInitializer{"root:org:policies", initializer, "system:apibindings"}
+	removed := []corev1alpha1.LogicalClusterInitializer{"root:org:policies", "system:apibindings"}
+	blocked := " " + theHome + "/child The workspace is kept from becoming Ready"
+	for name, tc := range map[string]struct {
+		cluster          cluster
+		notPending       bool
+		dryRun           bool
+		fail             func(string, client.Object) error
+		want             requeue
+		wantError        string
+		wantEvents       recorded
+		wantInitializers []corev1alpha1.LogicalClusterInitializer
+	}{
+		"an owner that is fine is let through": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: ours}, want: done, wantInitializers: removed,
+		},
+		"a foreign owner is rewritten first": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, want: poll, wantInitializers: ours,
+			wantEvents: recorded{"Normal OwnerRewritten " + theHome + "/child At initialization"},
+		},
+		"then kcp has to adopt it": {
+			cluster: cluster{owner: rewrittenOwner, phase: initializing, initializers: ours, rewritten: time.Now()}, want: poll, wantInitializers: ours,
+		},
+		"then the initializer is removed": {
+			cluster: cluster{owner: rewrittenOwner, phase: initializing, initializers: ours, rewritten: time.Now(), admins: []string{globalName}}, want: done,
+			wantInitializers: removed,
+		},
+		"an owner that cannot be corrected is kept from becoming Ready": {
+			cluster: cluster{owner: homelessOwner, phase: initializing, initializers: ours}, want: done, wantInitializers: ours,
+			wantError: errOwner.Error(), wantEvents: recorded{"Warning OwnerNotRewritten" + blocked},
+		},
+		"an owner that somebody changed is kept from becoming Ready": {
+			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, phase: initializing, initializers: ours}, want: done, wantInitializers: ours,
+			wantError: errOwner.Error(), wantEvents: recorded{"Warning OwnerDiffers" + blocked},
+		},
+		"an error keeps it from becoming Ready": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, want: done, wantInitializers: ours,
+			fail:      failOn[*corev1alpha1.LogicalCluster]("update", errors.New("no quorum")),
+			wantError: "change the owner of root:orgs:child", wantEvents: recorded{"Warning OwnerNotRewritten" + blocked},
+		},
+		"mode Warn lets it through": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
+			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was left as it is, because the initializer only warns"},
+		},
+		"mode Warn lets through what cannot be corrected": {
+			cluster: cluster{owner: homelessOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
+		},
+		"an initializer that was removed is not waited for": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: removed}, want: done, wantInitializers: removed,
+		},
+		"what is not in the virtual workspace any more is not read": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, notPending: true, want: done, wantInitializers: ours,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clients := fakeKCP(t, tc.cluster, tc.fail)
+			var got recorded
+			r := &initializerReconciler{
+				steps:    &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun, initializer: initializer},
+				pending:  func(request) bool { return !tc.notPending },
+				client:   func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
+				reporter: reporter{recorder: &got},
+			}
+			result, err := r.Reconcile(t.Context(), request{Shard: "https://shard", Parent: theCluster, Name: "cluster", Cluster: theCluster})
+			if message, _, _ := strings.Cut(textOf(err), ": "); message != tc.wantError {
+				t.Errorf("Reconcile() error = %q, want %q", message, tc.wantError)
+			}
+			if got := requeueOf(result); got != tc.want {
+				t.Errorf("Reconcile() = %+v, want %s", result, tc.want)
+			}
+			if diff := cmp.Diff(tc.wantEvents, got); diff != "" {
+				t.Errorf("Events (-want +got):\n%s", diff)
+			}
+			inCluster, _ := clients(logicalcluster.NewPath(theCluster))
+			var lc corev1alpha1.LogicalCluster
+			if err := inCluster.Get(t.Context(), client.ObjectKey{Name: "cluster"}, &lc); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.wantInitializers, lc.Status.Initializers); diff != "" {
+				t.Errorf("initializers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The front-proxy may not know a logical cluster yet that the virtual workspace already has.
+func TestInitializerChecksAgainWhatIsGone(t *testing.T) {
+	inVirtualWorkspace := fakeKCP(t, cluster{
+		owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: []corev1alpha1.LogicalClusterInitializer{initializer},
+	}, nil)
+	clients := fakeKCP(t, cluster{gone: true}, nil)
+	r := &initializerReconciler{
+		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
+		client: func(req request) (client.Client, error) { return inVirtualWorkspace(req.Cluster.Path()) },
+	}
+	if result, err := r.Reconcile(t.Context(), theRequest); err != nil || requeueOf(result) != later {
+		t.Errorf("Reconcile() = %+v, %v, want later", result, err)
+	}
+}
+
+// kcp removes entries of the same list at the same time.
+func TestRemoveInitializerIfTheListChanges(t *testing.T) {
+	clients := fakeKCP(t, cluster{
+		owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing,
+		initializers: []corev1alpha1.LogicalClusterInitializer{initializer, "system:apibindings"},
+	}, nil)
+	c, _ := clients(logicalcluster.NewPath(theCluster))
+	outdated := &corev1alpha1.LogicalCluster{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "cluster"}, outdated); err != nil {
+		t.Fatal(err)
+	}
+	outdated.Status.Initializers = []corev1alpha1.LogicalClusterInitializer{"root:org:done", initializer, "system:apibindings"}
+	if err := removeInitializer(t.Context(), c, outdated); err != nil {
+		t.Fatal(err)
+	}
+	var lc corev1alpha1.LogicalCluster
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "cluster"}, &lc); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]corev1alpha1.LogicalClusterInitializer{"system:apibindings"}, lc.Status.Initializers); diff != "" {
+		t.Errorf("initializers (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,168 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/preflight"
+)
+
+// EventRecorder records Events without blocking.
+type EventRecorder interface {
+	Record(event events.Event)
+}
+
+// reporter turns results into metrics, Events and log lines.
+type reporter struct {
+	recorder EventRecorder
+	// checker finds other causes why a workspace is stuck.
+	checker preflight.Checker
+}
+
+// repair reports a result of the repair. The controller logs errors.
+func (r reporter) repair(ctx context.Context, req request, result Result, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // this replica does not hold the Lease any more, or ends
+	}
+	log := logf.FromContext(ctx).WithValues("path", result.Path, "outcome", string(result.Outcome), "reason", string(result.Report.Reason))
+	record := func(eventType, reason, message string) { r.record(req.workspace(), eventType, reason, message) }
+	if result.Rewritten {
+		log.Info("the owner was rewritten", "message", result.Report.Message)
+		record(corev1.EventTypeNormal, events.OwnerRewritten, "Repaired: "+result.Report.Message)
+	}
+	if err == nil && (result.Outcome == "" || result.healthy()) {
+		return
+	}
+	repairs.WithLabelValues(string(result.Outcome)).Inc()
+	sentence := Sentence(result, err)
+	switch result.Outcome {
+	case Failed:
+		record(corev1.EventTypeWarning, events.RepairFailed, "The owner could not be made right: "+sentence)
+	case Corrected:
+		log.Info("the workspace was repaired")
+	case Foreign:
+		log.Info("the workspace was not repaired", "message", sentence)
+		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner was left as it is, because the repair only warns: "+sentence)
+	case Differs:
+		log.Info("the workspace was not repaired", "message", sentence)
+		record(corev1.EventTypeWarning, events.OwnerDiffers, sentence)
+	case NotCorrectable:
+		log.Info("the workspace was not repaired", "message", sentence)
+		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner cannot be made right: "+sentence)
+	case Fine:
+		log.V(1).Info("the workspace is stuck for another reason", "message", sentence)
+		r.causes(ctx, req, result)
+	default:
+		log.V(1).Info("the workspace was not repaired", "message", sentence)
+	}
+}
+
+// causes records what else keeps a workspace with a correct owner from becoming Ready, one Event for each cause.
+func (r reporter) causes(ctx context.Context, req request, result Result) {
+	log := logf.FromContext(ctx).WithValues("path", result.Path)
+	ws, err := r.checker.Load(ctx, result.Cluster.Path())
+	if err != nil {
+		log.Error(err, "look for what else keeps a workspace from becoming Ready")
+		return
+	}
+	for _, finding := range r.checker.Check(ctx, ws).Findings {
+		switch {
+		case finding.Advisory, finding.Reason == preflight.NotReady:
+		case finding.Reason == preflight.CouldNotTell: // what this program may not read concerns the operator, not the creator
+			log.Info("it cannot be told what else keeps a workspace from becoming Ready", "message", finding.Message)
+		case finding.Reason == preflight.InitializerPending, finding.Reason == preflight.BindingIncomplete:
+			// The conditions of the Workspace already report these.
+			log.V(1).Info("the workspace is stuck", "reason", string(finding.Reason), "message", finding.Message)
+		default:
+			r.record(req.workspace(), corev1.EventTypeWarning, string(finding.Reason), causeText(finding))
+		}
+	}
+}
+
+// initialization reports a result of the initializer, on the Workspace that the LogicalCluster names.
+func (r reporter) initialization(lc *corev1alpha1.LogicalCluster, result Result, err error) {
+	record := func(eventType, reason, message string) {
+		if owner := lc.Spec.Owner; owner != nil {
+			r.record(events.Event{
+				Cluster: logicalcluster.Name(owner.Cluster), Object: events.Workspace(owner.Name, owner.UID, ""),
+			}, eventType, reason, message)
+		}
+	}
+	if result.Rewritten {
+		record(corev1.EventTypeNormal, events.OwnerRewritten, "At initialization: "+result.Report.Message)
+	}
+	if err == nil && result.Outcome == "" {
+		return
+	}
+	initialized.WithLabelValues(string(result.Outcome)).Inc()
+	switch {
+	case err != nil && result.Outcome == Differs:
+		record(corev1.EventTypeWarning, events.OwnerDiffers, "The workspace is kept from becoming Ready: "+err.Error())
+	case err != nil:
+		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The workspace is kept from becoming Ready: "+err.Error())
+	case result.Outcome == Differs:
+		record(corev1.EventTypeWarning, events.OwnerDiffers, result.Report.Message)
+	case result.Outcome == Foreign:
+		record(corev1.EventTypeWarning, events.OwnerNotRewritten,
+			"The owner was left as it is, because the initializer only warns: "+result.Report.Message)
+	}
+}
+
+func (r reporter) record(on events.Event, eventType, reason, message string) {
+	on.Type, on.Reason, on.Message = eventType, reason, message
+	r.recorder.Record(on)
+}
+
+// Sentence describes a result for a person.
+func Sentence(result Result, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case result.Outcome == Gone:
+		return "it is no longer there"
+	case result.Outcome == Waiting:
+		return "it waits for initializers of others; " + result.Report.Message
+	case result.Outcome == Fine && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing:
+		return fmt.Sprintf("its owner is right, so it hangs for another reason: %s", result.Report.Message)
+	case result.Report.Message == "":
+		return "its repair was finished"
+	default:
+		return result.Report.Message
+	}
+}
+
+// causeText is a finding in one line.
+func causeText(finding preflight.Finding) string {
+	text := finding.Message
+	if finding.Grant == nil {
+		if finding.Next != "" {
+			text += "; " + finding.Next
+		}
+		return text
+	}
+	var parts []string
+	for _, object := range finding.Grant.Objects {
+		switch o := object.(type) {
+		case *rbacv1.ClusterRole:
+			for _, rule := range o.Rules {
+				parts = append(parts, fmt.Sprintf("ClusterRole %q with verbs %s on %s %s", o.Name, strings.Join(rule.Verbs, ","),
+					strings.Join(rule.Resources, ",")+"."+strings.Join(rule.APIGroups, ","), strings.Join(rule.ResourceNames, ",")))
+			}
+		case *rbacv1.ClusterRoleBinding:
+			for _, subject := range o.Subjects {
+				parts = append(parts, fmt.Sprintf("ClusterRoleBinding %q of it to %s %s", o.Name, subject.Kind,
+					strings.TrimPrefix(subject.Namespace+"/"+subject.Name, "/")))
+			}
+		}
+	}
+	return fmt.Sprintf("%s; it takes in %s: %s", text, finding.Grant.Workspace, strings.Join(parts, ", and "))
+}

@@ -1,0 +1,178 @@
+package owner
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/tenancy"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
+)
+
+const (
+	// workspacesExport is the APIExport, and the APIExportEndpointSlice of the same name, of Workspaces in root.
+	workspacesExport = tenancy.GroupName
+	// pageSize limits how many Workspaces are held at once, and pageTimeout how long a shard may take to return them.
+	pageSize    = 250
+	pageTimeout = 30 * time.Second
+)
+
+// Shards reads Workspaces of all shards, through the virtual workspaces of the APIExport tenancy.kcp.io: kcp allows wildcard
+// requests to shards to administrators only. It needs list and watch on apiexports/content of that APIExport, in root.
+type Shards struct {
+	config *rest.Config
+	root   client.Client
+}
+
+// NewShards returns the shards of the kcp that config reaches.
+func NewShards(config *rest.Config) (*Shards, error) {
+	inRoot, err := kcp.ConfigFor(config, kcp.Root)
+	if err != nil {
+		return nil, err
+	}
+	root, err := kcp.NewClient(inRoot)
+	if err != nil {
+		return nil, fmt.Errorf("client for root: %w", err)
+	}
+	return &Shards{config: inRoot, root: root}, nil
+}
+
+// workspaceURLs returns the URLs at which Workspaces are found, one for each shard.
+func (s *Shards) workspaceURLs(ctx context.Context) (sets.Set[string], error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	var slice apisv1alpha1.APIExportEndpointSlice
+	if err := s.root.Get(ctx, client.ObjectKey{Name: workspacesExport}, &slice); err != nil {
+		return nil, fmt.Errorf("find the shards (APIExportEndpointSlice %s in root): %w", workspacesExport, err)
+	}
+	urls := sets.New[string]()
+	for _, endpoint := range slice.Status.APIExportEndpoints {
+		urls.Insert(endpoint.URL)
+	}
+	return urls, nil
+}
+
+// initializerURLs returns the URLs at which LogicalClusters are found that wait for the initializer, one for each shard.
+func (s *Shards) initializerURLs(ctx context.Context) (sets.Set[string], error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	var wt tenancyv1alpha1.WorkspaceType
+	if err := s.root.Get(ctx, client.ObjectKey{Name: warranted}, &wt); err != nil {
+		return nil, fmt.Errorf("read WorkspaceType %s in root: %w", warranted, err)
+	}
+	urls := sets.New[string]()
+	for _, endpoint := range wt.Status.VirtualWorkspaces {
+		if strings.Contains(endpoint.URL, "/initializingworkspaces/") {
+			urls.Insert(endpoint.URL)
+		}
+	}
+	return urls, nil
+}
+
+// list yields the Workspaces in a phase that were created before a time, one shard after the other. A shard that does not answer
+// yields an error, and the others follow.
+func (s *Shards) list(ctx context.Context, phase corev1alpha1.LogicalClusterPhaseType, before time.Time) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
+	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
+		urls, err := s.workspaceURLs(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, url := range sets.List(urls) {
+			for ws, err := range s.listShard(ctx, url, phase) {
+				if err == nil && !ws.CreationTimestamp.Time.Before(before) {
+					continue
+				}
+				if !yield(ws, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// listShard yields the Workspaces in a phase on one shard, page by page.
+func (s *Shards) listShard(ctx context.Context, url string, phase corev1alpha1.LogicalClusterPhaseType) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
+	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
+		c, err := s.clientAt(url, logicalcluster.Wildcard)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		page := client.ListOptions{Limit: pageSize, LabelSelector: inPhase(phase)}
+		for {
+			list, err := listPage(ctx, c, &page)
+			if err != nil {
+				yield(nil, explainList(url, err))
+				return
+			}
+			for i := range list.Items {
+				if !yield(&list.Items[i], nil) {
+					return
+				}
+			}
+			if page.Continue = list.Continue; page.Continue == "" {
+				return
+			}
+		}
+	}
+}
+
+// suspicious yields those Ready workspaces whose owner has the bare name of a service account. In a workspace that is the name of any
+// service account that is created in it. kcp keeps the name in the Workspace's annotation.
+func (s *Shards) suspicious(ctx context.Context) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
+	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
+		for ws, err := range s.list(ctx, corev1alpha1.LogicalClusterPhaseReady, time.Now()) {
+			if err == nil {
+				owner, parseErr := identity.ParseOwner(ws.Annotations[kcp.OwnerAnnotation])
+				if parseErr != nil || !owner.IsServiceAccount() {
+					continue
+				}
+			}
+			if !yield(ws, err) {
+				return
+			}
+		}
+	}
+}
+
+func listPage(ctx context.Context, c client.Client, page *client.ListOptions) (tenancyv1alpha1.WorkspaceList, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	var list tenancyv1alpha1.WorkspaceList
+	err := c.List(ctx, &list, page)
+	return list, err
+}
+
+// clientAt returns a client for a logical cluster, or all of a shard, through the virtual workspace at url.
+func (s *Shards) clientAt(url string, cluster logicalcluster.Path) (client.WithWatch, error) {
+	config := rest.CopyConfig(s.config)
+	config.Host = strings.TrimSuffix(url, "/") + cluster.RequestPath()
+	c, err := kcp.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", url, err)
+	}
+	return c, nil
+}
+
+func inPhase(phase corev1alpha1.LogicalClusterPhaseType) labels.Selector {
+	return labels.Set{tenancyv1alpha1.WorkspacePhaseLabel: string(phase)}.AsSelector()
+}
+
+// explainList names the permission that listing Workspaces needs.
+func explainList(url string, err error) error {
+	return fmt.Errorf("see the workspaces at %s (this takes the rights list and watch on apiexports/content of %s in root): %w",
+		url, workspacesExport, err)
+}

@@ -1,0 +1,298 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	kcpcache "github.com/kcp-dev/apimachinery/v2/pkg/cache"
+	kcpinformers "github.com/kcp-dev/apimachinery/v2/third_party/informers"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/events"
+)
+
+// longestSync limits the time between two reads of where the shards are.
+const longestSync = 5 * time.Second
+
+// request identifies an object on a shard and the logical cluster to correct.
+type request struct {
+	// Shard is the URL of the virtual workspace in which the object was found.
+	Shard string
+	// Parent is the logical cluster that has the object, a Workspace or a LogicalCluster. Name and UID are the object's.
+	Parent logicalcluster.Name
+	Name   string
+	UID    types.UID
+	// Cluster is the logical cluster to correct. It is empty as long as a Workspace has none.
+	Cluster logicalcluster.Name
+	// Ready is whether the Workspace was found Ready. Then it is not watched.
+	Ready bool
+}
+
+// workspace returns an Event on the Workspace, without its text.
+func (r request) workspace() events.Event {
+	return events.Event{Cluster: r.Parent, Object: events.Workspace(r.Name, r.UID, "")}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[request]
+
+// shardSource is a source of requests. It watches one kind of object in all logical clusters, with one informer for each shard, so a
+// shard that does not answer delays only its own objects. Only trimmed objects are held in memory.
+type shardSource struct {
+	shards *Shards
+	// urls returns the URLs of the virtual workspaces to watch, one for each shard.
+	urls func(context.Context) (sets.Set[string], error)
+	// list is an empty list of the kind, of which those objects are watched that selector selects.
+	list     client.ObjectList
+	object   client.Object
+	selector labels.Selector
+	// trim returns what is held of an object.
+	trim func(client.Object) client.Object
+	// requestFor returns the request for a trimmed object, and due when it is to be handled.
+	requestFor func(shard string, object client.Object) request
+	due        func(client.Object) time.Time
+	// explain names the permission that a request to a shard needs.
+	explain func(url string, err error) error
+	// interval is how often the shards are read. failed is called when they cannot be, or one does not answer.
+	interval time.Duration
+	failed   func(context.Context, error)
+
+	running   sync.WaitGroup
+	mu        sync.RWMutex
+	informers map[string]*shardInformer // by URL
+}
+
+// shardInformer watches one shard.
+type shardInformer struct {
+	cache.SharedIndexInformer
+	stop context.CancelFunc
+	// failure is why the last request failed. It points to nil if it did not.
+	failure atomic.Pointer[error]
+}
+
+// initializingWorkspaces watches the Workspaces that are Initializing. Each is due once it counts as stuck.
+func initializingWorkspaces(shards *Shards, after time.Duration, failed func(context.Context, error)) *shardSource {
+	return &shardSource{
+		informers: map[string]*shardInformer{},
+		shards:    shards, urls: shards.workspaceURLs, failed: failed, interval: min(max(after/4, time.Second), longestSync),
+		object: &tenancyv1alpha1.Workspace{}, list: &tenancyv1alpha1.WorkspaceList{},
+		selector: inPhase(corev1alpha1.LogicalClusterPhaseInitializing),
+		trim: func(object client.Object) client.Object {
+			trimmed := &tenancyv1alpha1.Workspace{ObjectMeta: trimMeta(object)}
+			if ws, ok := object.(*tenancyv1alpha1.Workspace); ok {
+				trimmed.Spec.Cluster = ws.Spec.Cluster
+			}
+			return trimmed
+		},
+		requestFor: func(shard string, object client.Object) request {
+			ws, _ := object.(*tenancyv1alpha1.Workspace)
+			return requestForWorkspace(shard, ws)
+		},
+		due:     func(object client.Object) time.Time { return object.GetCreationTimestamp().Add(after) },
+		explain: explainList,
+	}
+}
+
+// waitingLogicalClusters watches the LogicalClusters that wait for the initializer.
+func waitingLogicalClusters(shards *Shards, failed func(context.Context, error)) *shardSource {
+	return &shardSource{
+		informers: map[string]*shardInformer{},
+		shards:    shards, urls: shards.initializerURLs, failed: failed, interval: longestSync,
+		object: &corev1alpha1.LogicalCluster{}, list: &corev1alpha1.LogicalClusterList{},
+		selector: labels.Everything(),
+		trim: func(object client.Object) client.Object {
+			return &corev1alpha1.LogicalCluster{ObjectMeta: trimMeta(object)}
+		},
+		requestFor: func(shard string, object client.Object) request {
+			cluster := logicalcluster.From(object)
+			return request{Shard: shard, Parent: cluster, Name: object.GetName(), UID: object.GetUID(), Cluster: cluster}
+		},
+		due: func(client.Object) time.Time { return time.Time{} },
+		explain: func(url string, err error) error {
+			return fmt.Errorf("watch the logical clusters at %s (this takes initialize on the WorkspaceType %s in root): %w", url, warranted, err)
+		},
+	}
+}
+
+func requestForWorkspace(shard string, ws *tenancyv1alpha1.Workspace) request {
+	return request{
+		Shard: shard, Parent: logicalcluster.From(ws), Name: ws.Name, UID: ws.UID, Cluster: logicalcluster.Name(ws.Spec.Cluster),
+	}
+}
+
+func trimMeta(object client.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+		CreationTimestamp: object.GetCreationTimestamp(), DeletionTimestamp: object.GetDeletionTimestamp(),
+		Annotations: map[string]string{logicalcluster.AnnotationKey: logicalcluster.From(object).String()},
+	}
+}
+
+// Start watches until ctx ends. It does not block.
+func (s *shardSource) Start(ctx context.Context, queue queue) error {
+	s.running.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := s.sync(ctx, queue); err != nil && ctx.Err() == nil {
+				s.failed(ctx, err)
+			}
+		}, s.interval)
+	})
+	return nil
+}
+
+// Wait returns when ctx of Start has ended and nothing is watched any more.
+func (s *shardSource) Wait() { s.running.Wait() }
+
+// sync begins to watch new shards and stops watching those that are gone. Its error includes those of the shards that do not answer.
+func (s *shardSource) sync(ctx context.Context, queue queue) error {
+	urls, err := s.urls(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for url, informer := range s.informers {
+		if !urls.Has(url) {
+			informer.stop()
+			delete(s.informers, url)
+		}
+	}
+	var errs []error
+	for _, url := range sets.List(urls) {
+		informer, known := s.informers[url]
+		if !known {
+			if informer, err = s.newInformer(ctx, url, queue); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			s.informers[url] = informer
+		}
+		if failure := informer.failure.Load(); failure != nil && *failure != nil {
+			errs = append(errs, *failure)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *shardSource) newInformer(ctx context.Context, url string, queue queue) (*shardInformer, error) {
+	c, err := s.shards.clientAt(url, logicalcluster.Wildcard)
+	if err != nil {
+		return nil, err
+	}
+	informer := &shardInformer{}
+	note := func(err error) error {
+		if err != nil {
+			err = s.explain(url, err)
+		}
+		informer.failure.Store(&err)
+		return err
+	}
+	selected := func(options metav1.ListOptions) *client.ListOptions {
+		return &client.ListOptions{Raw: &options, LabelSelector: s.selector}
+	}
+	// kcp's informer has keys with the logical cluster. Two logical clusters may have Workspaces of the same name.
+	informer.SharedIndexInformer = kcpinformers.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, _ := s.list.DeepCopyObject().(client.ObjectList)
+			return list, note(c.List(ctx, list, selected(options)))
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			list, _ := s.list.DeepCopyObject().(client.ObjectList)
+			events, err := c.Watch(ctx, list, selected(options))
+			return events, note(err)
+		},
+	}, s.object, 0, cache.Indexers{})
+	err = errors.Join(
+		informer.SetTransform(func(object any) (any, error) {
+			if object, ok := object.(client.Object); ok {
+				return s.trim(object), nil
+			}
+			return nil, fmt.Errorf("unexpected %T in a watch", object)
+		}),
+		informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+			logf.FromContext(ctx).V(1).Info("watch", "shard", url, "error", err.Error())
+		}))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := informer.AddEventHandler(s.handler(url, queue)); err != nil {
+		return nil, err
+	}
+	ctx, informer.stop = context.WithCancel(ctx)
+	s.running.Go(func() { informer.RunWithContext(ctx) })
+	return informer, nil
+}
+
+// handler adds requests to a queue. Later changes of an object do not matter, as each step reads what it needs.
+func (s *shardSource) handler(shard string, queue queue) cache.ResourceEventHandler {
+	add := func(object any) {
+		if object, ok := object.(client.Object); ok {
+			queue.AddAfter(s.requestFor(shard, object), time.Until(s.due(object)))
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: add,
+		UpdateFunc: func(before, after any) {
+			was, ok := before.(client.Object)
+			is, isObject := after.(client.Object)
+			if ok && isObject && s.requestFor(shard, was) != s.requestFor(shard, is) {
+				add(after)
+			}
+		},
+		DeleteFunc: func(object any) {
+			if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = unknown.Obj
+			}
+			if object, ok := object.(client.Object); ok {
+				queue.Add(s.requestFor(shard, object)) // so that it is forgotten
+			}
+		},
+	}
+}
+
+// has reports whether the object of a request is still the same, and selected.
+func (s *shardSource) has(req request) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	informer, known := s.informers[req.Shard]
+	if !known {
+		return false
+	}
+	object, found, err := informer.GetStore().GetByKey(kcpcache.ToClusterAwareKey(req.Parent.String(), "", req.Name))
+	if err != nil || !found {
+		return false
+	}
+	held, ok := object.(client.Object)
+	return ok && held.GetDeletionTimestamp() == nil && s.requestFor(req.Shard, held) == req
+}
+
+// countDue returns how many objects are due.
+func (s *shardSource) countDue() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	count, now := 0, time.Now()
+	for _, informer := range s.informers {
+		for _, object := range informer.GetStore().List() {
+			if held, ok := object.(client.Object); ok && s.due(held).Before(now) {
+				count++
+			}
+		}
+	}
+	return count
+}

@@ -1,0 +1,199 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// added is a queue that only remembers what was added, and roughly when it is due.
+type added struct {
+	queue
+	items []string
+}
+
+func (a *added) Add(req request) { a.AddAfter(req, 0) }
+
+func (a *added) AddAfter(req request, after time.Duration) {
+	when := "now"
+	if after > 0 {
+		when = "in " + after.Round(time.Minute).String()
+	}
+	a.items = append(a.items, req.Parent.String()+"/"+req.Name+" of "+req.Cluster.String()+" "+when)
+}
+
+func workspaceOf(cluster string, age time.Duration) *tenancyv1alpha1.Workspace {
+	return &tenancyv1alpha1.Workspace{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "child", UID: "1", CreationTimestamp: metav1.NewTime(time.Now().Add(-age)),
+			Annotations: map[string]string{"kcp.io/cluster": theHome, "large": "value"}, Labels: map[string]string{"a": "b"},
+		},
+		Spec: tenancyv1alpha1.WorkspaceSpec{Cluster: cluster},
+	}
+}
+
+func TestHandlerAddsRequests(t *testing.T) {
+	const child = theHome + "/child of "
+	for name, tc := range map[string]struct {
+		notify func(cache.ResourceEventHandler)
+		want   []string
+	}{
+		"a Workspace that is stuck": {
+			func(h cache.ResourceEventHandler) { h.OnAdd(workspaceOf(theCluster, time.Hour), true) }, []string{child + theCluster + " now"},
+		},
+		"a Workspace that may yet become Ready": {
+			func(h cache.ResourceEventHandler) { h.OnAdd(workspaceOf(theCluster, 0), false) }, []string{child + theCluster + " in 10m0s"},
+		},
+		"a Workspace that gets its logical cluster": {
+			func(h cache.ResourceEventHandler) {
+				h.OnUpdate(workspaceOf("", time.Hour), workspaceOf(theCluster, time.Hour))
+			}, []string{child + theCluster + " now"},
+		},
+		"any other change": {
+			func(h cache.ResourceEventHandler) {
+				h.OnUpdate(workspaceOf(theCluster, time.Hour), workspaceOf(theCluster, time.Hour))
+			}, nil,
+		},
+		"a Workspace that became Ready": {
+			func(h cache.ResourceEventHandler) { h.OnDelete(workspaceOf(theCluster, 0)) }, []string{child + theCluster + " now"},
+		},
+		"a Workspace that became Ready while kcp did not answer": {
+			func(h cache.ResourceEventHandler) {
+				h.OnDelete(cache.DeletedFinalStateUnknown{Key: "k", Obj: workspaceOf(theCluster, 0)})
+			}, []string{child + theCluster + " now"},
+		},
+		"what is no object": {func(h cache.ResourceEventHandler) { h.OnAdd("x", false); h.OnDelete("x"); h.OnUpdate("x", "y") }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got added
+			tc.notify(initializingWorkspaces(&Shards{}, 10*time.Minute, nil).handler("https://shard", &got))
+			if diff := cmp.Diff(tc.want, got.items); diff != "" {
+				t.Errorf("added (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTrim(t *testing.T) {
+	ws := workspaceOf(theCluster, time.Hour)
+	want := &tenancyv1alpha1.Workspace{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "child", UID: "1", CreationTimestamp: ws.CreationTimestamp, Annotations: map[string]string{"kcp.io/cluster": theHome},
+		},
+		Spec: tenancyv1alpha1.WorkspaceSpec{Cluster: theCluster},
+	}
+	if diff := cmp.Diff(client.Object(want), initializingWorkspaces(&Shards{}, 0, nil).trim(ws)); diff != "" {
+		t.Errorf("trim() (-want +got):\n%s", diff)
+	}
+	lc := &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{
+		Name: "cluster", UID: "2", Annotations: map[string]string{"kcp.io/cluster": theCluster, "large": "value"},
+	}}
+	source := waitingLogicalClusters(&Shards{}, nil)
+	got := source.requestFor("https://shard", source.trim(lc))
+	if diff := cmp.Diff(request{Shard: "https://shard", Parent: theCluster, Name: "cluster", UID: "2", Cluster: theCluster}, got); diff != "" {
+		t.Errorf("requestFor() (-want +got):\n%s", diff)
+	}
+}
+
+func TestHas(t *testing.T) {
+	source := heldBy(t, map[string][]client.Object{
+		"https://a": {workspaceOf(theCluster, time.Hour)},
+		"https://b": {},
+	})
+	req := requestForWorkspace("https://a", workspaceOf(theCluster, time.Hour))
+	for name, tc := range map[string]struct {
+		modify func(*request)
+		want   bool
+	}{
+		"the same":                {func(*request) {}, true},
+		"on another shard":        {func(r *request) { r.Shard = "https://b" }, false},
+		"on a shard that is gone": {func(r *request) { r.Shard = "https://c" }, false},
+		"in another cluster":      {func(r *request) { r.Parent = "other" }, false},
+		"created again":           {func(r *request) { r.UID = "2" }, false},
+		"with another cluster":    {func(r *request) { r.Cluster = "other" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := req
+			tc.modify(&req)
+			if got := source.has(req); got != tc.want {
+				t.Errorf("has(%+v) = %t, want %t", req, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestCountDue(t *testing.T) {
+	other := workspaceOf(theCluster, time.Hour)
+	other.Name = "other"
+	recent := workspaceOf(theCluster, 0)
+	recent.Name = "recent"
+	source := heldBy(t, map[string][]client.Object{"https://a": {workspaceOf(theCluster, time.Hour), recent}, "https://b": {other}})
+	if got := source.countDue(); got != 2 {
+		t.Errorf("countDue() = %d, want 2", got)
+	}
+}
+
+// heldBy returns a source whose informers, which do not run, hold objects by shard.
+func heldBy(t *testing.T, shards map[string][]client.Object) *shardSource {
+	t.Helper()
+	source := initializingWorkspaces(&Shards{config: &rest.Config{Host: "https://127.0.0.1:1"}}, 10*time.Minute, nil)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for url, objects := range shards {
+		informer, err := source.newInformer(ended, url, &added{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.informers[url] = informer
+		source.Wait()
+		for _, object := range objects {
+			if err := informer.GetStore().Add(object); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return source
+}
+
+func TestSync(t *testing.T) {
+	var urls sets.Set[string]
+	var noShards error
+	source := initializingWorkspaces(&Shards{config: &rest.Config{Host: "https://127.0.0.1:1"}}, time.Minute, nil)
+	source.urls = func(context.Context) (sets.Set[string], error) { return urls, noShards }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer source.Wait()
+	defer cancel()
+	sync := func(wantError bool, want ...string) {
+		t.Helper()
+		if err := source.sync(ctx, &added{}); (err != nil) != wantError {
+			t.Errorf("sync() error = %v", err)
+		}
+		if diff := cmp.Diff(want, sets.List(sets.KeySet(source.informers))); diff != "" {
+			t.Errorf("watched (-want +got):\n%s", diff)
+		}
+	}
+	urls = sets.New("https://127.0.0.1:1/a", "https://127.0.0.1:1/b")
+	sync(false, "https://127.0.0.1:1/a", "https://127.0.0.1:1/b")
+	a := source.informers["https://127.0.0.1:1/a"]
+	for a.failure.Load() == nil { // nobody listens there
+		<-time.After(time.Millisecond)
+	}
+	sync(true, "https://127.0.0.1:1/a", "https://127.0.0.1:1/b")
+	urls = sets.New("https://127.0.0.1:1/a")
+	sync(true, "https://127.0.0.1:1/a")
+	if source.informers["https://127.0.0.1:1/a"] != a {
+		t.Error("a shard that is still there is watched anew")
+	}
+	noShards = errors.New("root does not answer")
+	sync(true, "https://127.0.0.1:1/a")
+}

@@ -1,0 +1,312 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
+)
+
+const (
+	// workspaceAdmin is the ClusterRoleBinding that kcp updates to name the recorded owner.
+	workspaceAdmin = "workspace-admin"
+	// repairedAtAnnotation is set on a Workspace that kcp has yet to find Ready. It is outside of warrantgate.dev, because only kcp
+	// may write those annotations.
+	repairedAtAnnotation = "healed.warrantgate.dev/at"
+
+	// shortestPoll and longestPoll limit the time between two reads while kcp adopts an owner. adoptionTimeout is how long kcp may
+	// take for it before that is an error.
+	shortestPoll, longestPoll = 50 * time.Millisecond, time.Second
+	adoptionTimeout           = 15 * time.Second
+)
+
+// Outcome is the result of the steps on a logical cluster. Its values are stable: they are in metrics and output.
+type Outcome string
+
+// The outcomes. As long as the steps are to be continued, there is none.
+const (
+	// Corrected: the owner was rewritten, and system:apibindings was retriggered if it was pending.
+	Corrected Outcome = "healed"
+	// Foreign: the owner would be rewritten, but this is a dry run.
+	Foreign Outcome = "foreign"
+	// Fine: kcp can act as the owner. If the workspace is stuck, it is for another reason.
+	Fine Outcome = "fine"
+	// Waiting: the owner is foreign, but only initializers of others are pending.
+	Waiting Outcome = "waiting"
+	// NotCorrectable: the owner cannot be rewritten, for example because its home is no longer recorded.
+	NotCorrectable Outcome = "unhealable"
+	// Differs: the owner is not the one that kcp recorded on the Workspace. It was changed by somebody, so it is not rewritten.
+	Differs Outcome = "differs"
+	// Gone: the logical cluster does not exist any more.
+	Gone Outcome = "gone"
+	// Failed: an error.
+	Failed Outcome = "failed"
+)
+
+// Result is what one run of the steps found and did.
+type Result struct {
+	// Cluster is the logical cluster, and Path the workspace's path if kcp records it.
+	Cluster logicalcluster.Name
+	Path    string
+	// Phase is the phase of the LogicalCluster.
+	Phase corev1alpha1.LogicalClusterPhaseType
+	// Outcome is empty if the steps are to be continued.
+	Outcome Outcome
+	// RequeueAfter is when to continue.
+	RequeueAfter time.Duration
+	// Rewritten reports whether this run rewrote the owner.
+	Rewritten bool
+	// Report is what package identity says about the owner.
+	Report identity.Report
+
+	lc *logicalCluster
+}
+
+// healthy reports whether there is nothing to report.
+func (r Result) healthy() bool {
+	return r.Outcome == Fine && r.Phase == corev1alpha1.LogicalClusterPhaseReady
+}
+
+// Steps corrects the owner of logical clusters.
+type Steps struct {
+	// LogicalClusters reads and writes LogicalClusters. kcp allows only the group system:kcp:external-logical-cluster-admin to write
+	// their owner.
+	LogicalClusters kcp.Clients
+	// Workspaces reads the ClusterRoleBinding workspace-admin, and reads and annotates Workspaces.
+	Workspaces kcp.Clients
+	// Policy says which delegations are kept.
+	Policy identity.Policy
+	// DryRun is whether to write nothing.
+	DryRun bool
+
+	// initializer is one of warrantgate's own, which waits for a correct owner. May be empty.
+	initializer corev1alpha1.LogicalClusterInitializer
+}
+
+// step reads what it needs, does one thing, and returns when to run the steps again if it has to wait. It does nothing if an earlier
+// one decided on the outcome.
+type step struct {
+	name string // continued by the path of the workspace
+	run  func(context.Context, *state) (wait time.Duration, err error)
+}
+
+// state is what the steps of one run share.
+type state struct {
+	result Result
+	client client.Client
+	dryRun bool
+}
+
+var errNotAdopted = errors.New("kcp has not yet adopted the new owner in the ClusterRoleBinding workspace-admin")
+
+// Run runs the steps on a logical cluster, as far as possible without waiting.
+func (s *Steps) Run(ctx context.Context, cluster logicalcluster.Name) (Result, error) {
+	return s.run(ctx, cluster, s.DryRun)
+}
+
+func (s *Steps) run(ctx context.Context, cluster logicalcluster.Name, dryRun bool) (Result, error) {
+	st := &state{dryRun: dryRun, result: Result{Cluster: cluster, Path: cluster.String()}}
+	for _, step := range []step{
+		{"read the LogicalCluster of", s.read},
+		{"compare the owner of", s.compareOwner},
+		{"change the owner of", s.rewriteOwner},
+		{"wait for kcp to adopt the owner of", s.awaitAdoption},
+		{"retrigger the initialization of", s.retrigger},
+	} {
+		wait, err := step.run(ctx, st)
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err): // kcp updates LogicalClusters, too; the next run reads it again
+			wait = shortestPoll
+		case err != nil:
+			st.result.Outcome = Failed
+			return st.result, explain(step.name, st.result.Path, err)
+		}
+		if wait > 0 {
+			st.result.RequeueAfter = wait
+			return st.result, nil
+		}
+		if st.result.Outcome != "" {
+			return st.result, nil
+		}
+	}
+	return st.result, nil
+}
+
+func (s *Steps) read(ctx context.Context, st *state) (wait time.Duration, err error) {
+	cluster := st.result.Cluster
+	if st.client, err = s.LogicalClusters(cluster.Path()); err != nil {
+		return 0, err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(logicalClusterGVK)
+	if err := st.client.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, object); apierrors.IsNotFound(err) {
+		st.result.Outcome = Gone
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	lc, err := newLogicalCluster(cluster, object)
+	if err != nil {
+		return 0, err
+	}
+	st.result.lc, st.result.Path, st.result.Phase = lc, lc.path(), lc.typed.Status.Phase
+	return 0, nil
+}
+
+// compareOwner checks that the owner of a LogicalCluster comes from its Workspace. Before v0.32 the author of the WorkspaceType can
+// change it. From v0.32 on kcp acts as spec.createdBy, which the author cannot change; the Workspace is not read then, because a
+// service account may not read it outside its home.
+func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, error) {
+	lc := st.result.lc
+	of := lc.typed.Spec.Owner
+	if of == nil || lc.typed.Spec.CreatedBy != nil {
+		return 0, nil
+	}
+	c, err := s.Workspaces(logicalcluster.NewPath(of.Cluster))
+	if err != nil {
+		return 0, err
+	}
+	var ws tenancyv1alpha1.Workspace
+	if err := c.Get(ctx, client.ObjectKey{Name: of.Name}, &ws); apierrors.IsNotFound(err) {
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("read the Workspace: %w", err)
+	}
+	recorded, acting := ws.Annotations[kcp.OwnerAnnotation], kcp.RecordedOwner(&lc.typed)
+	if ws.UID != of.UID || identity.SameOwner(recorded, acting, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], lc.isReady()) {
+		return 0, nil
+	}
+	st.result.Outcome = Differs
+	st.result.Report = identity.Report{Reason: events.OwnerDiffers, Message: identity.DescribeDifference(recorded, acting)}
+	return 0, nil
+}
+
+func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, error) {
+	lc := st.result.lc
+	owner, report := identity.Rewrite(kcp.RecordedOwner(&lc.typed), lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], s.Policy)
+	st.result.Report = report
+	_, pending := lc.rewrittenAt()
+	switch foreign := report.Reason.Rewritten(); {
+	case !foreign && !pending:
+		st.result.Outcome = Fine
+		if !report.Reason.Harmless() {
+			st.result.Outcome = NotCorrectable
+		}
+		return 0, nil
+	case !lc.mayBeRewritten() && !lc.waitsFor(s.initializer):
+		st.result.Outcome = Waiting
+		return 0, nil
+	case st.dryRun:
+		st.result.Outcome = Foreign
+		return 0, nil
+	case !foreign:
+		return 0, nil
+	}
+	// The next step needs this permission. Without it the owner is not rewritten.
+	if _, err := s.admins(ctx, lc.name); err != nil {
+		return 0, err
+	}
+	if err := lc.setOwner(owner, time.Now()); err != nil {
+		return 0, err
+	}
+	if err := st.client.Update(ctx, lc.object); err != nil {
+		return 0, err
+	}
+	st.result.Rewritten = true
+	return shortestPoll, nil
+}
+
+// awaitAdoption waits until workspace-admin names the owner. If kcp acted as the owner before, it would be refused, and would not
+// retry for a while.
+func (s *Steps) awaitAdoption(ctx context.Context, st *state) (time.Duration, error) {
+	lc := st.result.lc
+	owner, err := identity.ParseOwner(kcp.RecordedOwner(&lc.typed))
+	if err != nil {
+		return 0, err
+	}
+	admins, err := s.admins(ctx, lc.name)
+	if err != nil || admins.Has(owner.Username) {
+		return 0, err
+	}
+	at, _ := lc.rewrittenAt()
+	since := time.Since(at)
+	if since.Abs() > adoptionTimeout { // it may also be in the future: others can write it
+		return 0, errNotAdopted
+	}
+	return min(max(since/4, shortestPoll), longestPoll), nil
+}
+
+// admins returns the users that workspace-admin names, none if it does not exist yet.
+func (s *Steps) admins(ctx context.Context, cluster logicalcluster.Name) (sets.Set[string], error) {
+	c, err := s.Workspaces(cluster.Path())
+	if err != nil {
+		return nil, err
+	}
+	var binding rbacv1.ClusterRoleBinding
+	if err := c.Get(ctx, client.ObjectKey{Name: workspaceAdmin}, &binding); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read ClusterRoleBinding %s: %w", workspaceAdmin, err)
+	}
+	users := sets.New[string]()
+	for _, subject := range binding.Subjects {
+		if subject.Kind == rbacv1.UserKind {
+			users.Insert(subject.Name)
+		}
+	}
+	return users, nil
+}
+
+func (s *Steps) retrigger(ctx context.Context, st *state) (time.Duration, error) {
+	st.result.lc.retrigger()
+	if err := st.client.Update(ctx, st.result.lc.object); err != nil {
+		return 0, err
+	}
+	st.result.Outcome = Corrected
+	return 0, nil
+}
+
+// notifyWorkspace annotates a Workspace that is still Initializing although its logical cluster is Ready. kcp before v0.32 compares
+// the two only when the Workspace changes and at intervals of a fifth of its age, up to ten minutes. Later versions compare them at once.
+func (s *Steps) notifyWorkspace(ctx context.Context, result Result) error {
+	lc := result.lc
+	if s.DryRun || lc == nil || !lc.isReady() || lc.typed.Spec.CreatedBy != nil || lc.typed.Spec.Owner == nil {
+		return nil
+	}
+	c, err := s.Workspaces(logicalcluster.NewPath(lc.typed.Spec.Owner.Cluster))
+	if err != nil {
+		return err
+	}
+	var ws tenancyv1alpha1.Workspace
+	if err := c.Get(ctx, client.ObjectKey{Name: lc.typed.Spec.Owner.Name}, &ws); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if ws.Status.Phase != corev1alpha1.LogicalClusterPhaseInitializing || ws.Spec.Cluster != lc.name.String() {
+		return nil
+	}
+	before := ws.DeepCopy()
+	metav1.SetMetaDataAnnotation(&ws.ObjectMeta, repairedAtAnnotation, time.Now().UTC().Format(time.RFC3339Nano))
+	return client.IgnoreNotFound(c.Patch(ctx, &ws, client.MergeFrom(before)))
+}
+
+// explain names the missing permission if a request was refused.
+func explain(what, where string, err error) error {
+	err = fmt.Errorf("%s %s: %w", what, where, err)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w (LogicalClusters are read and written as the group system:kcp:external-logical-cluster-admin, and "+
+			"workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`)", err)
+	}
+	return err
+}

@@ -1,0 +1,423 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"warrantgate.dev/internal/kcp"
+)
+
+const (
+	theHome    = "2bcdefghijklmnop"
+	bareName   = "system:serviceaccount:default:bot"
+	globalName = "system:kcp:serviceaccount:" + theHome + ":default:bot"
+	// foreignOwner is a service account outside its home, rewrittenOwner what it is rewritten to, and localOwner a person.
+	foreignOwner = `{"username":"` + bareName + `","groups":["system:serviceaccounts","system:authenticated"],` +
+		`"extra":{"authentication.kcp.io/cluster-name":["` + theHome + `"]}}`
+	rewrittenOwner = `{"username":"` + globalName + `","groups":["system:authenticated"]}`
+	localOwner     = `{"username":"alice","groups":["system:authenticated"]}`
+	homelessOwner  = `{"username":"` + bareName + `"}`
+)
+
+// cluster is what the fake kcp holds of theCluster and its Workspace, which is in theHome.
+type cluster struct {
+	owner        string // on the LogicalCluster
+	recorded     string // on the Workspace, the same if empty
+	phase        corev1alpha1.LogicalClusterPhaseType
+	initializers []corev1alpha1.LogicalClusterInitializer
+	rewritten    time.Time // zero if it was not
+	admins       []string
+	newKCP       bool // v0.32 and later record spec.createdBy
+	gone         bool
+}
+
+// fakeKCP has clients that answer as kcp does with cluster, and fail where fail says so.
+func fakeKCP(t *testing.T, c cluster, fail func(verb string, object client.Object) error) kcp.Clients {
+	t.Helper()
+	if fail == nil {
+		fail = func(string, client.Object) error { return nil }
+	}
+	failing := interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if err := fail("get", object); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			if err := fail("update", object); err != nil {
+				return err
+			}
+			return c.Update(ctx, object, options...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if err := fail("patch", object); err != nil {
+				return err
+			}
+			return c.Patch(ctx, object, patch, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			err := c.SubResource(sub).Patch(ctx, object, patch, options...)
+			if err != nil && strings.Contains(err.Error(), "test") { // as the API server says that a test of a JSON patch failed
+				return apierrors.NewInvalid(logicalClusterGVK.GroupKind(), object.GetName(), nil)
+			}
+			return err
+		},
+	}
+	with := func(objects ...client.Object) client.Client {
+		return fake.NewClientBuilder().WithScheme(kcp.Scheme()).WithObjects(objects...).
+			WithStatusSubresource(&corev1alpha1.LogicalCluster{}, &tenancyv1alpha1.Workspace{}).
+			WithInterceptorFuncs(failing).Build()
+	}
+	clients := map[string]client.Client{theHome: with(c.workspace()), theCluster: with()}
+	if !c.gone {
+		clients[theCluster] = with(c.logicalCluster(t), c.workspaceAdmin())
+	}
+	return func(path logicalcluster.Path) (client.Client, error) {
+		if c, found := clients[path.String()]; found {
+			return c, nil
+		}
+		return nil, errors.New("no logical cluster " + path.String())
+	}
+}
+
+func (c cluster) logicalCluster(t *testing.T) *corev1alpha1.LogicalCluster {
+	t.Helper()
+	lc := &corev1alpha1.LogicalCluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "cluster",
+			Annotations: map[string]string{"kcp.io/path": "root:orgs:child", kcp.OwnerAnnotation: c.owner},
+			Labels:      map[string]string{bindingsLabel: "x"},
+		},
+		Spec:   corev1alpha1.LogicalClusterSpec{Owner: &corev1alpha1.LogicalClusterOwner{Cluster: theHome, Name: "child", UID: "1"}},
+		Status: corev1alpha1.LogicalClusterStatus{Phase: c.phase, Initializers: c.initializers},
+	}
+	if !c.rewritten.IsZero() {
+		lc.Annotations[rewrittenAtAnnotation] = c.rewritten.Format(time.RFC3339Nano)
+	}
+	if c.newKCP {
+		username, _, _ := strings.Cut(strings.TrimPrefix(c.owner, `{"username":"`), `"`)
+		lc.Spec.CreatedBy = &corev1alpha1.OwnerUserInfo{Username: username}
+	}
+	return lc
+}
+
+func (c cluster) workspace() *tenancyv1alpha1.Workspace {
+	owner := c.recorded
+	if owner == "" {
+		owner = c.owner
+	}
+	return &tenancyv1alpha1.Workspace{
+		ObjectMeta: metav1.ObjectMeta{Name: "child", UID: "1", Annotations: map[string]string{kcp.OwnerAnnotation: owner}},
+		Spec:       tenancyv1alpha1.WorkspaceSpec{Cluster: theCluster},
+		Status:     tenancyv1alpha1.WorkspaceStatus{Phase: corev1alpha1.LogicalClusterPhaseInitializing},
+	}
+}
+
+func (c cluster) workspaceAdmin() *rbacv1.ClusterRoleBinding {
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: workspaceAdmin}}
+	for _, admin := range c.admins {
+		binding.Subjects = append(binding.Subjects, rbacv1.Subject{Kind: rbacv1.UserKind, Name: admin})
+	}
+	return binding
+}
+
+// after is what is compared of a LogicalCluster once the steps have run.
+type after struct {
+	Owner           string // its username
+	RewrittenAt     bool   // whether it is still recorded
+	BindingsLabel   bool
+	WorkspaceMarked bool
+}
+
+func stateOf(t *testing.T, clients kcp.Clients) after {
+	t.Helper()
+	var lc corev1alpha1.LogicalCluster
+	var ws tenancyv1alpha1.Workspace
+	inCluster, _ := clients(logicalcluster.NewPath(theCluster))
+	inHome, _ := clients(logicalcluster.NewPath(theHome))
+	if err := inCluster.Get(t.Context(), client.ObjectKey{Name: "cluster"}, &lc); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	if err := inHome.Get(t.Context(), client.ObjectKey{Name: "child"}, &ws); err != nil {
+		t.Fatal(err)
+	}
+	username, _, _ := strings.Cut(strings.TrimPrefix(lc.Annotations[kcp.OwnerAnnotation], `{"username":"`), `"`)
+	_, rewritten := lc.Annotations[rewrittenAtAnnotation]
+	_, labeled := lc.Labels[bindingsLabel]
+	_, marked := ws.Annotations[repairedAtAnnotation]
+	return after{Owner: username, RewrittenAt: rewritten, BindingsLabel: labeled, WorkspaceMarked: marked}
+}
+
+var (
+	logicalClusters = schema.GroupResource{Group: "core.kcp.io", Resource: "logicalclusters"}
+	bindings        = schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterrolebindings"}
+	onlyBindings    = []corev1alpha1.LogicalClusterInitializer{"system:apibindings"}
+	onlyOthers      = []corev1alpha1.LogicalClusterInitializer{"root:org:policies"}
+)
+
+// failOn returns an error for one verb on one kind.
+func failOn[T client.Object](verb string, err error) func(string, client.Object) error {
+	return func(v string, object client.Object) error {
+		_, typed := object.(T)
+		isLogicalCluster := object.GetObjectKind().GroupVersionKind() == logicalClusterGVK
+		var want T
+		if _, lc := any(want).(*corev1alpha1.LogicalCluster); v == verb && (typed || lc && isLogicalCluster) {
+			return err
+		}
+		return nil
+	}
+}
+
+// Each case is one run of the steps.
+func TestSteps(t *testing.T) {
+	const initializing, ready = corev1alpha1.LogicalClusterPhaseInitializing, corev1alpha1.LogicalClusterPhaseReady
+	forbidden := apierrors.NewForbidden(logicalClusters, "cluster", errors.New("not in the group"))
+	now, long := time.Now(), time.Now().Add(-time.Minute)
+	// result is what is compared of a Result.
+	type result struct {
+		Outcome   Outcome
+		Rewritten bool
+		Requeue   bool
+		Path      string
+		Reason    string
+	}
+	const path = "root:orgs:child"
+	for name, tc := range map[string]struct {
+		cluster   cluster
+		dryRun    bool
+		fail      func(string, client.Object) error
+		want      result
+		wantAfter after
+		wantError string
+	}{
+		"a foreign owner is rewritten first": {
+			cluster:   cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, admins: []string{bareName}},
+			want:      result{Rewritten: true, Requeue: true, Path: path, Reason: "ServiceAccountRewritten"},
+			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
+		},
+		"a foreign owner of a Ready workspace, too": {
+			cluster:   cluster{owner: foreignOwner, phase: ready, admins: []string{bareName}},
+			want:      result{Rewritten: true, Requeue: true, Path: path, Reason: "ServiceAccountRewritten"},
+			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
+		},
+		"then kcp has to adopt it": {
+			cluster:   cluster{owner: rewrittenOwner, recorded: foreignOwner, phase: initializing, initializers: onlyBindings, rewritten: now, admins: []string{bareName}, newKCP: true},
+			want:      result{Requeue: true, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
+		},
+		"kcp does not adopt it in time": {
+			cluster:   cluster{owner: rewrittenOwner, phase: initializing, initializers: onlyBindings, rewritten: long, admins: []string{bareName}},
+			want:      result{Outcome: Failed, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
+			wantError: "wait for kcp to adopt the owner of root:orgs:child: kcp has not yet adopted the new owner in the ClusterRoleBinding workspace-admin",
+		},
+		"somebody wrote a time to come": {
+			cluster:   cluster{owner: rewrittenOwner, phase: initializing, initializers: onlyBindings, rewritten: now.Add(time.Hour)},
+			want:      result{Outcome: Failed, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
+			wantError: "wait for kcp to adopt the owner of root:orgs:child: kcp has not yet adopted the new owner in the ClusterRoleBinding workspace-admin",
+		},
+		"then system:apibindings is retriggered": {
+			cluster:   cluster{owner: rewrittenOwner, phase: initializing, initializers: onlyBindings, rewritten: now, admins: []string{globalName}},
+			want:      result{Outcome: Corrected, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: globalName},
+		},
+		"even a long time afterwards": {
+			cluster:   cluster{owner: rewrittenOwner, phase: initializing, initializers: onlyBindings, rewritten: long, admins: []string{globalName}},
+			want:      result{Outcome: Corrected, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: globalName},
+		},
+		"a Ready workspace is not retriggered": {
+			cluster:   cluster{owner: rewrittenOwner, phase: ready, rewritten: now, admins: []string{globalName}},
+			want:      result{Outcome: Corrected, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: globalName, BindingsLabel: true},
+		},
+		"a local owner is fine": {
+			cluster:   cluster{owner: localOwner, phase: initializing, initializers: onlyBindings},
+			want:      result{Outcome: Fine, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"an owner without a home cannot be corrected": {
+			cluster:   cluster{owner: homelessOwner, phase: ready},
+			want:      result{Outcome: NotCorrectable, Path: path, Reason: "HomeUnknown"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"only initializers of others are pending": {
+			cluster:   cluster{owner: foreignOwner, phase: initializing, initializers: onlyOthers},
+			want:      result{Outcome: Waiting, Path: path, Reason: "ServiceAccountRewritten"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"the initializer of warrantgate is pending": {
+			cluster:   cluster{owner: foreignOwner, phase: initializing, initializers: []corev1alpha1.LogicalClusterInitializer{initializer}},
+			want:      result{Rewritten: true, Requeue: true, Path: path, Reason: "ServiceAccountRewritten"},
+			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
+		},
+		"the owner is not that of the Workspace": {
+			cluster:   cluster{owner: `{"username":"root-boss","groups":["system:masters"]}`, recorded: localOwner, phase: initializing, initializers: onlyBindings},
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: "root-boss", BindingsLabel: true},
+		},
+		"a dry run writes nothing": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, dryRun: true,
+			want:      result{Outcome: Foreign, Path: path, Reason: "ServiceAccountRewritten"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"a dry run does not continue": {
+			cluster: cluster{owner: rewrittenOwner, phase: initializing, initializers: onlyBindings, rewritten: now, admins: []string{globalName}}, dryRun: true,
+			want:      result{Outcome: Foreign, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
+		},
+		"the logical cluster is gone": {
+			cluster: cluster{owner: foreignOwner, gone: true},
+			want:    result{Outcome: Gone, Path: theCluster},
+		},
+		"it cannot be read": {
+			cluster: cluster{owner: foreignOwner, phase: ready}, fail: failOnce(failOn[*corev1alpha1.LogicalCluster]("get", forbidden)),
+			want:      result{Outcome: Failed, Path: theCluster},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+			wantError: `read the LogicalCluster of ` + theCluster + `: logicalclusters.core.kcp.io "cluster" is forbidden: not in the group (LogicalClusters are read ` +
+				"and written as the group system:kcp:external-logical-cluster-admin, and workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`)",
+		},
+		"the owner cannot be written": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, fail: failOn[*corev1alpha1.LogicalCluster]("update", errors.New("no quorum")),
+			want:      result{Outcome: Failed, Path: path, Reason: "ServiceAccountRewritten"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+			wantError: "change the owner of root:orgs:child: no quorum",
+		},
+		"kcp wrote in between": {
+			cluster:   cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings},
+			fail:      failOn[*corev1alpha1.LogicalCluster]("update", apierrors.NewConflict(logicalClusters, "cluster", errors.New("changed"))),
+			want:      result{Requeue: true, Path: path, Reason: "ServiceAccountRewritten"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"without the permission for the next step the owner is not rewritten": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings},
+			fail:    failOn[*rbacv1.ClusterRoleBinding]("get", apierrors.NewForbidden(bindings, workspaceAdmin, errors.New("no rule"))),
+			want:    result{Outcome: Failed, Path: path, Reason: "ServiceAccountRewritten"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
+			wantError: `change the owner of root:orgs:child: read ClusterRoleBinding workspace-admin: clusterrolebindings.rbac.authorization.k8s.io "workspace-admin" is forbidden: no rule ` +
+				"(LogicalClusters are read and written as the group system:kcp:external-logical-cluster-admin, and workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`)",
+		},
+		"the Workspace cannot be read": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, fail: failOnce(failOn[*tenancyv1alpha1.Workspace]("get", errors.New("no shard"))),
+			want: result{Outcome: Failed, Path: path}, wantAfter: after{Owner: bareName, BindingsLabel: true},
+			wantError: "compare the owner of root:orgs:child: read the Workspace: no shard",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clients := fakeKCP(t, tc.cluster, tc.fail)
+			steps := &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun, initializer: initializer}
+			got, err := steps.Run(t.Context(), theCluster)
+			if message := textOf(err); message != tc.wantError {
+				t.Errorf("Run() error = %q, want %q", message, tc.wantError)
+			}
+			if diff := cmp.Diff(tc.want, result{
+				Outcome: got.Outcome, Rewritten: got.Rewritten, Requeue: got.RequeueAfter > 0, Path: got.Path, Reason: string(got.Report.Reason),
+			}); diff != "" {
+				t.Errorf("Run() (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantAfter, stateOf(t, clients)); diff != "" {
+				t.Errorf("afterwards (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// All steps lead from a foreign owner to a corrected one, also if each is run by another replica.
+func TestStepsInOrder(t *testing.T) {
+	clients := fakeKCP(t, cluster{
+		owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings, admins: []string{bareName},
+	}, nil)
+	run := func() Result {
+		t.Helper()
+		result, err := (&Steps{LogicalClusters: clients, Workspaces: clients}).Run(t.Context(), theCluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	if got := run(); !got.Rewritten || got.RequeueAfter != shortestPoll {
+		t.Errorf("first %+v, want the owner rewritten", got)
+	}
+	if got := run(); got.Rewritten || got.Outcome != "" || got.RequeueAfter < shortestPoll {
+		t.Errorf("then %+v, want to wait for kcp", got)
+	}
+	inCluster, _ := clients(logicalcluster.NewPath(theCluster))
+	binding := cluster{admins: []string{globalName}}.workspaceAdmin()
+	if err := inCluster.Update(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(); got.Outcome != Corrected {
+		t.Errorf("once kcp has adopted it %+v, want corrected", got)
+	}
+	if got := run(); got.Outcome != Fine {
+		t.Errorf("at last %+v, want fine", got)
+	}
+}
+
+func TestNotifyWorkspace(t *testing.T) {
+	const initializing, ready = corev1alpha1.LogicalClusterPhaseInitializing, corev1alpha1.LogicalClusterPhaseReady
+	for name, tc := range map[string]struct {
+		cluster   cluster
+		dryRun    bool
+		fail      func(string, client.Object) error
+		want      bool
+		wantError string
+	}{
+		"Ready, on kcp before v0.32":      {cluster: cluster{owner: localOwner, phase: ready}, want: true},
+		"Ready, on kcp v0.32":             {cluster: cluster{owner: localOwner, phase: ready, newKCP: true}},
+		"not Ready":                       {cluster: cluster{owner: localOwner, phase: initializing}},
+		"a dry run":                       {cluster: cluster{owner: localOwner, phase: ready}, dryRun: true},
+		"the Workspace cannot be written": {cluster: cluster{owner: localOwner, phase: ready}, fail: failOn[*tenancyv1alpha1.Workspace]("patch", errors.New("no shard")), wantError: "no shard"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clients := fakeKCP(t, tc.cluster, tc.fail)
+			steps := &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun}
+			result, err := steps.Run(t.Context(), theCluster)
+			if err != nil || result.Outcome != Fine {
+				t.Fatalf("Run() = %+v, %v", result, err)
+			}
+			if message := textOf(steps.notifyWorkspace(t.Context(), result)); message != tc.wantError {
+				t.Errorf("notifyWorkspace() error = %q, want %q", message, tc.wantError)
+			}
+			if got := stateOf(t, clients).WorkspaceMarked; got != tc.want {
+				t.Errorf("annotated: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// failOnce fails the first time that fail does.
+func failOnce(fail func(string, client.Object) error) func(string, client.Object) error {
+	failed := false
+	return func(verb string, object client.Object) error {
+		err := fail(verb, object)
+		if err == nil || failed {
+			return nil
+		}
+		failed = true
+		return err
+	}
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
