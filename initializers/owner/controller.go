@@ -79,7 +79,7 @@ func (c *Controller) lead(ctx context.Context) {
 func (c *Controller) runRepair(ctx context.Context) {
 	initializing := initializingWorkspaces(c.repair.Shards, c.repair.After, func(ctx context.Context, err error) {
 		resyncsFailed.Inc()
-		logf.FromContext(ctx).Error(err, "not all workspaces could be looked at; trying again")
+		logf.FromContext(ctx).Error(err, "not all workspaces could be checked; trying again")
 	})
 	var gauge wait.Group
 	gauge.StartWithContext(ctx, func(ctx context.Context) {
@@ -170,11 +170,9 @@ func (s *readySource) Start(ctx context.Context, queue queue) error {
 					return
 				case err != nil:
 					resyncsFailed.Inc()
-					logf.FromContext(ctx).Error(err, "not all Ready workspaces could be looked at; trying again", "after", readyInterval)
+					logf.FromContext(ctx).Error(err, "not all Ready workspaces could be checked; trying again", "after", readyInterval)
 				case ws.DeletionTimestamp == nil && ws.Spec.Cluster != "" && s.repair.Limiter.Wait(ctx) == nil:
-					req := requestForWorkspace("", ws)
-					req.Ready = true
-					queue.Add(req)
+					queue.Add(requestForWorkspace("", ws).afterwards())
 				}
 			}
 		}, readyInterval)

@@ -22,7 +22,7 @@ import (
 )
 
 // errOwner is why a workspace of the type warranted must not become Ready.
-var errOwner = errors.New("its owner cannot be made right")
+var errOwner = errors.New("its owner cannot be corrected")
 
 // repairReconciler repairs Workspaces that are stuck in Initializing, and those that are Ready with an owner's name that somebody
 // else can take.

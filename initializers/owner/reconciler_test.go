@@ -107,7 +107,7 @@ func TestRepairReconcile(t *testing.T) {
 		},
 		"an owner that cannot be corrected is reported": {
 			cluster: cluster{owner: homelessOwner, phase: ready}, request: readyRequest, want: done,
-			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner cannot be made right"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
+			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner cannot be corrected"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
 		"an owner that somebody changed is reported": {
 			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, want: later,
@@ -122,7 +122,7 @@ func TestRepairReconcile(t *testing.T) {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest,
 			fail: failOn[*corev1alpha1.LogicalCluster]("update", errors.New("no quorum")), want: done,
 			wantError:  "change the owner of root:orgs:child: no quorum",
-			wantEvents: recorded{"Warning RepairFailed " + theHome + "/child The owner could not be made right"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
+			wantEvents: recorded{"Warning RepairFailed " + theHome + "/child The owner could not be corrected"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
 		"a logical cluster that is gone is checked later": {
 			cluster: cluster{owner: foreignOwner, gone: true}, request: theRequest, want: later,

@@ -39,14 +39,14 @@ func (r reporter) repair(ctx context.Context, req request, result Result, err er
 		log.Info("the owner was rewritten", "message", result.Report.Message)
 		record(corev1.EventTypeNormal, events.OwnerRewritten, "Repaired: "+result.Report.Message)
 	}
-	if err == nil && (result.Outcome == "" || result.healthy()) {
+	if err == nil && (result.Outcome == "" || result.healthy() || result.Outcome == Gone && req.Ready) {
 		return
 	}
 	repairs.WithLabelValues(string(result.Outcome)).Inc()
 	sentence := Sentence(result, err)
 	switch result.Outcome {
 	case Failed:
-		record(corev1.EventTypeWarning, events.RepairFailed, "The owner could not be made right: "+sentence)
+		record(corev1.EventTypeWarning, events.RepairFailed, "The owner could not be corrected: "+sentence)
 	case Corrected:
 		log.Info("the workspace was repaired")
 	case Foreign:
@@ -57,7 +57,7 @@ func (r reporter) repair(ctx context.Context, req request, result Result, err er
 		record(corev1.EventTypeWarning, events.OwnerDiffers, sentence)
 	case NotCorrectable:
 		log.Info("the workspace was not repaired", "message", sentence)
-		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner cannot be made right: "+sentence)
+		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner cannot be corrected: "+sentence)
 	case Fine:
 		log.V(1).Info("the workspace is stuck for another reason", "message", sentence)
 		r.causes(ctx, req, result)
@@ -132,7 +132,7 @@ func Sentence(result Result, err error) string {
 	case result.Outcome == Waiting:
 		return "it waits for initializers of others; " + result.Report.Message
 	case result.Outcome == Fine && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing:
-		return fmt.Sprintf("its owner is right, so it hangs for another reason: %s", result.Report.Message)
+		return fmt.Sprintf("its owner is correct, so it hangs for another reason: %s", result.Report.Message)
 	case result.Report.Message == "":
 		return "its repair was finished"
 	default:

@@ -41,13 +41,19 @@ type request struct {
 	UID    types.UID
 	// Cluster is the logical cluster to correct. It is empty as long as a Workspace has none.
 	Cluster logicalcluster.Name
-	// Ready is whether the Workspace was found Ready. Then it is not watched.
+	// Ready is whether the Workspace became Ready. Then it is not watched.
 	Ready bool
 }
 
 // workspace returns an Event on the Workspace, without its text.
 func (r request) workspace() events.Event {
 	return events.Event{Cluster: r.Parent, Object: events.Workspace(r.Name, r.UID, "")}
+}
+
+// afterwards returns the request for a Workspace that is Ready.
+func (r request) afterwards() request {
+	r.Shard, r.Ready = "", true
+	return r
 }
 
 type queue = workqueue.TypedRateLimitingInterface[request]
@@ -67,6 +73,8 @@ type shardSource struct {
 	// requestFor returns the request for a trimmed object, and due when it is to be handled.
 	requestFor func(shard string, object client.Object) request
 	due        func(client.Object) time.Time
+	// finish is whether there is a last request for an object that was due and is not selected any more.
+	finish bool
 	// explain names the permission that a request to a shard needs.
 	explain func(url string, err error) error
 	// interval is how often the shards are read. failed is called when they cannot be, or one does not answer.
@@ -91,6 +99,7 @@ func initializingWorkspaces(shards *Shards, after time.Duration, failed func(con
 	return &shardSource{
 		informers: map[string]*shardInformer{},
 		shards:    shards, urls: shards.workspaceURLs, failed: failed, interval: min(max(after/4, time.Second), longestSync),
+		finish: true, // kcp may make a workspace Ready between two steps
 		object: &tenancyv1alpha1.Workspace{}, list: &tenancyv1alpha1.WorkspaceList{},
 		selector: inPhase(corev1alpha1.LogicalClusterPhaseInitializing),
 		trim: func(object client.Object) client.Object {
@@ -259,8 +268,14 @@ func (s *shardSource) handler(shard string, queue queue) cache.ResourceEventHand
 			if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = unknown.Obj
 			}
-			if object, ok := object.(client.Object); ok {
-				queue.Add(s.requestFor(shard, object)) // so that it is forgotten
+			left, ok := object.(client.Object)
+			if !ok {
+				return
+			}
+			req := s.requestFor(shard, left)
+			queue.Add(req) // so that it is forgotten
+			if s.finish && left.GetDeletionTimestamp() == nil && s.due(left).Before(time.Now()) {
+				queue.Add(req.afterwards())
 			}
 		},
 	}

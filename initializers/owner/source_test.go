@@ -29,6 +29,9 @@ func (a *added) AddAfter(req request, after time.Duration) {
 	if after > 0 {
 		when = "in " + after.Round(time.Minute).String()
 	}
+	if req.Ready {
+		when += ", Ready"
+	}
 	a.items = append(a.items, req.Parent.String()+"/"+req.Name+" of "+req.Cluster.String()+" "+when)
 }
 
@@ -66,6 +69,17 @@ func TestHandlerAddsRequests(t *testing.T) {
 		},
 		"a Workspace that became Ready": {
 			func(h cache.ResourceEventHandler) { h.OnDelete(workspaceOf(theCluster, 0)) }, []string{child + theCluster + " now"},
+		},
+		"a Workspace that was stuck and became Ready": {
+			func(h cache.ResourceEventHandler) { h.OnDelete(workspaceOf(theCluster, time.Hour)) },
+			[]string{child + theCluster + " now", child + theCluster + " now, Ready"},
+		},
+		"a Workspace that was stuck and is being deleted": {
+			func(h cache.ResourceEventHandler) {
+				ws := workspaceOf(theCluster, time.Hour)
+				ws.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+				h.OnDelete(ws)
+			}, []string{child + theCluster + " now"},
 		},
 		"a Workspace that became Ready while kcp did not answer": {
 			func(h cache.ResourceEventHandler) {

@@ -1,0 +1,115 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// adopting lets kcp adopt an owner as soon as workspace-admin has been read twice.
+func adopting(t *testing.T, c cluster) (clients func(logicalcluster.Path) (client.Client, error)) {
+	t.Helper()
+	reads := 0
+	kcp := fakeKCP(t, c, func(verb string, object client.Object) error {
+		if _, isBinding := object.(*rbacv1.ClusterRoleBinding); verb == "get" && isBinding {
+			reads++
+		}
+		return nil
+	})
+	return func(path logicalcluster.Path) (client.Client, error) {
+		c, err := kcp(path)
+		if err == nil && reads == 2 {
+			reads++
+			err = c.Update(t.Context(), cluster{admins: []string{globalName}}.workspaceAdmin())
+		}
+		return c, err
+	}
+}
+
+func TestRepairOne(t *testing.T) {
+	stuckCluster := cluster{
+		owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings, admins: []string{bareName},
+	}
+	for name, tc := range map[string]struct {
+		cluster    cluster
+		under      string
+		dryRun     bool
+		want       Outcome
+		wantReason string
+		wantAfter  after
+	}{
+		"runs all steps, and reports what was rewritten": {
+			cluster: stuckCluster, want: Corrected, wantReason: "ServiceAccountRewritten", wantAfter: after{Owner: globalName},
+		},
+		"is within the part of the tree": {
+			cluster: stuckCluster, under: "root:orgs", want: Corrected, wantReason: "ServiceAccountRewritten", wantAfter: after{Owner: globalName},
+		},
+		"is in another part of the tree": {
+			cluster: stuckCluster, under: "root:others", want: Foreign, wantReason: "ServiceAccountRewritten",
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"writes nothing on a dry run": {
+			cluster: stuckCluster, dryRun: true, want: Foreign, wantReason: "ServiceAccountRewritten",
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"continues what was interrupted": {
+			cluster: cluster{
+				owner: rewrittenOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings,
+				rewritten: time.Now().Add(-time.Hour), admins: []string{globalName},
+			},
+			want: Corrected, wantReason: "InScope", wantAfter: after{Owner: globalName},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clients := adopting(t, tc.cluster)
+			repair := &Repair{Steps: &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun}, Under: tc.under}
+			got, err := repair.repairOne(t.Context(), theCluster)
+			if err != nil || got.Outcome != tc.want || string(got.Report.Reason) != tc.wantReason {
+				t.Errorf("repairOne() = %+v, %v, want %s because of %s", got, err, tc.want, tc.wantReason)
+			}
+			if after := stateOf(t, clients); after != tc.wantAfter {
+				t.Errorf("afterwards %+v, want %+v", after, tc.wantAfter)
+			}
+		})
+	}
+}
+
+func TestRepairOneEndsWithItsContext(t *testing.T) {
+	clients := fakeKCP(t, cluster{
+		owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings, admins: []string{bareName},
+	}, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	got, err := (&Repair{Steps: &Steps{LogicalClusters: clients, Workspaces: clients}}).repairOne(ctx, theCluster)
+	if got.Outcome != Failed || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("repairOne() = %+v, %v, want it to fail", got, err)
+	}
+}
+
+func TestAwaitReady(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cluster    cluster
+		wantMarked bool
+	}{
+		"until it is Ready":                         {cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseReady}, true},
+		"not if initializers of others are pending": {cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyOthers}, false},
+		"not if it is gone":                         {cluster{gone: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clients := fakeKCP(t, tc.cluster, nil)
+			repair := &Repair{Steps: &Steps{LogicalClusters: clients, Workspaces: clients}}
+			if err := repair.awaitReady(t.Context(), theCluster); err != nil {
+				t.Fatal(err)
+			}
+			if got := stateOf(t, clients).WorkspaceMarked; got != tc.wantMarked {
+				t.Errorf("annotated: %t, want %t", got, tc.wantMarked)
+			}
+		})
+	}
+}
