@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -55,7 +57,7 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	result, err := r.steps.Run(ctx, req.Cluster)
 	r.reporter.repair(ctx, req, result, err)
 	if err == nil && result.RequeueAfter > 0 {
-		return reconcile.Result{RequeueAfter: result.RequeueAfter}, nil
+		return continueAfter(result.RequeueAfter), nil
 	}
 	r.admitted.Delete(req)
 	switch {
@@ -68,7 +70,13 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 			logf.FromContext(ctx).Info("a Workspace whose logical cluster is Ready was not annotated", "path", result.Path, "error", err.Error())
 		}
 	}
-	return reconcile.Result{RequeueAfter: wait.Jitter(r.backoff.When(req), backoffJitter)}, nil
+	return reconcile.Result{RequeueAfter: wait.Jitter(r.backoff.When(req), backoffJitter), Priority: ptr.To(0)}, nil
+}
+
+// continueAfter requeues a request whose steps are not finished. It is handled before those that were not begun: where many owners
+// were foreign, kcp would otherwise retry with all of them rewritten and none retriggered.
+func continueAfter(delay time.Duration) reconcile.Result {
+	return reconcile.Result{RequeueAfter: delay, Priority: ptr.To(1)}
 }
 
 // initializerReconciler corrects the owner of LogicalClusters that wait for the initializer, and then removes the initializer.
@@ -105,8 +113,11 @@ func (r *initializerReconciler) Reconcile(ctx context.Context, req request) (rec
 		err = fmt.Errorf("%w: %s", errOwner, result.Report.Message)
 	}
 	r.reporter.initialization(&lc, result, err)
-	if err != nil || result.RequeueAfter > 0 {
-		return reconcile.Result{RequeueAfter: result.RequeueAfter}, err
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if result.RequeueAfter > 0 {
+		return continueAfter(result.RequeueAfter), nil
 	}
 	if err := removeInitializer(ctx, c, &lc); err != nil {
 		return reconcile.Result{}, fmt.Errorf("remove the initializer of %s: %w", result.Path, err)
