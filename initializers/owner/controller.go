@@ -22,21 +22,12 @@ import (
 )
 
 const (
-	// leaseName is the Lease, in namespace default of root, that the replica holds in which both controllers run.
-	leaseName = "warrantgate-repair"
-
-	// workers is how many logical clusters are handled at the same time.
-	workers = 16
 	// reconcileTimeout limits one reconcile, so that logical clusters on a shard that does not answer leave workers for the others.
 	reconcileTimeout = 45 * time.Second
 	// gaugeInterval is how often the stuck-workspaces gauge is updated.
 	gaugeInterval = time.Second
 	// readyInterval is the time between two resyncs of Workspaces that are Ready. Their owner does not change any more.
 	readyInterval = time.Hour
-	// firstBackoff and longestBackoff limit the time until a workspace that is still stuck is checked again. It varies by backoffJitter,
-	// so that many are not checked at once.
-	firstBackoff, longestBackoff = 5 * time.Second, 10 * time.Minute
-	backoffJitter                = 0.2
 )
 
 // Controller runs the repair and the initializer in the replica that holds the Lease.
@@ -146,11 +137,6 @@ func run(ctx context.Context, name string, options controller.TypedOptions[reque
 	for _, source := range sources {
 		source.Wait()
 	}
-}
-
-// newBackoff returns an exponential backoff for each request.
-func newBackoff() workqueue.TypedRateLimiter[request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[request](firstBackoff, longestBackoff)
 }
 
 // readySource is a source of requests for Ready workspaces whose owner somebody else can take. It lists them at intervals, because

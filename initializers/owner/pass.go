@@ -16,6 +16,8 @@ import (
 )
 
 const (
+	// workers is how many logical clusters are handled at the same time.
+	workers = 16
 	// passTimeout limits how long a pass waits for one workspace until system:apibindings is retriggered, and readyTimeout until the
 	// workspace is Ready.
 	passTimeout, readyTimeout = 45 * time.Second, time.Minute

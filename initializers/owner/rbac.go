@@ -25,6 +25,9 @@ const (
 	// types extend it.
 	warranted = "warranted"
 
+	// leaseName is the Lease, in namespace default of root, that the replica holds in which both controllers run.
+	leaseName = "warrantgate-repair"
+
 	// roleName is the role of the repair and the initializer in root.
 	roleName = "warrantgate-repair"
 	// shardRoleName is their role on each shard.

@@ -23,6 +23,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
+const (
+	// firstBackoff and longestBackoff limit the time until a workspace that is still stuck is checked again. It varies by backoffJitter,
+	// so that many are not checked at once.
+	firstBackoff, longestBackoff = 5 * time.Second, 10 * time.Minute
+	backoffJitter                = 0.2
+)
+
 // errOwner is why a workspace of the type warranted must not become Ready.
 var errOwner = errors.New("its owner cannot be corrected")
 
@@ -77,6 +84,11 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 // were foreign, kcp would otherwise retry with all of them rewritten and none retriggered.
 func continueAfter(delay time.Duration) reconcile.Result {
 	return reconcile.Result{RequeueAfter: delay, Priority: ptr.To(1)}
+}
+
+// newBackoff returns an exponential backoff for each request.
+func newBackoff() workqueue.TypedRateLimiter[request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[request](firstBackoff, longestBackoff)
 }
 
 // initializerReconciler corrects the owner of LogicalClusters that wait for the initializer, and then removes the initializer.
