@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -457,7 +458,7 @@ func TestClassifyKind(t *testing.T) {
 
 func TestPythonRepr(t *testing.T) {
 	for want, value := range map[string]any{
-		"None": nil, "True": true, "False": false, "5": 5, "-5": int64(-5), "6": uint64(6), "1.0": 1.0, "0.0001": 0.0001, "1e-05": 0.00001, "12": json.Number("12"),
+		"None": nil, "True": true, "False": false, "5": 5, "-5": int64(-5), "6": uint64(6), "1.0": 1.0, "0.0001": 0.0001, "1e-05": 0.00001, "inf": math.Inf(1), "-inf": math.Inf(-1), "nan": math.NaN(), "12": json.Number("12"),
 		"1.5": json.Number("1.50"), "'a'": "a", `"it's"`: "it's", `'"\''`: `"'`, `'\n\r\t\\\x01\x85\u200b\U000e0001'`: "\n\r\t\\\x01\u0085\u200b\U000e0001",
 		"['a', None]": []any{"a", nil}, "{'a': 1, 'b': {}}": map[string]any{"b": map[string]any{}, "a": 1}, "{1}": struct{ int }{1},
 	} {
