@@ -88,7 +88,7 @@ func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, out io.Writer)
 	if err != nil {
 		return unknownIfError(err)
 	}
-	canaries, err := kubernetesCanaries(config, o.namespace)
+	canaries, err := canary.ForKubernetes(config, o.namespace)
 	if err != nil {
 		return unknownIfError(err)
 	}
@@ -105,7 +105,7 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error 
 	if err := o.reportRewrite(ctx, out, config.Workspace); err != nil || o.policiesOnly {
 		return err
 	}
-	return o.send(ctx, out, kcpCanaries(config.Workspace), func(config *rest.Config) (client.Client, error) {
+	return o.send(ctx, out, canary.ForKCP(config.Workspace), func(config *rest.Config) (client.Client, error) {
 		if warning, err := ownerWarning(config); err == nil && warning != "" { // the canaries tell whether kcp answers
 			if _, err := fmt.Fprintf(out, "Warning: %s.\n", warning); err != nil {
 				return nil, err

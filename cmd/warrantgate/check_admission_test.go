@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
+	"warrantgate.dev/internal/canary"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
@@ -194,44 +193,12 @@ func TestCheckAdmission(t *testing.T) {
 	}
 }
 
-func TestLabelsPicked(t *testing.T) {
-	for name, tc := range map[string]struct {
-		selector *metav1.LabelSelector
-		want     map[string]string
-	}{
-		"none": {nil, nil},
-		"all kinds": {
-			&metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}, MatchExpressions: []metav1.LabelSelectorRequirement{
-				{Key: "c", Operator: metav1.LabelSelectorOpIn, Values: []string{"d", "e"}},
-				{Key: "f", Operator: metav1.LabelSelectorOpExists},
-				{Key: "g", Operator: metav1.LabelSelectorOpDoesNotExist},
-				{Key: "h", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"i"}},
-				{Key: "a", Operator: metav1.LabelSelectorOpExists},
-			}},
-			map[string]string{"a": "b", "c": "d", "f": "canary"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := labelsPicked(tc.selector)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("labelsPicked() (-want +got):\n%s", diff)
-			}
-			if selector, _ := metav1.LabelSelectorAsSelector(tc.selector); tc.selector != nil && !selector.Matches(labels.Set(got)) {
-				t.Errorf("%v is not picked", got)
-			}
-		})
-	}
-}
-
 // TestCanariesNameHooksThatThereAre holds that a gate that was given another name is not looked for under its old one.
 func TestCanariesNameHooksThatThereAre(t *testing.T) {
 	config := v1beta1.Default()
 	config.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}
 	config.KeystonePolicy.Mode = v1beta1.Enforce
-	canaries, err := kubernetesCanaries(config, "default")
+	canaries, err := canary.ForKubernetes(config, "default")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,9 +206,9 @@ func TestCanariesNameHooksThatThereAre(t *testing.T) {
 		t.Errorf("%d canaries, want those on policies and on machines of both clouds", len(canaries))
 	}
 	registered := registeredHooks(t, config)
-	for _, canary := range append(canaries, kcpCanaries(config.Workspace)...) {
-		if !registered[canary.Webhook] {
-			t.Errorf("no webhook %q is registered", canary.Webhook)
+	for _, sent := range append(canaries, canary.ForKCP(config.Workspace)...) {
+		if !registered[sent.Webhook] {
+			t.Errorf("no webhook %q is registered", sent.Webhook)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/initializers/owner"
+	"warrantgate.dev/internal/canary"
 	"warrantgate.dev/internal/certificates"
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -273,12 +274,12 @@ func (o installOptions) runPolicies(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	canary, err := o.canaryClient()
+	c, err := o.canaryClient()
 	if err != nil {
 		return err
 	}
 	if rewrite := workspace.RewritePolicy(config.Workspace); len(rewrite) > 0 {
-		if _, err := o.awaitForgotten(ctx, canary, rewrite); err != nil {
+		if _, err := o.awaitForgotten(ctx, c, rewrite); err != nil {
 			return err
 		}
 	}
@@ -340,7 +341,7 @@ func refusing(registration []client.Object) bool {
 	for _, object := range registration {
 		if configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
 			return slices.ContainsFunc(configuration.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool {
-				return hook.Name == integrityWebhook && *hook.FailurePolicy == admissionregistrationv1.Fail
+				return hook.Name == canary.IntegrityWebhook && *hook.FailurePolicy == admissionregistrationv1.Fail
 			})
 		}
 	}

@@ -10,14 +10,13 @@ import (
 	"strings"
 	"time"
 
-	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/internal/canary"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/kcp"
@@ -34,79 +33,38 @@ const (
 // effectInterval is the time between two canaries.
 const effectInterval = 250 * time.Millisecond
 
-// integrityWebhook is the webhook that refuses canaries.
-const integrityWebhook = "owner-integrity.warrantgate.dev"
-
 const (
 	noSuchPolicies = "This kcp has no MutatingAdmissionPolicies, which kcp has from v0.32 on: the webhook rewrites the owners of all service accounts.\n"
 	noEffect       = "kcp has the MutatingAdmissionPolicy \"" + workspace.RewritePolicyName + "\", but does not act on it. Perhaps it runs with " +
 		"--feature-gates=MutatingAdmissionPolicy=false"
 )
 
-// effect is what a canary says of the policy that rewrites owners.
-type effect string
-
-const (
-	// effectUnknown is a request that ended before it could tell.
-	effectUnknown effect = ""
-	// acting is a policy that kcp evaluates.
-	acting effect = "acting"
-	// notActing is a policy that kcp does not evaluate: there is none, it is too new, or its admission plugin is disabled.
-	notActing effect = "not acting"
-)
-
-// policyEffect asks whether kcp evaluates the policy that rewrites owners, by a dry run that stores nothing. The client may be that
-// of any workspace in which its user may create Workspaces. An error says why it is not known.
-func policyEffect(ctx context.Context, c client.Client) (effect, error) {
-	canary := workspaceCanary(kcp.PolicyCanary)
-	err := c.Create(ctx, canary, client.DryRunAll)
-	switch _, kept := canary.GetAnnotations()[kcp.CanaryAnnotation]; {
-	case err == nil && !kept:
-		return acting, nil
-	case err == nil, strings.Contains(err.Error(), fmt.Sprintf("webhook %q", integrityWebhook)): // which is asked after the policy
-		return notActing, nil
-	}
-	return effectUnknown, err
-}
-
-// workspaceCanary is a Workspace that is sent as a dry run only. It is unstructured, so that the answer replaces what was sent.
-func workspaceCanary(value string) *unstructured.Unstructured {
-	canary := &unstructured.Unstructured{Object: map[string]any{
-		// Everybody may use this type.
-		"spec": map[string]any{"type": map[string]any{"path": kcp.Root.String(), "name": "universal"}},
-	}}
-	canary.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"))
-	canary.SetGenerateName(canaryName)
-	canary.SetAnnotations(map[string]string{kcp.CanaryAnnotation: value})
-	return canary
-}
-
-// awaitPolicy waits until kcp evaluates the policy that was just written. notActing is the answer if it does not in time.
-func (o installOptions) awaitPolicy(ctx context.Context) (effect, error) {
+// awaitPolicy waits until kcp evaluates the policy that was just written. canary.NotActing is the answer if it does not in time.
+func (o installOptions) awaitPolicy(ctx context.Context) (canary.Effect, error) {
 	c, err := o.canaryClient()
 	if err != nil {
-		return effectUnknown, err
+		return canary.EffectUnknown, err
 	}
-	var last effect
+	var last canary.Effect
 	var why error
 	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(ctx context.Context) (bool, error) {
-		found, err := policyEffect(ctx, c)
+		found, err := canary.PolicyEffect(ctx, c)
 		if err != nil {
 			why = cmp.Or(why, err)
 			return apierrors.IsForbidden(err), nil // which waiting does not change
 		}
 		last = found
-		return found == acting, nil
+		return found == canary.Acting, nil
 	})
-	if last == effectUnknown {
-		return effectUnknown, cmp.Or(why, err)
+	if last == canary.EffectUnknown {
+		return canary.EffectUnknown, cmp.Or(why, err)
 	}
 	return last, ctx.Err()
 }
 
 // awaitForgotten tells whether the policy exists. If not, it waits until kcp evaluates none: for a moment after a policy was deleted,
 // kcp still does, and that would be taken for an effect of the policy that is about to be written.
-func (o installOptions) awaitForgotten(ctx context.Context, canary client.Client, policy []client.Object) (present bool, err error) {
+func (o installOptions) awaitForgotten(ctx context.Context, c client.Client, policy []client.Object) (present bool, err error) {
 	root, err := o.rootClient()
 	if err != nil {
 		return false, err
@@ -115,8 +73,8 @@ func (o installOptions) awaitForgotten(ctx context.Context, canary client.Client
 		return present, err
 	}
 	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(ctx context.Context) (bool, error) {
-		found, _ := policyEffect(ctx, canary)
-		return found != acting, nil
+		found, _ := canary.PolicyEffect(ctx, c)
+		return found != canary.Acting, nil
 	})
 	if err != nil {
 		return false, fmt.Errorf("wait until kcp has forgotten the former MutatingAdmissionPolicy %q: %w", workspace.RewritePolicyName, err)
@@ -132,11 +90,11 @@ func (o installOptions) awaitWebhook(ctx context.Context) error {
 		return err
 	}
 	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(ctx context.Context) (bool, error) {
-		err := c.Create(ctx, workspaceCanary("true"), client.DryRunAll)
-		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("webhook %q", integrityWebhook)), nil
+		err := c.Create(ctx, canary.Workspace("true"), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("webhook %q", canary.IntegrityWebhook)), nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until kcp asks webhook %q: %w", integrityWebhook, err)
+		return fmt.Errorf("wait until kcp asks webhook %q: %w", canary.IntegrityWebhook, err)
 	}
 	return nil
 }
@@ -213,7 +171,7 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 	if err != nil {
 		return nil, false, err
 	}
-	if found, _ := policyEffect(ctx, c); !present || found != acting {
+	if found, _ := canary.PolicyEffect(ctx, c); !present || found != canary.Acting {
 		if err := o.registerInRoot(ctx, out, both, false); err != nil {
 			return nil, false, err
 		}
@@ -222,10 +180,10 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 	switch found, unknown := o.awaitPolicy(ctx); {
 	case ctx.Err() != nil:
 		return nil, written, ctx.Err()
-	case found == acting:
+	case found == canary.Acting:
 		_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
 		return divided, written, err
-	case found == effectUnknown:
+	case found == canary.EffectUnknown:
 		_, err = fmt.Fprintf(notes, "Whether kcp acts on MutatingAdmissionPolicy %q could not be told: %v. The webhook is asked about all owners.\n",
 			workspace.RewritePolicyName, unknown)
 		return both, written, err
@@ -244,7 +202,7 @@ func (o installOptions) checkPolicyAlone(ctx context.Context, out io.Writer) err
 	switch {
 	case err != nil:
 		return fmt.Errorf("whether kcp acts on MutatingAdmissionPolicy %q could not be told: %w", workspace.RewritePolicyName, err)
-	case found != acting:
+	case found != canary.Acting:
 		return errors.New(noEffect + "; register the webhooks instead, with --url")
 	}
 	_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
@@ -265,8 +223,8 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer
 	}
 	var wrong, unknown bool
 	if len(workspace.RewritePolicy(config)) > 0 {
-		found, err := policyEffect(ctx, c)
-		wrong, unknown = found == notActing, found == effectUnknown
+		found, err := canary.PolicyEffect(ctx, c)
+		wrong, unknown = found == canary.NotActing, found == canary.EffectUnknown
 		if err := o.printEffect(out, found, err); err != nil {
 			return unknownIfError(err)
 		}
@@ -275,7 +233,7 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer
 		return nil
 	}
 	if config.OwnerIntegrity.Mode == v1beta1.Enforce {
-		refused, err := policyRefuses(ctx, c)
+		refused, err := canary.PolicyRefuses(ctx, c, workspace.IntegrityPolicyName)
 		wrong, unknown = wrong || err == nil && !refused, unknown || err != nil
 		text := "ok\n  the admission policy refuses forged owners"
 		switch {
@@ -297,12 +255,12 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer
 	return nil
 }
 
-func (o *checkAdmissionOptions) printEffect(out io.Writer, found effect, why error) error {
+func (o *checkAdmissionOptions) printEffect(out io.Writer, found canary.Effect, why error) error {
 	text := ""
 	switch {
-	case found == acting:
+	case found == canary.Acting:
 		text = "ok\n  the admission policy rewrites the owners of plain service accounts, also while no warrantgate answers"
-	case found == effectUnknown:
+	case found == canary.EffectUnknown:
 		text = fmt.Sprintf("NOT KNOWN\n  whether the admission policy or the webhook rewrites the owners of plain service accounts: %v", why)
 	case o.policiesOnly:
 		text = "NOT ACTING\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with " +
@@ -312,19 +270,4 @@ func (o *checkAdmissionOptions) printEffect(out io.Writer, found effect, why err
 	}
 	_, err := fmt.Fprintf(out, "%s: %s\n", workspace.RewritePolicyName, text)
 	return err
-}
-
-// policyRefuses tells whether the admission policy that guards owners refuses a dry run of what it guards. An error says why that is
-// not known.
-func policyRefuses(ctx context.Context, c client.Client) (bool, error) {
-	canary := workspaceCanary("true")
-	canary.SetAnnotations(map[string]string{kcp.CreatedByAnnotation: canaryName})
-	err := c.Create(ctx, canary, client.DryRunAll)
-	switch {
-	case err == nil, strings.Contains(fmt.Sprint(err), fmt.Sprintf("webhook %q", integrityWebhook)): // which is asked after the policy
-		return false, nil
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+workspace.IntegrityPolicyName+"'"):
-		return true, nil
-	}
-	return false, err
 }

@@ -1,4 +1,4 @@
-package main
+package canary
 
 import (
 	"fmt"
@@ -9,25 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"warrantgate.dev/internal/canary"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/events"
 )
 
-// canaryName is what the names of objects begin with that are sent as dry runs only.
-const canaryName = "warrantgate-canary-"
+// namePrefix is the begin of the name of every object that is sent as a dry run.
+const namePrefix = "warrantgate-canary-"
 
-// kubernetesCanaries are objects that the gates of a Kubernetes have to refuse without asking anybody, as far as the
-// configuration has those gates on.
-func kubernetesCanaries(config v1beta1.GateConfiguration, namespace string) ([]canary.Canary, error) {
-	var canaries []canary.Canary
+// ForKubernetes returns objects that the gates of a Kubernetes API server have to refuse without asking anybody, for each gate
+// that the configuration has on.
+func ForKubernetes(config v1beta1.GateConfiguration, namespace string) ([]Canary, error) {
+	var canaries []Canary
 	// Those selected by name are in namespaces where the asker need not be allowed to create anything.
 	if gate := config.KeystonePolicy; gate.Mode != v1beta1.Off && (gate.Selector != nil || len(gate.Objects) == 0) {
 		object, err := policyCanary(gate, namespace)
 		if err != nil {
 			return nil, err
 		}
-		canaries = append(canaries, canary.Canary{
+		canaries = append(canaries, Canary{
 			Webhook: "policies.keystone.warrantgate.dev", Reason: "KeystonePolicyBroken", Warns: gate.Mode == v1beta1.Warn, Object: object,
 		})
 	}
@@ -43,8 +41,8 @@ func kubernetesCanaries(config v1beta1.GateConfiguration, namespace string) ([]c
 		object.SetAPIVersion(kind.Group + "/" + kind.Version)
 		object.SetKind(kind.Kind)
 		object.SetNamespace(namespace)
-		object.SetGenerateName(canaryName)
-		canaries = append(canaries, canary.Canary{
+		object.SetGenerateName(namePrefix)
+		canaries = append(canaries, Canary{
 			Webhook: kind.Resource + ".machine.warrantgate.dev", Reason: "ProviderIDInvalid", Warns: config.Machine.Mode == v1beta1.Warn, Object: object,
 		})
 	}
@@ -56,15 +54,15 @@ func kubernetesCanaries(config v1beta1.GateConfiguration, namespace string) ([]c
 var machineSpecs = map[string]func() map[string]any{
 	"CloudSigmaMachine": func() map[string]any {
 		return map[string]any{
-			"providerID": "cloudsigma://" + canaryName, "cpu": int64(1000), "memory": int64(512),
-			"disks": []any{map[string]any{"uuid": canaryName, "device": "virtio", "boot_order": int64(1), "size": int64(1 << 30)}},
-			"nics":  []any{map[string]any{"vlan": canaryName, "ipv4_conf": map[string]any{"conf": "dhcp"}}},
+			"providerID": "cloudsigma://" + namePrefix, "cpu": int64(1000), "memory": int64(512),
+			"disks": []any{map[string]any{"uuid": namePrefix, "device": "virtio", "boot_order": int64(1), "size": int64(1 << 30)}},
+			"nics":  []any{map[string]any{"vlan": namePrefix, "ipv4_conf": map[string]any{"conf": "dhcp"}}},
 		}
 	},
 	"OpenStackMachine": func() map[string]any {
 		return map[string]any{
-			"providerID": "openstack:///" + canaryName, "flavor": canaryName,
-			"image": map[string]any{"filter": map[string]any{"name": canaryName}},
+			"providerID": "openstack:///" + namePrefix, "flavor": namePrefix,
+			"image": map[string]any{"filter": map[string]any{"name": namePrefix}},
 		}
 	},
 }
@@ -82,7 +80,7 @@ func policyCanary(gate v1beta1.KeystonePolicy, namespace string) (*corev1.Config
 	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: canaryName, Labels: picked},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: namePrefix, Labels: picked},
 		Data:       map[string]string{key: "identity:list_users: !\n"},
 	}, nil
 }
@@ -113,16 +111,4 @@ func labelsPicked(selector *metav1.LabelSelector) (map[string]string, error) {
 		return nil, fmt.Errorf("no labels were found that %q picks", metav1.FormatLabelSelector(selector))
 	}
 	return picked, nil
-}
-
-// kcpCanaries is a Workspace with an annotation that nobody but warrantgate may write, if the gate that guards it is on.
-func kcpCanaries(config v1beta1.Workspace) []canary.Canary {
-	mode := config.OwnerIntegrity.Mode
-	if mode == v1beta1.Off {
-		return nil
-	}
-	return []canary.Canary{{
-		Webhook: integrityWebhook, Reason: events.OwnerChangeRefused, Warns: mode == v1beta1.Warn,
-		Object: workspaceCanary("true"),
-	}}
 }
