@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,21 +71,6 @@ The exit status is 0 if it is allowed or all cases are as expected, 1 if it is d
 	return cmd
 }
 
-// policyCase is one question, and in a table of cases the answer that is expected.
-type policyCase struct {
-	Name   string         `json:"name"`
-	As     string         `json:"as"`
-	Can    string         `json:"can"`
-	Target map[string]any `json:"target,omitempty"`
-	Expect string         `json:"expect"`
-}
-
-// Answers of a policy.
-const (
-	answerPass = "PASS"
-	answerDeny = "DENY"
-)
-
 func (o checkOptions) run(name string, out io.Writer) error {
 	if (o.can == "") == (o.cases == "") {
 		return unknownIfError(errors.New("give either --can, with --as and --target, or --cases"))
@@ -110,14 +94,14 @@ func (o checkOptions) run(name string, out io.Writer) error {
 	if err != nil {
 		return unknownIfError(err)
 	}
-	answer, err := policyCase{As: o.as, Can: o.can, Target: target}.ask(policy)
+	answer, err := oslopolicy.Case{As: o.as, Can: o.can, Target: target}.Ask(policy)
 	if err != nil {
 		return unknownIfError(err)
 	}
 	if _, err := fmt.Fprintln(out, answer); err != nil {
 		return unknownIfError(err)
 	}
-	if answer != answerPass {
+	if answer != oslopolicy.AnswerPass {
 		return exitError{code: exitWrong}
 	}
 	return nil
@@ -129,7 +113,7 @@ func (o checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
 		return unknownIfError(err)
 	}
 	var table struct {
-		Cases []policyCase `json:"cases"`
+		Cases []oslopolicy.Case `json:"cases"`
 	}
 	if err := yaml.UnmarshalStrict(document, &table); err != nil {
 		return unknownIfError(fmt.Errorf("%s: %w", o.cases, err))
@@ -139,10 +123,10 @@ func (o checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
 	}
 	failed := 0
 	for i, c := range table.Cases {
-		if c.Expect != answerPass && c.Expect != answerDeny {
+		if c.Expect != oslopolicy.AnswerPass && c.Expect != oslopolicy.AnswerDeny {
 			return unknownIfError(fmt.Errorf("%s: cases[%d].expect: %q must be PASS or DENY", o.cases, i, c.Expect))
 		}
-		answer, err := c.ask(policy)
+		answer, err := c.Ask(policy)
 		switch {
 		case err != nil:
 			failed++
@@ -159,68 +143,6 @@ func (o checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
 		return exitError{code: exitWrong}
 	}
 	return nil
-}
-
-// ask puts the question to a policy. An error means that there is no answer; Keystone would not let it pass then.
-func (c policyCase) ask(policy *oslopolicy.Policy) (string, error) {
-	caller, err := parseCaller(c.As)
-	if err != nil {
-		return "", err
-	}
-	target := oslopolicy.Flatten(c.Target)
-	if err := policy.Validate(c.Can, target); err != nil {
-		return "", err
-	}
-	passed, err := policy.Enforce(c.Can, target, caller.Credentials())
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%s ends with an error and is not allowed: %w", c.Can, err)
-	case passed:
-		return answerPass, nil
-	}
-	return answerDeny, nil
-}
-
-// parseCaller reads what --as says.
-func parseCaller(text string) (oslopolicy.Caller, error) {
-	caller := oslopolicy.Caller{User: "caller"}
-	fields := map[string]*string{
-		"user": &caller.User, "user-domain": &caller.UserDomain, "domain": &caller.Domain, "project": &caller.Project, "project-domain": &caller.ProjectDomain,
-	}
-	for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
-		key, value, ok := strings.Cut(pair, "=")
-		field := fields[key]
-		switch {
-		case !ok || value == "":
-			return caller, fmt.Errorf("as: %q must be key=value", pair)
-		case key == "role":
-			caller.Roles = append(caller.Roles, value)
-		case key == "system" && value == "all":
-			caller.System = true
-		case key == "admin-project" && (value == "true" || value == "false"):
-			caller.AdminProject = value == "true"
-		case field != nil:
-			*field = value
-		default:
-			return caller, fmt.Errorf("as: %q must be one of role, domain, project, system=all, user, user-domain, project-domain and admin-project=true", pair)
-		}
-	}
-	scopes := 0
-	for _, scoped := range []bool{caller.Domain != "", caller.Project != "", caller.System} {
-		if scoped {
-			scopes++
-		}
-	}
-	if scopes > 1 {
-		return caller, fmt.Errorf("as: %q names more than one of domain, project and system; a token has one scope", text)
-	}
-	if caller.UserDomain == "" {
-		caller.UserDomain = cmp.Or(caller.Domain, caller.ProjectDomain)
-	}
-	if caller.Project != "" && caller.ProjectDomain == "" {
-		caller.ProjectDomain = caller.UserDomain
-	}
-	return caller, nil
 }
 
 // parseTarget reads what --target says.

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"warrantgate.dev/internal/oslopolicy"
 )
 
 const checkedPolicy = `
@@ -191,29 +189,5 @@ cases:
 	}
 	if out, code, _ := runCommand(t, newCheckCommand()); code != 0 || out == "" {
 		t.Errorf("without a subcommand it ends with %d and prints %q, want help", code, out)
-	}
-}
-
-func TestParseCaller(t *testing.T) {
-	tests := map[string]oslopolicy.Caller{
-		"":                                     {User: "caller"},
-		"role=a,role=b,user=u":                 {User: "u", Roles: []string{"a", "b"}},
-		"domain=d":                             {User: "caller", UserDomain: "d", Domain: "d"},
-		"project=p,user-domain=d":              {User: "caller", UserDomain: "d", Project: "p", ProjectDomain: "d"},
-		"project=p,project-domain=d":           {User: "caller", UserDomain: "d", Project: "p", ProjectDomain: "d"},
-		"system=all,admin-project=true":        {User: "caller", System: true, AdminProject: true},
-		"domain=d,user-domain=e":               {User: "caller", UserDomain: "e", Domain: "d"},
-		"project=p,admin-project=false,role=r": {User: "caller", Project: "p", Roles: []string{"r"}},
-	}
-	for text, want := range tests {
-		t.Run(text, func(t *testing.T) {
-			got, err := parseCaller(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("parseCaller() (-want +got):\n%s", diff)
-			}
-		})
 	}
 }
