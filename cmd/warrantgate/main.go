@@ -10,6 +10,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"warrantgate.dev/cmd/warrantgate/install"
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/cmd/warrantgate/machines"
+	"warrantgate.dev/cmd/warrantgate/policies"
+	"warrantgate.dev/cmd/warrantgate/serve"
+	"warrantgate.dev/cmd/warrantgate/workspaces"
 )
 
 // version and revision, a commit, are set when the binary is built.
@@ -19,13 +26,14 @@ var (
 )
 
 func main() {
+	cli.Version = version
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	root := newCommand(os.Stdout, os.Stderr)
 	asKubectlPlugin(root, os.Args[0])
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		code, message := exitCode(err)
+		code, message := cli.ExitCode(err)
 		if message != nil {
 			fmt.Fprintln(os.Stderr, "warrantgate:", message)
 		}
@@ -57,7 +65,8 @@ Start with: warrantgate install kcp --help, or warrantgate install kubernetes --
 	}
 	root.SetOut(out)
 	root.SetErr(errOut)
-	root.AddCommand(newServeCommand(), newInstallCommand(), newUninstallCommand(), newRepairCommand(), newVersionCommand())
-	root.AddCommand(newExplainCommand(), newAuditCommand(), newLintCommand(), newCheckCommand())
+	root.AddCommand(serve.NewCommand(), install.NewInstallCommand(), install.NewUninstallCommand(), newVersionCommand())
+	root.AddCommand(workspaces.NewExplainCommand(), workspaces.NewRepairCommand(), machines.NewAuditCommand())
+	root.AddCommand(policies.NewLintCommand(), policies.NewCheckCommand())
 	return root
 }

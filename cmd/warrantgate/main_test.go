@@ -2,19 +2,17 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
-	"k8s.io/apimachinery/pkg/util/wait"
+
+	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
 // asMain makes the test binary the program itself.
@@ -43,43 +41,11 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 // run runs a command within this process and returns what it prints.
 func run(t *testing.T, args ...string) (out, errOut string, err error) {
 	t.Helper()
-	var stdout, stderr output
+	var stdout, stderr clitest.Output
 	cmd := newCommand(&stdout, &stderr)
 	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(t.Context())
 	return stdout.String(), stderr.String(), err
-}
-
-// output is a buffer that may be written and read at the same time.
-type output struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buffer.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buffer.String()
-}
-
-// await waits until condition holds. When time runs out, it says why it still does not.
-func await(t *testing.T, what string, condition func(ctx context.Context) error) {
-	t.Helper()
-	var last error
-	// H1 allows 15 seconds for the slowest of what is awaited here, a new certificate.
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
-		last = condition(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("%s: %v; last: %v", what, err, last)
-	}
 }
 
 // commands returns the command and all below it, by their names on the command line.
@@ -197,7 +163,7 @@ func TestAMistakeIsOneLineAndExitCode1(t *testing.T) {
 			want: "warrantgate: at least one of the flags in the group [tls-cert-file certificate-secret] is required\n",
 		},
 		"an address that is none": {
-			args: append(newServing(t).args(), "--webhook-address=localhost"),
+			args: append(serveArgs(t), "--webhook-address=localhost"),
 			want: "warrantgate: --webhook-address: address localhost: missing port in address\n",
 		},
 		"an argument where none belongs": {
@@ -218,6 +184,30 @@ func TestAMistakeIsOneLineAndExitCode1(t *testing.T) {
 			}
 			if out.Len() > 0 {
 				t.Errorf("standard output = %q", out.String())
+			}
+		})
+	}
+}
+
+func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
+	for program, want := range map[string]string{
+		"/usr/local/bin/warrantgate":         "warrantgate explain workspace",
+		"/usr/local/bin/kubectl-warrantgate": "kubectl warrantgate explain workspace",
+		"kubectl-warrantgate":                "kubectl warrantgate explain workspace",
+		"my-gate":                            "warrantgate explain workspace",
+	} {
+		t.Run(program, func(t *testing.T) {
+			var out bytes.Buffer
+			root := newCommand(&out, &out)
+			asKubectlPlugin(root, program)
+			root.SetArgs([]string{"explain", "workspace", "--help"})
+			if err := root.ExecuteContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range []string{"\n  " + want + " PATH [flags]\n", "\n  " + want + " root:orgs:team-a -o json\n"} {
+				if !strings.Contains(out.String(), line) {
+					t.Errorf("help does not have %q:\n%s", line, out.String())
+				}
 			}
 		})
 	}

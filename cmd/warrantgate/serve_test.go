@@ -1,781 +1,61 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httptrace"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
-	admissionv1 "k8s.io/api/admission/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
-// These tests do not run in parallel, because serve sets the log of the process.
-
-// serving is a serve under test.
-type serving struct {
-	webhook, metrics, health string
-	token, pathFile          string
-	certificate              certificate
-	certificates             certificateFiles
-	logs                     output
-	// stop is what SIGTERM does.
-	stop context.CancelFunc
-	// ended gets what serve returns.
-	ended chan error
-}
-
-// startServe starts serve on free ports, with a certificate of its own, and waits until it is ready.
-func startServe(t *testing.T, args ...string) *serving {
+// serveArgs are the arguments with which serve starts, on free ports, with a certificate and a token of its own.
+func serveArgs(t *testing.T) []string {
 	t.Helper()
-	s := newServing(t)
-	ctx, stop := context.WithCancel(t.Context())
-	s.stop, s.ended = stop, make(chan error, 1)
-	t.Cleanup(stop)
-	cmd := newCommand(io.Discard, &s.logs)
-	cmd.SetArgs(append(s.args(), args...))
-	go func() { s.ended <- cmd.ExecuteContext(ctx) }()
-	s.awaitReady(t)
-	if !slices.Contains(args, "--metrics-address=0") {
-		awaitListening(t, s.metrics) // readiness does not tell
-	}
-	return s
-}
-
-func newServing(t *testing.T) *serving {
-	t.Helper()
-	certificate := newCertificate(t)
-	ports := freeAddresses(t, 3)
+	files, addresses := clitest.NewCertificate(t).Write(t, t.TempDir()), clitest.FreeAddresses(t, 3)
 	token := strings.ToLower(rand.Text() + rand.Text())
-	return &serving{
-		token: token, pathFile: writeFile(t, "webhook-path", token+"\n"),
-		webhook: ports[0], metrics: ports[1], health: ports[2],
-		certificate: certificate, certificates: certificate.write(t, t.TempDir()),
-	}
-}
-
-// hook is the URL of a gate.
-func (s *serving) hook(path string) string {
-	if s.token == "" {
-		return "https://" + s.webhook + path
-	}
-	return "https://" + s.webhook + "/" + s.token + path
-}
-
-func (s *serving) args() []string {
 	return []string{
-		"serve", "--webhook-address=" + s.webhook, "--metrics-address=" + s.metrics, "--health-address=" + s.health,
-		"--tls-cert-file=" + s.certificates.certFile, "--tls-private-key-file=" + s.certificates.keyFile,
-		"--webhook-path-file=" + s.pathFile,
+		"serve", "--webhook-address=" + addresses[0], "--metrics-address=" + addresses[1], "--health-address=" + addresses[2],
+		"--tls-cert-file=" + files.CertFile, "--tls-private-key-file=" + files.KeyFile, "--webhook-path-file=" + clitest.WriteFile(t, "webhook-path", token+"\n"),
 	}
 }
 
-func (s *serving) awaitReady(t *testing.T) {
-	t.Helper()
-	await(t, "ready", func(ctx context.Context) error {
-		select {
-		case err := <-s.ended:
-			t.Fatalf("serve has ended: %v\n%s", err, s.logs.String())
-		default:
-		}
-		code, body, err := get(ctx, "http://"+s.health+"/readyz")
-		if err == nil && code != http.StatusOK {
-			err = fmt.Errorf("%d %s", code, body)
-		}
-		return err
-	})
-}
-
-// awaitListening waits until a server answers in HTTP at an address, whatever it says.
-func awaitListening(t *testing.T, address string) {
-	t.Helper()
-	await(t, "an answer from "+address, func(ctx context.Context) error {
-		_, _, err := get(ctx, "http://"+address+"/")
-		return err
-	})
-}
-
-// shutdown stops serve and returns its error.
-func (s *serving) shutdown(t *testing.T) error {
-	t.Helper()
-	s.stop()
-	return s.awaitEnd(t)
-}
-
-func (s *serving) awaitEnd(t *testing.T) error {
-	t.Helper()
-	var ended error
-	await(t, "end", func(context.Context) error {
-		select {
-		case ended = <-s.ended:
-			return nil
-		default:
-			return errors.New("serve is still running")
-		}
-	})
-	return ended
-}
-
-// freeAddresses returns addresses that nobody listens on at the moment.
-func freeAddresses(t *testing.T, n int) []string {
-	t.Helper()
-	var addresses []string
-	for range n {
-		var listening net.ListenConfig
-		listener, err := listening.Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close() //nolint:gocritic // together, so that they differ
-		addresses = append(addresses, listener.Addr().String())
-	}
-	return addresses
-}
-
-func get(ctx context.Context, url string) (code int, body string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return 0, "", err
-	}
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, "", err
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(content), err
-}
-
-// client is an HTTP client that trusts the certificate. Like API servers it speaks HTTP/2 and keeps its connection.
-func (c certificate) client(t *testing.T) *http.Client {
-	t.Helper()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.pool(t)}, ForceAttemptHTTP2: true}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
-}
-
-// workspaceReview is the review of an update by alice, who replaces the owner of a Workspace.
-func workspaceReview(t *testing.T) []byte {
-	t.Helper()
-	workspace := func(owner string) runtime.RawExtension {
-		raw, err := json.Marshal(map[string]any{
-			"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace",
-			"metadata": map[string]any{"name": "team-a", "uid": "6a1b", "annotations": map[string]string{
-				"kcp.io/cluster": "1dz6n4ubraua7pul", "experimental.tenancy.kcp.io/owner": owner,
-			}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return runtime.RawExtension{Raw: raw}
-	}
-	review := admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{
-			UID: "d1", Name: "team-a", Operation: admissionv1.Update, UserInfo: authenticationv1.UserInfo{Username: "alice"},
-			OldObject: workspace(`{"username":"bob"}`), Object: workspace(`{"username":"alice"}`),
-		},
-	}
-	body, err := json.Marshal(review)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
-}
-
-// ask sends the review to a gate, and returns the verdict and whether the connection had been used before.
-func (s *serving) ask(t *testing.T, client *http.Client, path string) (response *admissionv1.AdmissionResponse, reused bool) {
-	t.Helper()
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused },
-	})
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hook(path)+"?timeout=3s", bytes.NewReader(workspaceReview(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatalf("ask %s: %v", path, err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 {
-		t.Errorf("%s answers %s over %s, want 200 OK over HTTP/2.0", path, answer.Status, answer.Proto)
-	}
-	var review admissionv1.AdmissionReview
-	if err := json.NewDecoder(answer.Body).Decode(&review); err != nil {
-		t.Fatalf("decode the answer of %s: %v", path, err)
-	}
-	if review.Response == nil || review.Response.UID != "d1" {
-		t.Fatalf("%s answers %v, want one to d1", path, review.Response)
-	}
-	return review.Response, reused
-}
-
-func TestServeNeedsNoKubeconfig(t *testing.T) {
-	leaks := goleak.IgnoreCurrent()
-	t.Setenv("KUBECONFIG", "")
-	t.Setenv("HOME", t.TempDir())
-	s := startServe(t)
-
-	for url, want := range map[string]string{
-		"http://" + s.health + "/healthz":         "ok",
-		"http://" + s.health + "/healthz/ping":    "ok",
-		"http://" + s.health + "/readyz":          "ok",
-		"http://" + s.health + "/readyz/webhooks": "ok",
-	} {
-		if code, body, err := get(t.Context(), url); err != nil || code != http.StatusOK || body != want {
-			t.Errorf("%s = %d %q, %v; want 200 %q", url, code, body, err, want)
-		}
-	}
-
-	client := s.certificate.client(t)
-	for path, want := range map[string]string{
-		"/workspace/owner-rewrite":   "allowed",
-		"/workspace/owner-notice":    "allowed",
-		"/workspace/owner-integrity": "denied",
-	} {
-		if got, _ := s.ask(t, client, path); got.AuditAnnotations["decision"] != want {
-			t.Errorf("%s says %v, want %s", path, got, want)
-		}
-	}
-
-	_, exposed, err := get(t.Context(), "http://"+s.metrics+"/metrics")
-	if err != nil {
-		t.Fatalf("read the metrics: %v", err)
-	}
-	for _, want := range []string{
-		`warrantgate_admissions_total{decision="denied",gate="owner-integrity",reason="OwnerChangeRefused"} `,
-		`warrantgate_admission_duration_seconds_count{gate="owner-integrity"} `,
-		`warrantgate_events_total{outcome="off"} `,
-		"warrantgate_privileged_owners_total ", "certwatcher_read_certificate_total ", "warrantgate_certificate_expiry_seconds ", "warrantgate_events_waiting ",
-	} {
-		if !strings.Contains(exposed, want) {
-			t.Errorf("no metric %s", want)
-		}
-	}
-	if strings.Contains(exposed, "warrantgate_certificate_expiry_seconds 0\n") {
-		t.Error("the time until the certificate ends is not known")
-	}
-
-	client.CloseIdleConnections()
-	if err := s.shutdown(t); err != nil {
-		t.Errorf("serve ends with %v", err)
-	}
-	for _, want := range []string{
-		`"msg":"starting","version":"dev","webhookAddress":"` + s.webhook + `","ownerRewrite":"Enforce","ownerIntegrity":"Enforce"`,
-		`"msg":"Events are off: no kubeconfig for kcp was given (--kcp-kubeconfig)"`,
-	} {
-		if !strings.Contains(s.logs.String(), want) {
-			t.Errorf("no line with %s in the log:\n%s", want, s.logs.String())
-		}
-	}
-	goleak.VerifyNone(t, leaks)
-}
-
-func TestServeSpeaksTLS13Only(t *testing.T) {
-	s := startServe(t)
-	for name, tc := range map[string]struct {
-		config  *tls.Config
-		want    uint16
-		wantErr string
-	}{
-		"1.3 is spoken": {
-			config: &tls.Config{MinVersion: tls.VersionTLS12},
-			want:   tls.VersionTLS13,
-		},
-		"1.2 is refused": {
-			config:  &tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12},
-			wantErr: "remote error: tls: protocol version not supported",
-		},
-		"HTTP/2 is agreed on": {
-			config: &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}},
-			want:   tls.VersionTLS13,
-		},
-		"HTTP/1.1 is possible": {
-			config: &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}},
-			want:   tls.VersionTLS13,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tc.config.RootCAs = s.certificate.pool(t)
-			conn, err := (&tls.Dialer{Config: tc.config}).DialContext(t.Context(), "tcp", s.webhook)
-			if err != nil {
-				if err.Error() != tc.wantErr {
-					t.Errorf("error = %v, want %q", err, tc.wantErr)
-				}
-				return
-			}
-			defer conn.Close()
-			secured, ok := conn.(*tls.Conn)
-			if !ok || secured.ConnectionState().Version != tc.want || tc.wantErr != "" {
-				t.Errorf("a connection of %v, want version %x, error %q", conn, tc.want, tc.wantErr)
-			}
-		})
-	}
-	if err := s.shutdown(t); err != nil {
-		t.Errorf("serve ends with %v", err)
-	}
-}
-
-func TestServeTakesANewCertificate(t *testing.T) {
-	// mounted writes the certificate as kubelet mounts Secrets: the files are links through a directory ..data, which
-	// is a link that is replaced.
-	mounted := func(t *testing.T, c certificate, dir string) {
-		t.Helper()
-		version := t.TempDir()
-		c.write(t, version)
-		before, _ := os.Readlink(filepath.Join(dir, "..data"))
-		link := filepath.Join(dir, "..data_tmp")
-		if err := errors.Join(os.Symlink(version, link), os.Rename(link, filepath.Join(dir, "..data"))); err != nil {
-			t.Fatal(err)
-		}
-		if before != "" {
-			if err := os.RemoveAll(before); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-		for _, name := range []string{"tls.crt", "tls.key"} {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	renamed := func(t *testing.T, c certificate, dir string) {
-		t.Helper()
-		files := c.write(t, t.TempDir())
-		for _, path := range []string{files.certFile, files.keyFile} {
-			if err := os.Rename(path, filepath.Join(dir, filepath.Base(path))); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for name, put := range map[string]func(t *testing.T, c certificate, dir string){
-		"written over the old one":   func(t *testing.T, c certificate, dir string) { t.Helper(); c.write(t, dir) },
-		"put in the old one's place": renamed,
-		"mounted by kubelet":         mounted,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newServing(t)
-			dir := filepath.Dir(s.certificates.certFile)
-			put(t, s.certificate, dir)
-			ctx, stop := context.WithCancel(t.Context())
-			s.stop, s.ended = stop, make(chan error, 1)
-			defer stop()
-			cmd := newCommand(io.Discard, &s.logs)
-			cmd.SetArgs(s.args())
-			go func() { s.ended <- cmd.ExecuteContext(ctx) }()
-			s.awaitReady(t)
-
-			before := s.certificate.client(t)
-			s.ask(t, before, "/workspace/owner-notice")
-
-			renewed := newCertificate(t)
-			put(t, renewed, dir)
-			after := renewed.client(t)
-			await(t, "the new certificate", func(ctx context.Context) error {
-				conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: renewed.pool(t)}}).DialContext(ctx, "tcp", s.webhook)
-				if err != nil {
-					return err
-				}
-				return conn.Close()
-			})
-			if _, reused := s.ask(t, after, "/workspace/owner-notice"); reused {
-				t.Error("the new client found a connection")
-			}
-			if _, reused := s.ask(t, before, "/workspace/owner-notice"); !reused {
-				t.Error("the open connection was closed")
-			}
-			before.CloseIdleConnections()
-			after.CloseIdleConnections()
-			if err := s.shutdown(t); err != nil {
-				t.Errorf("serve ends with %v", err)
-			}
-		})
-	}
-}
-
-func TestServeKeepsItsCertificateUntilTheNewOneIsWhole(t *testing.T) {
-	s := startServe(t)
-	serves := func(c certificate) func(context.Context) error {
-		return func(ctx context.Context) error {
-			conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: c.pool(t)}}).DialContext(ctx, "tcp", s.webhook)
-			if err != nil {
-				return err
-			}
-			return conn.Close()
-		}
-	}
-	failures := func(ctx context.Context) (string, error) {
-		_, exposed, err := get(ctx, "http://"+s.metrics+"/metrics")
-		_, rest, _ := strings.Cut(exposed, "\ncertwatcher_read_certificate_errors_total ")
-		count, _, _ := strings.Cut(rest, "\n")
-		return count, err
-	}
-	before, err := failures(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	renewed := newCertificate(t)
-	if err := os.WriteFile(s.certificates.certFile, renewed.cert, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "that the half is noticed", func(ctx context.Context) error {
-		now, err := failures(ctx)
-		if err == nil && now == before {
-			err = fmt.Errorf("still %s failures to read the certificate", now)
-		}
-		return err
-	})
-	if err := serves(s.certificate)(t.Context()); err != nil {
-		t.Errorf("the old certificate is no longer served: %v", err)
-	}
-	if err := os.WriteFile(s.certificates.keyFile, renewed.key, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the new certificate", serves(renewed))
-	if err := s.shutdown(t); err != nil {
-		t.Errorf("serve ends with %v", err)
-	}
-}
-
-func TestServeFollowsItsConfiguration(t *testing.T) {
-	config := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
-		"workspace: {ownerRewrite: {mode: Off}, ownerIntegrity: {mode: Warn}}\n")
-	s := startServe(t, "--config="+config)
-	client := s.certificate.client(t)
-	for path, want := range map[string]map[string]string{
-		"/workspace/owner-rewrite":   {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
-		"/workspace/owner-notice":    {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
-		"/workspace/owner-integrity": {"decision": "warned", "reason": "OwnerChangeRefused", "decision-id": "d1"},
-	} {
-		got, _ := s.ask(t, client, path)
-		if diff := cmp.Diff(want, got.AuditAnnotations); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", path, diff)
-		}
-	}
-	client.CloseIdleConnections()
-	if err := s.shutdown(t); err != nil {
-		t.Errorf("serve ends with %v", err)
-	}
-}
-
-// eventKCP is a kcp that permits Events and keeps them.
-type eventKCP struct {
-	t      *testing.T
-	mu     sync.Mutex
-	events []string
-}
-
-func (k *eventKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	var answer string
-	switch r.Method + " " + r.URL.Path {
-	case "GET /clusters/root/version":
-		answer = `{"gitVersion":"v1.36.0+kcp-v0.32.3"}`
-	case "POST /clusters/root/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
-		answer = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`
-	case "POST /clusters/1dz6n4ubraua7pul/api/v1/namespaces/default/events":
-		var event corev1.Event
-		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
-			k.t.Errorf("decode the Event: %v", err)
-		}
-		k.mu.Lock()
-		k.events = append(k.events, fmt.Sprintf("%s on %s (%s)", event.Reason, event.InvolvedObject.Name, event.InvolvedObject.UID))
-		k.mu.Unlock()
-		answer = `{"kind":"Event","apiVersion":"v1","metadata":{"name":"team-a.1","namespace":"default"}}`
-	default:
-		k.t.Errorf("%s %s was not expected", r.Method, r.URL)
-	}
-	if _, err := io.WriteString(w, answer); err != nil {
-		k.t.Errorf("answer: %v", err)
-	}
-}
-
-func (k *eventKCP) all() []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.Clone(k.events)
-}
-
-// What counts as under way is a request whose body is still on its way: the gates themselves take no time.
-func TestServeFinishesWhatIsUnderWay(t *testing.T) {
-	leaks := goleak.IgnoreCurrent()
-	kcp := &eventKCP{t: t}
-	server := httptest.NewServer(kcp)
-	defer server.Close()
-	kubeconfig := writeKubeconfig(t, map[string]string{"home": server.URL + "/clusters/root:home"})
-	s := startServe(t, "--kcp-kubeconfig="+kubeconfig)
-	await(t, "Events on", func(context.Context) error {
-		if !strings.Contains(s.logs.String(), `"msg":"Events are on"`) {
-			return errors.New(s.logs.String())
-		}
-		return nil
-	})
-
-	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: s.certificate.pool(t)}}
-	conn, err := dialer.DialContext(t.Context(), "tcp", s.webhook)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	reader := bufio.NewReader(conn)
-	body := workspaceReview(t)
-	if _, err := fmt.Fprintf(conn, "POST /%s/workspace/owner-integrity?timeout=3s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
-		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", s.token, s.webhook, len(body)); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := reader.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" { // its handler is reading
-		t.Fatalf("answer = %q, %v", line, err)
-	}
-	if _, err := reader.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-
-	s.stop()
-	await(t, "that nobody new comes in", func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.webhook)
-		if err != nil {
-			return nil //nolint:nilerr // this is what is awaited
-		}
-		_ = conn.Close()
-		return errors.New("it still listens")
-	})
-	select {
-	case err := <-s.ended:
-		t.Fatalf("serve ended with an admission under way: %v", err)
-	default:
-	}
-
-	if _, err := conn.Write(body); err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.ReadResponse(reader, nil)
-	if err != nil {
-		t.Fatalf("read the answer: %v", err)
-	}
-	defer response.Body.Close()
-	var review admissionv1.AdmissionReview
-	if err := json.NewDecoder(response.Body).Decode(&review); err != nil {
-		t.Fatalf("decode the answer: %v", err)
-	}
-	if got := review.Response.AuditAnnotations["reason"]; got != "OwnerChangeRefused" {
-		t.Errorf("answer = %v", review.Response)
-	}
-	if err := s.awaitEnd(t); err != nil {
-		t.Errorf("serve ends with %v", err)
-	}
-	if diff := cmp.Diff([]string{"OwnerChangeRefused on team-a (6a1b)"}, kcp.all()); diff != "" {
-		t.Errorf("Events (-want +got):\n%s", diff)
-	}
-	server.Close()
-	goleak.VerifyNone(t, leaks)
-}
-
-func TestServeEndsWhenOneOfItsServersFails(t *testing.T) {
-	var listening net.ListenConfig
-	listener, err := listening.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	taken := listener.Addr().String()
-
-	for _, flag := range []string{"--webhook-address=", "--metrics-address=", "--health-address="} {
-		t.Run(flag, func(t *testing.T) {
-			leaks := goleak.IgnoreCurrent()
-			_, logs, err := run(t, append(newServing(t).args(), flag+taken)...)
-			if err == nil || !strings.HasSuffix(err.Error(), "listen tcp "+taken+": bind: address already in use") {
-				t.Errorf("error = %v, want that the address is in use", err)
-			}
-			if !strings.Contains(logs, `"msg":"starting"`) {
-				t.Errorf("log = %s", logs)
-			}
-			goleak.VerifyNone(t, leaks)
-		})
-	}
-}
-
-// A compressor for the metrics would take more memory than all else that serve keeps.
-func TestServeDoesNotCompressMetrics(t *testing.T) {
-	s := startServe(t)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.metrics+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Accept-Encoding", "zstd, gzip") // so that the client does not unpack it by itself
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(response.Body)
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if got := response.Header.Get("Content-Encoding"); got != "" {
-		t.Errorf("Content-Encoding = %q, want none", got)
-	}
-	if !bytes.Contains(body, []byte("# HELP warrantgate_")) {
-		t.Errorf("no metric of warrantgate in %d bytes: %.200s", len(body), body)
-	}
-	if err := s.shutdown(t); err != nil {
-		t.Errorf("serve ends with %v", err)
-	}
-}
-
-func TestServeWithoutMetrics(t *testing.T) {
-	s := startServe(t, "--metrics-address=0", "--log-format=text", "--log-level=debug")
-	if code, body, err := get(t.Context(), "http://"+s.metrics+"/metrics"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("/metrics = %d %q, %v; want nobody there", code, body, err)
-	}
-	if err := s.shutdown(t); err != nil {
-		t.Errorf("serve ends with %v", err)
-	}
-	if !strings.Contains(s.logs.String(), "level=INFO msg=starting version=dev") {
-		t.Errorf("log = %s, want text", s.logs.String())
-	}
-}
-
-func TestServeMistakes(t *testing.T) {
-	certificates := newCertificate(t).write(t, t.TempDir())
-	other := newCertificate(t).write(t, t.TempDir())
-	missing := filepath.Join(t.TempDir(), "missing")
-	noPEM := writeFile(t, "tls.crt", "no PEM")
-	badConfig := writeFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: Gate\n")
-	badAddress := writeKubeconfig(t, map[string]string{"home": "https://kcp example"})
-	short := writeFile(t, "short", "too-short-to-show")
-
-	path := "--webhook-path-file=" + writeFile(t, "webhook-path", strings.Repeat("a", 32))
-	serve := func(args ...string) []string {
-		return append([]string{"serve", path, "--tls-cert-file=" + certificates.certFile, "--tls-private-key-file=" + certificates.keyFile}, args...)
-	}
-	secret := func(name string, args ...string) []string {
-		return append([]string{"serve", path, "--certificate-secret=" + name, "--certificate-dns-names=a"}, args...)
-	}
-	const certificate = "read the serving certificate (--tls-cert-file, --tls-private-key-file): "
+func TestMistakesAboutClients(t *testing.T) {
+	authority := clitest.WriteFile(t, "ca.crt", string(clitest.NewCertificate(t).Cert))
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no certificate at all": {args: []string{"serve"}, want: "at least one of the flags in the group [tls-cert-file certificate-secret] is required"},
-		"a certificate without key": {
-			args: []string{"serve", "--tls-cert-file=" + certificates.certFile},
-			want: "if any flags in the group [tls-cert-file tls-private-key-file] are set they must all be set; missing [tls-private-key-file]",
+		"names without an authority": {
+			args: []string{"--client-names=kcp"},
+			want: "--client-names needs --client-ca-file, the authorities that vouch for the names",
 		},
-		"two certificates": {
-			args: serve("--certificate-secret=a/b", "--certificate-dns-names=a"),
-			want: "if any flags in the group [tls-cert-file certificate-secret] are set none of the others can be; [certificate-secret tls-cert-file] were all set",
+		"an authority without names": {
+			args: []string{"--client-ca-file=" + authority},
+			want: "--client-ca-file needs --client-names: the common names, not [], of the API servers among all that the authorities sign for",
 		},
-		"a Secret without names": {
-			args: []string{"serve", "--certificate-secret=a/b"},
-			want: "if any flags in the group [certificate-secret certificate-dns-names] are set they must all be set; missing [certificate-dns-names]",
+		"a name that is empty": {
+			args: []string{"--client-ca-file=" + authority, "--client-names=kcp,"},
+			want: `--client-ca-file needs --client-names: the common names, not ["kcp" ""], of the API servers among all that the authorities sign for`,
 		},
-		"a Secret without a namespace": {args: secret("b"), want: `--certificate-secret: "b" is not NAMESPACE/NAME`},
-		"a Secret without a name":      {args: secret("a/"), want: `--certificate-secret: "a/" is not NAMESPACE/NAME`},
-		"a Secret of too many parts":   {args: secret("a/b/c"), want: `--certificate-secret: "a/b/c" is not NAMESPACE/NAME`},
-		"a Secret of no API server": {
-			args: secret("a/b"),
-			want: "--certificate-secret needs --certificate-kubeconfig or --kubeconfig, for the API server with the Secret",
+		"a file that is not there": {
+			args: []string{"--client-ca-file=/nonexistent", "--client-names=kcp"},
+			want: "--client-ca-file: open /nonexistent: no such file or directory",
 		},
-		"a Secret behind no kubeconfig": {
-			args: secret("a/b", "--certificate-kubeconfig="+missing),
-			want: fmt.Sprintf("--certificate-kubeconfig: read kubeconfig %q: stat %s: no such file or directory", missing, missing),
+		"a file without a certificate": {
+			args: []string{"--client-ca-file=" + clitest.WriteFile(t, "empty.crt", "x"), "--client-names=kcp"},
+			want: "--client-ca-file: error loading CA bundle for",
 		},
-		"a life that is too short": {
-			args: secret("a/b", "--certificate-duration=30s"),
-			want: "--certificate-duration: 30s is less than 1m0s",
-		},
-		"a name that is empty":      {args: secret("a/b", "--certificate-dns-names=a,"), want: `--certificate-dns-names: "" is not a name that a certificate can be for`},
-		"an address as a name":      {args: secret("a/b", "--certificate-dns-names=10.0.0.1"), want: `--certificate-dns-names: "10.0.0.1" is not a name that a certificate can be for`},
-		"an unknown log format":     {args: serve("--log-format=xml"), want: `--log-format: "xml" is neither json nor text`},
-		"an unknown log level":      {args: serve("--log-level=loud"), want: `--log-level: slog: level string "loud": unknown name`},
-		"no configuration":          {args: serve("--config=" + missing), want: "read the configuration: open " + missing + ": no such file or directory"},
-		"a mistaken configuration":  {args: serve("--config=" + badConfig), want: "configuration " + badConfig + `: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
-		"no kubeconfig":             {args: serve("--kcp-kubeconfig=" + missing), want: "read --kcp-kubeconfig: stat " + missing + ": no such file or directory"},
-		"a kubeconfig without use":  {args: serve("--kcp-kubeconfig=" + badAddress), want: `address of kcp "https://kcp example": parse "https://kcp example": invalid character " " in host name`},
-		"no certificate":            {args: serve("--tls-cert-file=" + missing), want: certificate + "open " + missing + ": no such file or directory"},
-		"no key":                    {args: serve("--tls-private-key-file=" + missing), want: certificate + "open " + missing + ": no such file or directory"},
-		"a certificate without PEM": {args: serve("--tls-cert-file=" + noPEM), want: certificate + "tls: failed to find any PEM data in certificate input"},
-		"no webhook path":           {args: serve("--webhook-path-file=" + missing), want: "--webhook-path-file: open " + missing + ": no such file or directory"},
-		"a short webhook path": {
-			args: serve("--webhook-path-file=" + short),
-			want: "--webhook-path-file: " + short + `: line 1 is no token: it must be 32 to 128 lower-case letters and digits, such as "openssl rand -hex 32" prints`,
-		},
-		"nobody whom it answers": {
-			args: serve("--webhook-path-file="),
-			want: "whom do the webhooks answer? --webhook-path-file names a file of tokens that the path has to begin with " +
-				`("openssl rand -hex 32" prints one; give the same file to install), --client-ca-file and --client-names say which client certificates API servers have`,
-		},
-		"another's key": {args: serve("--tls-private-key-file=" + other.keyFile), want: certificate + "tls: private key does not match public key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, logs, err := run(t, tc.args...)
-			if err == nil {
-				t.Fatal("there is no error")
-			}
-			if diff := cmp.Diff(tc.want, err.Error()); diff != "" {
-				t.Errorf("error (-want +got):\n%s", diff)
-			}
-			if out != "" || logs != "" {
-				t.Errorf("output = %q, %q, want none beside the error", out, logs)
-			}
-		})
-	}
-}
-
-func TestAddresses(t *testing.T) {
-	for address, tc := range map[string]struct {
-		wantHost string
-		wantPort int
-		wantErr  string
-	}{
-		":9443":           {wantPort: 9443},
-		"127.0.0.1:1":     {wantHost: "127.0.0.1", wantPort: 1},
-		"[::1]:65535":     {wantHost: "::1", wantPort: 65535},
-		"localhost":       {wantErr: "address localhost: missing port in address"},
-		"":                {wantErr: "missing port in address"},
-		":":               {wantErr: `"" is not a port`},
-		":https":          {wantErr: `"https" is not a port`},
-		":0":              {wantErr: `"0" is not a port`},
-		":-1":             {wantErr: `"-1" is not a port`},
-		":65536":          {wantErr: `"65536" is not a port`},
-		"https://a:9443/": {wantErr: "address https://a:9443/: too many colons in address"},
-	} {
-		t.Run(address, func(t *testing.T) {
-			host, port, err := splitAddress(address)
-			gotErr := ""
-			if err != nil {
-				gotErr = err.Error()
-			}
-			if host != tc.wantHost || port != tc.wantPort || gotErr != tc.wantErr {
-				t.Errorf("splitAddress() = %q, %d, %q; want %q, %d, %q", host, port, gotErr, tc.wantHost, tc.wantPort, tc.wantErr)
+			// In a process of its own, because what was begun before a mistake was found ends with the process.
+			out, err := program(t, append(serveArgs(t), tc.args...)...).CombinedOutput()
+			if err == nil || !strings.HasPrefix(string(out), "warrantgate: "+tc.want) {
+				t.Errorf("%v: %s, want %s", err, out, tc.want)
 			}
 		})
 	}
@@ -783,19 +63,39 @@ func TestAddresses(t *testing.T) {
 
 // The program itself: a signal ends it, and that is no failure.
 func TestSIGTERMEndsServeWithExitCode0(t *testing.T) {
-	s := newServing(t)
-	cmd := program(t, s.args()...)
-	cmd.Stderr = &s.logs
+	health := clitest.FreeAddresses(t, 1)[0]
+	cmd := program(t, append(serveArgs(t), "--health-address="+health)...)
+	var logs clitest.Output
+	cmd.Stderr = &logs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.ended = make(chan error, 1)
-	go func() { s.ended <- cmd.Wait() }()
-	s.awaitReady(t)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	clitest.Await(t, "ready", func(ctx context.Context) error {
+		select {
+		case err := <-ended:
+			t.Fatalf("serve has ended: %v\n%s", err, logs.String())
+		default:
+		}
+		code, body, err := clitest.Get(ctx, "http://"+health+"/readyz")
+		if err == nil && code != http.StatusOK {
+			err = fmt.Errorf("%d %s", code, body)
+		}
+		return err
+	})
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.awaitEnd(t); err != nil {
-		t.Errorf("the program ends with %v\n%s", err, s.logs.String())
-	}
+	clitest.Await(t, "end", func(context.Context) error {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the program ends with %v\n%s", err, logs.String())
+			}
+			return nil
+		default:
+			return errors.New("serve is still running")
+		}
+	})
 }

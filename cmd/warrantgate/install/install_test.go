@@ -1,0 +1,925 @@
+package install
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/cmd/warrantgate/internal/clitest"
+	"warrantgate.dev/internal/kcp"
+)
+
+// fakeKCP holds the objects of logical clusters, by their paths in the API. It knows the resources that are installed.
+type fakeKCP struct {
+	t       *testing.T
+	mu      sync.Mutex
+	version int
+	held    map[string]*unstructured.Unstructured
+	// gitVersion is what it says its version is.
+	gitVersion string
+	// policies is whether it has MutatingAdmissionPolicies, and disabled whether it does not act on them.
+	policies, disabled bool
+	// asked counts dry runs.
+	asked int
+	// remembered is in how many dry runs it still evaluates a policy that was deleted.
+	remembered int
+}
+
+var discovered = map[string]any{
+	"/api": metav1.APIVersions{Versions: []string{"v1"}},
+	"/apis": metav1.APIGroupList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+		Groups:   []metav1.APIGroup{clitest.Group(rbacv1.GroupName, "v1"), clitest.Group(admissionregistrationv1.GroupName, "v1"), clitest.Group("tenancy.kcp.io", "v1alpha1"), clitest.Group(coordinationv1.GroupName, "v1")},
+	},
+	"/apis/coordination.k8s.io/v1": clitest.Resources("coordination.k8s.io/v1", "leases", "Lease"),
+	"/apis/rbac.authorization.k8s.io/v1": clitest.Resources("rbac.authorization.k8s.io/v1",
+		"clusterroles", "ClusterRole", "clusterrolebindings", "ClusterRoleBinding"),
+	"/apis/tenancy.kcp.io/v1alpha1":         clitest.Resources("tenancy.kcp.io/v1alpha1", "workspacetypes", "WorkspaceType"),
+	"/apis/admissionregistration.k8s.io/v1": clitest.Resources("admissionregistration.k8s.io/v1", admissionKinds...),
+}
+
+var admissionKinds = []string{
+	"mutatingwebhookconfigurations", "MutatingWebhookConfiguration",
+	"validatingwebhookconfigurations", "ValidatingWebhookConfiguration",
+	"validatingadmissionpolicies", "ValidatingAdmissionPolicy",
+	"validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding",
+}
+
+// startFakeKCP starts it, and returns it and the path of a kubeconfig that leads to a workspace of it.
+func startFakeKCP(t *testing.T) (api *fakeKCP, kubeconfig string) {
+	t.Helper()
+	api = &fakeKCP{t: t, held: map[string]*unstructured.Unstructured{}, gitVersion: "v1.36.0+kcp-v0.32.3"}
+	server := httptest.NewServer(api)
+	t.Cleanup(server.Close)
+	return api, clitest.WriteKubeconfig(t, map[string]string{"home": server.URL + "/clusters/root:home"})
+}
+
+func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	within, found := strings.CutPrefix(r.URL.Path, "/clusters/")
+	_, path, rooted := strings.Cut(within, "/")
+	if !found || !rooted {
+		f.t.Errorf("%s %s was not expected", r.Method, r.URL)
+		f.answer(w, http.StatusTeapot, nil)
+		return
+	}
+	if path == "apis/admissionregistration.k8s.io/v1" && f.policies {
+		f.answer(w, http.StatusOK, clitest.Resources("admissionregistration.k8s.io/v1", slices.Concat(admissionKinds,
+			[]string{"mutatingadmissionpolicies", "MutatingAdmissionPolicy", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"})...))
+		return
+	}
+	if answer, ok := discovered["/"+path]; ok && r.Method == http.MethodGet {
+		f.answer(w, http.StatusOK, answer)
+		return
+	}
+	switch held := f.held[within]; {
+	case path == "version":
+		f.answer(w, http.StatusOK, apimachineryversion.Info{GitVersion: f.gitVersion})
+	case r.Method == http.MethodPost && path == "apis/tenancy.kcp.io/v1alpha1/workspaces" && r.URL.Query().Get("dryRun") == "All":
+		f.judge(w, r)
+	case r.Method == http.MethodGet && held != nil:
+		f.answer(w, http.StatusOK, held.Object)
+	case r.Method == http.MethodPatch && r.Header.Get("Content-Type") == "application/apply-patch+yaml" &&
+		r.URL.RawQuery == "fieldManager=warrantgate&force=true":
+		f.apply(w, r, within)
+	case r.Method == http.MethodDelete && held != nil:
+		delete(f.held, within)
+		f.answer(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+	case r.Method == http.MethodGet || r.Method == http.MethodDelete:
+		f.answer(w, http.StatusNotFound, metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status:   metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: "not found",
+		})
+	default:
+		f.t.Errorf("%s %s was not expected", r.Method, r.URL)
+		f.answer(w, http.StatusTeapot, nil)
+	}
+}
+
+// judge answers a canary as kcp does: the second time, as it takes up what was written with a delay.
+func (f *fakeKCP) judge(w http.ResponseWriter, r *http.Request) {
+	canary := &unstructured.Unstructured{}
+	if err := json.NewDecoder(r.Body).Decode(&canary.Object); err != nil {
+		f.t.Errorf("decode the canary: %v", err)
+	}
+	annotations := canary.GetAnnotations()
+	f.asked++
+	if f.held[rewritePolicy] == nil && f.remembered > 0 {
+		f.remembered--
+		delete(annotations, kcp.CanaryAnnotation)
+		canary.SetAnnotations(annotations)
+	}
+	if f.asked > 1 && !f.disabled && f.held[rewritePolicy] != nil && annotations[kcp.CanaryAnnotation] == kcp.PolicyCanary {
+		delete(annotations, kcp.CanaryAnnotation)
+		canary.SetAnnotations(annotations)
+	}
+	if f.asked > 1 && f.held[validating] != nil && annotations[kcp.CanaryAnnotation] != "" {
+		status := clitest.Forbidden(`admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`)
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		f.answer(w, http.StatusForbidden, status)
+		return
+	}
+	f.answer(w, http.StatusCreated, canary.Object)
+}
+
+// apply replaces the object, which is what server-side apply by one manager does, and keeps the version of one that is
+// the same.
+func (f *fakeKCP) apply(w http.ResponseWriter, r *http.Request, key string) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		f.t.Errorf("read the body: %v", err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(body, &object.Object); err != nil {
+		f.t.Errorf("decode %s: %v", body, err)
+	}
+	if key == rewritePolicy && f.remembered > 0 {
+		f.t.Error("the policy is written while kcp still evaluates the one before")
+	}
+	f.version++
+	object.SetResourceVersion(fmt.Sprint(f.version))
+	if held := f.held[key]; held != nil {
+		version := object.GetResourceVersion()
+		object.SetResourceVersion(held.GetResourceVersion())
+		if !cmp.Equal(held.Object, object.Object) {
+			object.SetResourceVersion(version)
+		}
+	}
+	f.held[key] = object
+	f.answer(w, http.StatusOK, object.Object)
+}
+
+func (f *fakeKCP) answer(w http.ResponseWriter, code int, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		f.t.Errorf("answer: %v", err)
+	}
+}
+
+// holds compares which objects there are.
+func (f *fakeKCP) holds(t *testing.T, want ...string) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	got := map[string]bool{}
+	for key := range f.held {
+		got[key] = true
+	}
+	wanted := map[string]bool{}
+	for _, key := range want {
+		wanted[key] = true
+	}
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Errorf("kcp holds (-want +got):\n%s", diff)
+	}
+}
+
+// hold puts an object there that warrantgate did not install.
+func (f *fakeKCP) hold(key, apiVersion, kind, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held[key] = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name, "resourceVersion": "1"},
+	}}
+}
+
+const (
+	mutating   = "root/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/warrantgate"
+	validating = "root/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/warrantgate"
+	policy     = "root/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/warrantgate-owner-integrity"
+	binding    = "root/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/warrantgate-owner-integrity"
+
+	warrantedType    = "root/apis/tenancy.kcp.io/v1alpha1/workspacetypes/warranted"
+	warrantedRole    = "root/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-warranted"
+	warrantedBinding = "root/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-warranted"
+
+	repairRole    = "root/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-repair"
+	repairBinding = "root/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-repair"
+
+	shardRole    = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-events"
+	shardBinding = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-events"
+
+	shardRepairRole    = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-explain"
+	shardRepairBinding = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-explain"
+
+	rewritePolicy  = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/warrantgate-owner-rewrite"
+	rewriteBinding = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/warrantgate-owner-rewrite"
+
+	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not given the right to write Events. Unless it has it already, " +
+		"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n"
+)
+
+// inRoot is what install prints of the objects in root.
+func inRoot(outcomes ...string) string {
+	kinds := []string{
+		`MutatingWebhookConfiguration "warrantgate"`,
+		`ValidatingAdmissionPolicy "warrantgate-owner-integrity"`, `ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity"`,
+		`ValidatingWebhookConfiguration "warrantgate"`,
+		`WorkspaceType "warranted"`, `ClusterRole "warrantgate-warranted"`, `ClusterRoleBinding "warrantgate-warranted"`,
+		`ClusterRole "warrantgate-repair"`, `ClusterRoleBinding "warrantgate-repair"`,
+	}
+	var text strings.Builder
+	for i, outcome := range outcomes {
+		fmt.Fprintf(&text, "root: %s %s\n", kinds[i], outcome)
+	}
+	return text.String()
+}
+
+// TestInstallWaitsUntilADeletedPolicyIsForgotten: what kcp does by a policy that was deleted is not taken for an effect of the new one.
+func TestInstallWaitsUntilADeletedPolicyIsForgotten(t *testing.T) {
+	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
+	for name, flags := range map[string][]string{
+		"with webhooks": {"--url", "https://warrantgate.example.com:9443", "--ca-file", caFile},
+		"policies only": {"--policies-only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, kubeconfig := startFakeKCP(t)
+			api.policies, api.remembered = true, 3
+			out, _, err := run(t, append([]string{"install", "kcp", "--kubeconfig", kubeconfig}, flags...)...)
+			const want = `root: MutatingAdmissionPolicy "warrantgate-owner-rewrite" rewrites the owners of plain service accounts`
+			if err != nil || !strings.Contains(out, want) {
+				t.Errorf("install: %v, want %q in:\n%s", err, want, out)
+			}
+			if api.remembered != 0 {
+				t.Errorf("kcp still evaluates the deleted policy in %d dry runs", api.remembered)
+			}
+		})
+	}
+}
+
+const offConfiguration = `apiVersion: config.warrantgate.dev/v1beta1
+kind: GateConfiguration
+workspace: {ownerIntegrity: {mode: "Off"}}
+repair: {mode: "Off"}
+`
+
+func TestInstallAndUninstall(t *testing.T) {
+	api, kubeconfig := startFakeKCP(t)
+	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
+	installArgs := []string{"install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile}
+	shard := []string{"--shard-kubeconfig", kubeconfig}
+	inShard := func(lines ...string) string {
+		text := ""
+		for _, line := range lines {
+			text += fmt.Sprintf("%s: %s\n", kubeconfig, line)
+		}
+		return text
+	}
+	uninstallArgs := []string{"uninstall", "kcp", "--kubeconfig", kubeconfig}
+
+	// Each step goes on from where the one before left kcp.
+	for _, step := range []struct {
+		name       string
+		args       []string
+		want       string
+		wantErrOut string
+		wantHeld   []string
+	}{
+		{
+			name: "the gates are registered in root, and the right to write Events is not given", args: installArgs,
+			want: inRoot(slices.Repeat([]string{"created"}, 9)...), wantErrOut: noSuchPolicies + withoutEvents,
+			wantHeld: []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding},
+		},
+		{
+			name: "with the kubeconfig of a shard it is given there, once for each shard", args: append(append(installArgs, shard...), shard...),
+			want: inShard(`ClusterRole "warrantgate-events" created`, `ClusterRoleBinding "warrantgate-events" created`,
+				`ClusterRole "warrantgate-explain" created`, `ClusterRoleBinding "warrantgate-explain" created`) +
+				inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" unchanged`,
+					`ClusterRole "warrantgate-explain" unchanged`, `ClusterRoleBinding "warrantgate-explain" unchanged`) +
+				inRoot(slices.Repeat([]string{"unchanged"}, 9)...),
+			wantErrOut: noSuchPolicies,
+			wantHeld:   []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
+		},
+		{
+			name: "for another user it is changed", args: append(append(installArgs, shard...), "--user", "gate"),
+			want: inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" configured`,
+				`ClusterRole "warrantgate-explain" unchanged`, `ClusterRoleBinding "warrantgate-explain" configured`) +
+				inRoot(append(slices.Repeat([]string{"unchanged"}, 8), "configured")...),
+			wantErrOut: noSuchPolicies,
+			wantHeld:   []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
+		},
+		{
+			name: "a gate that is off is taken out", args: append(installArgs, "--config", clitest.WriteFile(t, "off.yaml", offConfiguration)),
+			want: inRoot("unchanged") +
+				"root: ValidatingWebhookConfiguration \"warrantgate\" configured\n" +
+				"root: ClusterRoleBinding \"warrantgate-repair\" deleted\n" +
+				"root: ClusterRole \"warrantgate-repair\" deleted\n" +
+				"root: ClusterRoleBinding \"warrantgate-warranted\" deleted\n" +
+				"root: ClusterRole \"warrantgate-warranted\" deleted\n" +
+				"root: WorkspaceType \"warranted\" deleted\n" +
+				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" deleted\n" +
+				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" deleted\n",
+			wantErrOut: noSuchPolicies + withoutEvents,
+			wantHeld:   []string{mutating, validating, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
+		},
+		{
+			name: "uninstall takes out what is there", args: append(uninstallArgs, shard...),
+			want: "root: ClusterRoleBinding \"warrantgate-repair\" not there\n" +
+				"root: ClusterRole \"warrantgate-repair\" not there\n" +
+				"root: ClusterRoleBinding \"warrantgate-warranted\" not there\n" +
+				"root: ClusterRole \"warrantgate-warranted\" not there\n" +
+				"root: WorkspaceType \"warranted\" not there\n" +
+				"root: ClusterRoleBinding \"warrantgate-certificates\" not there\n" +
+				"root: ClusterRole \"warrantgate-certificates\" not there\n" +
+				"root: ValidatingWebhookConfiguration \"warrantgate\" deleted\n" +
+				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
+				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
+				"root: MutatingWebhookConfiguration \"warrantgate\" deleted\n" +
+				"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" not there\n" +
+				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not there\n" +
+				inShard(`ClusterRoleBinding "warrantgate-explain" deleted`, `ClusterRole "warrantgate-explain" deleted`,
+					`ClusterRoleBinding "warrantgate-events" deleted`, `ClusterRole "warrantgate-events" deleted`) +
+				"root: Lease \"warrantgate-repair\" not there\n",
+		},
+		{
+			name: "a second time there is nothing to do", args: uninstallArgs,
+			want: "root: ClusterRoleBinding \"warrantgate-repair\" not there\n" +
+				"root: ClusterRole \"warrantgate-repair\" not there\n" +
+				"root: ClusterRoleBinding \"warrantgate-warranted\" not there\n" +
+				"root: ClusterRole \"warrantgate-warranted\" not there\n" +
+				"root: WorkspaceType \"warranted\" not there\n" +
+				"root: ClusterRoleBinding \"warrantgate-certificates\" not there\n" +
+				"root: ClusterRole \"warrantgate-certificates\" not there\n" +
+				"root: ValidatingWebhookConfiguration \"warrantgate\" not there\n" +
+				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
+				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
+				"root: MutatingWebhookConfiguration \"warrantgate\" not there\n" +
+				"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" not there\n" +
+				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not there\n" +
+				"root: Lease \"warrantgate-repair\" not there\n",
+		},
+	} {
+		out, errOut, err := run(t, step.args...)
+		if err != nil {
+			t.Fatalf("%s: error = %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.want, out); diff != "" {
+			t.Errorf("%s: output (-want +got):\n%s", step.name, diff)
+		}
+		if diff := cmp.Diff(step.wantErrOut, errOut); diff != "" {
+			t.Errorf("%s: notes (-want +got):\n%s", step.name, diff)
+		}
+		api.holds(t, step.wantHeld...)
+	}
+}
+
+// TestThePoliciesFilesAreWhatInstallWrites holds the files of the chart against the code. "make generate" writes them.
+func TestThePoliciesFilesAreWhatInstallWrites(t *testing.T) {
+	for _, where := range []string{"kcp", "kubernetes"} {
+		file := where + "-policies.yaml"
+		want, err := os.ReadFile("../../../charts/warrantgate/files/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := run(t, "install", where, "--policies-only", "--dry-run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), out); diff != "" {
+			t.Errorf("%s is stale, run `make generate` (-file +install):\n%s", file, diff)
+		}
+	}
+}
+
+func TestInstallWarnsOfAKCPBefore032(t *testing.T) {
+	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
+	for version, want := range map[string]string{
+		"v1.36.0+kcp-v0.32.3": "",
+		"v1.33.3+kcp-v0.30.0": "Warning: this kcp is older than v0.32: the author of a WorkspaceType with \"initializer: true\" can change the owner " +
+			"annotation of a LogicalCluster that is Initializing, and kcp then acts as anybody in that workspace. warrantgate cannot prevent that. " +
+			"Upgrade kcp, or let only administrators create WorkspaceTypes with an initializer.\n",
+		"v0.0.0-master+$Format:%H$": "Warning: this kcp is older than v0.32: ", // as it has no MutatingAdmissionPolicies
+	} {
+		t.Run(version, func(t *testing.T) {
+			api, kubeconfig := startFakeKCP(t)
+			api.gitVersion = version
+			_, errOut, err := run(t, "install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.TrimSuffix(strings.TrimPrefix(errOut, noSuchPolicies), withoutEvents)
+			if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+				t.Errorf("notes %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestInstallByPolicyOrWebhook: kcp acts on the policy or not, and install goes by what it sees. Each step goes on from where the one
+// before left kcp.
+func TestInstallByPolicyOrWebhook(t *testing.T) {
+	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
+	const (
+		inEffect = "root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" rewrites the owners of plain service accounts\n"
+		gone     = "root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" deleted\nroot: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" deleted\n"
+		notUsed  = noEffect + ". The policy is not used: the webhook rewrites the owners of all service accounts.\n" + withoutEvents
+	)
+	inEffectAlone := "root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" created\nroot: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" created\n" +
+		"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" created\nroot: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" created\n"
+	without := []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding}
+	with := append([]string{rewritePolicy, rewriteBinding}, without...)
+	both := func(outcomes ...string) string {
+		return fmt.Sprintf("root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" %[1]s\n"+
+			"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" %[1]s\n", outcomes[0]) + inRoot(outcomes[1:]...)
+	}
+	unchanged := slices.Repeat([]string{"unchanged"}, 10)
+	hooks := []string{"configured", "unchanged", "unchanged", "configured", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged"}
+	api, kubeconfig := startFakeKCP(t)
+	api.policies = true
+	for _, step := range []struct {
+		name       string
+		args       []string
+		disabled   bool
+		want       string
+		wantErr    string
+		wantErrOut string
+		wantHeld   []string
+	}{
+		{name: "the policies alone", args: []string{"--policies-only"}, wantHeld: []string{rewritePolicy, rewriteBinding, policy, binding}, want: inEffectAlone + inEffect},
+		{
+			name: "the webhooks besides", wantHeld: with, wantErrOut: withoutEvents,
+			want: inEffect + both(append([]string{"unchanged", "created", "unchanged", "unchanged"}, slices.Repeat([]string{"created"}, 6)...)...),
+		},
+		{name: "again", wantHeld: with, wantErrOut: withoutEvents, want: inEffect + both(unchanged...)},
+		{
+			name: "the webhook in its place", args: []string{"--rewrite=Webhook"}, wantHeld: without, wantErrOut: withoutEvents,
+			want: inRoot(hooks...) + gone,
+		},
+		{
+			name: "the policy in its place", args: []string{"--rewrite=Policy"}, wantHeld: with, wantErrOut: withoutEvents,
+			want: both(append([]string{"created"}, unchanged[1:]...)...) + inEffect +
+				"root: MutatingWebhookConfiguration \"warrantgate\" configured\nroot: ValidatingWebhookConfiguration \"warrantgate\" configured\n",
+		},
+		{
+			name: "kcp does not act on it any more", disabled: true, wantHeld: without, wantErrOut: notUsed,
+			want: both(append([]string{"unchanged"}, hooks...)...) + gone,
+		},
+		{
+			name: "but it is asked for", args: []string{"--rewrite=Policy"}, disabled: true, wantHeld: with,
+			want:       both(append([]string{"created"}, unchanged[1:]...)...),
+			wantErrOut: "Warning: " + noEffect + ". The webhook rewrites the owners of all service accounts; install again once kcp does.\n" + withoutEvents,
+		},
+		{
+			name: "or nothing else is there to do it", args: []string{"--policies-only"}, disabled: true, wantHeld: with,
+			want: strings.ReplaceAll(inEffectAlone, "created", "unchanged"), wantErr: noEffect + "; register the webhooks instead, with --url",
+		},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			api.disabled = step.disabled
+			args := append([]string{"install", "kcp", "--wait=1s", "--kubeconfig", kubeconfig}, step.args...)
+			if !slices.Contains(step.args, "--policies-only") {
+				args = append(args, "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile)
+			}
+			out, errOut, err := run(t, args...)
+			if got := fmt.Sprint(err); (step.wantErr != "" || err != nil) && got != step.wantErr {
+				t.Errorf("error %q, want %q", got, step.wantErr)
+			}
+			if diff := cmp.Diff(step.want, out); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(step.wantErrOut, errOut); diff != "" {
+				t.Errorf("notes (-want +got):\n%s", diff)
+			}
+			api.holds(t, step.wantHeld...)
+		})
+	}
+}
+
+// bundles are whom each webhook in root trusts, by the names of the webhooks.
+func (f *fakeKCP) bundles(t *testing.T) map[string]string {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := map[string]string{}
+	for _, key := range []string{mutating, validating} {
+		hooks, _, err := unstructured.NestedSlice(f.held[key].Object, "webhooks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, hook := range hooks {
+			hook, ok := hook.(map[string]any)
+			if !ok {
+				t.Fatalf("a webhook is a %T", hook)
+			}
+			name, _, _ := unstructured.NestedString(hook, "name")
+			found[name], _, _ = unstructured.NestedString(hook, "clientConfig", "caBundle")
+		}
+	}
+	return found
+}
+
+// TestInstallForASelfManagedCertificate holds that the authority is serve's own matter, whoever had put one there before.
+func TestInstallForASelfManagedCertificate(t *testing.T) {
+	api, kubeconfig := startFakeKCP(t)
+	install := func(t *testing.T, args ...string) string {
+		t.Helper()
+		out, _, err := run(t, append([]string{"install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com:9443"}, args...)...)
+		if err != nil {
+			t.Fatalf("error = %v", err)
+		}
+		return out
+	}
+	certificateRole := "root/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-certificates"
+	certificateBinding := "root/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-certificates"
+	inRoot := []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding}
+
+	install(t, "--self-managed-certificate")
+	api.holds(t, append(inRoot, certificateRole, certificateBinding)...)
+	want := map[string]string{"owner-rewrite.warrantgate.dev": "", "owner-notice.warrantgate.dev": "", "owner-integrity.warrantgate.dev": ""}
+	if diff := cmp.Diff(want, api.bundles(t)); diff != "" {
+		t.Errorf("authorities at first (-want +got):\n%s", diff)
+	}
+
+	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
+	out := install(t, "--ca-file", caFile)
+	api.holds(t, inRoot...)
+	if !strings.Contains(out, "ClusterRole \"warrantgate-certificates\" deleted\n") {
+		t.Errorf("the right is kept by a serve that does not need it:\n%s", out)
+	}
+	given := api.bundles(t)
+
+	// A gate that is new gets the authority of those that are there.
+	install(t, "--ca-file", caFile, "--config", clitest.WriteFile(t, "off.yaml", offConfiguration))
+	install(t, "--self-managed-certificate")
+	if diff := cmp.Diff(given, api.bundles(t)); diff != "" || given["owner-rewrite.warrantgate.dev"] == "" {
+		t.Errorf("authorities after another run (-want +got):\n%s", diff)
+	}
+}
+
+func TestInstallTakesTheKubeconfigsOfTheEnvironment(t *testing.T) {
+	api, kubeconfig := startFakeKCP(t)
+	t.Setenv("KUBECONFIG", clitest.WriteKubeconfig(t, nil)+string(filepath.ListSeparator)+kubeconfig)
+	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
+	if _, _, err := run(t, "install", "kcp", "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile); err != nil {
+		t.Fatalf("error = %v", err)
+	}
+	api.holds(t, mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding)
+}
+
+func TestInstallLeavesWhatIsNotItsOwnAlone(t *testing.T) {
+	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
+	const why = "exists and was not installed by warrantgate (no label app.kubernetes.io/managed-by=warrantgate); rename or delete it first"
+
+	t.Run("in root", func(t *testing.T) {
+		api, kubeconfig := startFakeKCP(t)
+		api.hold(validating, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "warrantgate")
+		out, _, err := run(t, "install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com", "--ca-file", caFile)
+		if want := `root: ValidatingWebhookConfiguration "warrantgate" ` + why; err == nil || err.Error() != want {
+			t.Errorf("error = %v, want %s", err, want)
+		}
+		if diff := cmp.Diff(inRoot("created", "created", "created"), out); diff != "" {
+			t.Errorf("output (-want +got):\n%s", diff)
+		}
+		api.holds(t, mutating, policy, binding, validating)
+
+		out, _, err = run(t, "uninstall", "kcp", "--kubeconfig", kubeconfig)
+		if err != nil {
+			t.Errorf("uninstall: error = %v", err)
+		}
+		if want := `root: ValidatingWebhookConfiguration "warrantgate" left alone, it was not installed by warrantgate` + "\n"; !strings.Contains(out, want) {
+			t.Errorf("uninstall prints %s, want %s in it", out, want)
+		}
+		api.holds(t, validating)
+	})
+	t.Run("on a shard, before root is touched", func(t *testing.T) {
+		api, kubeconfig := startFakeKCP(t)
+		api.hold(shardRole, "rbac.authorization.k8s.io/v1", "ClusterRole", "warrantgate-events")
+		_, _, err := run(t, "install", "kcp", "--kubeconfig", kubeconfig, "--shard-kubeconfig", kubeconfig,
+			"--url", "https://warrantgate.example.com", "--ca-file", caFile)
+		if want := kubeconfig + `: ClusterRole "warrantgate-events" ` + why; err == nil || err.Error() != want {
+			t.Errorf("error = %v, want %s", err, want)
+		}
+		api.holds(t, shardRole)
+	})
+}
+
+func TestInstallMistakes(t *testing.T) {
+	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
+	noPEM := clitest.WriteFile(t, "ca.crt", "no PEM")
+	missing := filepath.Join(t.TempDir(), "missing")
+	noPath := clitest.WriteFile(t, "webhook-path", "\n")
+	badConfig := clitest.WriteFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: Gate\n")
+	kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": "https://kcp.example.com"})
+	badAddress := clitest.WriteKubeconfig(t, map[string]string{"home": "https://kcp example"})
+
+	kcp := func(args ...string) []string {
+		return append([]string{"install", "kcp", "--url=https://warrantgate.example.com", "--ca-file=" + certificate.CertFile}, args...)
+	}
+	const mustBe = " must be an https URL, such as https://warrantgate.example.com:9443"
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"required flags": {args: []string{"install", "kcp"}, want: "at least one of the flags in the group [ca-file self-managed-certificate policies-only] is required"},
+		"no authority": {
+			args: []string{"install", "kcp", "--url=https://warrantgate.example.com"},
+			want: "at least one of the flags in the group [ca-file self-managed-certificate policies-only] is required",
+		},
+		"two authorities": {
+			args: kcp("--self-managed-certificate"),
+			want: "if any flags in the group [ca-file self-managed-certificate policies-only] are set none of the others can be; [ca-file self-managed-certificate] were all set",
+		},
+		"an empty CA file": {args: kcp("--ca-file="), want: "read --ca-file: open : no such file or directory"},
+		"an unknown flag":  {args: kcp("--force"), want: "unknown flag: --force"},
+		"no webhook path": {
+			args: kcp("--webhook-path-file=" + noPath), want: "--webhook-path-file: " + noPath + `: it holds no token, such as "openssl rand -hex 32" prints`,
+		},
+		"a URL that is none":       {args: kcp("--url=https://[::1"), want: `--url: parse "https://[::1": missing ']' in host`},
+		"a URL without TLS":        {args: kcp("--url=http://warrantgate.example.com"), want: `--url: "http://warrantgate.example.com"` + mustBe},
+		"a host only":              {args: kcp("--url=warrantgate.example.com"), want: `--url: "warrantgate.example.com"` + mustBe},
+		"an empty URL":             {args: kcp("--url="), want: `--url: ""` + mustBe},
+		"a URL without a host":     {args: kcp("--url=https://:9443"), want: `--url: "https://:9443"` + mustBe},
+		"a URL with a path":        {args: kcp("--url=https://example.com/gate"), want: `--url: "https://example.com/gate" must hold a host and a port only`},
+		"a URL with a query":       {args: kcp("--url=https://example.com?a=b"), want: `--url: "https://example.com?a=b" must hold a host and a port only`},
+		"a URL with a fragment":    {args: kcp("--url=https://example.com#a"), want: `--url: "https://example.com#a" must hold a host and a port only`},
+		"a URL with a user":        {args: kcp("--url=https://alice@example.com"), want: `--url: "https://alice@example.com" must hold a host and a port only`},
+		"no CA file":               {args: kcp("--ca-file=" + missing), want: "read --ca-file: open " + missing + ": no such file or directory"},
+		"a CA file without PEM":    {args: kcp("--ca-file=" + noPEM), want: "--ca-file: " + noPEM + " holds no certificate in PEM"},
+		"a CA file with a key":     {args: kcp("--ca-file=" + certificate.KeyFile), want: "--ca-file: " + certificate.KeyFile + " holds no certificate in PEM"},
+		"no configuration":         {args: kcp("--config=" + missing), want: "read the configuration: open " + missing + ": no such file or directory"},
+		"a mistaken configuration": {args: kcp("--config=" + badConfig), want: "configuration " + badConfig + `: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
+		"a failure policy in another case": {
+			args: kcp("--failure-policy=ignore"), want: `--failure-policy: "ignore" is neither Fail nor Ignore`,
+		},
+		"no kubeconfig": {
+			args: kcp("--kubeconfig=" + missing),
+			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
+		},
+		"no such context": {
+			args: kcp("--kubeconfig="+kubeconfig, "--context=work"),
+			want: fmt.Sprintf("read kubeconfig %q: context \"work\" does not exist", kubeconfig),
+		},
+		"no kubeconfig of a shard": {
+			args: kcp("--kubeconfig="+kubeconfig, "--shard-kubeconfig="+missing),
+			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
+		},
+		"no such context of a shard": {
+			args: kcp("--kubeconfig="+kubeconfig, "--shard-kubeconfig="+kubeconfig, "--shard-context=system:admin"),
+			want: fmt.Sprintf("read kubeconfig %q: context \"system:admin\" does not exist", kubeconfig),
+		},
+		"an address that cannot be read": {
+			args: kcp("--kubeconfig=" + badAddress),
+			want: `address of kcp "https://kcp example": parse "https://kcp example": invalid character " " in host name`,
+		},
+		"uninstall without a kubeconfig": {
+			args: []string{"uninstall", "kcp", "--kubeconfig=" + missing},
+			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
+		},
+		"an argument": {args: kcp("root"), want: `unknown command "root" for "warrantgate install kcp"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errOut, err := run(t, tc.args...)
+			if err == nil {
+				t.Fatal("there is no error")
+			}
+			if diff := cmp.Diff(tc.want, err.Error()); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+			if out != "" || errOut != "" {
+				t.Errorf("output = %q, %q, want none beside the error", out, errOut)
+			}
+		})
+	}
+}
+
+// firstToken is the first of a file.
+const firstToken = "0123456789abcdef0123456789abcdef"
+
+func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
+	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
+	caBundle, err := os.ReadFile(certificate.CertFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// There is no kubeconfig and no kcp: nothing is read or written.
+	out, errOut, err := run(t, "install", "kcp", "--dry-run", "--rewrite=Webhook", "--url=https://warrantgate.example.com:9443/",
+		"--ca-file="+certificate.CertFile, "--user=gate", "--webhook-path-file="+clitest.WriteFile(t, "webhook-path", firstToken+"\n"+strings.Repeat("f", 32)))
+	if err != nil || errOut != "" {
+		t.Fatalf("error = %v, standard error = %q", err, errOut)
+	}
+
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{admissionregistrationv1.AddToScheme, rbacv1.AddToScheme, tenancyv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	var got []string
+	for document := range strings.SplitSeq(strings.TrimPrefix(out, "---\n"), "---\n") {
+		object, kind, err := decoder.Decode([]byte(document), nil, nil)
+		if err != nil {
+			t.Fatalf("decode strictly: %v\n%s", err, document)
+		}
+		meta, ok := object.(metav1.Object)
+		if !ok {
+			t.Fatalf("%T has no metadata", object)
+		}
+		comment, _, _ := strings.Cut(document, "\n")
+		got = append(got, fmt.Sprintf("%s %s %s", comment, kind.Kind, meta.GetName()))
+		if diff := cmp.Diff(map[string]string{"app.kubernetes.io/managed-by": "warrantgate"}, meta.GetLabels()); diff != "" {
+			t.Errorf("labels of %s (-want +got):\n%s", kind.Kind, diff)
+		}
+		checkDryRun(t, object, caBundle)
+	}
+	want := []string{
+		"# in workspace root MutatingWebhookConfiguration warrantgate",
+		"# in workspace root ValidatingAdmissionPolicy warrantgate-owner-integrity",
+		"# in workspace root ValidatingAdmissionPolicyBinding warrantgate-owner-integrity",
+		"# in workspace root ValidatingWebhookConfiguration warrantgate",
+		"# in workspace root WorkspaceType warranted",
+		"# in workspace root ClusterRole warrantgate-warranted",
+		"# in workspace root ClusterRoleBinding warrantgate-warranted",
+		"# in workspace root ClusterRole warrantgate-repair",
+		"# in workspace root ClusterRoleBinding warrantgate-repair",
+		"# in logical cluster system:admin of each shard ClusterRole warrantgate-events",
+		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-events",
+		"# in logical cluster system:admin of each shard ClusterRole warrantgate-explain",
+		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-explain",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("printed (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheFailurePolicyIsThatOfTheWebhooksAlone holds, too, that the admission policy, which needs no serve, goes on to refuse.
+func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
+	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
+	api, kubeconfig := startFakeKCP(t)
+	api.holdProvider("root:home", "1dz6n4ubraua7pul")
+	for server, want := range map[string]map[string][]string{
+		"kcp": {
+			"Mutating":         {"owner-rewrite.warrantgate.dev Ignore"},
+			"Validating":       {"owner-notice.warrantgate.dev Ignore", "owner-integrity.warrantgate.dev Ignore"},
+			"admission policy": {"warrantgate-owner-integrity Fail"},
+		},
+		"kubernetes": {"Validating": {
+			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
+			"kdcclusters.cluster.warrantgate.dev Ignore", "secrets.cluster.warrantgate.dev Ignore",
+		}, "admission policy": {"cloudsigmaclusters.cluster.warrantgate.dev Fail"}},
+		"provider": {"Validating": {
+			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
+			"kdcclusters.cluster.warrantgate.dev Ignore",
+		}},
+	} {
+		out, _, err := run(t, "install", server, "--dry-run", "--failure-policy=Ignore", "--url=https://warrantgate.example.com",
+			"--ca-file="+certificate.CertFile, "--kubeconfig="+kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, failurePolicies(t, out)); diff != "" {
+			t.Errorf("install %s (-want +got):\n%s", server, diff)
+		}
+	}
+}
+
+// holdProvider has a workspace be that of a provider.
+func (f *fakeKCP) holdProvider(path, cluster string) {
+	f.held[path+"/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"] = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster",
+		"metadata": map[string]any{"name": "cluster", "annotations": map[string]any{"kcp.io/cluster": cluster}},
+	}}
+}
+
+// TestInstallProviderSaysWhoseTheGatesAre: what is registered names the logical cluster of the workspace, in which the user that
+// serve runs as may ask for permissions.
+func TestInstallProviderSaysWhoseTheGatesAre(t *testing.T) {
+	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
+	kcp, kubeconfig := startFakeKCP(t)
+	args := []string{
+		"install", "provider", "--dry-run", "--url=https://warrantgate.example.com:9443", "--ca-file=" + certificate.CertFile, "--kubeconfig=" + kubeconfig,
+	}
+	if _, _, err := run(t, args...); err == nil || !strings.HasPrefix(err.Error(), "find out which workspace --kubeconfig and --context lead into: ") {
+		t.Errorf("of what is no workspace: error = %v", err)
+	}
+	kcp.holdProvider("root:home", "../services/x")
+	if _, _, err := run(t, args...); err == nil || err.Error() != `"../services/x" is not the name of a logical cluster` {
+		t.Errorf("of an invalid name: error = %v", err)
+	}
+	kcp.holdProvider("root:home", "1dz6n4ubraua7pul")
+	out, _, err := run(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for document := range strings.SplitSeq(strings.TrimPrefix(out, "---\n"), "---\n") {
+		var object struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Webhooks []struct{ ClientConfig struct{ URL string } }
+		}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		comment, _, _ := strings.Cut(document, "\n")
+		got = append(got, fmt.Sprintf("%s %s %s", comment, object.Kind, object.Metadata.Name))
+		var urls []string
+		for _, hook := range object.Webhooks {
+			urls = append(urls, hook.ClientConfig.URL)
+		}
+		got = append(got, slices.Compact(urls)...) // each is that of several kinds
+	}
+	want := []string{
+		"# in the workspace of the APIExport ClusterRole warrantgate-reviews",
+		"# in the workspace of the APIExport ClusterRoleBinding warrantgate-reviews",
+		"# in the workspace of the APIExport ValidatingWebhookConfiguration warrantgate",
+		"https://warrantgate.example.com:9443/kcp/machine/ownership",
+		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/cluster/impersonation",
+		"# in logical cluster system:admin of each shard ClusterRole warrantgate-machines",
+		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-machines",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("printed (-want +got):\n%s", diff)
+	}
+}
+
+// failurePolicies are those of what a dry run prints, with the names of what has them.
+func failurePolicies(t *testing.T, printed string) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	for document := range strings.SplitSeq(strings.TrimPrefix(printed, "---\n"), "---\n") {
+		var object struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Spec     struct{ FailurePolicy string }
+			Webhooks []struct{ Name, FailurePolicy string }
+		}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		kind, _ := strings.CutSuffix(object.Kind, "WebhookConfiguration")
+		for _, hook := range object.Webhooks {
+			found[kind] = append(found[kind], hook.Name+" "+hook.FailurePolicy)
+		}
+		if object.Kind == "ValidatingAdmissionPolicy" {
+			found["admission policy"] = append(found["admission policy"], object.Metadata.Name+" "+object.Spec.FailurePolicy)
+		}
+	}
+	return found
+}
+
+// checkDryRun checks what comes from the flags.
+func checkDryRun(t *testing.T, object runtime.Object, caBundle []byte) {
+	t.Helper()
+	var got, want []string
+	var bundles [][]byte
+	switch o := object.(type) {
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for _, hook := range o.Webhooks {
+			got, bundles = append(got, *hook.ClientConfig.URL), append(bundles, hook.ClientConfig.CABundle)
+		}
+		want = []string{"https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-rewrite"}
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for _, hook := range o.Webhooks {
+			got, bundles = append(got, *hook.ClientConfig.URL), append(bundles, hook.ClientConfig.CABundle)
+		}
+		want = []string{
+			"https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-notice", "https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-integrity",
+		}
+	case *rbacv1.ClusterRoleBinding:
+		for _, subject := range o.Subjects {
+			got = append(got, subject.Name)
+		}
+		want = []string{"gate"}
+		if o.Name == "warrantgate-warranted" { // whoever creates workspaces of a type that extends warranted
+			want = []string{"system:authenticated"}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%T (-want +got):\n%s", object, diff)
+	}
+	for _, bundle := range bundles {
+		if diff := cmp.Diff(caBundle, bundle); diff != "" {
+			t.Errorf("caBundle of %T (-want +got):\n%s", object, diff)
+		}
+	}
+}
+
+// run runs install or uninstall within this process and returns what it prints.
+func run(t *testing.T, args ...string) (out, errOut string, err error) {
+	t.Helper()
+	return clitest.Run(t, []*cobra.Command{NewInstallCommand(), NewUninstallCommand()}, args...)
+}

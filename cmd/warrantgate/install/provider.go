@@ -1,0 +1,157 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/cmd/warrantgate/internal/gates"
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks"
+)
+
+type installProviderOptions struct {
+	providerTarget
+	serverOptions
+}
+
+func newInstallProviderCommand() *cobra.Command {
+	var o installProviderOptions
+	cmd := &cobra.Command{
+		Use:   "provider",
+		Short: "Register the gates on machines and clusters that a provider exports on kcp",
+		Long: `Register the gates on machines and clusters of Cluster API providers in the workspace of kcp that holds the
+provider's APIExport, from where they hold in every workspace that binds it.
+
+Who may have a cluster act as which user of the cloud is RBAC of this workspace (verb impersonate on users), because the owner of
+a workspace that binds the APIExport is cluster-admin there. install gives the user that serve runs as the permission to create
+SubjectAccessReviews in this workspace.
+
+With --shard-kubeconfig it also gives that user the permission to see machines and clusters in every workspace of that shard and
+to write Events there, and nothing else. serve takes its --kcp-kubeconfig and needs an access to the cloud.
+
+Run it again after an upgrade, once serve is upgraded.`,
+		Example: `  warrantgate install provider --kubeconfig=admin.kubeconfig --context=provider --url=https://warrantgate.example.com:9443 \
+    --ca-file=ca.crt --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	o.providerTarget.addFlags(cmd)
+	o.serverOptions.addFlags(cmd)
+	return cmd
+}
+
+func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
+	config, server, err := o.load()
+	if err != nil {
+		return err
+	}
+	provider, err := o.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	// The permission first: serve needs it for the first request that it is asked about.
+	registration := append(clusterapi.ProviderRoles(o.user), server.Registration(nil, gates.ProviderHooks(config, provider))...)
+	roles := clusterapi.WorkspaceRoles(gates.Exportable(config).MachineKinds(), o.user)
+	if o.dryRun {
+		return printYAML(out, part{"in the workspace of the APIExport", registration}, part{"in logical cluster system:admin of each shard", roles})
+	}
+	return o.change(ctx, out, func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error) {
+		if inShard {
+			return install.Replace(ctx, c, roles, o.shardRegistrable())
+		}
+		return install.Replace(ctx, c, registration, o.registrable())
+	})
+}
+
+func newUninstallProviderCommand() *cobra.Command {
+	var target providerTarget
+	cmd := &cobra.Command{
+		Use:   "provider",
+		Short: "Take the gates out of the workspace of a provider's APIExport",
+		Long: `Take out exactly what "warrantgate install provider" made in the workspace of the APIExport, and with
+--shard-kubeconfig the rights in the shards.`,
+		Example: `  warrantgate uninstall provider --kubeconfig=admin.kubeconfig --context=provider`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return target.change(cmd.Context(), cmd.OutOrStdout(), func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error) {
+				if inShard {
+					return install.Remove(ctx, c, target.shardRegistrable())
+				}
+				return install.Remove(ctx, c, target.registrable())
+			})
+		},
+	}
+	target.addFlags(cmd)
+	return cmd
+}
+
+// providerTarget says which workspace of which kcp, and as whom.
+type providerTarget struct {
+	kubeconfig, context string
+	shards              kcpTarget // only its shards count
+}
+
+func (t *providerTarget) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of the workspace with the APIExport (default $KUBECONFIG)")
+	flags.StringVar(&t.context, "context", "", "context in that kubeconfig, which leads into the workspace (default its current one)")
+	t.shards.addShardFlags(flags, "for the right to see machines and clusters there")
+}
+
+// change changes the shards first, because serve may be waiting for its rights, and then the workspace.
+func (t providerTarget) change(
+	ctx context.Context, out io.Writer, do func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error),
+) error {
+	for i, kubeconfig := range t.shards.shardKubeconfigs {
+		if err := t.shards.inShard(i, func(c client.Client) error {
+			return report(out, kubeconfig, func() ([]install.Result, error) { return do(ctx, c, true) })
+		}); err != nil {
+			return err
+		}
+	}
+	c, err := kubernetesTarget{kubeconfig: t.kubeconfig, context: t.context}.client()
+	if err != nil {
+		return err
+	}
+	return report(out, "provider", func() ([]install.Result, error) { return do(ctx, c, false) })
+}
+
+// cluster returns the name of the workspace's logical cluster.
+func (t providerTarget) cluster(ctx context.Context) (logicalcluster.Name, error) {
+	config, err := cli.LoadKubeconfig(t.kubeconfig, t.context)
+	if err != nil {
+		return "", err
+	}
+	c, err := kcp.NewClient(config)
+	if err != nil {
+		return "", fmt.Errorf("client for the provider's workspace: %w", err)
+	}
+	var found corev1alpha1.LogicalCluster
+	if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &found); err != nil {
+		return "", fmt.Errorf("find out which workspace --kubeconfig and --context lead into: %w", err)
+	}
+	name := logicalcluster.From(&found)
+	return name, kcp.ValidateName(name)
+}
+
+// registrable is all that may be registered in the workspace, whatever the configuration is or was.
+func (providerTarget) registrable() []client.Object {
+	return append(clusterapi.ProviderRoles(""), webhooks.Server{}.Registration(nil, gates.ProviderHooks(v1beta1.Default(), ""))...)
+}
+
+// shardRegistrable is all that may be registered in system:admin of a shard.
+func (providerTarget) shardRegistrable() []client.Object {
+	return clusterapi.WorkspaceRoles(v1beta1.Default().MachineKinds(), "")
+}

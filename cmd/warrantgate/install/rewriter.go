@@ -1,0 +1,211 @@
+package install
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/canary"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// Values of --rewrite.
+const (
+	rewriteByPolicy  = "Policy"
+	rewriteByWebhook = "Webhook"
+	rewriteAuto      = "Auto"
+)
+
+// effectInterval is the time between two canaries.
+const effectInterval = 250 * time.Millisecond
+
+const (
+	noSuchPolicies = "This kcp has no MutatingAdmissionPolicies, which kcp has from v0.32 on: the webhook rewrites the owners of all service accounts.\n"
+	noEffect       = "kcp has the MutatingAdmissionPolicy \"" + workspace.RewritePolicyName + "\", but does not act on it. Perhaps it runs with " +
+		"--feature-gates=MutatingAdmissionPolicy=false"
+)
+
+// awaitPolicy waits until kcp evaluates the policy that was just written. canary.NotActing is the answer if it does not in time.
+func (o installOptions) awaitPolicy(ctx context.Context) (canary.Effect, error) {
+	c, err := o.canaryClient()
+	if err != nil {
+		return canary.EffectUnknown, err
+	}
+	var last canary.Effect
+	var why error
+	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(ctx context.Context) (bool, error) {
+		found, err := canary.PolicyEffect(ctx, c)
+		if err != nil {
+			why = cmp.Or(why, err)
+			return apierrors.IsForbidden(err), nil // which waiting does not change
+		}
+		last = found
+		return found == canary.Acting, nil
+	})
+	if last == canary.EffectUnknown {
+		return canary.EffectUnknown, cmp.Or(why, err)
+	}
+	return last, ctx.Err()
+}
+
+// awaitForgotten tells whether the policy exists. If not, it waits until kcp evaluates none: for a moment after a policy was deleted,
+// kcp still does, and that would be taken for an effect of the policy that is about to be written.
+func (o installOptions) awaitForgotten(ctx context.Context, c client.Client, policy []client.Object) (present bool, err error) {
+	root, err := o.rootClient()
+	if err != nil {
+		return false, err
+	}
+	if present, err = install.Present(ctx, root, policy); err != nil || present {
+		return present, err
+	}
+	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(ctx context.Context) (bool, error) {
+		found, _ := canary.PolicyEffect(ctx, c)
+		return found != canary.Acting, nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("wait until kcp has forgotten the former MutatingAdmissionPolicy %q: %w", workspace.RewritePolicyName, err)
+	}
+	return false, nil
+}
+
+// awaitWebhook waits until kcp asks the webhooks that were just registered, be it in vain: from then on nothing that they have to
+// see passes.
+func (o installOptions) awaitWebhook(ctx context.Context) error {
+	c, err := o.canaryClient()
+	if err != nil {
+		return err
+	}
+	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(ctx context.Context) (bool, error) {
+		err := c.Create(ctx, canary.Workspace("true"), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("webhook %q", canary.IntegrityWebhook)), nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until kcp asks webhook %q: %w", canary.IntegrityWebhook, err)
+	}
+	return nil
+}
+
+func (t kcpTarget) canaryClient() (client.Client, error) {
+	config, err := t.rootConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = cli.RequestTimeout
+	return kcp.NewClient(config)
+}
+
+func (t kcpTarget) rootConfig() (*rest.Config, error) {
+	config, err := cli.LoadKubeconfig(t.kubeconfig, t.context)
+	if err != nil {
+		return nil, err
+	}
+	return kcp.ConfigFor(config, kcp.Root)
+}
+
+// hasMutatingPolicies tells whether kcp has the kind. Whether it acts on policies is found out once there is one.
+func (t kcpTarget) hasMutatingPolicies() (bool, error) {
+	config, err := t.rootConfig()
+	if err != nil {
+		return false, err
+	}
+	config.Timeout = cli.RequestTimeout
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false, fmt.Errorf("client for %s: %w", config.Host, err)
+	}
+	return kcp.HasMutatingPolicies(server)
+}
+
+func (o installOptions) validateRewrite() error {
+	if !slices.Contains([]string{rewriteByPolicy, rewriteByWebhook, rewriteAuto}, o.rewrite) {
+		return fmt.Errorf("--rewrite: %q is none of Policy, Webhook and Auto", o.rewrite)
+	}
+	return nil
+}
+
+// withPolicy tells whether to register the policy that rewrites owners.
+func (o installOptions) withPolicy(config v1beta1.Workspace, notes io.Writer) (bool, error) {
+	switch {
+	case len(workspace.RewritePolicy(config)) == 0: // the gate is off, or only warns, which no mutating policy can
+		return false, nil
+	case o.rewrite != rewriteAuto:
+		return o.rewrite == rewriteByPolicy, nil
+	}
+	has, err := o.hasMutatingPolicies()
+	switch {
+	case err != nil && o.dryRun:
+		_, err = fmt.Fprintf(notes, "--rewrite=Auto: whether this kcp has MutatingAdmissionPolicies could not be told, so none is printed: %v\n", err)
+		return false, err
+	case err != nil:
+		return false, err
+	case !has:
+		_, err = io.WriteString(notes, noSuchPolicies)
+	}
+	return has, err
+}
+
+// registerPolicy writes the policy, with the webhook for all owners, and finds out whether kcp acts on it. It returns what is to be
+// registered in the end, and whether it has written anything. In divided, the webhook leaves to the policy what that rewrites; in all,
+// it handles all owners.
+func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer, policy, all, divided []client.Object) (final []client.Object, written bool, err error) {
+	c, err := o.canaryClient()
+	if err != nil {
+		return nil, false, err
+	}
+	both := slices.Concat(policy, all)
+	present, err := o.awaitForgotten(ctx, c, policy)
+	if err != nil {
+		return nil, false, err
+	}
+	if found, _ := canary.PolicyEffect(ctx, c); !present || found != canary.Acting {
+		if err := o.registerInRoot(ctx, out, both, false); err != nil {
+			return nil, false, err
+		}
+		written = true
+	}
+	switch found, unknown := o.awaitPolicy(ctx); {
+	case ctx.Err() != nil:
+		return nil, written, ctx.Err()
+	case found == canary.Acting:
+		_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
+		return divided, written, err
+	case found == canary.EffectUnknown:
+		_, err = fmt.Fprintf(notes, "Whether kcp acts on MutatingAdmissionPolicy %q could not be told: %v. The webhook is asked about all owners.\n",
+			workspace.RewritePolicyName, unknown)
+		return both, written, err
+	case o.rewrite == rewriteAuto:
+		_, err = io.WriteString(notes, noEffect+". The policy is not used: the webhook rewrites the owners of all service accounts.\n")
+		return all, written, err
+	default:
+		_, err = io.WriteString(notes, "Warning: "+noEffect+". The webhook rewrites the owners of all service accounts; install again once kcp does.\n")
+		return both, written, err
+	}
+}
+
+// checkPolicyAlone is an error unless kcp acts on the policy, as there is no webhook to do it.
+func (o installOptions) checkPolicyAlone(ctx context.Context, out io.Writer) error {
+	found, err := o.awaitPolicy(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("whether kcp acts on MutatingAdmissionPolicy %q could not be told: %w", workspace.RewritePolicyName, err)
+	case found != canary.Acting:
+		return errors.New(noEffect + "; register the webhooks instead, with --url")
+	}
+	_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
+	return err
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"warrantgate.dev/internal/kcp"
+)
+
+// RequestTimeout limits each request of a command that answers a question.
+const RequestTimeout = 15 * time.Second
+
+// LoadKubeconfig reads the kubeconfig at path, or $KUBECONFIG where it is empty. The context may be empty, too.
+func LoadKubeconfig(path, kubeContext string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: kubeContext}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %q: %w", path, err)
+	}
+	config.UserAgent = UserAgent()
+	return config, nil
+}
+
+// OwnerWarning returns what operators of a kcp before v0.32 have to know, "" for a newer one. It asks in the workspace that
+// config leads to.
+func OwnerWarning(config *rest.Config) (string, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = RequestTimeout
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", fmt.Errorf("client for %s: %w", config.Host, err)
+	}
+	if immutable, err := kcp.OwnerIsImmutable(server); err != nil || immutable {
+		return "", err
+	}
+	return kcp.OwnerWarning, nil
+}

@@ -1,0 +1,211 @@
+package clouds
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/cloudsigma/impersonation"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/ownership"
+)
+
+// Flags say as whom warrantgate asks CloudSigma.
+type Flags struct {
+	impersonationEnabled bool
+	oauthURL             string
+	clientID             string
+	clientSecret         string
+	clientSecretFile     string
+	secret               string
+}
+
+// AddFlags adds them to those of a command.
+func (f *Flags) AddFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.impersonationEnabled, "impersonation-enabled", false, "ask CloudSigma as the user of each cluster (default $"+cloudsigma.EnvImpersonationEnabled+")")
+	flags.StringVar(&f.oauthURL, "oauth-url", "", "base URL of CloudSigma's identity provider (default $"+cloudsigma.EnvOAuthURL+")")
+	flags.StringVar(&f.clientID, "client-id", "", "service account there (default $"+cloudsigma.EnvClientID+")")
+	flags.StringVar(&f.clientSecret, "client-secret", "",
+		"its secret, for all to see who may list processes: better give --client-secret-file or $"+cloudsigma.EnvClientSecret)
+	flags.StringVar(&f.clientSecretFile, "client-secret-file", "", "file with its secret, which is read again when it changes")
+	flags.StringVar(&f.secret, "impersonation-secret", "",
+		"namespace/name of a Secret with the keys oauth-url, client-id and client-secret, instead of the four flags before; it is read again when it changes")
+}
+
+// fromEnvironment fills in what no flag says.
+func (f Flags) fromEnvironment() (Flags, error) {
+	if !f.impersonationEnabled {
+		enabled, err := boolVariable(cloudsigma.EnvImpersonationEnabled)
+		if err != nil {
+			return f, err
+		}
+		f.impersonationEnabled = enabled
+	}
+	for _, setting := range []struct {
+		value    *string
+		variable string
+	}{{&f.oauthURL, cloudsigma.EnvOAuthURL}, {&f.clientID, cloudsigma.EnvClientID}} {
+		if *setting.value == "" {
+			*setting.value = os.Getenv(setting.variable)
+		}
+	}
+	if f.clientSecret == "" && f.clientSecretFile == "" {
+		f.clientSecret = os.Getenv(cloudsigma.EnvClientSecret)
+	}
+	return f, nil
+}
+
+func boolVariable(name string) (bool, error) {
+	value := os.Getenv(name)
+	if value == "" {
+		return false, nil
+	}
+	parsed, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, fmt.Errorf("$%s: %q is neither true nor false", name, value)
+	}
+	return parsed, nil
+}
+
+// Access is the access to CloudSigma.
+type Access struct {
+	// Cloud is nil where there is none.
+	Cloud ownership.Cloud
+	// Impersonating is true where clusters are asked about as their users.
+	Impersonating bool
+}
+
+// access returns the access to CloudSigma that flags and environment give.
+func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (Access, error) {
+	f, err := f.fromEnvironment()
+	if err != nil {
+		return Access{}, err
+	}
+	legacy, err := boolVariable(cloudsigma.EnvLegacyEnabled)
+	if err != nil {
+		return Access{}, err
+	}
+	rootCAs, err := readRootCAs("cloudSigma.caFile", config.CAFile)
+	if err != nil {
+		return Access{}, err
+	}
+	if f.impersonationEnabled || legacy {
+		if err := config.RequireRegions(); err != nil {
+			return Access{}, err
+		}
+	}
+	options := cloudsigma.Options{Regions: config.Regions, API: config.API, RootCAs: rootCAs, UserAgent: cli.UserAgent()}
+	switch {
+	case f.impersonationEnabled:
+		credentials, err := f.credentials(kubernetes)
+		if err != nil {
+			return Access{}, err
+		}
+		tokens, err := impersonation.New(impersonation.Options{
+			Flow: config.Flow, TokenPath: config.TokenPath, ServiceProviderAPI: config.ServiceProviderAPI, Audience: config.Audience,
+			RootCAs: rootCAs, Credentials: credentials,
+		})
+		if err != nil {
+			return Access{}, err
+		}
+		options.Tokens = tokens
+	case legacy:
+		if _, err := legacyCredentials(); err != nil { // the environment does not change, so it would never work
+			return Access{}, err
+		}
+		log.Info("CloudSigma is asked with legacy credentials: one account for all, whose password can do everything that the account can; " +
+			"use impersonation instead")
+		options.Legacy = legacyCredentials
+	default:
+		return Access{}, nil
+	}
+	cloud, err := cloudsigma.New(options)
+	return Access{Cloud: cloud, Impersonating: f.impersonationEnabled}, err
+}
+
+func legacyCredentials() (cloudsigma.LegacyCredentials, error) {
+	credentials := cloudsigma.LegacyCredentials{Username: os.Getenv(cloudsigma.EnvUsername), Password: os.Getenv(cloudsigma.EnvPassword)}
+	if credentials.Username == "" || credentials.Password == "" {
+		return cloudsigma.LegacyCredentials{}, fmt.Errorf("legacy credentials are enabled ($%s), but $%s or $%s is empty", cloudsigma.EnvLegacyEnabled, cloudsigma.EnvUsername, cloudsigma.EnvPassword)
+	}
+	return credentials, nil
+}
+
+// credentials returns where the service account's credentials come from.
+func (f Flags) credentials(kubernetes *rest.Config) (func(context.Context) (impersonation.Credentials, error), error) {
+	if f.secret != "" {
+		if kubernetes == nil {
+			return nil, errors.New("--impersonation-secret is a Secret of the API server of --kubeconfig, which was not given")
+		}
+		namespace, name, ok := strings.Cut(f.secret, "/")
+		if !ok || namespace == "" || name == "" {
+			return nil, fmt.Errorf("--impersonation-secret: %q is not of the form namespace/name", f.secret)
+		}
+		return credentialsFromSecret(kubernetes, namespace, name)
+	}
+	var missing []string
+	for _, needed := range []struct{ value, name string }{
+		{f.oauthURL, "--oauth-url"}, {f.clientID, "--client-id"}, {f.clientSecret + f.clientSecretFile, "--client-secret-file"},
+	} {
+		if needed.value == "" {
+			missing = append(missing, needed.name)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("impersonation is enabled, but neither --impersonation-secret nor %s was given", strings.Join(missing, ", "))
+	}
+	if f.clientSecretFile != "" {
+		return impersonation.FromFile(f.oauthURL, f.clientID, f.clientSecretFile), nil
+	}
+	return impersonation.Fixed(impersonation.Credentials{OAuthURL: f.oauthURL, ClientID: f.clientID, ClientSecret: f.clientSecret}), nil
+}
+
+// credentialsFromSecret reads the Secret each time, as it is seldom: when a token is needed that is not there.
+func credentialsFromSecret(kubernetes *rest.Config, namespace, name string) (func(context.Context) (impersonation.Credentials, error), error) {
+	kubernetes = rest.CopyConfig(kubernetes)
+	kubernetes.QPS = -1 // else users without a token would wait for each other, at 5 a second; requests at the same time are one
+	core, err := corev1client.NewForConfig(kubernetes)
+	if err != nil {
+		return nil, fmt.Errorf("client for secrets: %w", err)
+	}
+	return func(ctx context.Context) (impersonation.Credentials, error) {
+		secret, err := core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return impersonation.Credentials{}, fmt.Errorf("there is no Secret %q in namespace %q (--impersonation-secret)", name, namespace)
+		case err != nil:
+			return impersonation.Credentials{}, fmt.Errorf("read the Secret %q of namespace %q: %w", name, namespace, err)
+		}
+		value := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
+		return impersonation.Credentials{OAuthURL: value("oauth-url"), ClientID: value("client-id"), ClientSecret: value("client-secret")}, nil
+	}, nil
+}
+
+// readRootCAs returns nil, the system's, where no file is named by the field.
+func readRootCAs(field, file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	bundle, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(bundle) {
+		return nil, fmt.Errorf("%s: %s holds no certificate in PEM", field, file)
+	}
+	return pool, nil
+}

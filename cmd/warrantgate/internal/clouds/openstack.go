@@ -1,0 +1,46 @@
+package clouds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/openstack"
+)
+
+// newOpenStack returns the access to OpenStack, nil where none is configured. It asks with what the Secrets of the API server
+// that kubernetes reaches hold.
+func newOpenStack(config v1beta1.OpenStack, kubernetes *rest.Config) (*openstack.Cloud, error) {
+	if !config.Enabled() {
+		return nil, nil
+	}
+	if kubernetes == nil {
+		return nil, errors.New("openStack is configured, but clusters bring their credentials in Secrets of the API server of --kubeconfig, which was not given")
+	}
+	rootCAs, err := readRootCAs("openStack.caFile", config.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	kubernetes = rest.CopyConfig(kubernetes)
+	kubernetes.QPS = -1 // else admissions would wait for each other, at 5 a second
+	core, err := corev1client.NewForConfig(kubernetes)
+	if err != nil {
+		return nil, fmt.Errorf("client for secrets: %w", err)
+	}
+	return openstack.New(openstack.Options{
+		AuthURLs: config.AuthURLs, RootCAs: rootCAs, UserAgent: cli.UserAgent(),
+		Secrets: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+			secret, err := core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return secret.Data, nil
+		},
+	})
+}

@@ -1,0 +1,100 @@
+// Package clouds is the access to the clouds that flags, environment and configuration give, for serve and for the audit.
+package clouds
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/audit"
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/openstack"
+	"warrantgate.dev/internal/ownership"
+)
+
+// Owners decides whose instances are, by asking the clouds. The zero value asks none.
+type Owners struct {
+	Access
+	// OpenStack is nil where there is no access to one.
+	OpenStack *openstack.Cloud
+	clouds    map[string]ownership.Cloud
+	// Gate is nil where there is no access to a cloud.
+	Gate *ownership.Gate
+	// Writes are those that may not be stored yet.
+	Writes *inflight.Registry
+}
+
+// NewOwners returns what decides with the access that the flags give. kubernetes is where a Secret would be read; it may be
+// nil.
+func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags Flags, log logr.Logger) (Owners, error) {
+	o := Owners{clouds: map[string]ownership.Cloud{}, Writes: &inflight.Registry{}}
+	var err error
+	if o.Access, err = flags.access(config.CloudSigma, kubernetes, log); err != nil {
+		return o, err
+	}
+	if o.OpenStack, err = newOpenStack(config.OpenStack, kubernetes); err != nil {
+		return o, err
+	}
+	limits := map[string]int32{}
+	if o.Cloud != nil {
+		name := string(v1beta1.ProviderCloudSigma)
+		o.clouds[name], limits[name] = o.Cloud, config.CloudSigma.Concurrency
+	}
+	if o.OpenStack != nil {
+		name := string(v1beta1.ProviderOpenStack)
+		o.clouds[name], limits[name] = o.OpenStack, config.OpenStack.Concurrency
+	}
+	if len(o.clouds) > 0 {
+		o.Gate, err = ownership.NewGate(o.clouds, limits)
+	}
+	return o, err
+}
+
+// Start frees at the end what the gate holds.
+func (o Owners) Start(ctx context.Context) error {
+	<-ctx.Done()
+	o.Gate.Close()
+	return nil
+}
+
+// Options are for reading machines and clusters.
+func (o Owners) Options(config v1beta1.GateConfiguration) clusterapi.Options {
+	return clusterapi.Options{
+		Kinds: Kinds(config), SharedAccount: o.Cloud != nil && !o.Impersonating, ExemptNamespaces: config.Cluster.ExemptNamespaces,
+	}
+}
+
+// Kinds are the kinds of machines of the configuration, with how their clouds write IDs.
+func Kinds(config v1beta1.GateConfiguration) []clusterapi.Kind {
+	var kinds []clusterapi.Kind
+	for _, kind := range config.MachineKinds() {
+		read := clusterapi.Kind{MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
+		if kind.Provider == v1beta1.ProviderOpenStack {
+			read.ParseProviderID = openstack.ParseProviderID
+		}
+		kinds = append(kinds, read)
+	}
+	return kinds
+}
+
+// NewAudit returns the audit, with as many requests to each cloud per second at most as the configuration says.
+func NewAudit(objects audit.Objects, owners Owners, config v1beta1.GateConfiguration) *audit.Audit {
+	limiters := map[string]*rate.Limiter{}
+	for name := range owners.clouds {
+		limiters[name] = cli.Limiter(config.Audit.RequestsPerSecond)
+	}
+	a := &audit.Audit{Objects: objects, Clouds: owners.clouds, Limiter: limiters}
+	if owners.OpenStack != nil && config.Cluster.Delegation.Mode != v1beta1.Off {
+		a.Delegation = func(ctx context.Context, identity ownership.Identity) error {
+			_, err := owners.OpenStack.DelegationNow(ctx, identity, config.RolePolicy())
+			return err
+		}
+	}
+	return a
+}

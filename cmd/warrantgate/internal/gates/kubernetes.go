@@ -1,0 +1,28 @@
+// Package gates knows which gates there are, where they are served and with what they are registered: serve and install need the same.
+package gates
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/webhooks/controllermanager"
+	"warrantgate.dev/webhooks/keystone"
+	"warrantgate.dev/webhooks/machine"
+)
+
+// AuditLease is the Lease by which one of several replicas makes the audit.
+const AuditLease = "warrantgate-audit"
+
+// KubernetesRegistration is what has the API server ask the gates that are not off, and before that what it evaluates by itself.
+func KubernetesRegistration(server webhooks.Server, config v1beta1.GateConfiguration) []client.Object {
+	mutating, validating := controllermanager.Hooks(config.ControllerManager)
+	validating = append(validating, machine.Hooks(config.Machine.Mode, config.MachineKinds())...)
+	validating = append(validating, cluster.Hooks(config.Cluster)...)
+	if config.OpenStack.Enabled() {
+		validating = append(validating, cluster.DelegationHooks(config.Cluster)...)
+	}
+	validating = append(validating, keystone.Hooks(config.KeystonePolicy)...)
+	return append(cluster.Policies(config.Cluster), server.Registration(mutating, validating)...)
+}

@@ -1,0 +1,178 @@
+// Package machines has the commands about machines of Cluster API providers: audit.
+package machines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/cmd/warrantgate/internal/clouds"
+	"warrantgate.dev/internal/audit"
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/ownership"
+)
+
+// syncTimeout is how long it may take to read all machines and clusters.
+const syncTimeout = time.Minute
+
+type auditOptions struct {
+	clouds.Flags
+	config              string
+	kubeconfig, context string
+	rate                int32
+	output              string
+}
+
+// NewAuditCommand returns the command audit.
+func NewAuditCommand() *cobra.Command {
+	var o auditOptions
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Report machines that name somebody else's instance, and instances that no machine names",
+		Long: `Go once over all machines and clusters and report machines that name an instance which is not their user's or that are
+of another cluster than the Machine that owns them, clusters of which it is not known as whom they act, and the instances
+that were made for a machine and that no machine names (orphans, duplicates). It changes nothing. "warrantgate serve"
+does the same at an interval, and tells by Events.
+
+The exit status is 0 if everything is as it should be, 1 if something is not, 2 if not everything could be looked at.`,
+		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			wrong, err := o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			switch {
+			case err != nil:
+				return cli.ExitError{Code: cli.ExitUnknown, Err: err}
+			case wrong:
+				return cli.ExitError{Code: cli.ExitWrong}
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the API server of the machines (default $KUBECONFIG)")
+	flags.StringVar(&o.context, "context", "", "context in that kubeconfig (default its current one)")
+	flags.Int32Var(&o.rate, "rate", 0, "how many requests are sent to each cloud per second at most (default audit.requestsPerSecond of the configuration)")
+	flags.StringVarP(&o.output, "output", "o", "table", "table, or json: one object a line")
+	o.AddFlags(flags)
+	return cmd
+}
+
+// run prints the findings, and returns whether there are any.
+func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool, err error) {
+	if o.output != "table" && o.output != "json" {
+		return false, fmt.Errorf("--output: %q is neither table nor json", o.output)
+	}
+	logger, err := cli.NewLogger(notes, "warn", "text")
+	if err != nil {
+		return false, err
+	}
+	ctx, stop := context.WithCancel(log.IntoContext(ctx, logger))
+	defer stop()
+	pass, err := o.prepare(ctx)
+	if err != nil {
+		return false, err
+	}
+	result, err := pass(ctx)
+	if err := errors.Join(printAudited(out, o.output, result.Findings), err); err != nil {
+		return false, err
+	}
+	_, err = fmt.Fprintf(notes, "machines: %d, accounts: %d, requests to the cloud: %d, findings: %d\n",
+		result.Machines, result.Accounts, result.Requests, len(result.Findings))
+	return len(result.Findings) > 0, err
+}
+
+// prepare reads all machines and clusters, and returns the pass over them.
+func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit.Result, error), error) {
+	config, err := config.Load(o.config)
+	if err != nil {
+		return nil, err
+	}
+	if o.rate < 0 {
+		return nil, fmt.Errorf("--rate: %d is less than 1", o.rate)
+	}
+	if o.rate > 0 {
+		config.Audit.RequestsPerSecond = o.rate
+	}
+	kubernetes, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	if err != nil {
+		return nil, err
+	}
+	owners, err := clouds.NewOwners(kubernetes, config, o.Flags, log.FromContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if owners.Gate == nil {
+		return nil, errors.New("there is no access to a cloud: give --impersonation-enabled and the flags that say as whom CloudSigma is asked, or configure openStack.authURLs")
+	}
+	owners.Gate.Close() // the audit asks by itself
+	objects, err := clusterapi.NewObjects(kubernetes, owners.Options(config))
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = objects.Start(ctx) }() // it ends with ctx, and fails never
+	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, syncTimeout, true, func(context.Context) (bool, error) {
+		err := objects.Synced()
+		if apierrors.IsForbidden(err) {
+			return false, err // waiting gives no rights
+		}
+		return err == nil, nil
+	}); err != nil {
+		return nil, fmt.Errorf("read machines and clusters: %w", errors.Join(objects.Synced(), err))
+	}
+	return clouds.NewAudit(objects, owners, config).Pass, nil
+}
+
+// found is one line of the output.
+type found struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Reason    string `json:"reason"`
+	Instance  string `json:"instance,omitempty"`
+	User      string `json:"user,omitempty"`
+	Identity  string `json:"identity,omitempty"`
+	Region    string `json:"region,omitempty"`
+	Message   string `json:"message"`
+}
+
+// identityOf names the credentials of an account, namespace/Secret/entry, "" where clusters bring none.
+func identityOf(account ownership.Account) string {
+	if (account.Identity == ownership.Identity{}) {
+		return ""
+	}
+	return path.Join(account.Identity.Namespace, account.Identity.Secret, account.Identity.Entry)
+}
+
+func printAudited(out io.Writer, format string, findings []audit.Finding) error {
+	if format == "json" {
+		encoder := json.NewEncoder(out)
+		for _, f := range findings {
+			if err := encoder.Encode(found{
+				f.Object.Kind, f.Object.Namespace, f.Object.Name, f.Reason, f.Instance, f.Account.User,
+				identityOf(f.Account), f.Account.Region, f.Message,
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "NAMESPACE\tOBJECT\tREASON\tINSTANCE\tMESSAGE")
+	for _, f := range findings {
+		fmt.Fprintf(table, "%s\t%s/%s\t%s\t%s\t%s\n", f.Object.Namespace, f.Object.Kind, f.Object.Name, f.Reason, f.Instance, f.Message)
+	}
+	return table.Flush()
+}

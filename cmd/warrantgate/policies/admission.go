@@ -1,0 +1,170 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/canary"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/kcp"
+)
+
+// checkAdmissionOptions say which API server is tried, as whom, and what its gates have to refuse.
+type checkAdmissionOptions struct {
+	kubeconfig, context string
+	config              string
+	namespace           string
+	// policiesOnly is whether kcp has only the admission policies to ask.
+	policiesOnly bool
+}
+
+func (o *checkAdmissionOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of somebody who may create the objects (default $KUBECONFIG)")
+	flags.StringVar(&o.context, "context", "", "context in that kubeconfig (default its current one)")
+	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates that are Off are not tried, and those that are in mode Warn have to warn")
+}
+
+const checkAdmissionExits = `
+
+Nothing is written: the objects are sent as dry runs. Only warrantgate's own refusal counts, or its warning where the gate is in
+mode Warn.
+
+The exit status is 0 if warrantgate refused, 1 if an object passed or warrantgate was not reached, 2 if neither could be told.`
+
+func newCheckAdmissionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "admission",
+		Short: "Say whether an API server has warrantgate refuse what it has to refuse",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var inKubernetes, inKCP checkAdmissionOptions
+	kubernetes := &cobra.Command{
+		Use:   "kubernetes",
+		Short: "Send a Kubernetes API server what warrantgate has to refuse",
+		Long: `Send a Kubernetes API server, for each gate that is on and can be tried so, an object that has to be refused: a machine whose
+provider ID is no UUID, and a ConfigMap with a policy that Keystone would not take.` + checkAdmissionExits,
+		Example: `  warrantgate check admission kubernetes --kubeconfig=admin.kubeconfig --config=config.yaml`,
+	}
+	kubernetes.Flags().StringVar(&inKubernetes.namespace, "namespace", metav1.NamespaceDefault,
+		"namespace to create them in; one whose objects are gated")
+	inWorkspace := &cobra.Command{
+		Use:   "kcp",
+		Short: "Send a kcp what warrantgate has to refuse",
+		Long: `Send a kcp, in the workspace that the kubeconfig leads to, a Workspace with an annotation that only warrantgate may write. The
+admission policy that guards the others leaves this one to the webhook, so that a refusal shows that warrantgate answers.
+
+It also says which of policy and webhook rewrites the owners of plain service accounts: from kcp v0.32 on the admission policy removes
+an annotation from a dry run. That there is no policy is nothing wrong where the webhook answers.
+
+With --policies-only, for "install kcp --policies-only", both admission policies have to answer, and no webhook is tried.` + checkAdmissionExits,
+		Example: `  warrantgate check admission kcp --kubeconfig=admin.kubeconfig --context=root`,
+	}
+	inWorkspace.Flags().BoolVar(&inKCP.policiesOnly, "policies-only", false, "try the admission policies, and no webhook")
+	for sub, run := range map[*cobra.Command]func(context.Context, io.Writer) error{
+		kubernetes: inKubernetes.inKubernetes, inWorkspace: inKCP.inKCP,
+	} {
+		sub.Args = func(cmd *cobra.Command, args []string) error { return cli.UnknownIfError(cobra.NoArgs(cmd, args)) }
+		sub.RunE = func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), cmd.OutOrStdout()) }
+		sub.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
+		cmd.AddCommand(sub)
+	}
+	inKubernetes.addFlags(kubernetes.Flags())
+	inKCP.addFlags(inWorkspace.Flags())
+	return cmd
+}
+
+func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, out io.Writer) error {
+	config, err := config.Load(o.config)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	canaries, err := canary.ForKubernetes(config, o.namespace)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	return o.send(ctx, out, canaries, func(config *rest.Config) (client.Client, error) {
+		return client.New(config, client.Options{})
+	})
+}
+
+func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error {
+	config, err := config.Load(o.config)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	if err := o.reportRewrite(ctx, out, config.Workspace); err != nil || o.policiesOnly {
+		return err
+	}
+	return o.send(ctx, out, canary.ForKCP(config.Workspace), func(config *rest.Config) (client.Client, error) {
+		if warning, err := cli.OwnerWarning(config); err == nil && warning != "" { // the canaries tell whether kcp answers
+			if _, err := fmt.Fprintf(out, "Warning: %s.\n", warning); err != nil {
+				return nil, err
+			}
+		}
+		return kcp.NewClient(config)
+	})
+}
+
+// send sends the canaries, tells of each, and returns what follows for the exit status: what is missing outweighs what is
+// proven, and that what is not known.
+func (o *checkAdmissionOptions) send(
+	ctx context.Context, out io.Writer, canaries []canary.Canary, newClient func(*rest.Config) (client.Client, error),
+) error {
+	if len(canaries) == 0 {
+		return cli.UnknownIfError(errors.New("the configuration has no gate on that could be tried with an object that it has to refuse"))
+	}
+	config, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	config.Timeout = cli.RequestTimeout
+	sender, err := canary.NewSender(config, newClient)
+	if err != nil {
+		return cli.UnknownIfError(fmt.Errorf("client for the API server: %w", err))
+	}
+	seen := map[canary.Verdict]bool{}
+	for _, c := range canaries {
+		found := sender.Send(ctx, c)
+		seen[found.Verdict] = true
+		if err := printCanary(out, config.Host, c, found); err != nil {
+			return cli.UnknownIfError(err)
+		}
+	}
+	switch {
+	case seen[canary.Missing]:
+		return cli.ExitError{Code: cli.ExitWrong}
+	case seen[canary.Proven]:
+		return nil
+	}
+	return cli.ExitError{Code: cli.ExitUnknown}
+}
+
+// printCanary says what was sent where, what became of it, and what to look at.
+func printCanary(out io.Writer, server string, c canary.Canary, found canary.Finding) error {
+	words := map[canary.Verdict]string{canary.Proven: "ok", canary.Missing: "NOT REFUSED", canary.Unknown: "NOT KNOWN"}
+	where := ""
+	if namespace := c.Object.GetNamespace(); namespace != "" {
+		where = fmt.Sprintf(" in namespace %q", namespace)
+	}
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "%s: %s\n", c.Webhook, words[found.Verdict])
+	fmt.Fprintf(text, "  sent %s a %s%s, as a dry run, that has to be refused as %s\n",
+		server, c.Object.GetObjectKind().GroupVersionKind().Kind, where, c.Reason)
+	fmt.Fprintf(text, "  %s\n", found.Message)
+	if len(found.Advice) > 0 {
+		fmt.Fprintf(text, "  Look at\n  - %s\n", strings.Join(found.Advice, "\n  - "))
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}

@@ -1,0 +1,76 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/canary"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// reportRewrite says which of policy and webhook rewrites the owners of plain service accounts. With --policies-only the policies
+// alone decide on the exit status.
+func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer, config v1beta1.Workspace) error {
+	rest, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	rest.Timeout = cli.RequestTimeout
+	c, err := kcp.NewClient(rest)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	var wrong, unknown bool
+	if len(workspace.RewritePolicy(config)) > 0 {
+		found, err := canary.PolicyEffect(ctx, c)
+		wrong, unknown = found == canary.NotActing, found == canary.EffectUnknown
+		if err := o.printEffect(out, found, err); err != nil {
+			return cli.UnknownIfError(err)
+		}
+	}
+	if !o.policiesOnly {
+		return nil
+	}
+	if config.OwnerIntegrity.Mode == v1beta1.Enforce {
+		refused, err := canary.PolicyRefuses(ctx, c, workspace.IntegrityPolicyName)
+		wrong, unknown = wrong || err == nil && !refused, unknown || err != nil
+		text := "ok\n  the admission policy refuses forged owners"
+		switch {
+		case err != nil:
+			text = fmt.Sprintf("NOT KNOWN\n  %v", err)
+		case !refused:
+			text = "NOT REFUSED\n  an annotation that the admission policy guards was let pass"
+		}
+		if _, err := fmt.Fprintf(out, "%s: %s\n", workspace.IntegrityPolicyName, text); err != nil {
+			return cli.UnknownIfError(err)
+		}
+	}
+	switch {
+	case wrong:
+		return cli.ExitError{Code: cli.ExitWrong}
+	case unknown:
+		return cli.ExitError{Code: cli.ExitUnknown}
+	}
+	return nil
+}
+
+func (o *checkAdmissionOptions) printEffect(out io.Writer, found canary.Effect, why error) error {
+	text := ""
+	switch {
+	case found == canary.Acting:
+		text = "ok\n  the admission policy rewrites the owners of plain service accounts, also while no warrantgate answers"
+	case found == canary.EffectUnknown:
+		text = fmt.Sprintf("NOT KNOWN\n  whether the admission policy or the webhook rewrites the owners of plain service accounts: %v", why)
+	case o.policiesOnly:
+		text = "NOT ACTING\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with " +
+			"--feature-gates=MutatingAdmissionPolicy=false; or the policy is not installed"
+	default:
+		text = "not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers. If there was a policy before, run install again"
+	}
+	_, err := fmt.Fprintf(out, "%s: %s\n", workspace.RewritePolicyName, text)
+	return err
+}

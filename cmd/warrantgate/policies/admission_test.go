@@ -1,0 +1,188 @@
+package policies
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/cmd/warrantgate/internal/clitest"
+)
+
+// admitting is an API server that answers what is created in it with the statuses by resource, and lets pass what it has none for.
+type admitting struct {
+	t        *testing.T
+	statuses map[string]metav1.Status
+	// mutates is whether a policy answers canaries.
+	mutates bool
+}
+
+func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	status, refused := s.statuses[resource]
+	answer := map[string]any{}
+	switch {
+	case r.URL.Path == "/version":
+		answer["gitVersion"] = "v1.33.3+kcp-v0.30.0"
+	case r.URL.Path == "/api":
+		answer["versions"] = []string{"v1"}
+	case r.URL.Path == "/apis":
+		answer = map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{clitest.Group("infrastructure.cluster.x-k8s.io", "v1beta1")}}
+	case r.URL.Path == "/api/v1":
+		answer = namespacedResource("v1", "configmaps", "ConfigMap")
+	case r.URL.Path == "/apis/infrastructure.cluster.x-k8s.io/v1beta1":
+		answer = namespacedResource("infrastructure.cluster.x-k8s.io/v1beta1", "cloudsigmamachines", "CloudSigmaMachine")
+	case r.Method != http.MethodPost || r.URL.Query().Get("dryRun") != "All":
+		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
+	case refused && (!s.mutates || readCanary(s.t, r)["warrantgate.dev/canary"] != "rewrite-policy"):
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(int(status.Code))
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		_ = json.NewEncoder(w).Encode(status)
+		return
+	case s.mutates:
+		answer = map[string]any{"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace"}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+	default:
+		if err := json.NewDecoder(r.Body).Decode(&answer); err != nil {
+			s.t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// readCanary returns the annotations of what is sent.
+func readCanary(t *testing.T, r *http.Request) map[string]string {
+	t.Helper()
+	var object metav1.PartialObjectMetadata
+	if err := json.NewDecoder(r.Body).Decode(&object); err != nil {
+		t.Error(err)
+	}
+	return object.Annotations
+}
+
+func namespacedResource(groupVersion, name, kind string) map[string]any {
+	return map[string]any{
+		"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion,
+		"resources": []any{map[string]any{"name": name, "kind": kind, "namespaced": true}},
+	}
+}
+
+func TestCheckAdmission(t *testing.T) {
+	const (
+		header    = "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"
+		policies  = header + "machine: {mode: Off}\nkeystonePolicy: {selector: {matchLabels: {holds: policy}}}\n"
+		both      = header + "keystonePolicy: {selector: {matchLabels: {holds: policy}}}\n"
+		byPolicy  = `admission webhook "policies.keystone.warrantgate.dev" denied the request: it allows everybody`
+		byMachine = `admission webhook "cloudsigmamachines.machine.warrantgate.dev" denied the request: no UUID`
+		byKCP     = `admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`
+	)
+	for name, tc := range map[string]struct {
+		args          []string
+		configuration string
+		statuses      map[string]metav1.Status
+		mutates       bool
+		want          []string
+		wantCode      int
+		wantMessage   string
+	}{
+		"all gates refuse": {
+			args: []string{"kubernetes"}, configuration: both,
+			statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy), "cloudsigmamachines": clitest.Forbidden(byMachine)},
+			want: []string{
+				"policies.keystone.warrantgate.dev: ok\n", ` a ConfigMap in namespace "default", as a dry run, that has to be refused as KeystonePolicyBroken`,
+				"cloudsigmamachines.machine.warrantgate.dev: ok\n", "warrantgate refused it: " + byMachine,
+			},
+		},
+		"one does not": {
+			args: []string{"kubernetes", "--namespace=tenants"}, configuration: both, statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy)},
+			want: []string{
+				"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT REFUSED\n",
+				`a CloudSigmaMachine in namespace "tenants"`, "Look at\n  - whether it is registered",
+			},
+			wantCode: cli.ExitWrong,
+		},
+		"one is not known, which another proof outweighs": {
+			args: []string{"kubernetes"}, configuration: both,
+			statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy), "cloudsigmamachines": clitest.Forbidden("cloudsigmamachines is forbidden")},
+			want:     []string{"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT KNOWN\n"},
+		},
+		"none is known": {
+			args: []string{"kubernetes"}, configuration: policies, statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden("configmaps is forbidden")},
+			want: []string{"policies.keystone.warrantgate.dev: NOT KNOWN\n", "whether the user of the kubeconfig may create such an object"}, wantCode: cli.ExitUnknown,
+		},
+		"kcp": {
+			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
+			want: []string{"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that has to be refused as OwnerChangeRefused"},
+		},
+		"kcp does not ask": {
+			args: []string{"kcp"}, configuration: header, want: []string{"owner-integrity.warrantgate.dev: NOT REFUSED\n"}, wantCode: cli.ExitWrong,
+		},
+		"kcp without the policy, which the webhook stands in for": {
+			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
+			want: []string{"warrantgate-owner-rewrite: not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers. If there was a policy before, run install again\n"},
+		},
+		"kcp with policies alone": {
+			args: []string{"kcp", "--policies-only"}, configuration: header, mutates: true,
+			statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden("ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding denied request: no")},
+			want: []string{
+				"warrantgate-owner-rewrite: ok\n  the admission policy rewrites the owners of plain service accounts",
+				"warrantgate-owner-integrity: ok\n  the admission policy refuses forged owners\n",
+			},
+		},
+		"kcp without policies": {
+			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitWrong,
+			want: []string{"warrantgate-owner-rewrite: NOT ACTING\n", "warrantgate-owner-integrity: NOT REFUSED\n"},
+		},
+		"kcp where one may not ask for policies": {
+			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitUnknown,
+			statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden("workspaces is forbidden")},
+			want:     []string{"warrantgate-owner-rewrite: NOT KNOWN\n", "warrantgate-owner-integrity: NOT KNOWN\n  workspaces is forbidden\n"},
+		},
+		"no gate is on": {
+			args: []string{"kcp"}, configuration: header + "workspace: {ownerIntegrity: {mode: Off}}\n", wantCode: cli.ExitUnknown,
+			wantMessage: "the configuration has no gate on that could be tried with an object that it has to refuse",
+		},
+		"a selector that no labels were found for": {
+			args: []string{"kubernetes"}, wantCode: cli.ExitUnknown,
+			configuration: header + "keystonePolicy: {selector: {matchExpressions: [{key: a, operator: In, values: [b]}, {key: a, operator: DoesNotExist}]}}\n",
+			wantMessage:   `keystonePolicy.selector: no labels were found that "a in (b),!a" picks`,
+		},
+		"a flag that there is not": {args: []string{"kcp", "--name=a"}, configuration: header, wantCode: cli.ExitUnknown, wantMessage: "unknown flag: --name"},
+		"an argument":              {args: []string{"kcp", "a"}, configuration: header, wantCode: cli.ExitUnknown, wantMessage: `unknown command "a" for "warrantgate check admission kcp"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(admitting{t: t, statuses: tc.statuses, mutates: tc.mutates})
+			defer server.Close()
+			kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": server.URL})
+			args := append([]string{"check", "admission"}, tc.args...)
+			out, _, err := clitest.Run(t, []*cobra.Command{NewCheckCommand()}, append(args, "--kubeconfig="+kubeconfig, "--config="+clitest.WriteFile(t, "config.yaml", tc.configuration))...)
+			code, message := 0, ""
+			if err != nil {
+				exit, cause := cli.ExitCode(err)
+				if code = exit; cause != nil {
+					message = cause.Error()
+				}
+			}
+			if code != tc.wantCode || message != tc.wantMessage {
+				t.Errorf("exit %d, %q, want %d, %q", code, message, tc.wantCode, tc.wantMessage)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+		})
+	}
+}

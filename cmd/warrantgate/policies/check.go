@@ -1,0 +1,175 @@
+// Package policies has the commands that try policies and API servers: lint and check.
+package policies
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/oslopolicy"
+)
+
+type checkOptions struct {
+	as, can string
+	target  []string
+	cases   string
+}
+
+// NewCheckCommand returns the command check.
+func NewCheckCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Try what a policy or an API server lets pass",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCheckKeystonePolicyCommand(), newCheckAdmissionCommand())
+	return cmd
+}
+
+func newCheckKeystonePolicyCommand() *cobra.Command {
+	var o checkOptions
+	cmd := &cobra.Command{
+		Use:   "keystone-policy FILE",
+		Short: "Say whether a Keystone policy lets somebody do something",
+		Long: `Say whether a Keystone policy lets somebody do something, without a Keystone: FILE is an override in YAML or JSON, and the rules
+of Keystone 22 stand where it has none.
+
+--as describes the token: role=NAME (may be given again), one of domain=ID, project=ID and system=all for its scope,
+and user=ID, user-domain=ID, project-domain=ID and admin-project=true. The domain of the user and of the project is that of
+the token, if it is not given.
+
+--target is an attribute that Keystone fills in for the operation, such as target.user.domain_id=acme. What stands after := is
+JSON: target.role.domain_id:=null. Attributes that Keystone does not fill in are refused.
+
+--cases is a table in YAML of what must pass and what must not:
+
+  cases:
+  - name: a manager creates users in its own domain
+    as: role=manager,domain=acme
+    can: identity:create_user
+    target: {target.user.domain_id: acme}
+    expect: PASS # or DENY
+
+The exit status is 0 if it is allowed or all cases are as expected, 1 if it is denied or a case is not, 2 if that could not be told.`,
+		Example: `  warrantgate check keystone-policy policy.yaml --as role=manager,domain=acme --can identity:create_user --target target.user.domain_id=acme
+  warrantgate check keystone-policy policy.yaml --cases cases.yaml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return cli.UnknownIfError(cobra.ExactArgs(1)(cmd, args))
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(args[0], cmd.OutOrStdout())
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
+	flags := cmd.Flags()
+	flags.StringVar(&o.as, "as", "", "who asks, such as role=manager,domain=acme")
+	flags.StringVar(&o.can, "can", "", "operation to ask for, such as identity:create_user")
+	flags.StringArrayVar(&o.target, "target", nil, "attribute of the target, as key=text or key:=JSON; may be given again")
+	flags.StringVar(&o.cases, "cases", "", "YAML file with cases that must pass or be denied")
+	return cmd
+}
+
+func (o checkOptions) run(name string, out io.Writer) error {
+	if (o.can == "") == (o.cases == "") {
+		return cli.UnknownIfError(errors.New("give either --can, with --as and --target, or --cases"))
+	}
+	document, err := readPolicy(name)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	file, err := oslopolicy.Read(name, document)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	policy := oslopolicy.NewKeystonePolicy(file)
+	if o.cases != "" {
+		if o.as != "" || len(o.target) > 0 {
+			return cli.UnknownIfError(errors.New("--as and --target belong to --can; the cases have their own"))
+		}
+		return o.runCases(policy, out)
+	}
+	target, err := parseTarget(o.target)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	answer, err := oslopolicy.Case{As: o.as, Can: o.can, Target: target}.Ask(policy)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	if _, err := fmt.Fprintln(out, answer); err != nil {
+		return cli.UnknownIfError(err)
+	}
+	if answer != oslopolicy.AnswerPass {
+		return cli.ExitError{Code: cli.ExitWrong}
+	}
+	return nil
+}
+
+func (o checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
+	document, err := readPolicy(o.cases)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	var table struct {
+		Cases []oslopolicy.Case `json:"cases"`
+	}
+	if err := yaml.UnmarshalStrict(document, &table); err != nil {
+		return cli.UnknownIfError(fmt.Errorf("%s: %w", o.cases, err))
+	}
+	if len(table.Cases) == 0 {
+		return cli.UnknownIfError(fmt.Errorf("%s: it has no cases", o.cases))
+	}
+	failed := 0
+	for i, c := range table.Cases {
+		if c.Expect != oslopolicy.AnswerPass && c.Expect != oslopolicy.AnswerDeny {
+			return cli.UnknownIfError(fmt.Errorf("%s: cases[%d].expect: %q must be PASS or DENY", o.cases, i, c.Expect))
+		}
+		answer, err := c.Ask(policy)
+		switch {
+		case err != nil:
+			failed++
+			fmt.Fprintf(out, "FAIL  %s: no answer, expected %s: %v\n", c.Name, c.Expect, err)
+		case answer != c.Expect:
+			failed++
+			fmt.Fprintf(out, "FAIL  %s: %s, expected %s\n", c.Name, answer, c.Expect)
+		default:
+			fmt.Fprintf(out, "ok    %s: %s\n", c.Name, answer)
+		}
+	}
+	fmt.Fprintf(out, "%d cases, %d failed\n", len(table.Cases), failed)
+	if failed > 0 {
+		return cli.ExitError{Code: cli.ExitWrong}
+	}
+	return nil
+}
+
+// parseTarget reads what --target says.
+func parseTarget(pairs []string) (map[string]any, error) {
+	target := map[string]any{}
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("--target: %q must be key=text or key:=JSON", pair)
+		}
+		name, isJSON := strings.CutSuffix(key, ":")
+		if !isJSON {
+			target[name] = value
+			continue
+		}
+		decoder := json.NewDecoder(strings.NewReader(value))
+		decoder.UseNumber()
+		var decoded any
+		if err := decoder.Decode(&decoded); err != nil {
+			return nil, fmt.Errorf("--target: %q is no JSON: %w", value, err)
+		}
+		target[name] = decoded
+	}
+	return target, nil
+}

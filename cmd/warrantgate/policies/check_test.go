@@ -1,0 +1,195 @@
+package policies
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+)
+
+const checkedPolicy = `
+manager_of_user: "role:manager and token.domain.id:%(target.user.domain_id)s"
+identity:create_user: rule:admin_required or rule:manager_of_user
+identity:create_grant: "rule:admin_required or (rule:manager_of_user and 'member':%(target.role.name)s and None:%(target.role.domain_id)s)"
+identity:delete_user: and
+`
+
+func TestCheckKeystonePolicy(t *testing.T) {
+	tests := map[string]struct {
+		args        []string
+		wantOut     string
+		wantCode    int
+		wantMessage string
+	}{
+		"its own domain": {
+			args:    []string{"--as", "role=manager,domain=acme", "--can", "identity:create_user", "--target", "target.user.domain_id=acme"},
+			wantOut: "PASS\n",
+		},
+		"another domain": {
+			args:     []string{"--as", "role=manager,domain=acme", "--can", "identity:create_user", "--target", "target.user.domain_id=other"},
+			wantOut:  "DENY\n",
+			wantCode: cli.ExitWrong,
+		},
+		"a value that is JSON": {
+			args: []string{
+				"--as", "role=manager,domain=acme", "--can", "identity:create_grant", "--target", "target.user.domain_id=acme",
+				"--target", "target.role.name=member", "--target", "target.role.domain_id:=null",
+			},
+			wantOut: "PASS\n",
+		},
+		"a rule that Keystone ships": {
+			args:    []string{"--as", "role=reader,system=all", "--can", "identity:list_domains"},
+			wantOut: "PASS\n",
+		},
+		"nobody": {
+			args:     []string{"--can", "identity:list_domains"},
+			wantOut:  "DENY\n",
+			wantCode: cli.ExitWrong,
+		},
+		"an attribute that Keystone does not fill in": {
+			args:        []string{"--as", "role=manager,domain=acme", "--can", "identity:create_user", "--target", "user.domain_id=acme"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `Keystone does not fill "user.domain_id" in for identity:create_user; write "target.user.domain_id"`,
+		},
+		"an operation that does not exist": {
+			args:        []string{"--can", "identity:create_usr"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `there is no operation or rule "identity:create_usr"; write "identity:create_user"`,
+		},
+		"a rule that raises an exception": {
+			args:        []string{"--can", "identity:delete_user"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `identity:delete_user ends with an error and is not allowed: the rule is the lone word "and", which raises an exception`,
+		},
+		"two scopes": {
+			args:        []string{"--as", "domain=acme,project=p", "--can", "identity:create_user"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `as: "domain=acme,project=p" names more than one of domain, project and system; a token has one scope`,
+		},
+		"no key": {
+			args:        []string{"--as", "manager", "--can", "identity:create_user"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `as: "manager" must be key=value`,
+		},
+		"no such key": {
+			args:        []string{"--as", "group=a", "--can", "identity:create_user"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `as: "group=a" must be one of role, domain, project, system=all, user, user-domain, project-domain and admin-project=true`,
+		},
+		"no target": {
+			args:        []string{"--can", "identity:create_user", "--target", "acme"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `--target: "acme" must be key=text or key:=JSON`,
+		},
+		"no JSON": {
+			args:        []string{"--can", "identity:create_user", "--target", "target.user.enabled:=yes"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `--target: "yes" is no JSON: invalid character 'y' looking for beginning of value`,
+		},
+		"neither a question nor cases": {
+			wantCode:    cli.ExitUnknown,
+			wantMessage: "give either --can, with --as and --target, or --cases",
+		},
+		"a caller for cases": {
+			args:        []string{"--as", "role=admin", "--cases", "cases.yaml"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: "--as and --target belong to --can; the cases have their own",
+		},
+		"no such flag": {
+			args:        []string{"--color"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: "unknown flag: --color",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			inFile(t, "policy.yaml", checkedPolicy)
+			out, code, message := runCommand(t, NewCheckCommand(), append([]string{"keystone-policy", "policy.yaml"}, tc.args...)...)
+			if out != tc.wantOut || code != tc.wantCode || message != tc.wantMessage {
+				t.Errorf("prints %q and ends with %d %q, want %q and %d %q", out, code, message, tc.wantOut, tc.wantCode, tc.wantMessage)
+			}
+		})
+	}
+}
+
+func TestCheckCases(t *testing.T) {
+	tests := map[string]struct {
+		policy, cases string
+		wantOut       string
+		wantCode      int
+		wantMessage   string
+	}{
+		"all are as expected": {
+			policy: checkedPolicy,
+			cases: `
+cases:
+- {name: own domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target: {user: {domain_id: acme}}}, expect: PASS}
+- {name: other domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target.user.domain_id: other}, expect: DENY}
+`,
+			wantOut: "ok    own domain: PASS\nok    other domain: DENY\n2 cases, 0 failed\n",
+		},
+		"some are not": {
+			policy: checkedPolicy,
+			cases: `
+cases:
+- {name: own domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target.user.domain_id: acme}, expect: DENY}
+- {name: broken, as: role=admin, can: identity:delete_user, expect: DENY}
+`,
+			wantOut: "FAIL  own domain: PASS, expected DENY\n" +
+				"FAIL  broken: no answer, expected DENY: identity:delete_user ends with an error and is not allowed: the rule is the lone word \"and\", which raises an exception\n" +
+				"2 cases, 2 failed\n",
+			wantCode: cli.ExitWrong,
+		},
+		"an expectation that is none": {
+			policy:      checkedPolicy,
+			cases:       "cases:\n- {name: x, can: identity:create_user, expect: pass}\n",
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `cases.yaml: cases[0].expect: "pass" must be PASS or DENY`,
+		},
+		"no cases": {
+			policy:      checkedPolicy,
+			cases:       "cases: []\n",
+			wantCode:    cli.ExitUnknown,
+			wantMessage: "cases.yaml: it has no cases",
+		},
+		"a field that is none": {
+			policy:      checkedPolicy,
+			cases:       "case: []\n",
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `cases.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "case"`,
+		},
+		"a policy that cannot be loaded": {
+			policy:      "a: 5\n",
+			cases:       "cases: []\n",
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `policy.yaml:1: "5" may be a number or a date to YAML; put it in quotes`,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			inFile(t, "policy.yaml", tc.policy)
+			inFile(t, "cases.yaml", tc.cases)
+			out, code, message := runCommand(t, NewCheckCommand(), "keystone-policy", "policy.yaml", "--cases", "cases.yaml")
+			if diff := cmp.Diff(tc.wantOut, out); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+			if code != tc.wantCode || message != tc.wantMessage {
+				t.Errorf("ends with %d %q, want %d %q", code, message, tc.wantCode, tc.wantMessage)
+			}
+		})
+	}
+	for _, missing := range [][]string{{"missing.yaml", "--cases", "x"}, {"/dev/null", "--cases", "missing.yaml"}} {
+		if _, code, _ := runCommand(t, NewCheckCommand(), append([]string{"keystone-policy"}, missing...)...); code != cli.ExitUnknown {
+			t.Errorf("with a file that is missing it ends with %d, want %d", code, cli.ExitUnknown)
+		}
+	}
+	if _, code, _ := runCommand(t, NewCheckCommand(), "keystone-policy"); code != cli.ExitUnknown {
+		t.Errorf("without a file it ends with %d, want %d", code, cli.ExitUnknown)
+	}
+	if out, code, _ := runCommand(t, NewCheckCommand()); code != 0 || out == "" {
+		t.Errorf("without a subcommand it ends with %d and prints %q, want help", code, out)
+	}
+}

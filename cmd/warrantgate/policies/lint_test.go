@@ -1,0 +1,257 @@
+package policies
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+)
+
+// runCommand runs a command by itself and returns what it prints and the code that the program would end with.
+func runCommand(t *testing.T, cmd *cobra.Command, args ...string) (out string, code int, message string) {
+	t.Helper()
+	var buffer bytes.Buffer
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetOut(&buffer)
+	cmd.SetErr(&buffer)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	if err == nil {
+		return buffer.String(), 0, ""
+	}
+	code, err = cli.ExitCode(err)
+	if err != nil {
+		message = err.Error()
+	}
+	return buffer.String(), code, message
+}
+
+// inFile writes a file into a directory that the test is in, so that its name is the same everywhere.
+func inFile(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLintKeystonePolicy(t *testing.T) {
+	tests := map[string]struct {
+		policy      string
+		args        []string
+		wantOut     string
+		wantCode    int
+		wantMessage string
+	}{
+		"nothing is wrong": {
+			policy:  "identity:create_user: role:admin\n",
+			wantOut: "nothing found\n",
+		},
+		"an error": {
+			policy: "# a comment\nidentity:create_user: role:admin rule:x\n",
+			wantOut: "PLACE          SEVERITY  CODE    RULE                  MESSAGE\n" +
+				"policy.yaml:2  error     syntax  identity:create_user  oslo.policy cannot parse the rule and silently denies: \"rule:x\" does not belong where it stands; join checks with and, or, not and parentheses that match\n",
+			wantCode: cli.ExitWrong,
+		},
+		"a warning": {
+			policy: "identity:create_user: tenant_id:x\n",
+			wantOut: "PLACE          SEVERITY  CODE                RULE                  MESSAGE\n" +
+				"policy.yaml:1  warning   unknown-credential  identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n",
+			wantCode: cli.ExitWrong,
+		},
+		"a warning, where only errors count": {
+			policy: "identity:create_user: tenant_id:x\n",
+			args:   []string{"--fail-on=error"},
+			wantOut: "PLACE          SEVERITY  CODE                RULE                  MESSAGE\n" +
+				"policy.yaml:1  warning   unknown-credential  identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n",
+		},
+		"a note": {
+			policy: "helper: role:admin\n",
+			wantOut: "PLACE          SEVERITY  CODE         RULE    MESSAGE\n" +
+				"policy.yaml:1  note      unused-rule  helper  no rule refers to it, and Keystone does not ask it\n",
+		},
+		"a role that may be granted": {
+			policy: "identity:create_grant: \"role:boss and token.domain.id:%(target.user.domain_id)s and " +
+				"token.domain.id:%(target.project.domain_id)s and 'helper':%(target.role.name)s\"\n",
+			args:    []string{"--manager-role=boss", "--managed-role=helper"},
+			wantOut: "nothing found\n",
+		},
+		"JSON": {
+			policy: "helper: role:admin\n",
+			args:   []string{"-o", "json"},
+			wantOut: `{
+  "findings": [
+    {
+      "file": "policy.yaml",
+      "line": 1,
+      "rule": "helper",
+      "severity": "note",
+      "code": "unused-rule",
+      "message": "no rule refers to it, and Keystone does not ask it"
+    }
+  ]
+}
+`,
+		},
+		"JSON of nothing": {
+			policy:  "{}",
+			args:    []string{"-o", "json"},
+			wantOut: "{\n  \"findings\": []\n}\n",
+		},
+		"a file that is no policy": {
+			policy:   "- x\n",
+			wantCode: cli.ExitWrong,
+			wantOut: "PLACE          SEVERITY  CODE  RULE  MESSAGE\n" +
+				"policy.yaml:1  error     file        it holds a list, not rules with their names; mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails\n",
+		},
+		"no such output": {
+			args:        []string{"-o", "xml"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `--output: "xml" must be table, json or sarif`,
+		},
+		"no such severity": {
+			args:        []string{"--fail-on=fatal"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `--fail-on: "fatal" must be error, warning or note`,
+		},
+		"no such flag": {
+			args:        []string{"--color"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: "unknown flag: --color",
+		},
+		"no such file": {
+			args:        []string{"missing.yaml"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: "open missing.yaml: no such file or directory",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			inFile(t, "policy.yaml", tc.policy)
+			out, code, message := runCommand(t, NewLintCommand(), append([]string{"keystone-policy", "policy.yaml"}, tc.args...)...)
+			if diff := cmp.Diff(tc.wantOut, out); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+			if code != tc.wantCode || message != tc.wantMessage {
+				t.Errorf("ends with %d %q, want %d %q", code, message, tc.wantCode, tc.wantMessage)
+			}
+		})
+	}
+}
+
+func TestLintNeedsAFile(t *testing.T) {
+	_, code, message := runCommand(t, NewLintCommand(), "keystone-policy")
+	if want := "requires at least 1 arg(s), only received 0"; code != cli.ExitUnknown || message != want {
+		t.Errorf("ends with %d %q, want %d %q", code, message, cli.ExitUnknown, want)
+	}
+	if out, code, _ := runCommand(t, NewLintCommand()); code != 0 || out == "" {
+		t.Errorf("without a subcommand it ends with %d and prints %q, want help", code, out)
+	}
+}
+
+func TestLintAsSARIF(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("etc", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inFile(t, filepath.Join("etc", "policy.yaml"), "identity:create_user: ''\n")
+	inFile(t, "broken.yaml", "a: b\n---\nc: d\n")
+	out, code, message := runCommand(t, NewLintCommand(), "keystone-policy", "-o", "sarif", "etc/policy.yaml", "broken.yaml")
+	if code != cli.ExitWrong || message != "" {
+		t.Errorf("ends with %d %q, want %d", code, message, cli.ExitWrong)
+	}
+	want := `{
+  "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+  "version": "2.1.0",
+  "runs": [
+    {
+      "tool": {
+        "driver": {
+          "name": "warrantgate",
+          "version": "dev",
+          "rules": [
+            {
+              "id": "always-allows"
+            },
+            {
+              "id": "file"
+            }
+          ]
+        }
+      },
+      "results": [
+        {
+          "ruleId": "always-allows",
+          "level": "error",
+          "message": {
+            "text": "\"\" as a rule allows everybody; write \"!\" in quotes to deny, or \"@\" in quotes to allow everybody"
+          },
+          "locations": [
+            {
+              "physicalLocation": {
+                "artifactLocation": {
+                  "uri": "etc/policy.yaml"
+                },
+                "region": {
+                  "startLine": 1
+                }
+              },
+              "logicalLocations": [
+                {
+                  "name": "identity:create_user"
+                }
+              ]
+            }
+          ]
+        },
+        {
+          "ruleId": "file",
+          "level": "error",
+          "message": {
+            "text": "--- ends a document of YAML, and only one is read; take the line out; mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails"
+          },
+          "locations": [
+            {
+              "physicalLocation": {
+                "artifactLocation": {
+                  "uri": "broken.yaml"
+                },
+                "region": {
+                  "startLine": 2
+                }
+              }
+            }
+          ]
+        }
+      ]
+    }
+  ]
+}
+`
+	if diff := cmp.Diff(want, out); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+// closed is an output that takes nothing.
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, errors.New("it is closed") }
+
+func TestLintCannotTellWhereNobodyReads(t *testing.T) {
+	t.Chdir(t.TempDir())
+	inFile(t, "policy.yaml", "{}")
+	cmd := NewLintCommand()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetOut(closed{})
+	cmd.SetArgs([]string{"keystone-policy", "policy.yaml"})
+	if code, message := cli.ExitCode(cmd.ExecuteContext(t.Context())); code != cli.ExitUnknown || message == nil {
+		t.Errorf("ends with %d %v, want %d and why", code, message, cli.ExitUnknown)
+	}
+}

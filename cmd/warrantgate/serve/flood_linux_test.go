@@ -1,0 +1,238 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/procfs"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"warrantgate.dev/cmd/warrantgate/internal/clitest"
+)
+
+const (
+	floodBodies = 1000
+	// floodBytes is nearly the most that is read of a review.
+	floodBytes = 7 << 20
+	// mostMemory is below the limit of the chart's pods, which is 256 MiB, and for other memory, too.
+	mostMemory = 192 << 20
+)
+
+// released builds the program as it is released: the race detector, which tests run under, takes many times the memory.
+func released(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "warrantgate")
+	command := exec.CommandContext(t.Context(), "go", "build", "-o", path, "warrantgate.dev/cmd/warrantgate")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, output)
+	}
+	return path
+}
+
+// TestAThousandLargeBodies sends them at the same time to a process of its own. It does not need more memory than its pod has, and
+// answers every ordinary review. How long these take is logged only, because the machine sends the flood as well.
+func TestAThousandLargeBodies(t *testing.T) {
+	program := released(t)
+	for name, tc := range map[string]struct {
+		token bool
+		body  []byte
+		// want are the answers that may be.
+		want []int
+	}{
+		"of callers without a token": {body: largeReview(t, false), want: []int{http.StatusNotFound}},
+		"of API servers": {
+			token: true, body: largeReview(t, false),
+			want: []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable},
+		},
+		"of callers that know the token, and what takes most memory": {
+			token: true, body: largeReview(t, true),
+			want: []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServing(t)
+			command := exec.CommandContext(t.Context(), program, s.args()...)
+			command.Stderr = &s.logs
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			s.ended = make(chan error, 1)
+			go func() { s.ended <- command.Wait() }()
+			s.awaitReady(t)
+			client := s.certificate.Client(t)
+			s.ask(t, client, "/workspace/owner-integrity") // API servers keep a connection
+			gatesBefore := gateMetrics(t, s)
+			token := s.token
+			if !tc.token {
+				s.token = ""
+			}
+			url := s.hook("/workspace/owner-integrity") + "?timeout=3s"
+			s.token = token
+
+			flooding, stop := context.WithCancel(t.Context())
+			peak := make(chan uint64)
+			go func() { peak <- peakAnonymous(flooding, command.Process.Pid) }()
+			var group sync.WaitGroup
+			var lock sync.Mutex
+			answers, broken := map[int]int{}, 0
+			began := time.Now()
+			var left atomic.Int64
+			left.Store(floodBodies)
+			for range floodBodies {
+				group.Go(func() {
+					defer left.Add(-1)
+					code, err := s.flood(t, url, tc.body)
+					lock.Lock()
+					defer lock.Unlock()
+					if err != nil {
+						broken++ // the connection was closed while the body was sent
+						return
+					}
+					answers[code]++
+				})
+			}
+			var took []time.Duration
+			for left.Load() > 0 || len(took) < 100 {
+				start := time.Now()
+				s.ask(t, client, "/workspace/owner-integrity")
+				took = append(took, time.Since(start))
+			}
+			group.Wait()
+			lasted := time.Since(began)
+			stop()
+			most := <-peak
+			slices.Sort(took)
+			p99 := took[(len(took)*99+99)/100-1]
+			t.Logf("%d bodies in %s: answers %v, %d connections closed before; anonymous memory %d MiB at most; %d ordinary reviews, p50 %s, p99 %s",
+				floodBodies, lasted.Round(time.Millisecond), answers, broken, most>>20, len(took), took[len(took)/2], p99)
+			for code := range answers {
+				if !slices.Contains(tc.want, code) {
+					t.Errorf("answers %v, want only %v", answers, tc.want)
+				}
+			}
+			if most == 0 || most > mostMemory {
+				t.Errorf("anonymous memory = %d MiB, want at most %d", most>>20, mostMemory>>20)
+			}
+			if !tc.token {
+				if diff := cmp.Diff(gatesBefore+len(took), gateMetrics(t, s)); diff != "" {
+					t.Errorf("reviews that were counted (-want +got):\n%s", diff)
+				}
+			}
+			if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.awaitEnd(t); err != nil {
+				t.Errorf("serve ends with %v: %s", err, s.logs.String())
+			}
+			if strings.Contains(s.logs.String(), s.token) {
+				t.Error("the token is in the log")
+			}
+		})
+	}
+}
+
+// flood sends a body on a connection of its own, and returns the status of the answer.
+func (s *serving) flood(t *testing.T, url string, body []byte) (int, error) {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.certificate.Pool(t)}, DisableKeepAlives: true}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, nil
+}
+
+// largeReview is a review of nearly the size that is read. What takes most memory is many small values that are no object's.
+func largeReview(t *testing.T, smallValues bool) []byte {
+	t.Helper()
+	object := func() runtime.RawExtension {
+		return runtime.RawExtension{Raw: fmt.Appendf(nil, `{"apiVersion":"tenancy.kcp.io/v1alpha1","kind":"Workspace","metadata":{"name":"team-a","annotations":{`+
+			`"kcp.io/cluster":"1dz6n4ubraua7pul","experimental.tenancy.kcp.io/owner":"{\"username\":\"bob\"}","large":%q}}}`, strings.Repeat("x", floodBytes/2-1000))}
+	}
+	request := &admissionv1.AdmissionRequest{
+		UID: "d1", Name: "team-a", Operation: admissionv1.Update, UserInfo: authenticationv1.UserInfo{Username: "alice"}, DryRun: ptr.To(true),
+	}
+	if smallValues {
+		request.UserInfo.Extra = map[string]authenticationv1.ExtraValue{}
+		for i := range (floodBytes - 1000) / len(`"000000":[""],`) {
+			request.UserInfo.Extra[fmt.Sprintf("%06x", i)] = authenticationv1.ExtraValue{""}
+		}
+	} else {
+		request.Object, request.OldObject = object(), object()
+	}
+	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(body) > floodBytes || len(body) < floodBytes-10_000 {
+		t.Fatalf("the review has %d bytes", len(body))
+	}
+	return body
+}
+
+// peakAnonymous is the most memory that a process has that is no file's, until ctx ends.
+func peakAnonymous(ctx context.Context, pid int) uint64 {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	var peak uint64
+	for ctx.Err() == nil {
+		if process, err := procfs.NewProc(pid); err == nil {
+			if status, err := process.NewStatus(); err == nil {
+				peak = max(peak, status.RssAnon)
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+	return peak
+}
+
+// gateMetrics is how many verdicts the gates have counted.
+func gateMetrics(t *testing.T, s *serving) int {
+	t.Helper()
+	_, page, err := clitest.Get(t.Context(), "http://"+s.metrics+"/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "warrantgate_admissions_total{") {
+			var n int
+			if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &n); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}

@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"warrantgate.dev/cmd/warrantgate/internal/clouds"
+	"warrantgate.dev/cmd/warrantgate/internal/gates"
+	"warrantgate.dev/internal/audit"
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/impersonation"
+	"warrantgate.dev/internal/leader"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/webhooks/controllermanager"
+	"warrantgate.dev/webhooks/keystone"
+	"warrantgate.dev/webhooks/machine"
+)
+
+// newHoldings returns what holds changes of clusters against the instances of machines, nil where machines are not gated.
+func newHoldings(o clouds.Owners, config v1beta1.GateConfiguration, machines cluster.Machines, in logicalcluster.Name) *cluster.Holdings {
+	if o.Gate == nil || config.Machine.Mode == v1beta1.Off {
+		return nil
+	}
+	return cluster.NewHoldings(machines, o.Gate, o.Writes, in.String())
+}
+
+// kubernetesGates are the gates on the objects of Cluster API, and what they need. The zero value is none of them.
+type kubernetesGates struct {
+	recorder *events.Recorder
+	// objects is nil where nothing that is on looks at any.
+	objects   *clusterapi.Objects
+	runnables []manager.Runnable
+	handlers  map[string]http.Handler
+}
+
+// newKubernetesGates returns the gates of the API server that kubernetes reaches.
+func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, leaseNamespace string) (kubernetesGates, error) {
+	if owners.Gate == nil && (config.Machine.Mode != v1beta1.Off || config.Audit.Mode != v1beta1.Off) {
+		return kubernetesGates{}, errors.New("machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the " +
+			"flags that say as whom CloudSigma is asked, configure openStack.authURLs, or set both modes to Off")
+	}
+	writer, err := events.NewKubernetesWriter(kubernetes)
+	if err != nil {
+		return kubernetesGates{}, err
+	}
+	g := kubernetesGates{recorder: events.NewRecorder(writer), handlers: map[string]http.Handler{}}
+	if config.ReadsClusters() {
+		options := owners.Options(config)
+		options.ClustersOnly = !config.ReadsMachines()
+		if g.objects, err = clusterapi.NewObjects(kubernetes, options); err != nil {
+			return kubernetesGates{}, err
+		}
+		g.runnables = append(g.runnables, g.objects)
+	}
+	reviewer, err := impersonation.NewReviewer(kubernetes)
+	if err != nil {
+		return kubernetesGates{}, err
+	}
+	holdings := newHoldings(owners, config, g.objects, "")
+	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, impersonation.NewChecker(reviewer), g.objects, holdings), config.Cluster.Impersonation.Mode)
+	policies, err := keystone.New(config.KeystonePolicy)
+	if err != nil {
+		return kubernetesGates{}, err
+	}
+	g.handle(keystone.Path, policies, config.KeystonePolicy.Mode)
+	managers := config.ControllerManager
+	g.handle(controllermanager.IdentityPath, controllermanager.NewIdentity(managers, owners.Impersonating, g.objects), managers.Mode)
+	g.handle(controllermanager.IntegrityPath, controllermanager.NewIntegrity(managers, owners.Impersonating, g.objects), managers.Mode)
+	if owners.OpenStack != nil {
+		with := func(namespace, name string, data map[string][]byte) cluster.Proposed {
+			return owners.OpenStack.WithSecret(namespace, name, data)
+		}
+		delegation := cluster.NewDelegation(config.Cluster, config.RolePolicy(), owners.OpenStack, with, g.objects, holdings)
+		g.handle(cluster.DelegationPath, delegation, config.Cluster.Delegation.Mode)
+	}
+	if owners.Gate == nil {
+		return g, nil
+	}
+	g.handle(machine.Path, machine.New(config.Machine, clouds.Kinds(config), g.objects, owners.Gate).Sharing(owners.Writes, g.objects.Version, ""), config.Machine.Mode)
+	err = g.addAudit(kubernetes, config, owners, leaseNamespace)
+	return g, err
+}
+
+func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, leaseNamespace string) error {
+	if config.Audit.Mode == v1beta1.Off {
+		return nil
+	}
+	election, err := leader.NewElection(kubernetes, leaseNamespace, gates.AuditLease)
+	if err != nil {
+		return err
+	}
+	g.runnables = append(g.runnables, &audit.Controller{
+		Audit: clouds.NewAudit(g.objects, owners, config), Recorder: g.recorder, Election: election,
+		Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
+	})
+	return nil
+}
+
+func (g *kubernetesGates) handle(path string, gate webhooks.Gate, mode v1beta1.Mode) {
+	g.handlers[path] = webhooks.Handler(gate, mode, g.recorder)
+}
+
+func (g *kubernetesGates) register(server webhook.Server) {
+	for path, handler := range g.handlers {
+		server.Register(path, handler)
+	}
+}
+
+// synced is a check of readiness.
+func (g *kubernetesGates) synced(*http.Request) error {
+	if err := g.objects.Synced(); err != nil {
+		return fmt.Errorf("not everything has been read: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package serve
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"warrantgate.dev/cmd/warrantgate/internal/clouds"
+	"warrantgate.dev/cmd/warrantgate/internal/gates"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/openstack"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// pathsEverServed are those of all hooks that a release has registered. While a release is rolled out, API servers are told of
+// new paths before the last old replica has gone, and of old ones, if it is rolled back, while there still are new replicas: a
+// path that is not served is a 404, and refuses the write. So one stays here, and is served, until a release after the one that
+// last registered it, and a new one is served a release before it is registered.
+var pathsEverServed = []string{
+	"/cluster/delegation",
+	"/cluster/impersonation",
+	"/controllermanager/identity",
+	"/controllermanager/integrity",
+	"/kcp/cluster/impersonation",
+	"/kcp/machine/ownership",
+	"/kcp/{provider}/cluster/impersonation",
+	"/keystone/policy",
+	"/machine/ownership",
+	"/workspace/owner-integrity",
+	"/workspace/owner-notice",
+	"/workspace/owner-rewrite",
+}
+
+// everyGateOn is a configuration.
+const everyGateOn = `apiVersion: config.warrantgate.dev/v1beta1
+kind: GateConfiguration
+controllerManager: {selector: {matchLabels: {app: ccm}}}
+keystonePolicy: {selector: {matchLabels: {holds: policy}}}
+openStack: {authURLs: ["https://keystone.example.com/v3"]}
+`
+
+// paths keeps what is registered at a server.
+type paths struct {
+	webhook.Server
+	registered map[string]http.Handler
+}
+
+func (p paths) Register(path string, hook http.Handler) { p.registered[path] = hook }
+
+func TestEveryPathThatWasEverServedIsServed(t *testing.T) {
+	config, err := config.Parse([]byte(everyGateOn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := ownership.NewGate(map[string]ownership.Cloud{}, map[string]int32{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gate.Close)
+	asked, nobody := clouds.Owners{Gate: gate, OpenStack: &openstack.Cloud{}}, &rest.Config{Host: "https://127.0.0.1:1"}
+	server, recorder := paths{registered: map[string]http.Handler{}}, events.NewRecorder(nil)
+	registerWorkspaceGates(server, config, recorder)
+	inKubernetes, err := newKubernetesGates(nobody, config, asked, metav1.NamespaceSystem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inKubernetes.register(server)
+	if err := registerProviderGates(server, nobody, config, asked, recorder); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(pathsEverServed, slices.Sorted(maps.Keys(server.registered))); diff != "" {
+		t.Errorf("paths that are served (-want +got):\n%s", diff)
+	}
+
+	served := http.NewServeMux()
+	for pattern, handler := range server.registered {
+		served.Handle(pattern, handler)
+	}
+	at := webhooks.Server{URL: "https://warrantgate.example.com"}
+	for _, path := range registeredPaths(t, slices.Concat(
+		gates.KubernetesRegistration(at, config), workspace.Registration(at, config.Workspace), at.Registration(nil, gates.ProviderHooks(config, "1dz6n4ubraua7pul")),
+	)) {
+		if _, pattern := served.Handler(httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)); pattern == "" {
+			t.Errorf("%s is registered, and not served", path)
+		}
+	}
+}
+
+// registeredPaths are those that webhook configurations have API servers ask.
+func registeredPaths(t *testing.T, objects []client.Object) []string {
+	t.Helper()
+	var clients []admissionregistrationv1.WebhookClientConfig
+	for _, object := range objects {
+		switch configuration := object.(type) {
+		case *admissionregistrationv1.MutatingWebhookConfiguration:
+			for _, hook := range configuration.Webhooks {
+				clients = append(clients, hook.ClientConfig)
+			}
+		case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			for _, hook := range configuration.Webhooks {
+				clients = append(clients, hook.ClientConfig)
+			}
+		}
+	}
+	var found []string
+	for _, client := range clients {
+		asked, err := url.Parse(*client.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, asked.Path)
+	}
+	if len(found) < len(pathsEverServed)-1 { // some are of several hooks
+		t.Errorf("only %q are registered", found)
+	}
+	return found
+}

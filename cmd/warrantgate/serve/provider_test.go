@@ -1,0 +1,78 @@
+package serve
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/cmd/warrantgate/internal/clouds"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
+)
+
+// TestTheProviderOfAPath: what is in a path is part of an address only if it is the name of a logical cluster. Where a path of an
+// older release does not name the provider, nobody is asked.
+func TestTheProviderOfAPath(t *testing.T) {
+	config, err := config.Parse([]byte(everyGateOn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := ownership.NewGate(map[string]ownership.Cloud{}, map[string]int32{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gate.Close)
+	var asked []string
+	kcp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(kcp.Close)
+	server := paths{registered: map[string]http.Handler{}}
+	if err := registerProviderGates(server, &rest.Config{Host: kcp.URL + "/clusters/root"}, config, clouds.Owners{Gate: gate, Writes: &inflight.Registry{}}, events.NewRecorder(nil)); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for pattern, handler := range server.registered {
+		mux.Handle(pattern, handler)
+	}
+	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE",` +
+		`"resource":{"group":"infrastructure.cluster.x-k8s.io","version":"v1beta1","resource":"cloudsigmaclusters"},"userInfo":{"username":"alice"},` +
+		`"object":{"metadata":{"name":"a","namespace":"default","annotations":{"kcp.io/cluster":"1dz6n4ubraua7pul"}},"spec":{"userEmail":"bob@example.com"}}}}`
+	for path, want := range map[string]struct {
+		code  int
+		says  string
+		asked []string
+	}{
+		"/kcp/m82w61j76ws21znq/cluster/impersonation": {
+			code: http.StatusOK, says: "ImpersonationUnknown",
+			asked: []string{"POST /clusters/m82w61j76ws21znq/apis/authorization.k8s.io/v1/subjectaccessreviews"},
+		},
+		"/kcp/cluster/impersonation":                  {code: http.StatusOK, says: `has to run \"warrantgate install provider\" again`},
+		"/kcp/*/cluster/impersonation":                {code: http.StatusNotFound, says: "not found"},
+		"/kcp/root:org/cluster/impersonation":         {code: http.StatusNotFound, says: "not found"},
+		"/kcp/system:admin/cluster/impersonation":     {code: http.StatusNotFound, says: "not found"},
+		"/kcp/..%2fservices/cluster/impersonation":    {code: http.StatusNotFound, says: "not found"},
+		"/kcp/a%2f..%2fb/cluster/impersonation":       {code: http.StatusNotFound, says: "not found"},
+		"/kcp/system:..%2fx/cluster/impersonation":    {code: http.StatusNotFound, says: "not found"},
+		"/kcp/M82W61J76WS21ZNQ/cluster/impersonation": {code: http.StatusNotFound, says: "not found"},
+	} {
+		asked = nil
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(review))
+		request.Header.Set("Content-Type", "application/json")
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, request)
+		if answer.Code != want.code || !strings.Contains(answer.Body.String(), want.says) {
+			t.Errorf("%s: %d %s, want %d with %s", path, answer.Code, answer.Body, want.code, want.says)
+		}
+		if diff := cmp.Diff(want.asked, asked); diff != "" {
+			t.Errorf("%s: asked of kcp (-want +got):\n%s", path, diff)
+		}
+	}
+}

@@ -1,0 +1,364 @@
+// Package serve has the command that serves the admission webhooks, with the controllers that run beside them.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/cmd/warrantgate/internal/clouds"
+	"warrantgate.dev/initializers/owner"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/webhookserver"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// serveOptions say where things are. What the gates decide is in the configuration file.
+type serveOptions struct {
+	clouds.Flags
+	certificateFlags
+	callerFlags
+	config         string
+	kubeconfig     string
+	leaseNamespace string
+	kcpKubeconfig  string
+	lcKubeconfig   string
+	webhookAddress string
+	metricsAddress string
+	healthAddress  string
+	pprofAddress   string
+	drainPeriod    time.Duration
+	logLevel       string
+	logFormat      string
+}
+
+// NewCommand returns the command serve.
+func NewCommand() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the admission webhooks and heal workspaces that hang",
+		Long: `Serve the admission webhooks over TLS, with /healthz, /readyz and Prometheus metrics on addresses of their own.
+
+It answers API servers only, and anybody else 404: callers whose path begins with a token of --webhook-path-file, which install
+puts into the webhook configurations, or with a client certificate of --client-ca-file. Where both are given, both are needed.
+
+The certificate is read again when its files change. With --certificate-secret serve makes one, keeps it in that Secret,
+renews it, and has the API servers of --kubeconfig and --kcp-kubeconfig trust it; of several replicas one does. The Secret has
+to be there, without data. On SIGTERM, serve is not ready any more, goes on for --drain-period, and finishes admissions under
+way.
+
+serve needs no administrator: for Events it acts as the user that "warrantgate install --user" was given. With
+--logical-cluster-kubeconfig it also heals workspaces that hang because of their owner; of several replicas one does.
+
+With --kubeconfig it serves the gates on machines, clusters, controller managers and Keystone policies of a Kubernetes API
+server, and audits the machines that are there already. What it needs to ask CloudSigma is said by flags, or by the
+environment that CloudSigma's own controllers have; OpenStack is asked with what clusters bring, at the Keystones that the
+configuration allows.`,
+		Example: `  openssl rand -hex 32 >webhook-path
+  warrantgate serve --webhook-path-file=webhook-path --tls-cert-file=tls.crt --tls-private-key-file=tls.key \
+    --kcp-kubeconfig=warrantgate.kubeconfig
+  warrantgate serve --webhook-path-file=webhook-path --certificate-secret=warrantgate/certificate --certificate-dns-names=warrantgate.example.com \
+    --certificate-kubeconfig=management.kubeconfig --kcp-kubeconfig=warrantgate.kubeconfig
+  warrantgate serve --client-ca-file=api-servers.crt --client-names=kube-apiserver \
+    --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kubeconfig=warrantgate.kubeconfig \
+    --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.config, "config", "", "configuration file (GateConfiguration of "+v1beta1.APIVersion+", or an older version); without it the defaults hold")
+	flags.StringVar(&o.kcpKubeconfig, "kcp-kubeconfig", "", "kubeconfig for kcp, to write Events and see workspaces as; without it Events and the repair are off")
+	flags.StringVar(&o.lcKubeconfig, "logical-cluster-kubeconfig", "",
+		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write the owners of LogicalClusters as; without it the repair is off")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the API server of the machines; without it the gates on machines are off")
+	flags.StringVar(&o.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease there by which one replica makes the audit")
+	o.Flags.AddFlags(flags)
+	flags.StringVar(&o.webhookAddress, "webhook-address", ":9443", "address that the webhooks listen on, with TLS")
+	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address that /metrics listens on; 0 turns it off")
+	flags.StringVar(&o.healthAddress, "health-address", ":8081", "address that /healthz and /readyz listen on")
+	flags.DurationVar(&o.drainPeriod, "drain-period", 0,
+		"how long it still serves after SIGTERM, not ready, with each connection closed after its answer; with 100s no admission is lost where other "+
+			"replicas take over, if whoever ends it waits for longer than that; a single one needs none")
+	flags.StringVar(&o.pprofAddress, "pprof-address", "", "address, or port of 127.0.0.1, that /debug/pprof listens on; off without it")
+	o.certificateFlags.addFlags(cmd)
+	o.callerFlags.addFlags(flags)
+	flags.StringVar(&o.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
+	flags.StringVar(&o.logFormat, "log-format", "json", "format of the log: json, text")
+	return cmd
+}
+
+// run serves until ctx ends or a server fails.
+func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
+	hidden := &tokenHider{out: logs}
+	logger, err := cli.NewLogger(hidden, o.logLevel, o.logFormat)
+	if err != nil {
+		return err
+	}
+	logf.SetLogger(logger)
+	klog.SetLogger(logger)
+	// What net/http and others print by themselves, such as failed TLS handshakes, is to be as structured as the rest.
+	slog.SetDefault(slog.New(logr.ToSlogHandler(logger)))
+	ctx = logf.IntoContext(ctx, logger)
+
+	config, err := config.Load(o.config)
+	if err != nil {
+		return err
+	}
+	recorder, err := o.eventRecorder()
+	if err != nil {
+		return err
+	}
+	if _, _, err := splitAddress(o.webhookAddress); err != nil {
+		return fmt.Errorf("--webhook-address: %w", err)
+	}
+	clients, tokens, err := o.callerFlags.load()
+	if err != nil {
+		return err
+	}
+	hidden.set(tokens)
+	certificate, err := o.certificateFlags.load(config, o.kubeconfig, o.kcpKubeconfig)
+	if err != nil {
+		return err
+	}
+	webhookServer := webhookserver.New(o.webhookAddress, certificate.get, clients, tokens)
+	registerWorkspaceGates(webhookServer, config, recorder)
+	gates, err := o.machineGates(config, webhookServer, recorder, logger)
+	if err != nil {
+		return err
+	}
+	servers, err := o.servers(certificate, webhookServer, gates)
+	if err != nil {
+		return err
+	}
+	controllers, err := o.kcpControllers(config, recorder, logger)
+	if err != nil {
+		return err
+	}
+	servers = slices.Concat(servers, callerFiles(clients, tokens), controllers)
+	logger.Info("starting", "version", cli.Version, "webhookAddress", o.webhookAddress,
+		"ownerRewrite", config.Workspace.OwnerRewrite.Mode, "ownerIntegrity", config.Workspace.OwnerIntegrity.Mode)
+	recorders := []manager.Runnable{recorder}
+	if gates.recorder != nil {
+		recorders = append(recorders, gates.recorder)
+	}
+	return runAll(webhookServer.Drain(ctx, o.drainPeriod), servers, recorders)
+}
+
+// callerFiles returns what reads again the files that say whom the webhooks answer. Either may be nil.
+func callerFiles(clients *webhookserver.Clients, tokens *webhookserver.Tokens) []manager.Runnable {
+	var files []manager.Runnable
+	if clients != nil {
+		files = append(files, clients)
+	}
+	if tokens != nil {
+		files = append(files, tokens)
+	}
+	return files
+}
+
+// kcpControllers returns what runs beside the webhooks for a kcp: the repair, unless it is off, and the warning of an old version.
+func (o serveOptions) kcpControllers(config v1beta1.GateConfiguration, recorder owner.EventRecorder, logger logr.Logger) ([]manager.Runnable, error) {
+	var controllers []manager.Runnable
+	repair, off, err := o.repairController(config, recorder)
+	switch {
+	case err != nil:
+		return nil, err
+	case repair == nil:
+		logger.Info("the repair of workspaces that hang is off", "reason", off)
+	default:
+		controllers = append(controllers, repair)
+	}
+	warning, err := o.warnOfOldKCP(logger)
+	if err != nil || warning == nil {
+		return controllers, err
+	}
+	return append(controllers, warning), nil
+}
+
+// servers returns all that runs until the end but what is for kcp.
+func (o serveOptions) servers(
+	certificate servingCertificate, webhookServer webhook.Server, gates kubernetesGates,
+) ([]manager.Runnable, error) {
+	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: withExemplars}, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("metrics server: %w", err)
+	}
+	pprofServer, err := newPprofServer(o.pprofAddress)
+	if err != nil {
+		return nil, fmt.Errorf("--pprof-address: %w", err)
+	}
+	ready := map[string]healthz.Checker{"webhooks": certificate.before(webhookServer.StartedChecker()), "certificate": certificate.ready}
+	if gates.objects != nil {
+		ready["objects"] = gates.synced
+	}
+	servers := slices.Concat(gates.runnables, certificate.runnables,
+		[]manager.Runnable{webhookServer, o.healthServer(ready)})
+	if metricsServer != nil { // nil when it is turned off
+		servers = append(servers, metricsServer)
+	}
+	if pprofServer != nil {
+		servers = append(servers, pprofServer)
+	}
+	return servers, nil
+}
+
+// machineGates returns the gates of the API server of --kubeconfig, none where there is none, and registers those of
+// providers on kcp where clouds can be asked.
+func (o serveOptions) machineGates(
+	config v1beta1.GateConfiguration, server webhook.Server, recorder webhooks.EventRecorder, logger logr.Logger,
+) (gates kubernetesGates, err error) {
+	var kubernetes *rest.Config
+	if o.kubeconfig != "" {
+		if kubernetes, err = cli.LoadKubeconfig(o.kubeconfig, ""); err != nil {
+			return kubernetesGates{}, fmt.Errorf("--kubeconfig: %w", err)
+		}
+	}
+	owners, err := clouds.NewOwners(kubernetes, config, o.Flags, logger)
+	if err != nil {
+		return kubernetesGates{}, err
+	}
+	if kubernetes != nil {
+		if gates, err = newKubernetesGates(kubernetes, config, owners, o.leaseNamespace); err != nil {
+			return kubernetesGates{}, err
+		}
+		gates.register(server)
+	}
+	if owners.Gate == nil {
+		return gates, nil
+	}
+	gates.runnables = append(gates.runnables, owners)
+	if o.kcpKubeconfig == "" {
+		return gates, nil
+	}
+	reached, err := cli.LoadKubeconfig(o.kcpKubeconfig, "")
+	if err != nil {
+		return kubernetesGates{}, fmt.Errorf("--kcp-kubeconfig: %w", err)
+	}
+	return gates, registerProviderGates(server, reached, config, owners, recorder)
+}
+
+// runAll runs until a server fails or ctx ends, and then until all have ended. The recorders end last, because the
+// admissions that a server finishes at shutdown have Events too.
+func runAll(ctx context.Context, servers, recorders []manager.Runnable) error {
+	recorderCtx, stopRecorders := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRecorders()
+	var recording errgroup.Group
+	for _, recorder := range recorders {
+		recording.Go(func() error { return recorder.Start(recorderCtx) })
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, server := range servers {
+		group.Go(func() error { return server.Start(ctx) })
+	}
+	err := group.Wait()
+	stopRecorders()
+	return errors.Join(err, recording.Wait())
+}
+
+func (o serveOptions) eventRecorder() (*events.Recorder, error) {
+	if o.kcpKubeconfig == "" {
+		return events.NewRecorder(nil), nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kcpKubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read --kcp-kubeconfig: %w", err)
+	}
+	config.UserAgent = cli.UserAgent()
+	writer, err := events.NewKCPWriter(config)
+	if err != nil {
+		return nil, err
+	}
+	return events.NewRecorder(writer), nil
+}
+
+// repairController returns none where the repair is off, and why it is.
+func (o serveOptions) repairController(config v1beta1.GateConfiguration, recorder owner.EventRecorder) (_ manager.Runnable, off string, err error) {
+	switch {
+	case config.Repair.Mode == v1beta1.Off:
+		return nil, "repair.mode is Off", nil
+	case o.kcpKubeconfig == "":
+		return nil, "no --kcp-kubeconfig to see workspaces with was given", nil
+	case o.lcKubeconfig == "":
+		return nil, "no --logical-cluster-kubeconfig to write owners with was given", nil
+	}
+	reading, err := cli.LoadKubeconfig(o.kcpKubeconfig, "")
+	if err != nil {
+		return nil, "", fmt.Errorf("--kcp-kubeconfig: %w", err)
+	}
+	writing, err := cli.LoadKubeconfig(o.lcKubeconfig, "")
+	if err != nil {
+		return nil, "", fmt.Errorf("--logical-cluster-kubeconfig: %w", err)
+	}
+	repair, err := cli.NewRepair(reading, writing, config)
+	if err != nil {
+		return nil, "", err
+	}
+	repair.Steps.DryRun = config.Repair.Mode == v1beta1.Warn
+	controller, err := owner.NewController(repair, recorder, reading)
+	return controller, "", err
+}
+
+func registerWorkspaceGates(server webhook.Server, config v1beta1.GateConfiguration, recorder webhooks.EventRecorder) {
+	rewrite, integrity := config.Workspace.OwnerRewrite.Mode, config.Workspace.OwnerIntegrity.Mode
+	server.Register(workspace.OwnerRewritePath,
+		webhooks.Handler(workspace.NewOwnerRewrite(config.Policy()), rewrite, recorder))
+	server.Register(workspace.OwnerNoticePath, webhooks.Handler(workspace.NewOwnerNotice(), rewrite, recorder))
+	server.Register(workspace.OwnerIntegrityPath, webhooks.Handler(workspace.NewOwnerIntegrity(), integrity, recorder))
+}
+
+// healthServer answers /healthz as long as the process lives, and /readyz once the checks pass.
+func (o serveOptions) healthServer(ready map[string]healthz.Checker) manager.Runnable {
+	mux := http.NewServeMux()
+	for path, checks := range map[string]map[string]healthz.Checker{
+		"/healthz": {"ping": healthz.Ping},
+		"/readyz":  ready,
+	} {
+		// Below each path is one for each check.
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
+		mux.Handle(path, handler)
+		mux.Handle(path+"/", handler)
+	}
+	return &manager.Server{Name: "health", Server: &http.Server{
+		Addr: o.healthAddress, Handler: mux,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+	}}
+}
+
+func splitAddress(address string) (host string, port int, err error) {
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, err
+	}
+	port, err = strconv.Atoi(service)
+	if err != nil || port < 1 || port > 65535 {
+		return "", 0, fmt.Errorf("%q is not a port", service)
+	}
+	return host, port, nil
+}

@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestSlowClientsAndAFloodDoNotSlowOthers holds for clients that stop at each stage of a request, and keep their connections,
+// while others send nonsense as fast as they can.
+func TestSlowClientsAndAFloodDoNotSlowOthers(t *testing.T) {
+	const (
+		slowClients = 60 // at each stage
+		flooders    = 2
+		admissions  = 100
+		// most is for 99 of 100, on a machine that has this flood to send and other tests to run, too. An API server waits for 3 seconds.
+		most = 2 * time.Second
+	)
+	s := startServe(t)
+	var silent, slow []net.Conn
+	for range slowClients {
+		silent = append(silent, s.dial(t, nil)) // nothing, not even a handshake
+		slow = append(slow,
+			s.dial(t, []byte("POST /"+s.token+"/workspace/owner-integrity HTTP/1.1\r\nHost: warrantgate\r\nX-Slow: ")),
+			s.dial(t, []byte("POST /"+s.token+"/workspace/owner-integrity HTTP/1.1\r\nHost: warrantgate\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"api")))
+	}
+	flood, stop := context.WithCancel(t.Context())
+	var flooding sync.WaitGroup
+	for range flooders {
+		client := s.certificate.Client(t)
+		flooding.Go(func() {
+			for flood.Err() == nil {
+				s.sendNonsense(flood, client)
+			}
+		})
+	}
+	client := s.certificate.Client(t)
+	took := make([]time.Duration, admissions)
+	for i := range took {
+		start := time.Now()
+		s.ask(t, client, "/workspace/owner-integrity")
+		took[i] = time.Since(start)
+	}
+	stop()
+	flooding.Wait()
+	slices.Sort(took)
+	p50, p99 := took[admissions/2-1], took[admissions*99/100-1]
+	t.Logf("p50 %s, p99 %s, slowest %s", p50, p99, took[admissions-1])
+	if p99 > most {
+		t.Errorf("p99 = %s, want at most %s", p99, most)
+	}
+
+	// Whoever has sent a head is cut off where the body does not come. A head and a handshake are waited for longer
+	// (headerTimeout) than can be awaited here.
+	for i := 1; i < len(slow); i += 2 {
+		endsWithin(t, slow[i], 15*time.Second)
+	}
+	for _, conn := range append(silent, slow...) {
+		_ = conn.Close()
+	}
+	client.CloseIdleConnections()
+	if err := s.shutdown(t); err != nil {
+		t.Errorf("serve ends with %v", err)
+	}
+}
+
+// dial opens a connection and sends the beginning of a request after a handshake, or nothing at all.
+func (s *serving) dial(t *testing.T, begin []byte) net.Conn {
+	t.Helper()
+	if begin == nil {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.webhook)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: s.certificate.Pool(t)}}).DialContext(t.Context(), "tcp", s.webhook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(begin); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// sendNonsense sends a body that is no review. What is answered does not matter.
+func (s *serving) sendNonsense(ctx context.Context, client *http.Client) {
+	body := bytes.Repeat([]byte(`{"a":`), 20_000)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hook("/workspace/owner-rewrite"), bytes.NewReader(body))
+	if err != nil {
+		return
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if response, err := client.Do(request); err == nil {
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+	}
+}
+
+// endsWithin holds that the server answers that the body is missing, or nothing, and closes the connection.
+func endsWithin(t *testing.T, conn net.Conn, most time.Duration) {
+	t.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(most)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the connection is still open after %s", most)
+	}
+	if text := string(answer); strings.Contains(text, `"allowed":true`) {
+		t.Errorf("half a request is answered with %q", text)
+	}
+}

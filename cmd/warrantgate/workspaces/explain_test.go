@@ -1,0 +1,170 @@
+package workspaces
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/cmd/warrantgate/internal/clitest"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/preflight"
+)
+
+// hanging is a report with something in all of its parts.
+var hanging = preflight.Report{
+	Workspace: preflight.Workspace{
+		Path: "root:orgs:team-a", Cluster: "m82w61j76ws21znq", Phase: "Initializing", Type: "root:universal", CreatedBy: "1dz6n4ubraua7pul:default:bot",
+		RewrittenBy: "policy",
+	},
+	Owner: &preflight.Owner{
+		Description: "service account default/bot of root:orgs", InScope: true,
+		Places: []preflight.Place{
+			{Cluster: "m82w61j76ws21znq", Workspace: "root:orgs:team-a", As: []identity.Owner{
+				{Username: "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", Groups: []string{"system:authenticated"}},
+			}},
+			{Cluster: "1dz6n4ubraua7pul", Home: true, As: []identity.Owner{
+				{Username: "system:serviceaccount:default:bot", Groups: []string{"system:serviceaccounts", "system:authenticated"}}, {},
+			}},
+		},
+	},
+	Types: []preflight.Type{{Name: "root:universal", Use: preflight.No}},
+	Initializers: []preflight.Initializer{
+		{Name: "root:universal", Of: "whoever provides the WorkspaceType root:universal"},
+		{Name: "system:apibindings", Waiting: true, Of: "kcp, which makes the default API bindings as the owner"},
+	},
+	Bindings: []preflight.Binding{
+		{Export: "root:tenancy.kcp.io", Type: "root:universal", Answer: preflight.Yes, Why: "bound"},
+		{Export: "root:topology.kcp.io", Type: "root:universal", Answer: preflight.No, Why: `the owner lacks "bind"`},
+	},
+	Findings: []preflight.Finding{
+		{Reason: preflight.UsePermissionMissing, Message: "it lacks \"use\"", Advisory: true},
+		{
+			Reason: preflight.BindPermissionMissing, Message: "it lacks \"bind\"", Next: "apply the objects below",
+			Grant: &preflight.Grant{Workspace: "root", Objects: []client.Object{&rbacv1.ClusterRole{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
+				ObjectMeta: metav1.ObjectMeta{Name: "warrantgate:bind:topology.kcp.io"},
+			}}},
+		},
+	},
+}
+
+func TestExplanationForPeople(t *testing.T) {
+	const want = `Workspace:        root:orgs:team-a
+Phase:            Initializing
+Logical cluster:  m82w61j76ws21znq
+Type:             root:universal
+Created by:       1dz6n4ubraua7pul:default:bot
+Rewritten by:     the admission policy warrantgate-owner-rewrite
+
+Owner: service account default/bot of root:orgs, in scope in the workspace
+  in the workspace kcp counts it as
+    system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot, in system:authenticated
+  at home in 1dz6n4ubraua7pul kcp counts it as
+    system:serviceaccount:default:bot, in system:serviceaccounts, system:authenticated
+    nobody, in no group
+
+Initializers:
+  root:universal      done     by whoever provides the WorkspaceType root:universal
+  system:apibindings  waiting  by kcp, which makes the default API bindings as the owner
+
+Default API bindings:
+  root:tenancy.kcp.io   yes  bound
+  root:topology.kcp.io  no   the owner lacks "bind"
+
+Something is wrong with it:
+
+  BindPermissionMissing
+    it lacks "bind"
+    What to do: apply the objects below
+
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: warrantgate:bind:topology.kcp.io
+rules: null
+
+  UsePermissionMissing (only to know)
+    it lacks "use"
+`
+	var out bytes.Buffer
+	if err := printExplanation(&out, hanging); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLastWordOfAnExplanation(t *testing.T) {
+	for name, tc := range map[string]struct {
+		findings []preflight.Finding
+		want     string
+	}{
+		"nothing found":     {want: "Nothing is wrong with it.\n"},
+		"only advice found": {findings: hanging.Findings[:1], want: "Nothing is wrong with it.\n\n  UsePermissionMissing (only to know)\n    it lacks \"use\"\n"},
+		"nothing told": {
+			findings: []preflight.Finding{{Reason: preflight.CouldNotTell, Message: "you lack \"get\""}},
+			want:     "Whether something is wrong with it could not be told:\n\n  CouldNotTell\n    you lack \"get\"\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := printExplanation(&out, preflight.Report{Findings: tc.findings}); err != nil {
+				t.Fatal(err)
+			}
+			_, got, _ := strings.Cut(out.String(), "unknown\n\n") // after the head of a workspace of which nothing is known
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExplainEndsWith2WhereNothingIsKnown(t *testing.T) {
+	kcp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	defer kcp.Close()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	content := "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: " + kcp.URL + "}}]\n" +
+		"contexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n"
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no path":             {want: "accepts 1 arg(s), received 0"},
+		"a flag that is none": {args: []string{"root:a", "--foo"}, want: "unknown flag: --foo"},
+		"a form that is none": {args: []string{"root:a", "-o", "xml"}, want: "--output: \"xml\" must be text, json or yaml"},
+		"a path that is none": {args: []string{"root/a"}, want: "\"root/a\" is not the path of a workspace, such as root:orgs:team-a"},
+		"a kcp that is not up": {
+			args: []string{"root:a", "--kubeconfig=" + kubeconfig},
+			want: "root:a could not be read: the server is currently unable to handle the request (get workspaces.tenancy.kcp.io a); " +
+				"the server is currently unable to handle the request (get logicalclusters.core.kcp.io cluster)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errOut, err := clitest.Run(t, []*cobra.Command{NewExplainCommand()}, append([]string{"explain", "workspace"}, tc.args...)...)
+			code, message := cli.ExitCode(err)
+			if code != cli.ExitUnknown {
+				t.Errorf("exit code = %d (%v), want %d", code, err, cli.ExitUnknown)
+			}
+			if diff := cmp.Diff(tc.want, fmt.Sprint(message)); diff != "" || out != "" || errOut != "" {
+				t.Errorf("output = %q, %q, message (-want +got):\n%s", out, errOut, diff)
+			}
+		})
+	}
+}

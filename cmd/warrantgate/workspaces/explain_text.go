@@ -1,0 +1,168 @@
+package workspaces
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/preflight"
+	"warrantgate.dev/webhooks/workspace"
+)
+
+// printExplanation prints a report for people: what the workspace is, as whom kcp acts, what it waits for, what to do.
+func printExplanation(out io.Writer, report preflight.Report) error {
+	text := &bytes.Buffer{}
+	ws := report.Workspace
+	noCluster := "none yet"
+	if ws.Mount != "" {
+		noCluster = "none, as " + ws.Mount + " is mounted there"
+	}
+	rows := [][]string{
+		{"Workspace:", ws.Path},
+		{"Phase:", string(ws.Phase)},
+		{"Logical cluster:", cmp.Or(ws.Cluster.String(), noCluster)},
+		{"Type:", cmp.Or(ws.Type, "none")},
+		{"Created by:", cmp.Or(ws.CreatedBy, "unknown")},
+	}
+	switch ws.RewrittenBy {
+	case "":
+	case kcp.RewrittenByPolicy:
+		rows = append(rows, []string{"Rewritten by:", "the admission policy " + workspace.RewritePolicyName})
+	default:
+		rows = append(rows, []string{"Rewritten by:", "warrantgate: the webhook, the initializer or the repair"})
+	}
+	table(text, "", rows)
+	printOwner(text, report.Owner)
+	printInitializers(text, report.Initializers)
+	printBindings(text, report.Bindings)
+	if err := printFindings(text, report); err != nil {
+		return err
+	}
+	_, err := out.Write(text.Bytes())
+	return err
+}
+
+func printOwner(text *bytes.Buffer, owner *preflight.Owner) {
+	if owner == nil {
+		return
+	}
+	scope := "in scope"
+	if !owner.InScope {
+		scope = "foreign"
+	}
+	fmt.Fprintf(text, "\nOwner: %s, %s in the workspace\n", owner.Description, scope)
+	for _, place := range owner.Places {
+		where := "in the workspace"
+		if place.Home {
+			where = "at home in " + cmp.Or(place.Workspace, place.Cluster.String())
+		}
+		fmt.Fprintf(text, "  %s kcp counts it as\n", where)
+		for _, as := range place.As {
+			fmt.Fprintf(text, "    %s\n", describeIdentity(as))
+		}
+	}
+}
+
+func describeIdentity(as identity.Owner) string {
+	if len(as.Groups) == 0 {
+		return cmp.Or(as.Username, "nobody") + ", in no group"
+	}
+	return cmp.Or(as.Username, "nobody") + ", in " + strings.Join(as.Groups, ", ")
+}
+
+func printInitializers(text *bytes.Buffer, initializers []preflight.Initializer) {
+	if len(initializers) == 0 {
+		return
+	}
+	rows := make([][]string, 0, len(initializers))
+	for _, initializer := range initializers {
+		state := "done"
+		if initializer.Waiting {
+			state = "waiting"
+		}
+		rows = append(rows, []string{initializer.Name, state, "by " + initializer.Of})
+	}
+	fmt.Fprintln(text, "\nInitializers:")
+	table(text, "  ", rows)
+}
+
+func printBindings(text *bytes.Buffer, bindings []preflight.Binding) {
+	if len(bindings) == 0 {
+		return
+	}
+	rows := make([][]string, 0, len(bindings))
+	for _, binding := range bindings {
+		rows = append(rows, []string{binding.Export, string(binding.Answer), binding.Why})
+	}
+	fmt.Fprintln(text, "\nDefault API bindings:")
+	table(text, "  ", rows)
+}
+
+// printFindings prints what is wrong first, and what is only worth knowing last.
+func printFindings(text *bytes.Buffer, report preflight.Report) error {
+	fmt.Fprintln(text)
+	switch report.Verdict() {
+	case preflight.Yes:
+		fmt.Fprintln(text, "Nothing is wrong with it.")
+	case preflight.No:
+		fmt.Fprintln(text, "Something is wrong with it:")
+	default:
+		fmt.Fprintln(text, "Whether something is wrong with it could not be told:")
+	}
+	findings := slices.Clone(report.Findings)
+	slices.SortStableFunc(findings, func(a, b preflight.Finding) int {
+		switch {
+		case a.Advisory == b.Advisory:
+			return 0
+		case a.Advisory:
+			return 1
+		default:
+			return -1
+		}
+	})
+	for _, finding := range findings {
+		if err := printFinding(text, finding); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printFinding(text *bytes.Buffer, finding preflight.Finding) error {
+	note := ""
+	if finding.Advisory {
+		note = " (only to know)"
+	}
+	fmt.Fprintf(text, "\n  %s%s\n    %s\n", finding.Reason, note, finding.Message)
+	if finding.Next != "" {
+		fmt.Fprintf(text, "    What to do: %s\n", finding.Next)
+	}
+	if finding.Grant == nil {
+		return nil
+	}
+	for _, object := range finding.Grant.Objects {
+		document, err := yaml.Marshal(object)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(text, "\n---\n%s", document) // without indentation, to be copied
+	}
+	return nil
+}
+
+// table prints rows in aligned columns.
+func table(text *bytes.Buffer, indent string, rows [][]string) {
+	w := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, indent+strings.Join(row, "\t"))
+	}
+	w.Flush() // into a buffer
+}

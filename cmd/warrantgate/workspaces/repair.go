@@ -1,0 +1,161 @@
+package workspaces
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/initializers/owner"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
+)
+
+type repairOptions struct {
+	config                   string
+	kubeconfig, context      string
+	logicalClusterKubeconfig string
+	under                    string
+	after                    time.Duration
+	rate                     int32
+	dryRun                   bool
+	output                   string
+}
+
+// NewRepairCommand returns the command repair.
+func NewRepairCommand() *cobra.Command {
+	var o repairOptions
+	cmd := &cobra.Command{
+		Use:   "repair",
+		Short: "Heal workspaces that hang because of their owner",
+		Long: `Go once over all workspaces of all shards and heal those that hang in Initializing because their recorded owner is
+foreign in them, as service accounts are outside their home (kcp-dev/kcp#4038). The owner is rewritten as the webhook
+would have done, and kcp is made to try again. Workspaces that are Ready but belong to the bare name of a service
+account, which anybody can take inside, are healed too where kcp still knows whose it was.
+
+Workspaces that hang for another reason are told and left alone; "warrantgate explain workspace" says more of them.
+
+LogicalClusters can be written only as the group system:kcp:external-logical-cluster-admin. If --kubeconfig is somebody
+else, name one of that group with --logical-cluster-kubeconfig.
+
+The exit status is 1 if something could not be looked at or healed.`,
+		Example: `  warrantgate repair --kubeconfig=admin.kubeconfig --logical-cluster-kubeconfig=lca.kubeconfig --dry-run
+  warrantgate repair --kubeconfig=admin.kubeconfig --logical-cluster-kubeconfig=lca.kubeconfig --under=root:orgs -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.config, "config", "", "configuration file of serve, for its delegation policy")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig that reads the workspaces of all shards and their RBAC (default $KUBECONFIG)")
+	flags.StringVar(&o.context, "context", "", "context in that kubeconfig (default its current one)")
+	flags.StringVar(&o.logicalClusterKubeconfig, "logical-cluster-kubeconfig", "",
+		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write LogicalClusters as (default --kubeconfig)")
+	flags.StringVar(&o.under, "under", "", "look only at this workspace and those below it, such as root:orgs")
+	flags.DurationVar(&o.after, "after", time.Minute, "how long a workspace may be Initializing before it counts as stuck")
+	flags.Int32Var(&o.rate, "rate", v1beta1.Default().Repair.WorkspacesPerSecond, "how many workspaces are looked into per second at most")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "write nothing, and say what would be done")
+	flags.StringVarP(&o.output, "output", "o", "table", "table, or json: one object a line")
+	return cmd
+}
+
+func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
+	tell, flush, err := o.teller(out)
+	if err != nil {
+		return err
+	}
+	if o.rate < 1 {
+		return fmt.Errorf("--rate: %d is less than 1", o.rate)
+	}
+	repair, err := o.repair()
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	healed, failed := 0, 0
+	err = repair.Pass(ctx, func(r owner.Repaired) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Err != nil || r.Result.Outcome == owner.NotCorrectable {
+			failed++
+		} else if r.Result.Outcome == owner.Corrected {
+			healed++
+		}
+		tell(r)
+		if o.output == "table" {
+			fmt.Fprintf(notes, "%s: %s\n", r.Result.Path, r.Result.Outcome)
+		}
+	})
+	err = errors.Join(err, flush())
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("%d workspaces were healed, %d could not be", healed, failed)
+	}
+	return err
+}
+
+func (o repairOptions) repair() (*owner.Repair, error) {
+	config, err := config.Load(o.config)
+	if err != nil {
+		return nil, err
+	}
+	reading, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	if err != nil {
+		return nil, err
+	}
+	writing := reading
+	if o.logicalClusterKubeconfig != "" {
+		if writing, err = cli.LoadKubeconfig(o.logicalClusterKubeconfig, ""); err != nil {
+			return nil, err
+		}
+	}
+	repair, err := cli.NewRepair(reading, writing, config)
+	if err != nil {
+		return nil, err
+	}
+	repair.After, repair.Under, repair.Steps.DryRun = o.after, o.under, o.dryRun
+	repair.Limiter = cli.Limiter(o.rate)
+	return repair, nil
+}
+
+// repaired is one line of the output.
+type repaired struct {
+	Path           string `json:"path"`
+	LogicalCluster string `json:"logicalCluster"`
+	Phase          string `json:"phase"`
+	Outcome        string `json:"outcome"`
+	Reason         string `json:"reason,omitempty"`
+	Message        string `json:"message"`
+}
+
+// teller returns what tells of one workspace, and what is to be called at the end.
+func (o repairOptions) teller(out io.Writer) (tell func(owner.Repaired), flush func() error, err error) {
+	line := func(r owner.Repaired) repaired {
+		return repaired{
+			Path: r.Result.Path, LogicalCluster: r.Result.Cluster.String(), Phase: string(r.Result.Phase),
+			Outcome: string(r.Result.Outcome), Reason: string(r.Result.Report.Reason), Message: owner.Sentence(r.Result, r.Err),
+		}
+	}
+	switch o.output {
+	case "json":
+		encoder := json.NewEncoder(out)
+		var failed error
+		return func(r owner.Repaired) { failed = errors.Join(failed, encoder.Encode(line(r))) }, func() error { return failed }, nil
+	case "table":
+		table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+		fmt.Fprintln(table, "WORKSPACE\tPHASE\tOUTCOME\tMESSAGE")
+		return func(r owner.Repaired) {
+			l := line(r)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.Path, l.Phase, l.Outcome, l.Message)
+		}, table.Flush, nil
+	default:
+		return nil, nil, fmt.Errorf("--output: %q is neither table nor json", o.output)
+	}
+}
