@@ -25,7 +25,7 @@ func SameOwner(workspace, cluster string, name logicalcluster.Name, requiredGrou
 	if acting.String() == recorded.String() {
 		return true
 	}
-	if raw, report := Rewrite(workspace, name, requiredGroups, Policy{}); report.Reason.Rewritten() && raw == acting.without(recorded.Extra[WarrantKey]).String() {
+	if rewritten, report := Rewrite(workspace, name, requiredGroups, Policy{}); report.Reason.Rewritten() && rewritten.String() == acting.without(recorded.Extra[WarrantKey]).String() {
 		return true
 	}
 	return ready && (recorded.isNameOnly() || acting.isNameOnly()) && sameName(recorded, acting)

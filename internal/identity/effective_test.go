@@ -13,7 +13,7 @@ import (
 )
 
 func TestAsWhomAnOwnerCounts(t *testing.T) {
-	raw, _ := identity.Rewrite(serviceAccount().String(), newCluster, "", identity.Policy{})
+	raw, _ := identitytest.Rewrite(serviceAccount().String(), newCluster, "", identity.Policy{})
 	rewritten, err := identity.ParseOwner(raw)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func includes(was, now identity.Owner) bool {
 }
 
 func TestWhereAnOwnerIsAtHome(t *testing.T) {
-	raw, _ := identity.Rewrite(serviceAccount().String(), newCluster, "", identity.Policy{})
+	raw, _ := identitytest.Rewrite(serviceAccount().String(), newCluster, "", identity.Policy{})
 	rewritten, err := identity.ParseOwner(raw)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/identity/identitytest"
 )
 
 func TestPolicyValidate(t *testing.T) {
@@ -42,7 +43,7 @@ func TestWarrantIsKeptOnlyIfAllItsGroupsAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			warrant := warrantJSON(identity.Warrant{User: "bob", Groups: tc.groups})
 			raw := serviceAccount(withExtra("authorization.kcp.io/warrant", warrant)).String()
-			rewritten, _ := identity.Rewrite(raw, newCluster, "", policy)
+			rewritten, _ := identitytest.Rewrite(raw, newCluster, "", policy)
 			owner, err := identity.ParseOwner(rewritten)
 			if err != nil {
 				t.Fatal(err)

@@ -87,8 +87,7 @@ type Report struct {
 	CreatedBy string
 	// Kept are the users of the warrants that the policy let pass, sorted.
 	Kept []string
-	// Dropped is what was not passed on, in the order in which it was met. An owner is changed if it is rewritten or if
-	// anything was dropped.
+	// Dropped is what was not passed on, in the order in which it was met.
 	Dropped []Drop
 	// RequiredGroups is the clause of the parent's required groups that the owner was given in its own new
 	// logical cluster; empty where none was needed.
@@ -97,3 +96,6 @@ type Report struct {
 	// at any depth of its warrants, sorted.
 	Privileged []string
 }
+
+// Changed tells whether the owner is another than the recorded one: it was rewritten, or something was dropped.
+func (r Report) Changed() bool { return r.Reason.Rewritten() || len(r.Dropped) > 0 }

@@ -14,29 +14,32 @@ import (
 // Rewrite returns the owner under which kcp can set up the logical cluster newCluster, and a report of what was done.
 //
 // raw is the recorded owner, requiredGroups the workspace's annotation authorization.kcp.io/required-groups
-// ("a,b;c" means a and b, or c; empty where no groups are required). An owner that is valid in newCluster comes back
-// byte for byte. So does one that cannot be understood, except that it loses an administrator's power: whoever may
+// ("a,b;c" means a and b, or c; empty where no groups are required). An owner that is valid in newCluster is not changed.
+// Neither is one that cannot be understood, except that it loses an administrator's power: whoever may
 // impersonate somewhere may forge any extra field, and must not keep a forged warrant by making the rest unusable.
 // Nobody gains a permission in a third logical cluster. Rewriting the result again changes nothing.
 //
+// Unless the report says that the owner was changed, raw stays what is recorded, and the returned owner is what was read of it,
+// or the zero value.
+//
 // See kcp-dev/kcp#4038 for why, and the effective users of kcp's RBAC for what the result is worth where.
-func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, policy Policy) (string, Report) {
+func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, policy Policy) (Owner, Report) {
 	if strings.TrimSpace(raw) == "" {
-		return raw, Report{Reason: Absent, Message: "no owner is recorded, so kcp has nobody to act as"}
+		return Owner{}, Report{Reason: Absent, Message: "no owner is recorded, so kcp has nobody to act as"}
 	}
 	if len(raw) > maxAnnotationBytes {
-		return raw, Report{Reason: TooLarge, Message: fmt.Sprintf("the recorded owner was not read: %v", errTooLarge)}
+		return Owner{}, Report{Reason: TooLarge, Message: fmt.Sprintf("the recorded owner was not read: %v", errTooLarge)}
 	}
 	owner, err := parseOwner(raw)
 	if err != nil {
-		return raw, Report{Reason: Malformed, Message: fmt.Sprintf("the recorded owner cannot be read: %s", oneLine(err))}
+		return Owner{}, Report{Reason: Malformed, Message: fmt.Sprintf("the recorded owner cannot be read: %s", oneLine(err))}
 	}
 	warrants, err := readWarrants(owner.Extra)
 	r := rewriting{
 		owner: owner, warrants: warrants, newCluster: newCluster, requiredGroups: requiredGroups, policy: policy,
 		report: Report{Privileged: privilegedIn(owner.Groups, warrants)},
 	}
-	result := raw
+	result := owner
 	switch {
 	case err == nil && len(raw) > MaxOwnerBytes:
 		r.unchanged(TooLarge, "the recorded owner was not read: %v", errTooLarge)
@@ -44,11 +47,11 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 		r.unchanged(TooLarge, "the recorded owner was not read: %v", err)
 	default:
 		if rewritten := r.run(); r.report.Reason.Rewritten() {
-			result = rewritten.String()
+			result = rewritten
 		}
 	}
-	if len(result) > MaxOwnerBytes && r.report.Reason.Rewritten() {
-		result, r.report = raw, Report{
+	if r.report.Reason.Rewritten() && len(result.String()) > MaxOwnerBytes {
+		result, r.report = owner, Report{
 			Reason: TooLarge, Privileged: r.report.Privileged,
 			Message: fmt.Sprintf("the owner was not rewritten, because it would be larger than %d bytes", MaxOwnerBytes),
 		}
@@ -59,6 +62,9 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 	// Without that power, which it does not have the next time, the owner may be one that can be rewritten.
 	left, dropped := r.withoutPower(err)
 	result, report := Rewrite(left.String(), newCluster, requiredGroups, policy)
+	if !report.Reason.Rewritten() {
+		result = left
+	}
 	report.Privileged, report.Dropped = r.report.Privileged, append(dropped, report.Dropped...)
 	return result, report
 }

@@ -376,7 +376,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, report := identity.Rewrite(tc.owner.String(), newCluster, tc.required, tc.policy)
+			got, report := identitytest.Rewrite(tc.owner.String(), newCluster, tc.required, tc.policy)
 			if diff := cmp.Diff(tc.want.String(), got); diff != "" {
 				t.Errorf("Rewrite() (-want +got):\n%s", diff)
 			}
@@ -387,7 +387,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			if diff := cmp.Diff(tc.wantReport, report); diff != "" {
 				t.Errorf("report (-want +got):\n%s", diff)
 			}
-			again, second := identity.Rewrite(got, newCluster, tc.required, tc.policy)
+			again, second := identitytest.Rewrite(got, newCluster, tc.required, tc.policy)
 			if diff := cmp.Diff(got, again); diff != "" {
 				t.Errorf("rewriting again changes it (-first +second):\n%s", diff)
 			}
@@ -579,7 +579,7 @@ func TestRewriteLeavesAsItIs(t *testing.T) {
 			if tc.cluster != "" {
 				cluster = logicalcluster.Name(strings.TrimPrefix(tc.cluster.String(), "-"))
 			}
-			got, report := identity.Rewrite(tc.raw, cluster, "team-a", identity.Policy{})
+			got, report := identitytest.Rewrite(tc.raw, cluster, "team-a", identity.Policy{})
 			if got != tc.raw {
 				t.Errorf("Rewrite() changed the owner to %s", got)
 			}
@@ -602,10 +602,10 @@ func TestLargestRewrite(t *testing.T) {
 	padded := func(bytes int) string {
 		return serviceAccount(withExtra("example.com/x", strings.Repeat("x", bytes))).String()
 	}
-	smallest, _ := identity.Rewrite(padded(0), newCluster, "", identity.Policy{})
+	smallest, _ := identitytest.Rewrite(padded(0), newCluster, "", identity.Policy{})
 	fits := identity.MaxOwnerBytes - len(smallest)
 	for padding, want := range map[int]identity.Reason{fits: identity.ServiceAccountRewritten, fits + 1: identity.TooLarge} {
-		got, report := identity.Rewrite(padded(padding), newCluster, "", identity.Policy{})
+		got, report := identitytest.Rewrite(padded(padding), newCluster, "", identity.Policy{})
 		if report.Reason != want {
 			t.Errorf("%d bytes more than the smallest: %s, want %s", padding, report.Reason, want)
 		}
@@ -659,7 +659,7 @@ func TestForgedPowerIsDropped(t *testing.T) {
 					owner := tc.owner
 					owner.Extra = maps.Clone(owner.Extra)
 					owner.Extra[identity.WarrantKey] = []string{`{"user":"bob"}`, warrant}
-					got, report := identity.Rewrite(owner.String(), newCluster, "", policy)
+					got, report := identitytest.Rewrite(owner.String(), newCluster, "", policy)
 					if report.Reason != tc.want {
 						t.Errorf("%s, want %s: %s", report.Reason, tc.want, report.Message)
 					}
@@ -731,7 +731,7 @@ func TestMessagesOfRewrites(t *testing.T) {
 
 // TestOwnerIsWhatKCPReads holds the rewritten owner against the types that kcp itself decodes it with.
 func TestOwnerIsWhatKCPReads(t *testing.T) {
-	raw, _ := identity.Rewrite(serviceAccount().String(), newCluster, "team-a", identity.Policy{})
+	raw, _ := identitytest.Rewrite(serviceAccount().String(), newCluster, "team-a", identity.Policy{})
 	var annotation authenticationv1.UserInfo
 	if err := json.Unmarshal([]byte(raw), &annotation); err != nil {
 		t.Fatal(err)
@@ -779,7 +779,7 @@ func TestGeneratedOwners(t *testing.T) {
 			continue
 		}
 		rewritten++
-		again, _ := identity.Rewrite(got, identitytest.NewCluster, tc.RequiredGroups, tc.Policy)
+		again, _ := identitytest.Rewrite(got, identitytest.NewCluster, tc.RequiredGroups, tc.Policy)
 		if again != got {
 			t.Fatalf("not idempotent:\n first  %s\n second %s", got, again)
 		}
@@ -853,7 +853,7 @@ func FuzzRewrite(f *testing.F) {
 	f.Add(strings.Repeat(`{"extra":{"authorization.kcp.io/warrant":["`, 20), "x", ";,", "[")
 	f.Fuzz(func(t *testing.T, raw, cluster, required, pattern string) {
 		policy := identity.Policy{Users: []string{pattern}, Groups: []string{pattern}}
-		got, report := identity.Rewrite(raw, logicalcluster.Name(cluster), required, policy)
+		got, report := identitytest.Rewrite(raw, logicalcluster.Name(cluster), required, policy)
 		if report.Reason == "" || report.Message == "" || strings.Contains(report.Message, "\n") {
 			t.Fatalf("report %+v", report)
 		}
@@ -863,7 +863,7 @@ func FuzzRewrite(f *testing.F) {
 			}
 			return
 		}
-		if again, _ := identity.Rewrite(got, logicalcluster.Name(cluster), required, policy); again != got {
+		if again, _ := identitytest.Rewrite(got, logicalcluster.Name(cluster), required, policy); again != got {
 			t.Fatalf("not idempotent:\n first  %s\n second %s", got, again)
 		}
 	})

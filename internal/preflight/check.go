@@ -73,7 +73,7 @@ func (c *check) waitsForBindings() bool {
 
 // owner judges the recorded owner and finds out as whom kcp acts.
 func (c *check) owner(ctx context.Context) {
-	raw, rewrite := identity.Rewrite(c.ws.Owner, c.ws.Cluster, c.ws.RequiredGroups, identity.Policy{})
+	rewritten, rewrite := identity.Rewrite(c.ws.Owner, c.ws.Cluster, c.ws.RequiredGroups, identity.Policy{})
 	recorded, err := identity.ParseOwner(c.ws.Owner)
 	if err == nil {
 		c.describe(ctx, recorded)
@@ -103,9 +103,7 @@ func (c *check) owner(ctx context.Context) {
 		c.add(finding)
 	case c.ready(): // kcp has cut the owner down to a name, and acts as it no more
 	case rewrite.Reason.Rewritten():
-		if rewritten, err := identity.ParseOwner(raw); err == nil {
-			c.actor = &rewritten
-		}
+		c.actor = &rewritten
 		c.add(Finding{
 			Reason: OwnerForeign,
 			Message: fmt.Sprintf("the owner, %s, is foreign in logical cluster %q: kcp acts as %q there, and refuses it",

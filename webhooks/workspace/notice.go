@@ -68,7 +68,7 @@ func byPolicy(workspace reviewed) (webhooks.Answer, bool) {
 	}
 	owner, report := identity.Rewrite(before[kcp.OwnerAnnotation],
 		logicalcluster.Name(after[kcp.ClusterAnnotation]), after[kcp.RequiredGroupsAnnotation], identity.Policy{})
-	if !report.Reason.Rewritten() || owner != after[kcp.OwnerAnnotation] {
+	if !report.Reason.Rewritten() || owner.String() != after[kcp.OwnerAnnotation] {
 		return webhooks.Answer{}, false
 	}
 	return webhooks.Answer{

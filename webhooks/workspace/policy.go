@@ -158,7 +158,7 @@ var celByPolicy = fmt.Sprintf("%s != (oldObject == null ? '' : %s)",
 // a plain owner with placeholder names, in which the placeholders are replaced by expressions.
 func celRewritten() (owner, createdBy string) {
 	const home, namespace, name, uid = "thehome", "thenamespace", "thename", "theuid"
-	raw, report := identity.Rewrite(identity.Owner{
+	rewritten, report := identity.Rewrite(identity.Owner{
 		Username: serviceaccount.MakeUsername(namespace, name), UID: uid,
 		Groups: append(serviceaccount.MakeGroupNames(namespace), user.AllAuthenticated),
 		Extra:  map[string][]string{identity.ClusterNameKey: {home}, identity.ScopesKey: {"cluster:" + home}},
@@ -170,7 +170,7 @@ func celRewritten() (owner, createdBy string) {
 			namespace, "' + variables.account[2] + '", name, "' + variables.account[3] + '",
 		).Replace(text) + "'"
 	}
-	return expression(raw), expression(report.CreatedBy)
+	return expression(rewritten.String()), expression(report.CreatedBy)
 }
 
 // integrityPolicies returns the gate OwnerIntegrity as a policy that the API server evaluates itself (KEP-3488), and its binding.

@@ -39,6 +39,7 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/identity/identitytest"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
@@ -206,7 +207,7 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 // check admits a placement and compares what became of it with the domain function. It returns who handled it.
 func (m *mutator) check(tb testing.TB, p placement) string {
 	tb.Helper()
-	want, report := identity.Rewrite(p.owner, logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
+	want, report := identitytest.Rewrite(p.owner, logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
 	got, err := m.place(tb, p)
 	switch {
 	case err != nil:
@@ -463,7 +464,7 @@ func someOwner(r *rand.Rand) string {
 	case 11: // as large as an owner may be, and larger
 		owner.Extra["example.com/x"] = []string{strings.Repeat(pick(r, "x", `"`), pickInt(r, 3000, 4096, 8192, 32<<10, 64<<10))}
 	case 12:
-		raw, _ := identity.Rewrite(owner.String(), newCluster, "", identity.Policy{})
+		raw, _ := identitytest.Rewrite(owner.String(), newCluster, "", identity.Policy{})
 		return raw
 	}
 	return owner.String()

@@ -52,8 +52,8 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Subject: workspace.subject(), Message: report.Message,
 		Details: func() []any { return details(workspace, report) },
 	}
-	if owner != annotations[kcp.OwnerAnnotation] {
-		answer.Patches = append(answer.Patches, setAnnotation(kcp.OwnerAnnotation, owner))
+	if report.Changed() {
+		answer.Patches = append(answer.Patches, setAnnotation(kcp.OwnerAnnotation, owner.String()))
 		answer.Committed = func() { countDropped(report) }
 	}
 	if report.Reason.Rewritten() {

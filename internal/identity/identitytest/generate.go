@@ -56,9 +56,18 @@ func (c Case) Creator() identity.Owner {
 	return creator
 }
 
-// Rewrite rewrites the owner of the case for NewCluster.
+// Rewrite rewrites the owner of the case for NewCluster, and returns what is recorded then.
 func (c Case) Rewrite() (string, identity.Report) {
-	return identity.Rewrite(c.Owner.String(), NewCluster, c.RequiredGroups, c.Policy)
+	return Rewrite(c.Owner.String(), NewCluster, c.RequiredGroups, c.Policy)
+}
+
+// Rewrite is identity.Rewrite, and returns what is recorded then.
+func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, policy identity.Policy) (string, identity.Report) {
+	owner, report := identity.Rewrite(raw, newCluster, requiredGroups, policy)
+	if !report.Changed() {
+		return raw, report
+	}
+	return owner.String(), report
 }
 
 // Cases makes up cases, the same ones for the same seed.
