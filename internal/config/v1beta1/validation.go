@@ -309,23 +309,3 @@ func validateTemplate(template string, at *field.Path) field.ErrorList {
 	}
 	return nil
 }
-
-// MachineKinds returns all kinds of machines that are judged: those built in and those of the file.
-func (c GateConfiguration) MachineKinds() []MachineKind {
-	builtIn := []MachineKind{cloudSigmaMachine}
-	if c.OpenStack.Enabled() {
-		builtIn = append(builtIn, openStackMachine)
-	}
-	return append(builtIn, c.Machine.Kinds...)
-}
-
-// ReadsMachines tells whether anything that is on looks at machines on Kubernetes beside the one that it judges.
-func (c GateConfiguration) ReadsMachines() bool {
-	return c.Machine.Mode != Off || c.Audit.Mode != Off
-}
-
-// ReadsClusters tells whether anything that is on looks at the clusters of machines on Kubernetes, and at their Secrets.
-func (c GateConfiguration) ReadsClusters() bool {
-	return c.ReadsMachines() || c.Cluster.Impersonation.Mode != Off || c.ControllerManager.Mode != Off ||
-		c.OpenStack.Enabled() && c.Cluster.Delegation.Mode != Off
-}
