@@ -12,15 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/managed"
 )
 
-const (
-	// fieldManager owns the fields of what is installed (server-side apply, KEP-555).
-	fieldManager = "warrantgate"
-	// managedByLabel marks what was installed, so that nothing of the same name but of other origin is taken out.
-	managedByLabel = "app.kubernetes.io/managed-by"
-	managedBy      = "warrantgate"
-)
+// fieldManager owns the fields of what is installed (server-side apply, KEP-555).
+const fieldManager = "warrantgate"
 
 // Outcome is what became of one object.
 type Outcome string
@@ -41,9 +38,6 @@ type Result struct {
 	Outcome    Outcome
 }
 
-// Label marks what was installed, and what warrantgate makes by itself and an uninstall has to take out.
-func Label() map[string]string { return map[string]string{managedByLabel: managedBy} }
-
 // Prepare returns an object in the form in which it is applied: typed, marked, and without empty fields.
 func Prepare(object client.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
@@ -57,7 +51,7 @@ func Prepare(object client.Object) (*unstructured.Unstructured, error) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[managedByLabel] = managedBy
+	labels[managed.Label] = managed.By
 	prepared.SetLabels(labels)
 	return prepared, nil
 }
@@ -77,9 +71,9 @@ func Apply(ctx context.Context, c client.Client, objects []client.Object) ([]Res
 		}
 		outcome := Created
 		if existing != nil {
-			if existing.GetLabels()[managedByLabel] != managedBy {
+			if existing.GetLabels()[managed.Label] != managed.By {
 				return results, fmt.Errorf("%s exists and was not installed by warrantgate (no label %s=%s); rename or delete it first",
-					describe(desired), managedByLabel, managedBy)
+					describe(desired), managed.Label, managed.By)
 			}
 			outcome = Unchanged
 		}
@@ -158,7 +152,7 @@ func Remove(ctx context.Context, c client.Client, objects []client.Object) ([]Re
 		switch {
 		case existing == nil:
 			outcome = Absent
-		case existing.GetLabels()[managedByLabel] != managedBy:
+		case existing.GetLabels()[managed.Label] != managed.By:
 			outcome = Foreign
 		default:
 			if err := c.Delete(ctx, existing); client.IgnoreNotFound(err) != nil {

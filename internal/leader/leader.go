@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/managed"
 )
 
 const (
@@ -55,8 +55,8 @@ func NewElection(config *rest.Config, namespace, name string) (*Election, error)
 		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Client:     leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
-		// So that an uninstall takes it out, and none of the same name that is somebody else's.
-		Labels: install.Label(),
+		// Uninstall removes only Leases with this label.
+		Labels: managed.Labels(),
 	}}, nil
 }
 
