@@ -5,38 +5,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	apiadmission "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	fakedynamic "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	fakekubernetes "k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/policytest"
 	"warrantgate.dev/webhooks/cluster"
 )
 
@@ -66,11 +58,6 @@ type validator struct {
 	interfaces apiadmission.ObjectInterfaces
 }
 
-type listingClient struct{ kubernetes.Interface }
-
-// IsWatchListSemanticsUnSupported is what the fake client says of itself, too.
-func (listingClient) IsWatchListSemanticsUnSupported() bool { return true }
-
 // Authorize implements authorizer.Authorizer. It knows one question, and answers it by the groups of the user.
 func (validator) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	asked := []string{a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetNamespace()}
@@ -89,39 +76,17 @@ func newValidator(tb testing.TB) validator {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	objects := []apiruntime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}}
-	for _, o := range cluster.Policies(enforced) {
-		switch o := o.(type) { // as an API server defaults it
-		case *admissionregistrationv1.ValidatingAdmissionPolicy:
-			o.Spec.MatchConstraints.NamespaceSelector, o.Spec.MatchConstraints.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
-		case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
-		default:
-			tb.Fatalf("%T", o)
-		}
-		objects = append(objects, o)
-	}
 	v := validator{plugin: plugin, interfaces: apiadmission.NewObjectInterfacesFromScheme(apiruntime.NewScheme())}
-	api := listingClient{fakekubernetes.NewSimpleClientset(objects...)}
-	factory := informers.NewSharedInformerFactory(api, 0)
-	plugin.SetExternalKubeInformerFactory(factory)
-	plugin.SetExternalKubeClientSet(api)
-	plugin.SetRESTMapper(meta.NewDefaultRESTMapper(nil))
-	plugin.SetDynamicClient(fakedynamic.NewSimpleDynamicClient(apiruntime.NewScheme()))
-	plugin.SetDrainedNotification(tb.Context().Done())
-	plugin.SetAuthorizer(v)
-	if err := plugin.ValidateInitialization(); err != nil {
-		tb.Fatal(err)
-	}
-	factory.Start(tb.Context().Done())
-	if !plugin.WaitForReady() {
-		tb.Fatal("the plugin does not become ready")
-	}
-	// Until it has compiled the policy.
-	if err := wait.PollUntilContextTimeout(tb.Context(), 10*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
-		return v.validate(ctx, tb, write{name: "prod", spec: object{"userEmail": "tsap@shalb.com"}, user: "alice"}) != nil, nil
-	}); err != nil {
-		tb.Fatal("the policy does not refuse anything")
-	}
+	policytest.Start(tb, plugin, policytest.Options{
+		Policies: cluster.Policies(enforced), Authorizer: v,
+		Objects: []apiruntime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}},
+		Evaluates: func(ctx context.Context) error {
+			if v.validate(ctx, tb, write{name: "prod", spec: object{"userEmail": "tsap@shalb.com"}, user: "alice"}) == nil {
+				return errors.New("the policy does not refuse anything")
+			}
+			return nil
+		},
+	})
 	return v
 }
 
@@ -276,27 +241,16 @@ func TestPolicy(t *testing.T) {
 func TestPolicyIsTheGate(t *testing.T) {
 	const count = 20_000
 	v := newValidator(t)
-	var workers sync.WaitGroup
-	var mu sync.Mutex
-	counts := map[string]int{}
-	shares := runtime.GOMAXPROCS(0)
-	for share := range uint64(shares) { //nolint:gosec // a few processors
-		workers.Go(func() {
-			own := map[string]int{}
-			r := rand.New(rand.NewPCG(15, share))
-			for range count/shares + 1 {
-				if own[v.check(t, someWrite(r))]++; t.Failed() {
-					break
+	counts := policytest.Tally(t, count, func(seed uint64, count int) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			r := rand.New(rand.NewPCG(15, seed))
+			for range count {
+				if !yield(v.check(t, someWrite(r))) {
+					return
 				}
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			for by, n := range own {
-				counts[by] += n
-			}
-		})
-	}
-	workers.Wait()
+		}
+	})
 	t.Logf("writes by who refused them: %v", counts)
 	for by, least := range map[string]int{deniedByPolicy: count / 5, deniedByGate: count / 50, admitted: count / 5} {
 		if counts[by] < least {

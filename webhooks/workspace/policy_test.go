@@ -7,21 +7,15 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	celplugin "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
@@ -30,10 +24,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/cel/environment"
 	clientdiscovery "k8s.io/client-go/discovery"
-	fakedynamic "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	fakekubernetes "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/openapi"
 	"k8s.io/client-go/openapi/openapitest"
 
@@ -41,6 +32,7 @@ import (
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/identity/identitytest"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/policytest"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
@@ -55,9 +47,6 @@ type openAPIDiscovery struct {
 func (c openAPIClient) Discovery() clientdiscovery.DiscoveryInterface {
 	return openAPIDiscovery{c.Interface.Discovery()}
 }
-
-// IsWatchListSemanticsUnSupported is what the fake client says of itself, too.
-func (openAPIClient) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (openAPIDiscovery) OpenAPIV3() openapi.Client {
 	return openapitest.FakeClient{PathsMap: map[string]openapi.GroupVersion{"apis/tenancy.kcp.io/v1alpha1": workspaceSchema{
@@ -86,29 +75,7 @@ func newMutator(tb testing.TB) *mutator {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var objects []apiruntime.Object
-	for _, object := range workspace.RewritePolicy(v1beta1.Default().Workspace) {
-		if policy, ok := object.(*admissionregistrationv1.MutatingAdmissionPolicy); ok { // as an API server defaults it
-			policy.Spec.MatchConstraints.NamespaceSelector, policy.Spec.MatchConstraints.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
-		}
-		objects = append(objects, object)
-	}
-	api := openAPIClient{fakekubernetes.NewSimpleClientset(objects...)}
-	factory := informers.NewSharedInformerFactory(api, 0)
 	plugin.SetEnabled(true)
-	plugin.SetExternalKubeInformerFactory(factory)
-	plugin.SetExternalKubeClientSet(api)
-	plugin.SetRESTMapper(meta.NewDefaultRESTMapper(nil))
-	plugin.SetDynamicClient(fakedynamic.NewSimpleDynamicClient(apiruntime.NewScheme()))
-	plugin.SetDrainedNotification(tb.Context().Done())
-	plugin.SetAuthorizer(authorizerfactory.NewAlwaysDenyAuthorizer())
-	if err := plugin.ValidateInitialization(); err != nil {
-		tb.Fatal(err)
-	}
-	factory.Start(tb.Context().Done())
-	if !plugin.WaitForReady() {
-		tb.Fatal("the plugin does not become ready")
-	}
 	m := &mutator{
 		plugin: plugin, interfaces: admission.NewObjectInterfacesFromScheme(apiruntime.NewScheme()),
 		compiler: celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())),
@@ -126,15 +93,17 @@ func newMutator(tb testing.TB) *mutator {
 		}
 	}
 	honest := placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul"), cluster: newCluster}
-	// Until it has compiled the policy.
-	var last error
-	if err := wait.PollUntilContextTimeout(tb.Context(), 10*time.Millisecond, 15*time.Second, true, func(context.Context) (bool, error) {
-		var handled handled
-		handled, last = m.place(tb, honest) //nolint:contextcheck // it takes that of the test
-		return handled.by == byPolicy, nil
-	}); err != nil {
-		tb.Fatalf("the policy does not handle the owner of an honest service account: %v, %v", err, last)
-	}
+	policytest.Start(tb, plugin, policytest.Options{
+		Policies: workspace.RewritePolicy(v1beta1.Default().Workspace), Authorizer: authorizerfactory.NewAlwaysDenyAuthorizer(),
+		Client: func(api kubernetes.Interface) kubernetes.Interface { return openAPIClient{api} },
+		Evaluates: func(context.Context) error {
+			handled, err := m.place(tb, honest) //nolint:contextcheck // it takes that of the test
+			if err == nil && handled.by != byPolicy {
+				err = fmt.Errorf("the owner of an honest service account is handled by %s", handled.by)
+			}
+			return err
+		},
+	})
 	return m
 }
 
@@ -335,26 +304,15 @@ func TestPolicyIsTheRewrite(t *testing.T) {
 		count = 1_000
 	}
 	m := newMutator(t)
-	var workers sync.WaitGroup
-	var mu sync.Mutex
-	counts := map[string]int{}
-	shares := runtime.GOMAXPROCS(0)
-	for share := range uint64(shares) { //nolint:gosec // a few processors
-		workers.Go(func() {
-			own := map[string]int{}
-			for p := range hostile(share, count/shares+1) {
-				if own[m.check(t, p)]++; t.Failed() {
+	counts := policytest.Tally(t, count, func(seed uint64, count int) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for p := range hostile(seed, count) {
+				if !yield(m.check(t, p)) {
 					return
 				}
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			for by, n := range own {
-				counts[by] += n
-			}
-		})
-	}
-	workers.Wait()
+		}
+	})
 	t.Logf("owners by whom they were handled: %v", counts)
 	for by, least := range map[string]int{byPolicy: count / 20, byWebhook: count / 4, byNobody: count / 100} {
 		if counts[by] < least {

@@ -1,0 +1,133 @@
+// Package policytest evaluates the admission policies of a gate with the admission plugins of the API server.
+package policytest
+
+import (
+	"context"
+	"iter"
+	goruntime "runtime"
+	"sync"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/dynamic"
+	fakedynamic "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	fakekubernetes "k8s.io/client-go/kubernetes/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Plugin is the admission plugin ValidatingAdmissionPolicy or MutatingAdmissionPolicy.
+type Plugin interface {
+	SetExternalKubeInformerFactory(informers.SharedInformerFactory)
+	SetExternalKubeClientSet(kubernetes.Interface)
+	SetRESTMapper(meta.RESTMapper)
+	SetDynamicClient(dynamic.Interface)
+	SetDrainedNotification(<-chan struct{})
+	SetAuthorizer(authorizer.Authorizer)
+	ValidateInitialization() error
+	WaitForReady() bool
+}
+
+// Options say what a plugin evaluates.
+type Options struct {
+	// Policies are policies and their bindings, as they are registered.
+	Policies []client.Object
+	// Objects are further objects that the API server has.
+	Objects []runtime.Object
+	// Authorizer answers what policies ask.
+	Authorizer authorizer.Authorizer
+	// Client wraps the client of the API server. Default: it is not wrapped.
+	Client func(kubernetes.Interface) kubernetes.Interface
+	// Evaluates tells whether the plugin evaluates the policies. It does so with a delay, because it compiles them first.
+	Evaluates func(context.Context) error
+}
+
+// apiServer is a client of a fake API server.
+type apiServer struct{ kubernetes.Interface }
+
+// IsWatchListSemanticsUnSupported is what the fake client says of itself, too.
+func (apiServer) IsWatchListSemanticsUnSupported() bool { return true }
+
+// Start starts a plugin and waits until it evaluates the policies.
+func Start(tb testing.TB, plugin Plugin, options Options) {
+	tb.Helper()
+	objects := options.Objects
+	for _, object := range options.Policies {
+		setDefaults(object)
+		objects = append(objects, object)
+	}
+	var api kubernetes.Interface = fakekubernetes.NewSimpleClientset(objects...)
+	if options.Client != nil {
+		api = options.Client(api)
+	}
+	api = apiServer{api}
+	factory := informers.NewSharedInformerFactory(api, 0)
+	plugin.SetExternalKubeInformerFactory(factory)
+	plugin.SetExternalKubeClientSet(api)
+	plugin.SetRESTMapper(meta.NewDefaultRESTMapper(nil))
+	plugin.SetDynamicClient(fakedynamic.NewSimpleDynamicClient(runtime.NewScheme()))
+	plugin.SetDrainedNotification(tb.Context().Done())
+	plugin.SetAuthorizer(options.Authorizer)
+	if err := plugin.ValidateInitialization(); err != nil {
+		tb.Fatal(err)
+	}
+	factory.Start(tb.Context().Done())
+	if !plugin.WaitForReady() {
+		tb.Fatal("the plugin does not become ready")
+	}
+	var last error
+	if err := wait.PollUntilContextTimeout(tb.Context(), 10*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
+		last = options.Evaluates(ctx)
+		return last == nil, nil
+	}); err != nil {
+		tb.Fatalf("the policy is not evaluated: %v, %v", err, last)
+	}
+}
+
+// setDefaults defaults a policy as an API server does.
+func setDefaults(object client.Object) {
+	var constraints *admissionregistrationv1.MatchResources
+	switch policy := object.(type) {
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		constraints = policy.Spec.MatchConstraints
+	case *admissionregistrationv1.MutatingAdmissionPolicy:
+		constraints = policy.Spec.MatchConstraints
+	default: // a binding
+		return
+	}
+	constraints.NamespaceSelector, constraints.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
+}
+
+// Tally counts outcomes of about count tries, which as many goroutines make as there are processors, each with a seed of its own.
+// It ends early where the test has failed.
+func Tally(tb testing.TB, count int, try func(seed uint64, count int) iter.Seq[string]) map[string]int {
+	tb.Helper()
+	var workers sync.WaitGroup
+	var mu sync.Mutex
+	counts := map[string]int{}
+	shares := goruntime.GOMAXPROCS(0)
+	for seed := range uint64(shares) { //nolint:gosec // a few processors
+		workers.Go(func() {
+			own := map[string]int{}
+			for outcome := range try(seed, count/shares+1) {
+				if own[outcome]++; tb.Failed() {
+					break
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for outcome, n := range own {
+				counts[outcome] += n
+			}
+		})
+	}
+	workers.Wait()
+	return counts
+}
