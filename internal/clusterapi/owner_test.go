@@ -156,7 +156,8 @@ func TestOwnerSeen(t *testing.T) {
 					server.served["machines"] = tc.served
 				}
 				server.machines.PrependReactor("get", "machines", func(action clienttesting.Action) (bool, runtime.Object, error) {
-					return true, capiMachine(version, action.(clienttesting.GetAction).GetName(), "other"), nil
+					name := action.(clienttesting.GetAction).GetName() //nolint:errcheck,forcetypeassert // it is a get
+					return true, capiMachine(version, name, "other"), nil
 				})
 				defer server.start(t.Context(), t)()
 				if !tc.unlasting {

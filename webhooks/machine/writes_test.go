@@ -252,7 +252,7 @@ func TestWhatAVerdictRestsOn(t *testing.T) {
 			}
 			var users []string
 			for _, claim := range append(w.decided, w.preview...) {
-				users = append(users, claim.Account.User)
+				users = append(users, claim.User)
 			}
 			if diff := gocmp.Diff(tc.wantUsers, users); diff != "" || w.looked != tc.wantLooked {
 				t.Errorf("looked %d times, want %d; users (-want +got):\n%s", w.looked, tc.wantLooked, diff)
