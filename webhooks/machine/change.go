@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
 )
 
 // change is what a request does to the claim of a machine: which instance it names, of which cluster it is, and which identity
@@ -47,24 +49,20 @@ func (c change) names() bool { return c.instanceID || c.providerID }
 func (c change) moves() bool { return c.cluster || c.identity || c.owner }
 
 // id returns the instance that is named, or why it cannot be told which.
-func (c change) id() (string, *finding) {
+func (c change) id() (string, *webhooks.Answer) {
 	kind := c.machine.Kind
 	fromInstance, instanceErr := parse(kind.ParseInstanceID, c.machine.InstanceID)
 	fromProvider, providerErr := parse(kind.ParseProviderID, c.machine.ProviderID)
 	switch {
 	// What is not changed may hold anything, as long as it is for the same cluster and identity.
 	case (c.instanceID || c.moves()) && instanceErr != nil:
-		f := invalidf(ownership.ReasonInvalid, "%v", instanceErr)
-		return "", &f
+		return "", invalidf(ownership.ReasonInvalid, "%v", instanceErr)
 	case (c.providerID || c.moves()) && providerErr != nil:
-		f := invalidf("ProviderIDInvalid", "%v", providerErr)
-		f.aboutProviderID = true
-		return "", &f
+		return "", invalidf(reasonProviderID, "%v", providerErr)
 	// Nor may it hold something else than the one that is changed.
 	case c.machine.InstanceID != "" && c.machine.ProviderID != "" && fromInstance != fromProvider:
-		f := invalidf(ownership.ReasonMismatch, "%s %q and %s %q do not name the same instance; clear the wrong one first",
-			kind.ProviderIDPath, clip(c.machine.ProviderID), kind.InstanceIDPath, clip(c.machine.InstanceID))
-		return "", &f
+		return "", invalidf(ownership.ReasonMismatch, "%s %q and %s %q do not name the same instance; clear the wrong one first",
+			kind.ProviderIDPath, message.Value(c.machine.ProviderID), kind.InstanceIDPath, message.Value(c.machine.InstanceID))
 	case fromInstance != "":
 		return fromInstance, nil
 	}
@@ -78,17 +76,17 @@ func parse(parser func(string) (string, error), value string) (string, error) {
 	return parser(value)
 }
 
-// subject says in the words of the request what is judged, and the path of that field.
-func (c change) subject(f finding) (subject, path string) {
+// subject returns what an answer with this reason is about, and the path of that field.
+func (c change) subject(reason string) (name, path string) {
 	if !c.names() && c.moves() {
 		change, path := c.move()
-		return fmt.Sprintf("%s of %s, which names instance %q", change, c.machine, clip(cmp.Or(c.machine.InstanceID, c.machine.ProviderID))), path
+		return fmt.Sprintf("%s of %s, which names instance %q", change, c.machine, message.Value(cmp.Or(c.machine.InstanceID, c.machine.ProviderID))), path
 	}
 	path, value := c.machine.Kind.ProviderIDPath, c.machine.ProviderID
-	if c.instanceID && !f.aboutProviderID {
+	if c.instanceID && reason != reasonProviderID {
 		path, value = c.machine.Kind.InstanceIDPath, c.machine.InstanceID
 	}
-	return fmt.Sprintf("%s %q of %s", path, clip(value), c.machine), path
+	return fmt.Sprintf("%s %q of %s", path, message.Value(value), c.machine), path
 }
 
 // move says which other part of the claim is changed than the instance, and the path of that field.
@@ -97,7 +95,7 @@ func (c change) move() (change, path string) {
 	case c.cluster && c.machine.ClusterName() == "":
 		return "removal of label " + clusterapi.ClusterNameLabel, clusterLabelPath
 	case c.cluster:
-		return fmt.Sprintf("label %s %q", clusterapi.ClusterNameLabel, clip(c.machine.ClusterName())), clusterLabelPath
+		return fmt.Sprintf("label %s %q", clusterapi.ClusterNameLabel, message.Value(c.machine.ClusterName())), clusterLabelPath
 	case c.identity:
 		return "change of " + c.machine.Kind.IdentityRefPath, c.machine.Kind.IdentityRefPath
 	}
@@ -117,13 +115,4 @@ func (c change) instead() string {
 	}
 	_, path := c.move()
 	return fmt.Sprintf("leave %s as it is, or clear %s and %s first", path, c.machine.Kind.InstanceIDPath, c.machine.Kind.ProviderIDPath)
-}
-
-// clip keeps a value that somebody else wrote within what a message can carry.
-func clip(value string) string {
-	const most = 100
-	if len(value) <= most {
-		return value
-	}
-	return value[:most] + "…"
 }

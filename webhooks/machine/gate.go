@@ -10,7 +10,6 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -73,13 +72,12 @@ type Gate struct {
 	objects Objects
 	owners  Owners
 	unknown v1beta1.UnknownPolicy
-	mode    v1beta1.Mode
 	writes  writes
 }
 
 // New returns the gate on machines of the kinds.
 func New(config v1beta1.Machine, kinds []clusterapi.Kind, objects Objects, owners Owners) *Gate {
-	return &Gate{kinds: kinds, objects: objects, owners: owners, unknown: config.Unknown, mode: config.Mode}
+	return &Gate{kinds: kinds, objects: objects, owners: owners, unknown: config.Unknown}
 }
 
 var _ webhooks.Gate = &Gate{}
@@ -111,8 +109,8 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	return g.reviewClaim(ctx, request, c, old.ResourceVersion)
 }
 
-// judge finds the first reason why not, cheapest first. entry is the write as it is remembered, nil if it is not.
-func (g *Gate) judge(ctx context.Context, c change, entry *inflight.Entry, dryRun bool) finding {
+// check finds the first reason to refuse a claim, cheapest first. entry is the registered write, nil if it is not registered.
+func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRun bool) webhooks.Answer {
 	id, refused := c.id()
 	if refused != nil {
 		return *refused
@@ -132,19 +130,19 @@ func (g *Gate) judge(ctx context.Context, c change, entry *inflight.Entry, dryRu
 	if refused := g.unheld(ctx, c, id, nil); refused != nil {
 		return *refused
 	}
-	f := g.ask(ctx, c, id, account, dryRun)
+	answer := g.ask(ctx, c, id, account, dryRun)
 	owner, accountAgain := g.objects.Owner, g.objects.AccountNow
-	if entry != nil && len(entry.Overlaps()) == 0 && f.decision == webhooks.Allowed {
+	if entry != nil && len(entry.Overlaps()) == 0 && answer.Decision == webhooks.Allowed {
 		owner = g.objects.OwnerSeen
 		if g.objects.IsCurrent(cluster) {
 			accountAgain = g.objects.Account
 		}
 	}
-	if f.decision == webhooks.Undecided { // so it stays, unless there is a reason to refuse that nobody else has to confirm
-		if refused := confirm(ctx, c, owner); refused != nil && refused.decision == webhooks.Denied {
+	if answer.Decision == webhooks.Undecided { // so it stays, unless there is a reason to refuse that nobody else has to confirm
+		if refused := confirm(ctx, c, owner); refused != nil && refused.Decision == webhooks.Denied {
 			return *refused
 		}
-		return f
+		return answer
 	}
 	// No verdict is to rest on a cluster that has changed since it was seen, before the cloud was asked or meanwhile.
 	now, err := accountAgain(ctx, cluster)
@@ -152,10 +150,10 @@ func (g *Gate) judge(ctx context.Context, c change, entry *inflight.Entry, dryRu
 	case err != nil:
 		return noAccount(err)
 	case now != account:
-		f = g.ask(ctx, c, id, now, dryRun)
+		answer = g.ask(ctx, c, id, now, dryRun)
 	}
-	if f.decision != webhooks.Allowed {
-		return f
+	if answer.Decision != webhooks.Allowed {
+		return answer
 	}
 	if refused := g.alone(ctx, c, id, entry); refused != nil {
 		return *refused
@@ -163,26 +161,24 @@ func (g *Gate) judge(ctx context.Context, c change, entry *inflight.Entry, dryRu
 	if refused := confirm(ctx, c, owner); refused != nil {
 		return *refused
 	}
-	return f
+	return answer
 }
 
 // confirm looks at the Machine that owns the machine, by whose label the provider finds the cluster, and returns why the label
 // of the machine does not stand for it, nil if it does. Without an owner the provider does not act yet; when there is one, its
 // owner reference is judged.
-func confirm(ctx context.Context, c change, ownerOf func(context.Context, clusterapi.Machine) (*clusterapi.Owner, error)) *finding {
+func confirm(ctx context.Context, c change, ownerOf func(context.Context, clusterapi.Machine) (*clusterapi.Owner, error)) *webhooks.Answer {
 	owner, err := ownerOf(ctx, c.machine)
 	switch {
 	case err != nil:
-		f := noOwner(err)
-		return &f
+		return refuse(noOwner(err))
 	case owner != nil && owner.ClusterName != c.machine.ClusterName():
-		f := deniedf(string(clusterapi.OwnerClusterMismatch), "%s", owner.Mismatch(c.machine))
-		return &f
+		return refuse(deniedf(string(clusterapi.OwnerClusterMismatch), "%s", owner.Mismatch(c.machine)))
 	}
 	return nil
 }
 
-func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.Account, dryRun bool) finding {
+func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.Account, dryRun bool) webhooks.Answer {
 	decide := g.owners.Decide
 	if dryRun {
 		decide = g.owners.Preview
@@ -235,10 +231,24 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 	return machine, old, nil
 }
 
-// conclude makes an answer of a finding: in the words of the request, and with its Event.
-func (g *Gate) conclude(c change, f finding) webhooks.Answer {
-	subject, path := c.subject(f)
-	return g.answer(f, subject, path, func() (corev1.ObjectReference, bool) {
-		return webhooks.EventObject(&c.machine, c.machine.Reference(), c.exists)
-	}, "cluster", c.machine.ClusterName())
+// conclude says what the answer about a change is about.
+func (g *Gate) conclude(c change, answer webhooks.Answer) webhooks.Answer {
+	name, path := c.subject(answer.Reason)
+	subject := webhooks.NewSubject(name, &c.machine, c.machine.Reference(), c.exists)
+	details := []any{"cluster", c.machine.ClusterName()}
+	if answer.Details != nil {
+		details = append(details, answer.Details()...)
+	}
+	answer.Details = func() []any { return details }
+	return g.about(subject, path, answer)
+}
+
+// about says which field of which object an answer is about, and admits the request with a warning where the configuration admits what
+// cannot be decided.
+func (g *Gate) about(subject webhooks.Subject, path string, answer webhooks.Answer) webhooks.Answer {
+	answer.Subject, answer.Field = subject, path
+	if answer.Decision == webhooks.Undecided && answer.Reason != reasonPending && g.unknown == v1beta1.Admit {
+		answer.Decision = webhooks.Warned
+	}
+	return answer
 }

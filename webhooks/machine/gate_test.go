@@ -514,7 +514,7 @@ func TestRefusalsOfCredentials(t *testing.T) {
 			w := newWorld(onOpenStack(tc.world))
 			asked := review(t, newMachine(), newMachine(instanceID(foreignID)))
 			answer := w.gate(v1beta1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
-			if _, message, _ := strings.Cut(answer.Message, `": `); answer.Reason != tc.reason || !strings.HasSuffix(answer.Message, tc.want) {
+			if _, message, _ := strings.Cut(answer.Text(), `": `); answer.Reason != tc.reason || !strings.HasSuffix(answer.Text(), tc.want) {
 				t.Errorf("Review() = %s: %q, want %s: %q", answer.Reason, message, tc.reason, tc.want)
 			}
 		})

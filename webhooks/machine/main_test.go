@@ -398,7 +398,7 @@ func (o outcome) response(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) *adm
 	}
 }
 
-// events are the Events about it: on the machine, or on its owner where the machine does not come to be.
+// events are the Events about it: on the machine, or on its owner where the machine is not created.
 func (o outcome) events(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, created bool) []events.Event {
 	if o.decision == webhooks.Allowed {
 		return nil
@@ -407,12 +407,12 @@ func (o outcome) events(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, create
 		APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CloudSigmaMachine",
 		Namespace: "team-a", Name: machineName, UID: "6a1b", ResourceVersion: "7",
 	}
-	if created {
-		object = corev1.ObjectReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Namespace: "team-a", Name: "hl9tl", UID: "0eb3"}
-	}
 	verb, text := "Refused: ", o.event
 	if mode == v1beta1.Warn || (o.decision == webhooks.Undecided && unknown == v1beta1.Admit) {
-		verb = "Admitted with a warning: "
+		verb, created = "Admitted with a warning: ", false
+	}
+	if created {
+		object = corev1.ObjectReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Namespace: "team-a", Name: "hl9tl", UID: "0eb3"}
 	}
 	if text == "" {
 		text = o.message

@@ -226,8 +226,8 @@ func TestMovesOfAnIdentity(t *testing.T) {
 				return
 			}
 			wantPrefix := `change of spec.identityRef of OpenStackMachine "` + machineName + `" of namespace "team-a", which names instance "` + foreignID + `": `
-			if answer.Field != "spec.identityRef" || !strings.HasPrefix(answer.Message, wantPrefix) {
-				t.Errorf("field %s, message %q, want spec.identityRef and %q", answer.Field, answer.Message, wantPrefix)
+			if answer.Field != "spec.identityRef" || !strings.HasPrefix(answer.Text(), wantPrefix) {
+				t.Errorf("field %s, message %q, want spec.identityRef and %q", answer.Field, answer.Text(), wantPrefix)
 			}
 		})
 	}
@@ -424,7 +424,7 @@ func ownerEvents(o outcome, mode v1beta1.Mode, exists bool) []events.Event {
 		all[i].Object = corev1.ObjectReference{
 			APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Namespace: "team-a", Name: "hl9tl", UID: "0eb3", ResourceVersion: "9",
 		}
-		if !exists {
+		if !exists && mode != v1beta1.Warn {
 			all[i].Object = corev1.ObjectReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachineSet", Namespace: "team-a", Name: "set", UID: "5e7"}
 		}
 	}

@@ -14,9 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/webhooks"
 )
 
@@ -56,13 +55,13 @@ func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) (answ
 		ResourceVersion: replaced, Changes: []inflight.Key{clusterapi.OwnerKey(machine.Namespace, machine.Name)},
 	})
 	if err != nil {
-		return g.concludeOwner(request, machine, exists, *pending("names an instance for a machine that it owns, or changes this label", err))
+		return g.concludeOwner(request, machine, exists, pending("names an instance for a machine that it owns, or changes this label", err))
 	}
 	defer func() { end(answer.Decision) }()
-	return g.concludeOwner(request, machine, exists, g.judgeOwner(ctx, machine, cluster))
+	return g.concludeOwner(request, machine, exists, g.checkOwner(ctx, machine, cluster))
 }
 
-func (g *Gate) judgeOwner(ctx context.Context, machine metav1.ObjectMeta, cluster string) finding {
+func (g *Gate) checkOwner(ctx context.Context, machine metav1.ObjectMeta, cluster string) webhooks.Answer {
 	owned, err := g.objects.Owned(ctx, machine.Namespace, machine.Name)
 	if err != nil {
 		return undecided("ObjectsUnknown", "it cannot be told now which machines it owns; try again", err)
@@ -71,11 +70,11 @@ func (g *Gate) judgeOwner(ctx context.Context, machine metav1.ObjectMeta, cluste
 	for _, m := range owned {
 		// One that is of no cluster yet and names no instance is judged once it is or does.
 		if m.ClusterName() != cluster && (m.ClusterName() != "" || m.InstanceID != "" || m.ProviderID != "") {
-			names = append(names, fmt.Sprintf("%s %q of cluster %q", m.Kind.Kind, clip(m.Name), clip(m.ClusterName())))
+			names = append(names, fmt.Sprintf("%s %q of cluster %q", m.Kind.Kind, message.Value(m.Name), message.Value(m.ClusterName())))
 		}
 	}
 	if len(names) == 0 {
-		return finding{decision: webhooks.Allowed, reason: "SameCluster"}
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "SameCluster"}
 	}
 	slices.Sort(names)
 	const most = 3
@@ -86,42 +85,13 @@ func (g *Gate) judgeOwner(ctx context.Context, machine metav1.ObjectMeta, cluste
 		"keep the label, or clear the instance and change the label of what it owns first", strings.Join(names, ", "))
 }
 
-// concludeOwner makes an answer of a finding about a Machine.
-func (g *Gate) concludeOwner(request admission.Request, machine metav1.ObjectMeta, exists bool, f finding) webhooks.Answer {
-	subject := fmt.Sprintf("label %s %q of Machine %q of namespace %q",
-		clusterapi.ClusterNameLabel, clip(machine.Labels[clusterapi.ClusterNameLabel]), clip(machine.Name), machine.Namespace)
-	self := corev1.ObjectReference{
+// concludeOwner says what the answer about a Machine is about.
+func (g *Gate) concludeOwner(request admission.Request, machine metav1.ObjectMeta, exists bool, answer webhooks.Answer) webhooks.Answer {
+	name := fmt.Sprintf("label %s %q of Machine %q of namespace %q",
+		clusterapi.ClusterNameLabel, message.Value(machine.Labels[clusterapi.ClusterNameLabel]), message.Value(machine.Name), machine.Namespace)
+	reference := corev1.ObjectReference{
 		APIVersion: schema.GroupVersion{Group: request.Resource.Group, Version: request.Resource.Version}.String(), Kind: clusterapi.OwnerKind,
 		Namespace: machine.Namespace, Name: machine.Name, UID: machine.UID, ResourceVersion: machine.ResourceVersion,
 	}
-	return g.answer(f, subject, clusterLabelPath, func() (corev1.ObjectReference, bool) {
-		return webhooks.EventObject(&machine, self, exists)
-	})
-}
-
-// answer makes an answer of a finding about a subject, whose field is at the path, with its Event on the object that about
-// returns.
-func (g *Gate) answer(f finding, subject, path string, about func() (corev1.ObjectReference, bool), details ...any) webhooks.Answer {
-	answer := webhooks.Answer{
-		Decision: f.decision, Status: f.status, RetryAfter: f.retryAfter, Reason: f.reason,
-		Message: subject + ": " + f.message, Field: path, Causes: f.causes,
-		Details: func() []any { return append(details, f.details...) },
-	}
-	if f.decision == webhooks.Allowed {
-		return answer
-	}
-	verb := "Refused"
-	if f.decision == webhooks.Undecided && !f.pending && g.unknown == v1beta1.Admit {
-		answer.Decision = webhooks.Warned
-	}
-	if g.mode == v1beta1.Warn || answer.Decision == webhooks.Warned {
-		verb = "Admitted with a warning"
-	}
-	if object, found := about(); found {
-		answer.Events = []events.Event{{
-			Object: object, Type: corev1.EventTypeWarning, Reason: f.reason,
-			Message: fmt.Sprintf("%s: %s: %s", verb, subject, f.lasting),
-		}}
-	}
-	return answer
+	return g.about(webhooks.NewSubject(name, &machine, reference, exists), clusterLabelPath, answer)
 }

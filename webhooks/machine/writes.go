@@ -46,7 +46,7 @@ func (w writes) begin(ctx context.Context, request admission.Request, write infl
 	}, nil
 }
 
-// reviewClaim judges a change, and remembers it for a while if it is admitted. replaced is the resource version that it replaces.
+// reviewClaim checks a change, and remembers it for a while if it is admitted. replaced is the resource version that it replaces.
 func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c change, replaced string) (answer webhooks.Answer) {
 	write := inflight.Write{
 		Object: inflight.Object{Resource: c.machine.Kind.Resource(), Namespace: c.machine.Namespace, Name: c.machine.Name},
@@ -60,10 +60,10 @@ func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c cha
 	}
 	entry, end, err := g.writes.begin(ctx, request, write)
 	if err != nil {
-		return g.conclude(c, *pending("changes as whom the provider of its cluster acts", err))
+		return g.conclude(c, pending("changes as whom the provider of its cluster acts", err))
 	}
 	defer func() { end(answer.Decision) }()
-	return g.conclude(c, g.judge(ctx, c, entry, request.DryRun != nil && *request.DryRun))
+	return g.conclude(c, g.check(ctx, c, entry, request.DryRun != nil && *request.DryRun))
 }
 
 // alone has no other machine claim the instance while this claim is on its way, and returns why the claim has to be refused, nil if
@@ -71,27 +71,25 @@ func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c cha
 //
 // It comes after the cloud has said that the instance is that of the account: or a tenant that names another's instance would hold
 // up the claims of its owner. A claim that is admitted although the cloud did not answer is not among those that exclude each other.
-func (g *Gate) alone(ctx context.Context, c change, id string, entry *inflight.Entry) *finding {
+func (g *Gate) alone(ctx context.Context, c change, id string, entry *inflight.Entry) *webhooks.Answer {
 	if entry == nil {
 		return nil
 	}
 	instance := inflight.Key{Subject: "Instance of " + string(c.machine.Kind.Provider), Name: id}
 	if err := entry.Extend(ctx, []inflight.Key{instance}, g.writes.version); err != nil {
-		return pending("names the same instance, or changes as whom the provider of its cluster acts", err)
+		return refuse(pending("names the same instance, or changes as whom the provider of its cluster acts", err))
 	}
 	return g.unheld(ctx, c, id, entry.Overlaps())
 }
 
 // unheld refuses an instance that another machine names. also are objects that were written a moment ago.
-func (g *Gate) unheld(ctx context.Context, c change, id string, also []inflight.Object) *finding {
+func (g *Gate) unheld(ctx context.Context, c change, id string, also []inflight.Object) *webhooks.Answer {
 	holder, err := g.objects.Holder(ctx, id, c.machine, also)
 	switch {
 	case err != nil:
-		f := undecided("ObjectsUnknown", "it cannot be told now whether another machine names the instance; try again", err)
-		return &f
+		return refuse(undecided("ObjectsUnknown", "it cannot be told now whether another machine names the instance; try again", err))
 	case holder != nil:
-		f := conflict(c, id, *holder)
-		return &f
+		return refuse(conflict(c, id, *holder))
 	}
 	return nil
 }

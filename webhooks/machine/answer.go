@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -20,53 +20,40 @@ const (
 	causeCloudRequest = metav1.CauseType("CloudRequest")
 )
 
-// finding is what the gate found out about a change.
-type finding struct {
-	decision webhooks.Decision
-	status   metav1.StatusReason // as in webhooks.Answer
-	// retryAfter is as in webhooks.Answer.
-	retryAfter time.Duration
-	reason     string
-	// message is for the person who sent the request. lasting is the same without what is different each time, such as
-	// the id of a request, so that Events about it fold into one.
-	message, lasting string
-	causes           []metav1.StatusCause
-	// pending is true where another write has to be stored first. It is refused even where what cannot be judged is admitted: it is
-	// no outage, and whoever sends the other write could bring it about.
-	pending bool
-	// aboutProviderID is true where it is about the provider ID even if the instance ID changes as well.
-	aboutProviderID bool
-	// details are key-value pairs for the operator's log.
-	details []any
-}
+// Reasons that say more about an answer than its text.
+const (
+	// reasonPending: another write has to be stored first. Such a request is refused even where the configuration admits what cannot be
+	// decided: it is no outage, and whoever sends the other write could cause it.
+	reasonPending = "ClaimPending"
+	// reasonProviderID: the answer is about the provider ID even if the instance ID changes as well.
+	reasonProviderID = "ProviderIDInvalid"
+)
 
-func deniedf(reason, format string, args ...any) finding {
-	message := fmt.Sprintf(format, args...)
-	return finding{decision: webhooks.Denied, reason: reason, message: message, lasting: message}
+func deniedf(reason, format string, args ...any) webhooks.Answer {
+	return webhooks.Answer{Decision: webhooks.Denied, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
 // invalidf denies for a malformed value.
-func invalidf(reason, format string, args ...any) finding {
-	f := deniedf(reason, format, args...)
-	f.status = metav1.StatusReasonInvalid
-	return f
+func invalidf(reason, format string, args ...any) *webhooks.Answer {
+	answer := deniedf(reason, format, args...)
+	answer.Status = metav1.StatusReasonInvalid
+	return &answer
 }
 
-func undecided(reason, message string, err error) finding {
-	return finding{
-		decision: webhooks.Undecided, reason: reason, message: message, lasting: message, details: []any{"error", err.Error()},
-	}
+func undecided(reason, message string, err error) webhooks.Answer {
+	return webhooks.Answer{Decision: webhooks.Undecided, Reason: reason, Message: message}.WithDetails("error", err.Error())
 }
 
-// pending says that a write cannot be judged while another one is on its way.
-func pending(other string, err error) *finding {
-	f := undecided("ClaimPending", "another write is being stored that "+other+"; try again", err)
-	f.pending = true
-	return &f
+// refuse returns the answer for functions that return nil where there is no reason to refuse.
+func refuse(answer webhooks.Answer) *webhooks.Answer { return &answer }
+
+// pending says that a request cannot be decided while another write is being stored.
+func pending(other string, err error) webhooks.Answer {
+	return undecided(reasonPending, "another write is being stored that "+other+"; try again", err)
 }
 
 // noAccount says why it is not known as whom the machine's provider acts.
-func noAccount(err error) finding {
+func noAccount(err error) webhooks.Answer {
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {
 		return deniedf(string(refused.Reason), "it is not known as which user its provider acts: %v", refused)
@@ -75,7 +62,7 @@ func noAccount(err error) finding {
 }
 
 // noOwner says why it is not known which Machine of Cluster API the provider goes by.
-func noOwner(err error) finding {
+func noOwner(err error) webhooks.Answer {
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {
 		return deniedf(string(refused.Reason), "it is not known for which cluster its provider acts: %v", refused)
@@ -93,26 +80,24 @@ func regionField(account ownership.Account, cluster string) string {
 
 // conflict says that another machine names the instance, and which only to those who may know: names of another
 // namespace are another tenant's.
-func conflict(c change, id string, holder clusterapi.Machine) finding {
+func conflict(c change, id string, holder clusterapi.Machine) webhooks.Answer {
 	who := "a machine of another namespace"
 	if holder.Namespace == c.machine.Namespace {
 		who = fmt.Sprintf("%s %q", holder.Kind.Kind, holder.Name)
 	}
-	f := deniedf(ownership.ReasonConflict, "%s names this instance already, and an instance can be that of one machine only; "+
-		"clear the field of the machine that it is not of", who)
-	f.details = []any{"instance", id, "holder", holder.String()}
-	return f
+	return deniedf(ownership.ReasonConflict, "%s names this instance already, and an instance can be that of one machine only; "+
+		"clear the field of the machine that it is not of", who).WithDetails("instance", id, "holder", holder.String())
 }
 
 // verdict says what the cloud's answer means.
-func verdict(c change, id string, account ownership.Account, answer ownership.Answer) finding {
+func verdict(c change, id string, account ownership.Account, answer ownership.Answer) webhooks.Answer {
 	details := slices.Concat([]any{"instance", id, "verdict", answer.Verdict}, detailsOf(account),
 		[]any{"cloudRequestID", answer.RequestID, "cloudResponse", answer.Response})
 	if answer.CreatorID != "" {
 		details = append(details, "creator", answer.CreatorID)
 	}
 	if answer.Verdict == ownership.Owned {
-		return finding{decision: webhooks.Allowed, reason: "Owned", details: details}
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Owned"}.WithDetails(details...)
 	}
 	what, reason := "there is no such instance in %s", ownership.ReasonNotFound
 	if answer.Verdict == ownership.Foreign {
@@ -133,10 +118,9 @@ func verdict(c change, id string, account ownership.Account, answer ownership.An
 		cloud += fmt.Sprintf(", request id %s", answer.RequestID)
 		causes = append(causes, metav1.StatusCause{Type: causeCloudRequest, Message: answer.RequestID})
 	}
-	return finding{
-		decision: webhooks.Denied, reason: reason, causes: causes, details: details,
-		message: lasting + cloud + advice, lasting: lasting + advice,
-	}
+	return webhooks.Answer{
+		Decision: webhooks.Denied, Reason: reason, Causes: causes, Message: lasting + cloud + advice, Lasting: lasting + advice,
+	}.WithDetails(details...)
 }
 
 // candidates names the user's own instances that the machine may have meant.
@@ -146,14 +130,14 @@ func candidates(instances []ownership.Instance) (text string, causes []metav1.St
 	}
 	names := make([]string, 0, len(instances))
 	for _, instance := range instances {
-		names = append(names, fmt.Sprintf("%s (%q)", instance.ID, clip(instance.Name)))
+		names = append(names, fmt.Sprintf("%s (%q)", instance.ID, message.Value(instance.Name)))
 		causes = append(causes, metav1.StatusCause{Type: causeOwnInstance, Message: instance.ID})
 	}
 	return "the user's own instance for this machine is " + strings.Join(names, " or ") + ": name that, or ", causes
 }
 
 // unknownOwner says that the cloud or the identity provider gave no verdict, and which of both.
-func unknownOwner(c change, account ownership.Account, err error) finding {
+func unknownOwner(c change, account ownership.Account, err error) webhooks.Answer {
 	var unknown *ownership.UnknownError
 	if !errors.As(err, &unknown) {
 		unknown = &ownership.UnknownError{Cause: ownership.CauseCloud, Err: err}
@@ -164,18 +148,16 @@ func unknownOwner(c change, account ownership.Account, err error) finding {
 	if unknown.RequestID != "" {
 		message += "; request id " + unknown.RequestID
 	}
-	f := finding{
-		decision: webhooks.Undecided, reason: ownership.ReasonUnknown, message: message, lasting: lasting,
-		causes: []metav1.StatusCause{{Type: metav1.CauseType(unknown.Cause), Message: unknown.Cause.Explain()}},
-		details: slices.Concat([]any{"cause", unknown.Cause}, detailsOf(account),
-			[]any{"cloudRequestID", unknown.RequestID, "error", unknown.Error()}),
-	}
+	refused := webhooks.Answer{
+		Decision: webhooks.Undecided, Reason: ownership.ReasonUnknown, Message: message, Lasting: lasting,
+		Causes: []metav1.StatusCause{{Type: metav1.CauseType(unknown.Cause), Message: unknown.Cause.Explain()}},
+	}.WithDetails(slices.Concat([]any{"cause", unknown.Cause}, detailsOf(account), []any{"cloudRequestID", unknown.RequestID, "error", unknown.Error()})...)
 	if unknown.Cause == ownership.CauseTenantBusy {
 		// Denied in any case: a tenant that sends too much must not be admitted because of it. Only here clients are told when to
 		// try again, because they do so by themselves then, and the reason of an outage has to come through to people.
-		f.decision, f.status, f.retryAfter = webhooks.Denied, metav1.StatusReasonTooManyRequests, unknown.RetryAfter
+		refused.Decision, refused.Status, refused.RetryAfter = webhooks.Denied, metav1.StatusReasonTooManyRequests, unknown.RetryAfter
 	}
-	return f
+	return refused
 }
 
 // detailsOf are the key-value pairs that name an account in the operator's log.
