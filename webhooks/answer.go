@@ -64,8 +64,6 @@ type Answer struct {
 	Notices []Notice
 	// NoticesUnchanged replace Notices in the mode Warn, in which Patches are not applied. Default: Notices.
 	NoticesUnchanged []Notice
-	// Events are recorded unless the request is a dry run.
-	Events []events.Event
 	// Committed runs once the answer is final: not on a dry run, and not in the mode Warn. For counting.
 	Committed func()
 	// Details returns key-value pairs for the operator's log, which may hold what the requester must not see. May be nil.
@@ -97,8 +95,8 @@ func (a Answer) WithDetails(pairs ...any) Answer {
 	return a
 }
 
-// EventsIn returns the Events about the answer in a mode. There are none where no object can have them.
-func (a Answer) EventsIn(mode v1beta1.Mode) []events.Event {
+// Events returns the Events about the answer in a mode. There are none where no object can have them.
+func (a Answer) Events(mode v1beta1.Mode) []events.Event {
 	admitted := a.Decision == Allowed || a.Decision == Warned || mode == v1beta1.Warn
 	notices := a.Notices
 	switch {

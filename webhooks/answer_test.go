@@ -96,10 +96,10 @@ func TestEventsOfAnswers(t *testing.T) {
 		"no object": {answer: webhooks.Answer{Decision: webhooks.Denied, Reason: "Undecodable", Message: "not JSON"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, tc.answer.EventsIn(v1beta1.Enforce)); diff != "" {
+			if diff := cmp.Diff(tc.want, tc.answer.Events(v1beta1.Enforce)); diff != "" {
 				t.Errorf("Events (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.wantInModeWarn, tc.answer.EventsIn(v1beta1.Warn)); diff != "" {
+			if diff := cmp.Diff(tc.wantInModeWarn, tc.answer.Events(v1beta1.Warn)); diff != "" {
 				t.Errorf("Events in mode Warn (-want +got):\n%s", diff)
 			}
 		})

@@ -68,7 +68,7 @@ func (h *handler) respond(ctx context.Context, request admission.Request) *admis
 		warning = answer.Reason + ": " + answer.Text()
 	}
 	if request.DryRun == nil || !*request.DryRun {
-		for _, event := range append(answer.Events, answer.EventsIn(h.mode)...) {
+		for _, event := range answer.Events(h.mode) {
 			h.recorder.Record(event)
 		}
 		if answer.Committed != nil && h.mode == v1beta1.Enforce {

@@ -52,9 +52,6 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 	}
 	answer := gate.Review(withTenant(ctx, request, cluster), request)
 	answer.Subject.Cluster = cluster
-	for i := range answer.Events {
-		answer.Events[i].Cluster = cluster
-	}
 	return answer
 }
 

@@ -13,18 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/events"
 	"warrantgate.dev/webhooks"
 )
 
-// clusterGate answers with the logical cluster that it is of, and with an Event.
+// clusterGate answers with the logical cluster that it is of.
 type clusterGate struct{ cluster logicalcluster.Name }
 
 func (clusterGate) Name() string { return "cluster" }
 
 func (g clusterGate) Review(context.Context, admission.Request) webhooks.Answer {
 	return webhooks.Answer{
-		Decision: webhooks.Allowed, Reason: "Judged", Message: g.cluster.String(), Events: []events.Event{{Reason: "Judged"}},
+		Decision: webhooks.Allowed, Reason: "Judged", Message: g.cluster.String(),
 	}
 }
 
@@ -37,7 +36,7 @@ func TestEachRequestIsJudgedInItsLogicalCluster(t *testing.T) {
 	const own, others, unsaid = "1dz6n4ubraua7pul", "m82w61j76ws21znq", `{"metadata":{"name":"a"}}`
 	const field = "metadata.annotations[kcp.io/cluster]"
 	judged := webhooks.Answer{
-		Decision: webhooks.Allowed, Reason: "Judged", Message: own, Subject: webhooks.Subject{Cluster: own}, Events: []events.Event{{Cluster: own, Reason: "Judged"}},
+		Decision: webhooks.Allowed, Reason: "Judged", Message: own, Subject: webhooks.Subject{Cluster: own},
 	}
 	nowhere := webhooks.Answer{Reason: "NoLogicalCluster", Message: "the request does not say in which logical cluster the object is"}
 	changed := webhooks.Answer{
