@@ -52,7 +52,7 @@ func pending(other string, err error) webhooks.Answer {
 	return undecided(reasonPending, "another write is being stored that "+other+"; try again", err)
 }
 
-// noAccount says why it is not known as whom the machine's provider acts.
+// noAccount says why the account of the machine's provider is not known.
 func noAccount(err error) webhooks.Answer {
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {
@@ -61,7 +61,7 @@ func noAccount(err error) webhooks.Answer {
 	return undecided("ObjectsUnknown", "the cluster of the machine cannot be read now; try again", err)
 }
 
-// noOwner says why it is not known which Machine of Cluster API the provider goes by.
+// noOwner says why the Machine of Cluster API that owns the machine is not known.
 func noOwner(err error) webhooks.Answer {
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {
@@ -70,7 +70,7 @@ func noOwner(err error) webhooks.Answer {
 	return undecided("ObjectsUnknown", "the Machine that owns the machine cannot be read now; try again", err)
 }
 
-// regionField says where the region of an account is written, in the words of its provider's objects.
+// regionField names the field with the region of an account.
 func regionField(account ownership.Account, cluster string) string {
 	if (account.Identity != ownership.Identity{}) {
 		return fmt.Sprintf("the region with which cluster %q acts", cluster)
@@ -78,8 +78,8 @@ func regionField(account ownership.Account, cluster string) string {
 	return fmt.Sprintf("spec.region of CloudSigmaCluster %q", cluster)
 }
 
-// conflict says that another machine names the instance, and which only to those who may know: names of another
-// namespace are another tenant's.
+// conflict says that another machine names the instance. It names the machine only if it is in the same namespace, because other
+// namespaces belong to other tenants.
 func conflict(c change, id string, holder clusterapi.Machine) webhooks.Answer {
 	who := "a machine of another namespace"
 	if holder.Namespace == c.machine.Namespace {
@@ -89,7 +89,7 @@ func conflict(c change, id string, holder clusterapi.Machine) webhooks.Answer {
 		"clear the field of the machine that it is not of", who).WithDetails("instance", id, "holder", holder.String())
 }
 
-// verdict says what the cloud's answer means.
+// verdict returns the answer that follows from that of the cloud.
 func verdict(c change, id string, account ownership.Account, answer ownership.Answer) webhooks.Answer {
 	details := slices.Concat([]any{"instance", id, "verdict", answer.Verdict}, detailsOf(account),
 		[]any{"cloudRequestID", answer.RequestID, "cloudResponse", answer.Response})
@@ -123,7 +123,7 @@ func verdict(c change, id string, account ownership.Account, answer ownership.An
 	}.WithDetails(details...)
 }
 
-// candidates names the user's own instances that the machine may have meant.
+// candidates names the user's own instances that the machine could name instead.
 func candidates(instances []ownership.Instance) (text string, causes []metav1.StatusCause) {
 	if len(instances) == 0 {
 		return "", nil
@@ -136,7 +136,7 @@ func candidates(instances []ownership.Instance) (text string, causes []metav1.St
 	return "the user's own instance for this machine is " + strings.Join(names, " or ") + ": name that, or ", causes
 }
 
-// unknownOwner says that the cloud or the identity provider gave no verdict, and which of both.
+// unknownOwner says that the cloud or the identity provider did not answer, and which of both.
 func unknownOwner(c change, account ownership.Account, err error) webhooks.Answer {
 	var unknown *ownership.UnknownError
 	if !errors.As(err, &unknown) {
@@ -160,7 +160,7 @@ func unknownOwner(c change, account ownership.Account, err error) webhooks.Answe
 	return refused
 }
 
-// detailsOf are the key-value pairs that name an account in the operator's log.
+// detailsOf returns key-value pairs about an account, for the operator's log.
 func detailsOf(account ownership.Account) []any {
 	details := []any{"cloud", account.Cloud, "region", account.Region}
 	if (account.Identity != ownership.Identity{}) {

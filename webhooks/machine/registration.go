@@ -12,8 +12,8 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Hooks returns how the gate is registered: one webhook for each kind, as each keeps its fields elsewhere, and one for the
-// Machines of Cluster API that own them. There are none where the gate is off.
+// Hooks returns the webhooks of the gate: one for each kind, because each has other fields, and one for the Machines of Cluster API that
+// own them. There are none in the mode Off.
 func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 	if mode == v1beta1.Off {
 		return nil
@@ -26,7 +26,7 @@ func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 				Rule: admissionregistrationv1.Rule{
 					APIGroups: []string{kind.Group},
-					// Of the one version in which the fields are known. What is written in another comes converted.
+					// The fields are known in this version only. The API server converts objects that are written in another one.
 					APIVersions: []string{kind.Version},
 					Resources:   []string{kind.Resource, kind.Resource + "/status"},
 					Scope:       ptr.To(admissionregistrationv1.AllScopes), // a rule of the wrong scope would never match
@@ -38,13 +38,13 @@ func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 		})
 	}
 	return append(hooks, webhooks.Hook{
-		// Not named after the resource, which a kind of another group may have as well.
+		// Not named after the resource, because a kind of another group may have the same.
 		Name: "owner.machine.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: []admissionregistrationv1.RuleWithOperations{{
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 			Rule: admissionregistrationv1.Rule{
 				APIGroups: []string{clusterapi.OwnerMachines.Group},
-				// Labels are the same in each version. Where none is served there is nothing to be asked about.
+				// Labels are the same in each version.
 				APIVersions: []string{"*"},
 				Resources:   []string{clusterapi.OwnerMachines.Resource, clusterapi.OwnerMachines.Resource + "/status"},
 				Scope:       ptr.To(admissionregistrationv1.AllScopes),
@@ -56,9 +56,9 @@ func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 	})
 }
 
-// celClaim returns the expression, in CEL, that is true of requests which change a part of a machine's claim: one that names
-// an instance anew, or changes for whom one is named. It is that of newChange, but for what only the gate can tell, such as
-// whether two UUIDs are the same; it may let through too much, never too little. A heartbeat changes none of it.
+// celClaim returns the CEL expression that is true of requests which change a part of a machine's claim: the instance that it names, or
+// the cluster, identity or owner for which it names one. newChange does the same, and compares UUIDs by their meaning. The expression may
+// select too many requests, but never too few. A heartbeat changes no part of the claim.
 func celClaim(kind v1beta1.MachineKind) string {
 	instanceID, providerID := strings.Split(kind.InstanceIDPath, "."), strings.Split(kind.ProviderIDPath, ".")
 	moves := []string{
@@ -73,13 +73,13 @@ func celClaim(kind v1beta1.MachineKind) string {
 		webhooks.CELField("object", instanceID...), webhooks.CELField("object", providerID...), strings.Join(moves, " || "))
 }
 
-// celChanged returns the expression, in CEL, that is true of requests which set, change or remove the field at a path.
+// celChanged returns the CEL expression that is true of requests which set, change or remove the field at a path.
 func celChanged(path ...string) string {
 	return fmt.Sprintf("%s != %s", webhooks.CELField("object", path...), webhooks.CELField("oldObject", path...))
 }
 
-// celOwners returns the expression, in CEL, of the names of the Machines of Cluster API that own an object; see
-// clusterapi.Machine.Owners. Other owner references come and go, as when one is blocked from being deleted.
+// celOwners returns the CEL expression for the names of the Machines of Cluster API that own an object; see clusterapi.Machine.Owners.
+// Other owner references may change, for example when one blocks deletion.
 func celOwners(object string) string {
 	references := webhooks.CELField(object, "metadata", "ownerReferences")
 	return fmt.Sprintf("(type(%s) == list ? %s : []).filter(r, type(r) == map && 'kind' in r && r['kind'] == %q && "+
