@@ -44,7 +44,7 @@ func TestTheReadmesExampleIsRendered(t *testing.T) {
 	if !found || !shown || !closed {
 		t.Fatal(readmeFile + " shows no values")
 	}
-	template(t, values)
+	template(t, certificate+values) // which the chart generates by default
 }
 
 // TestEveryExampleIsWhatKubernetesKnows decodes what is rendered as strictly as an API server that is told to.

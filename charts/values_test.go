@@ -16,6 +16,10 @@ import (
 // keystoneOnly are values that need no cloud.
 const keystoneOnly = "config: {machine: {mode: Off}, audit: {mode: Off}}\n"
 
+// generatedNowhere is said where Helm cannot see whether there is a certificate already.
+const generatedNowhere = "without access to the cluster (helm template, GitOps) a generated certificate would be another one each time: " +
+	"set certificates.certManager.enabled or certificates.secret.name"
+
 func TestWhatIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
 		"a typo at the top":                    {certificate + keystoneOnly + "replicaCount: 3", "replicaCount"},
@@ -36,7 +40,9 @@ func TestWhatIsRefused(t *testing.T) {
 		"kube-system, gated":                   {certificate + keystoneOnly + "kubernetes: {excludedNamespaces: []}", "excludedNamespaces"},
 		"a Service that is published on nodes": {certificate + keystoneOnly + "service: {type: NodePort}", "type"},
 
-		"a kcp that is not told whom to trust":        {"kubernetes: {enabled: false}\nkcp: {enabled: true}", "kcp cannot be told whom to trust: set kcp.kubeconfigSecret"},
+		"a generated certificate without a cluster":   {keystoneOnly, generatedNowhere},
+		"one for a kcp without a cluster":             {"kubernetes: {enabled: false}\nkcp: {enabled: true}", generatedNowhere},
+		"the life of a generated certificate":         {keystoneOnly + "certificates: {selfManaged: {duration: 48h}}", "selfManaged"},
 		"an authority of no certificate":              {keystoneOnly + "certificates: {secret: {caBundle: \"-----BEGIN CERTIFICATE-----\"}}", "certificates.secret.caBundle is of no use"},
 		"two certificates":                            {certificate + keystoneOnly + "---", "there are two serving certificates"},
 		"a certificate without authority":             {keystoneOnly + "certificates: {secret: {name: tls}}", "certificates.secret.caBundle has to be the authority"},

@@ -43,23 +43,73 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/* The Secret with the serving certificate. A generated one has a name of its own, so that Helm does not delete what cert-manager writes. */}}
 {{- define "warrantgate.tlsSecret" -}}
-{{- .Values.certificates.secret.name | default (printf "%s-tls" (include "warrantgate.fullname" .)) -}}
+{{- $suffix := ternary "certificate" "tls" (eq (include "warrantgate.generatesCertificate" .) "true") -}}
+{{- .Values.certificates.secret.name | default (printf "%s-%s" (include "warrantgate.fullname" .) $suffix) -}}
 {{- end -}}
 
-{{/* "true" where warrantgate makes its certificate itself. */}}
-{{- define "warrantgate.selfManaged" -}}
+{{/* "true" where the chart generates the serving certificate. */}}
+{{- define "warrantgate.generatesCertificate" -}}
 {{- if not (or .Values.certificates.certManager.enabled .Values.certificates.secret.name) -}}true{{- end -}}
 {{- end -}}
 
-{{/* The Secret, and the Lease, of such a certificate. */}}
-{{- define "warrantgate.certificateSecret" -}}
-{{- printf "%s-certificate" (include "warrantgate.fullname" .) -}}
+{{/* The names that the API servers call, and that the serving certificate is for, in JSON. */}}
+{{- define "warrantgate.dnsNames" -}}
+{{- $service := printf "%s.%s.svc" (include "warrantgate.fullname" .) .Release.Namespace -}}
+{{- concat (list $service (printf "%s.cluster.local" $service)) .Values.certificates.extraDNSNames | uniq | toJson -}}
 {{- end -}}
 
-{{/* "true" where the pods need a token of this cluster. */}}
-{{- define "warrantgate.token" -}}
-{{- if or .Values.kubernetes.enabled (include "warrantgate.selfManaged" .) -}}true{{- end -}}
+{{/*
+The generated certificate, as {"annotations": …, "data": …} of its Secret in JSON, the same in all templates. What the Secret in the cluster holds is
+kept. The certificate is replaced if its names change, if two thirds of its life are over, or if the annotation renew-after is removed. If ca.key
+is removed, there is a new CA: API servers then trust the former one as well, and the certificate is not replaced before the next upgrade.
+*/}}
+{{- define "warrantgate.generatedCertificate" -}}
+{{- include "warrantgate.validate" . -}}
+{{- if not (hasKey .Values "renderedCertificate") -}}
+{{- if not (lookup "v1" "Namespace" "" "kube-system") -}}
+{{- fail "without access to the cluster (helm template, GitOps) a generated certificate would be another one each time: set certificates.certManager.enabled or certificates.secret.name" -}}
+{{- end -}}
+{{- $name := include "warrantgate.fullname" . -}}
+{{- $names := include "warrantgate.dnsNames" . | fromJsonArray -}}
+{{- $secret := lookup "v1" "Secret" .Release.Namespace (include "warrantgate.tlsSecret" .) | default dict -}}
+{{- $data := $secret.data | default dict -}}
+{{- $annotations := dig "metadata" "annotations" dict $secret -}}
+{{- $ca := dict -}}
+{{- $former := get $data "former-ca.crt" -}}
+{{- $keeps := and (get $data "tls.crt") (get $data "tls.key") (get $data "ca.crt") -}}
+{{- if and (get $data "ca.crt") (get $data "ca.key") -}}
+{{- $ca = buildCustomCert (get $data "ca.crt") (get $data "ca.key") -}}
+{{- $keeps = and $keeps (eq (join "," $names) (get $annotations "warrantgate.dev/dns-names"))
+  (lt (now | date "2006-01-02") (get $annotations "warrantgate.dev/renew-after")) -}}
+{{- else -}}
+{{- $ca = genCAWithKey $name 3650 (genPrivateKey "ecdsa") -}}
+{{- $former = printf "%s%s" (get $data "ca.crt" | b64dec) ($former | b64dec) | b64enc -}}
+{{- end -}}
+{{- $rendered := dict "ca.crt" (b64enc $ca.Cert) "ca.key" (b64enc $ca.Key) -}}
+{{- if $former -}}{{- $_ := set $rendered "former-ca.crt" $former -}}{{- end -}}
+{{- if $keeps -}}
+{{- $rendered = merge $rendered (pick $data "tls.crt" "tls.key") -}}
+{{- $annotations = pick $annotations "warrantgate.dev/dns-names" "warrantgate.dev/renew-after" -}}
+{{- else -}}
+{{- $certificate := genSignedCertWithKey $name nil $names 365 $ca (genPrivateKey "ecdsa") -}}
+{{- $rendered = merge $rendered (dict "tls.crt" (b64enc $certificate.Cert) "tls.key" (b64enc $certificate.Key)) -}}
+{{- $annotations = dict "warrantgate.dev/dns-names" (join "," $names) "warrantgate.dev/renew-after" (now | dateModify "5840h" | date "2006-01-02") -}}
+{{- end -}}
+{{- $_ := set .Values "renderedCertificate" (dict "annotations" $annotations "data" $rendered) -}}
+{{- end -}}
+{{- toJson .Values.renderedCertificate -}}
+{{- end -}}
+
+{{/* The CAs that API servers trust, in PEM; "" where cert-manager says so. */}}
+{{- define "warrantgate.caBundle" -}}
+{{- if include "warrantgate.generatesCertificate" . -}}
+{{- $data := (include "warrantgate.generatedCertificate" . | fromJson).data -}}
+{{- get $data "ca.crt" | b64dec -}}{{- get $data "former-ca.crt" | b64dec -}}
+{{- else -}}
+{{- .Values.certificates.secret.caBundle -}}
+{{- end -}}
 {{- end -}}
 
 {{/* "true" where the paths of the webhooks begin with a token. */}}
@@ -133,9 +183,6 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 {{- if and $v.certificates.certManager.enabled $v.certificates.secret.name -}}
 {{- fail "there are two serving certificates: set either certificates.certManager.enabled or certificates.secret.name, not both" -}}
-{{- end -}}
-{{- if and (include "warrantgate.selfManaged" .) $v.kcp.enabled (not $v.kcp.kubeconfigSecret) -}}
-{{- fail "kcp cannot be told whom to trust: set kcp.kubeconfigSecret, by which warrantgate says so in root, or certificates.certManager.enabled, or certificates.secret.name" -}}
 {{- end -}}
 {{- if and $v.certificates.secret.caBundle (not $v.certificates.secret.name) -}}
 {{- fail "certificates.secret.caBundle is of no use without certificates.secret.name" -}}

@@ -125,7 +125,7 @@ oldObject == null || object.?data != oldObject.?data || object.?binaryData != ol
       name: {{ include "warrantgate.fullname" $root }}
       port: {{ $root.Values.service.port }}
       path: {{ include "warrantgate.pathPrefix" $root }}{{ .path }}
-    {{- with $root.Values.certificates.secret.caBundle }}
+    {{- with include "warrantgate.caBundle" $root }}
     caBundle: {{ b64enc . }}
     {{- end }}
   rules:

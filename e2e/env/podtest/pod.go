@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -37,14 +38,17 @@ func Args(container corev1.Container, dir string, addresses map[string]string) [
 
 // Mount writes below dir what a kubelet would mount for the only container of a pod in a namespace: it reads ConfigMaps and
 // Secrets, and requests tokens, as the client. It is an error if something is not there, or of a kind that the chart has not used
-// so far.
-func Mount(ctx context.Context, c client.Client, namespace string, pod corev1.PodSpec, dir string) error {
+// so far. With names of volumes it writes only these again, as a kubelet does after a change of their Secrets.
+func Mount(ctx context.Context, c client.Client, namespace string, pod corev1.PodSpec, dir string, only ...string) error {
 	volumes := map[string]corev1.Volume{}
 	for _, volume := range pod.Volumes {
 		volumes[volume.Name] = volume
 	}
 	reader := source{client: c, namespace: namespace, account: pod.ServiceAccountName}
 	for _, mount := range pod.Containers[0].VolumeMounts {
+		if len(only) > 0 && !slices.Contains(only, mount.Name) {
+			continue
+		}
 		files, err := reader.volume(ctx, volumes[mount.Name])
 		if err != nil {
 			return fmt.Errorf("volume %q: %w", mount.Name, err)

@@ -89,6 +89,13 @@ func TestMount(t *testing.T) {
 	if diff := cmp.Diff(want, files(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
+	other := t.TempDir()
+	if err := podtest.Mount(t.Context(), newClient(), namespace, pod, other, "admin"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"admin/config": "who"}, files(t, other)); diff != "" {
+		t.Errorf("files of one volume (-want +got):\n%s", diff)
+	}
 }
 
 // files are those below a folder, with what is in them.

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -22,77 +23,87 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// A certificate is made, renewed and made known to the API server by whichever replica leads, while all of them serve.
-var _ = Describe("The certificate of warrantgate's own", func() {
-	It("is changed, its authority too, and no admission fails meanwhile", func(ctx SpecContext) {
+const (
+	// renewAfter is the annotation with the day from which on an upgrade renews the certificate.
+	renewAfter = "warrantgate.dev/renew-after"
+	// formerCA is the key of the CA that is trusted besides that of ca.crt.
+	formerCA = "former-ca.crt"
+	// pickedUpWithin is how long serve may take to serve the certificate that is in its files.
+	pickedUpWithin = 15 * time.Second
+)
+
+// Each "helm upgrade" keeps the certificate, or replaces it where there is a reason to.
+var _ = Describe("The certificate that the chart generates", func() {
+	It("is kept, renewed and given another CA by upgrades, and no admission fails meanwhile", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		ports, err := process.FreePorts(ctx, 1)
 		Expect(err).NotTo(HaveOccurred())
-		// The one that starts first leads. The API server asks the other one.
-		beside := w.newPod(ctx, "beside", ports[0])
-		leader := beside.startReady(ctx, w.admin)
-		follower := w.pod.startReady(ctx, w.admin)
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
-		both := []string{w.pod.addresses[":9443"], beside.addresses[":9443"]}
-
-		failures := w.admit(ctx, both)
-		for _, tc := range []struct {
-			what  string
-			spoil func(secret *corev1.Secret)
-		}{
-			{"its Secret is emptied", func(secret *corev1.Secret) { secret.Data = nil }},
-			{"the certificate alone is gone", func(secret *corev1.Secret) { delete(secret.Data, corev1.TLSCertKey) }},
-		} {
-			By(tc.what)
-			before := w.certificate(ctx)
-			spoiled := before.DeepCopy()
-			tc.spoil(spoiled)
-			Expect(w.admin.Update(ctx, spoiled)).To(Succeed())
-			Eventually(func(g Gomega) {
-				made := parse(w.certificate(ctx).Data[corev1.TLSCertKey])
-				g.Expect(made).NotTo(BeEmpty())
-				g.Expect(made[0].Equal(parse(before.Data[corev1.TLSCertKey])[0])).To(BeFalse())
-				for _, address := range both {
-					g.Expect(w.dial(ctx, address)).To(HaveField("Raw", made[0].Raw))
-				}
-			}).WithTimeout(time.Minute).Should(Succeed())
+		pods := []pod{w.pod, w.newPod(ctx, "beside", ports[0])}
+		for _, p := range pods {
+			p.startReady(ctx, w.admin)
 		}
-		Expect(w.bundles(ctx)).To(HaveEach(WithTransform(parse, HaveLen(2))), "the former authority is trusted until it ends")
-
-		Expect(failures()).To(BeEmpty())
-
-		By("losing the leader")
-		failures = w.admit(ctx, both[:1])
-		leader.Kill()
-		spoiled := w.certificate(ctx)
-		spoiled.Data = nil
-		Expect(w.admin.Update(ctx, spoiled)).To(Succeed())
-		Eventually(func() []*x509.Certificate { return parse(w.certificate(ctx).Data[corev1.TLSCertKey]) }).
-			WithTimeout(2 * time.Minute).ShouldNot(BeEmpty())
 		Eventually(w.asked).WithContext(ctx).Should(Succeed())
-		Expect(follower.Alive()).To(Succeed())
+		first, trusted := w.certificate(ctx), w.bundles(ctx)
+		Expect(first.Data).To(And(HaveLen(4), HaveKey("ca.key")))
+		Expect(trusted).To(And(Not(BeEmpty()), HaveEach(Equal(first.Data["ca.crt"]))))
+		Expect(first.Annotations[renewAfter]).To(Equal(time.Now().Add(5840 * time.Hour).Format(time.DateOnly)))
+		failures := w.admit(ctx, pods)
+
+		By("an upgrade that has no reason to replace it")
+		w.upgradeServing(ctx, "--set=logs.level=debug")
+		Expect(w.certificate(ctx).Data).To(Equal(first.Data))
+		Expect(w.bundles(ctx)).To(Equal(trusted))
+
+		By("an upgrade after two thirds of its life")
+		w.change(ctx, func(secret *corev1.Secret) { secret.Annotations[renewAfter] = time.Now().Format(time.DateOnly) })
+		w.upgradeServing(ctx)
+		renewed := w.certificate(ctx)
+		Expect(renewed.Annotations).To(Equal(first.Annotations))
+		Expect(renewed.Data).To(And(HaveLen(4), HaveKeyWithValue("ca.crt", first.Data["ca.crt"]), HaveKeyWithValue("ca.key", first.Data["ca.key"])))
+		Expect(renewed.Data[corev1.TLSCertKey]).NotTo(Equal(first.Data[corev1.TLSCertKey]))
+		Expect(w.bundles(ctx)).To(Equal(trusted))
+		w.mountCertificate(ctx, pods)
+
+		By("an upgrade that adds a name")
+		w.values["certificates"] = map[string]any{"extraDNSNames": []string{"warrantgate.example.com"}}
+		w.upgradeServing(ctx)
+		service := release + "." + namespace + ".svc"
+		named := w.certificate(ctx)
+		Expect(parse(named.Data[corev1.TLSCertKey])).To(HaveExactElements(HaveField("DNSNames",
+			HaveExactElements(service, service+".cluster.local", "warrantgate.example.com"))))
+		Expect(w.bundles(ctx)).To(Equal(trusted))
+		w.mountCertificate(ctx, pods)
+
+		By("the first step to another CA: both are trusted, and the certificate remains")
+		w.change(ctx, func(secret *corev1.Secret) { delete(secret.Data, "ca.key") })
+		w.upgradeServing(ctx)
+		both := w.certificate(ctx)
+		Expect(both.Data).To(And(HaveKeyWithValue(formerCA, named.Data["ca.crt"]), HaveKeyWithValue(corev1.TLSCertKey, named.Data[corev1.TLSCertKey])))
+		Expect(both.Data["ca.crt"]).NotTo(Equal(named.Data["ca.crt"]))
+		Expect(w.bundles(ctx)).To(HaveEach(Equal(slices.Concat(both.Data["ca.crt"], named.Data["ca.crt"]))))
+		w.upgradeServing(ctx)
+		Expect(w.certificate(ctx).Data).To(Equal(both.Data), "it waits for the second step")
+
+		By("the second step: the certificate is of the new one")
+		w.change(ctx, func(secret *corev1.Secret) { delete(secret.Annotations, renewAfter) })
+		w.upgradeServing(ctx)
+		issued := w.certificate(ctx)
+		Expect(parse(issued.Data[corev1.TLSCertKey])[0].CheckSignatureFrom(parse(both.Data["ca.crt"])[0])).To(Succeed())
+		Expect(w.bundles(ctx)).To(HaveEach(Equal(slices.Concat(both.Data["ca.crt"], named.Data["ca.crt"]))))
+		w.mountCertificate(ctx, pods)
+
+		By("the third step: the former one is not trusted any more")
+		w.change(ctx, func(secret *corev1.Secret) { delete(secret.Data, formerCA) })
+		w.upgradeServing(ctx)
+		Expect(w.certificate(ctx).Data).To(And(HaveLen(4), HaveKeyWithValue("ca.crt", both.Data["ca.crt"])))
+		Expect(w.bundles(ctx)).To(HaveEach(Equal(both.Data["ca.crt"])))
 		Expect(failures()).To(BeEmpty())
 	}, SpecTimeout(5*time.Minute))
 })
 
-// Gates bring rights that the certificate needs, too. Where they are off, it has them by itself.
-var _ = Describe("With the gate on policies only", func() {
-	It("a certificate of warrantgate's own is made and trusted", func(ctx SpecContext) {
-		w := startWorld(ctx)
-		off := map[string]any{"mode": "Off"}
-		w.values["config"] = map[string]any{
-			"machine": off, "audit": off, "cluster": map[string]any{"impersonation": off},
-			"keystonePolicy": map[string]any{"selector": map[string]any{"matchLabels": selected}},
-		}
-		w.install(ctx)
-		w.pod.startReady(ctx, w.admin)
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
-	}, SpecTimeout(3*time.Minute))
-})
-
 // Whoever brings a certificate keeps it.
 var _ = Describe("A certificate of the operator's", func() {
-	It("is served, and neither it nor its authority is ever written", func(ctx SpecContext) {
+	It("is served, and neither it nor its CA is ever written", func(ctx SpecContext) {
 		w := startWorld(ctx)
 		secret := w.bringCertificate(ctx)
 		w.install(ctx)
@@ -106,7 +117,7 @@ var _ = Describe("A certificate of the operator's", func() {
 		}).WithTimeout(15 * time.Second).WithPolling(time.Second).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("gives way to one of warrantgate's own, and with failurePolicy Ignore nothing is refused by that", func(ctx SpecContext) {
+	It("gives way to one that the chart generates, and with failurePolicy Ignore nothing is refused by that", func(ctx SpecContext) {
 		w := startWorld(ctx)
 		w.values["failurePolicy"] = "Ignore"
 		w.bringCertificate(ctx)
@@ -141,17 +152,51 @@ func (w *world) bringCertificate(ctx context.Context) *corev1.Secret {
 	return secret
 }
 
-// admit tries, until what it returns is called, what the gates have to refuse, and whether the API server would trust a new
-// connection to any of the addresses. Then it is what failed.
-func (w *world) admit(ctx context.Context, addresses []string) (failures func() []string) {
-	return repeat(ctx, func(ctx context.Context, i int) error {
-		err := refusedByGate(w.admin.Create(ctx, policy(metav1.NamespaceDefault, "tried-"+strconv.Itoa(i), broken), client.DryRunAll))
-		for _, address := range addresses {
-			_, dialErr := w.dial(ctx, address)
+// change changes the Secret of the generated certificate, as an operator does with kubectl.
+func (w *world) change(ctx context.Context, change func(secret *corev1.Secret)) {
+	GinkgoHelper()
+	secret := w.certificate(ctx)
+	change(secret)
+	Expect(w.admin.Update(ctx, secret)).To(Succeed())
+}
+
+// upgradeServing is upgrade while admissions are tried. It takes away the Service for a moment, in which none is.
+func (w *world) upgradeServing(ctx context.Context, args ...string) {
+	GinkgoHelper()
+	w.routed.Lock()
+	defer w.routed.Unlock()
+	w.upgrade(ctx, args...)
+	Eventually(w.asked).WithContext(ctx).Should(Succeed())
+}
+
+// mountCertificate gives the pods what is in the Secret, one after the other, and returns once they serve it.
+func (w *world) mountCertificate(ctx context.Context, pods []pod) {
+	GinkgoHelper()
+	want := parse(w.certificate(ctx).Data[corev1.TLSCertKey])[0]
+	for _, p := range pods {
+		p.mount(ctx, w.admin, "tls")
+		Eventually(w.dial).WithArguments(ctx, p.addresses[":9443"]).WithTimeout(pickedUpWithin).Should(HaveField("Raw", want.Raw))
+	}
+}
+
+// admit tries, until what it returns is called, what the gates have to deny, and whether the API server would trust a new
+// connection to any of the pods. Then it is what failed.
+func (w *world) admit(ctx context.Context, pods []pod) (failures func() []string) {
+	deny := func(ctx context.Context, i int) error {
+		w.routed.RLock()
+		defer w.routed.RUnlock()
+		return refusedByGate(w.admin.Create(ctx, policy(metav1.NamespaceDefault, "tried-"+strconv.Itoa(i), broken), client.DryRunAll))
+	}
+	trust := func(ctx context.Context, _ int) error {
+		var err error
+		for _, p := range pods {
+			_, dialErr := w.dial(ctx, p.addresses[":9443"])
 			err = errors.Join(err, dialErr)
 		}
 		return err
-	})
+	}
+	denied, trusted := repeat(ctx, deny), repeat(ctx, trust)
+	return func() []string { return append(denied(), trusted()...) }
 }
 
 // repeat makes attempts, until what it returns is called. Then it is what failed.
@@ -205,7 +250,7 @@ func (w *world) dial(ctx context.Context, address string) (*x509.Certificate, er
 	return secured.ConnectionState().PeerCertificates[0], nil
 }
 
-// certificate is the Secret with warrantgate's own.
+// certificate is the Secret with the certificate that the chart generates.
 func (w *world) certificate(ctx context.Context) *corev1.Secret {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
@@ -213,28 +258,12 @@ func (w *world) certificate(ctx context.Context) *corev1.Secret {
 	return secret
 }
 
-func (w *world) emptyCertificate(ctx context.Context) {
-	GinkgoHelper()
-	secret := w.certificate(ctx)
-	secret.Data = nil
-	Expect(w.admin.Update(ctx, secret)).To(Succeed())
-}
-
-// bundles are whom the API server trusts, for each webhook.
+// bundles are the CAs that the API server trusts, for each webhook of both webhook configurations.
 func (w *world) bundles(ctx context.Context) [][]byte {
 	GinkgoHelper()
-	found, err := bundlesOf(ctx, w.admin)
-	Expect(err).NotTo(HaveOccurred())
-	return found
-}
-
-// bundlesOf are whom an API server trusts, for each webhook of both webhook configurations.
-func bundlesOf(ctx context.Context, c client.Client) ([][]byte, error) {
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	for _, configuration := range []client.Object{mutating, validating} {
-		if err := c.Get(ctx, client.ObjectKey{Name: release}, configuration); err != nil {
-			return nil, err
-		}
+		Expect(w.admin.Get(ctx, client.ObjectKey{Name: release}, configuration)).To(Succeed())
 	}
 	var found [][]byte
 	for _, hook := range mutating.Webhooks {
@@ -243,7 +272,7 @@ func bundlesOf(ctx context.Context, c client.Client) ([][]byte, error) {
 	for _, hook := range validating.Webhooks {
 		found = append(found, hook.ClientConfig.CABundle)
 	}
-	return found, nil
+	return found
 }
 
 // parse returns the certificates of a bundle, none where it is none.

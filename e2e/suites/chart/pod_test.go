@@ -27,6 +27,14 @@ type pod struct {
 	addresses map[string]string
 }
 
+// mount writes what the volumes of the Deployment's pods have, or only those of the names.
+func (p pod) mount(ctx context.Context, reader client.Client, only ...string) {
+	GinkgoHelper()
+	deployment := &appsv1.Deployment{}
+	Expect(reader.Get(ctx, p.deployment, deployment)).To(Succeed())
+	Expect(podtest.Mount(ctx, reader, p.deployment.Namespace, deployment.Spec.Template.Spec, p.dir, only...)).To(Succeed())
+}
+
 // start runs serve with the arguments that the Deployment has in the API server. It ends with the spec or container that it
 // is called from, if not before.
 func (p pod) start(ctx context.Context, reader client.Client) *process.Process {

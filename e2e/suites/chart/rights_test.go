@@ -5,11 +5,13 @@ package chart_test
 import (
 	"context"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/access"
@@ -31,7 +35,7 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 	}, NodeTimeout(3*time.Minute))
 
 	DescribeTable("are needed to become ready", func(ctx SpecContext, resource string) {
-		w.without(ctx, release, resource, "list")
+		w.without(ctx, resource, "list")
 		w.pod.start(ctx, w.admin)
 		Eventually(w.pod.logged).Should(ContainSubstring(`cannot list resource \"` + resource + `\"`))
 		Expect(w.pod.probe(ctx, "/readyz")).To(Equal(http.StatusInternalServerError))
@@ -49,7 +53,7 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		w.startAsked(ctx)
 		object.SetNamespace(w.newTenancy(ctx))
 		Expect(apierrors.IsServiceUnavailable(try())).To(BeFalse())
-		w.without(ctx, release, resource, verb)
+		w.without(ctx, resource, verb)
 		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
 	},
 		Entry("a user by a Secret of another namespace", "subjectaccessreviews", "create", cluster("", "another", map[string]any{
@@ -81,7 +85,7 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		try := func() error { return w.admin.Create(ctx, machine.DeepCopy(), client.DryRunAll) }
 		// That the clusters are stored is known a moment after they are.
 		Eventually(try).Should(Succeed())
-		w.without(ctx, release, "machines", "get")
+		w.without(ctx, "machines", "get")
 		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
 	}, SpecTimeout(timeout))
 
@@ -92,12 +96,12 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "metal"})
 		try := func() error { return w.admin.Create(ctx, machine.DeepCopy(), client.DryRunAll) }
 		Expect(apierrors.IsForbidden(try())).To(BeTrue(), "there is no such cluster")
-		w.without(ctx, release, "clusters", "get")
+		w.without(ctx, "clusters", "get")
 		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
 	}, SpecTimeout(timeout))
 
 	DescribeTable("are needed to write Events", func(ctx SpecContext, object client.Object, spoil func(client.Object)) {
-		w.without(ctx, release, "events", "create")
+		w.without(ctx, "events", "create")
 		w.startAsked(ctx)
 		object.SetNamespace(w.newTenancy(ctx))
 		Expect(w.author.Create(ctx, object)).To(Succeed())
@@ -115,61 +119,77 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		}, SpecTimeout(timeout)),
 	)
 
-	DescribeTable("are needed to agree on a leader", func(ctx SpecContext, role, verb string) {
-		for _, name := range []string{lease.Name, certificateName} {
-			Expect(client.IgnoreNotFound(w.admin.Delete(ctx, &coordinationv1.Lease{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			}))).To(Succeed())
-		}
-		w.without(ctx, role, "leases", verb)
+	DescribeTable("are needed to agree on a leader", func(ctx SpecContext, verb string) {
+		Expect(client.IgnoreNotFound(w.admin.Delete(ctx, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: lease.Name},
+		}))).To(Succeed())
+		w.without(ctx, "leases", verb)
 		w.pod.start(ctx, w.admin)
 		Eventually(w.pod.logged).Should(ContainSubstring("cannot " + verb + ` resource \"leases\"`))
 	},
-		Entry("for the first time", release, "create", SpecTimeout(timeout)),
-		Entry("of the audit, from then on", release, "get", SpecTimeout(timeout)),
-		Entry("of the certificate, from then on", certificateName, "get", SpecTimeout(timeout)),
+		Entry("for the first time", "create", SpecTimeout(timeout)),
+		Entry("of the audit, from then on", "get", SpecTimeout(timeout)),
 	)
 
-	It("are needed to keep a certificate", func(ctx SpecContext) {
-		w.emptyCertificate(ctx)
-		w.without(ctx, certificateName, "secrets", "update")
-		w.pod.start(ctx, w.admin)
-		Eventually(w.pod.logged).Should(ContainSubstring(`cannot update resource \"secrets\"`))
-		Eventually(w.pod.probe).WithArguments(ctx, "/healthz").Should(Equal(http.StatusOK))
-		Expect(w.pod.probe(ctx, "/readyz")).To(Equal(http.StatusInternalServerError))
+	It("are no use to change what API servers ask, or by whom they are answered", func(ctx SpecContext) {
+		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(w.pod.dir, "kubernetes", "kubeconfig"))
+		Expect(err).NotTo(HaveOccurred())
+		thief, err := client.New(config, client.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		// The token is good for what the gates need.
+		Expect(thief.Get(ctx, client.ObjectKeyFromObject(w.certificate(ctx)), &corev1.Secret{})).To(Succeed())
+
+		meta := metav1.ObjectMeta{Name: release}
+		for _, object := range []client.Object{
+			&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta}, &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta},
+			&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta},
+			w.certificate(ctx),
+		} {
+			kind, err := w.admin.GroupVersionKindFor(object)
+			Expect(err).NotTo(HaveOccurred())
+			label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"changed":"true"}}}`))
+			for verb, try := range map[string]func() error{
+				"create": func() error {
+					created := object.DeepCopyObject().(client.Object) //nolint:errcheck,forcetypeassert // a copy is of the same kind
+					created.SetName("of-the-thief")
+					created.SetResourceVersion("")
+					return thief.Create(ctx, created)
+				},
+				"update": func() error {
+					return thief.Update(ctx, object.DeepCopyObject().(client.Object)) //nolint:errcheck,forcetypeassert // see above
+				},
+				"patch": func() error {
+					return thief.Patch(ctx, object.DeepCopyObject().(client.Object), label) //nolint:errcheck,forcetypeassert // see above
+				},
+				"delete":           func() error { return thief.Delete(ctx, object) },
+				"deletecollection": func() error { return thief.DeleteAllOf(ctx, object, client.InNamespace(object.GetNamespace())) },
+			} {
+				Expect(apierrors.IsForbidden(try())).To(BeTrue(), "%s %s", verb, kind.Kind)
+			}
+		}
 	}, SpecTimeout(timeout))
-
-	DescribeTable("are needed to be trusted", func(ctx SpecContext, resource string) {
-		w.without(ctx, certificateName, resource, "patch")
-		w.pod.startReady(ctx, w.admin)
-		Eventually(w.pod.logged).Should(ContainSubstring(`cannot get resource \"` + resource + `\"`))
-	},
-		Entry("by mutating webhooks", "mutatingwebhookconfigurations", SpecTimeout(timeout)),
-		Entry("by validating webhooks", "validatingwebhookconfigurations", SpecTimeout(timeout)),
-	)
 
 	It("are all among these", func(ctx SpecContext) {
 		Expect(w.untried(ctx)).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })
 
-// without takes the rule with a resource and a verb out of the release's roles of a name until the spec ends. There has to be
-// one.
-func (w *world) without(ctx context.Context, name, resource, verb string) {
+// without takes the rule with a resource and a verb out of the release's roles until the spec ends. There has to be one.
+func (w *world) without(ctx context.Context, resource, verb string) {
 	GinkgoHelper()
 	has := func(rule rbacv1.PolicyRule) bool {
 		return slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb)
 	}
-	everywhere, local := w.roles(ctx, name)
+	everywhere, local := w.roles(ctx)
 	left := [][]rbacv1.PolicyRule{slices.DeleteFunc(slices.Clone(everywhere.Rules), has), slices.DeleteFunc(slices.Clone(local.Rules), has)}
 	Expect(len(left[0])+len(left[1])).To(Equal(len(everywhere.Rules)+len(local.Rules)-1), "rules to %s %s", verb, resource)
-	for _, rule := range access.RuleNames(name, slices.Concat(everywhere.Rules, local.Rules)) {
-		if !slices.Contains(access.RuleNames(name, slices.Concat(left...)), rule) {
+	for _, rule := range access.RuleNames(release, slices.Concat(everywhere.Rules, local.Rules)) {
+		if !slices.Contains(access.RuleNames(release, slices.Concat(left...)), rule) {
 			w.tried = append(w.tried, rule)
 		}
 	}
-	DeferCleanup(w.setRules, name, everywhere.Rules, local.Rules)
-	w.setRules(ctx, name, left[0], left[1])
+	DeferCleanup(w.setRules, everywhere.Rules, local.Rules)
+	w.setRules(ctx, left[0], left[1])
 }
 
 // untried are the rules of the release's roles that no spec has taken out so far.
@@ -190,22 +210,20 @@ func (w *world) untried(ctx context.Context) []string {
 	return slices.DeleteFunc(all, func(rule string) bool { return slices.Contains(w.tried, rule) })
 }
 
-// setRules gives the service account rules in the cluster and in its own namespace, in place of those of the roles of a name.
-func (w *world) setRules(ctx context.Context, name string, everywhere, local []rbacv1.PolicyRule) {
+// setRules gives the service account rules in the cluster and in its own namespace, in place of those of its roles.
+func (w *world) setRules(ctx context.Context, everywhere, local []rbacv1.PolicyRule) {
 	GinkgoHelper()
-	clusterRole, role := w.roles(ctx, name)
+	clusterRole, role := w.roles(ctx)
 	clusterRole.Rules, role.Rules = everywhere, local
 	Expect(w.admin.Update(ctx, role)).To(Succeed())
-	if clusterRole.UID != "" {
-		Expect(w.admin.Update(ctx, clusterRole)).To(Succeed())
-	}
+	Expect(w.admin.Update(ctx, clusterRole)).To(Succeed())
 }
 
-// roles are those of a name. Next to a kcp there is none in the cluster.
-func (w *world) roles(ctx context.Context, name string) (everywhere *rbacv1.ClusterRole, local *rbacv1.Role) {
+// roles are the release's.
+func (w *world) roles(ctx context.Context) (everywhere *rbacv1.ClusterRole, local *rbacv1.Role) {
 	GinkgoHelper()
 	everywhere, local = &rbacv1.ClusterRole{}, &rbacv1.Role{}
-	Expect(client.IgnoreNotFound(w.admin.Get(ctx, client.ObjectKey{Name: name}, everywhere))).To(Succeed())
-	Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, local)).To(Succeed())
+	Expect(w.admin.Get(ctx, client.ObjectKey{Name: release}, everywhere)).To(Succeed())
+	Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, local)).To(Succeed())
 	return everywhere, local
 }

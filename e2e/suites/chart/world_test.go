@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -21,7 +22,6 @@ import (
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
-	"warrantgate.dev/e2e/env/podtest"
 	"warrantgate.dev/e2e/env/process"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
@@ -31,7 +31,7 @@ const (
 	release, namespace = charttest.Release, charttest.Namespace
 	// authorName is whoever writes policies, clusters and controller managers, and may do nothing else.
 	authorName = "author"
-	// certificateName is that of the Secret with warrantgate's own certificate, of the Lease, and of the rights to them.
+	// certificateName is that of the Secret with the certificate that the chart generates.
 	certificateName = release + "-certificate"
 	// accountName is that of warrantgate at CloudSigma, region is where its clusters are.
 	accountName, region = "kube-dc-partner", "next"
@@ -54,10 +54,12 @@ type world struct {
 	// port is that of the webhooks.
 	port int
 	pod  pod
+	// routed is held by who needs the Service, and locked while it is not there.
+	routed sync.RWMutex
 }
 
 // newWorld starts an API server, which ends with the spec or container that it is called from, and installs the chart, with
-// every gate on and a certificate of warrantgate's own.
+// every gate on and a certificate that it generates.
 func newWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := startWorld(ctx)
@@ -109,7 +111,7 @@ func (w *world) addCloud(ctx context.Context) {
 	var err error
 	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { //nolint:contextcheck // the cloud is stopped also when ctx has ended
+	DeferCleanup(func() {
 		Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know")
 		Expect(w.cloud.Stop()).To(Succeed())
 	})
@@ -203,9 +205,7 @@ func (w *world) newPod(ctx context.Context, folder string, port int) pod {
 		dir: filepath.Join(w.api.Dir(), folder), binary: binary(asset.Warrantgate), deployment: client.ObjectKey{Namespace: namespace, Name: release},
 		addresses: map[string]string{":9443": ":" + strconv.Itoa(port), ":8080": process.Loopback(ports[0]), ":8081": process.Loopback(ports[1])},
 	}
-	deployment := &appsv1.Deployment{}
-	Expect(w.admin.Get(ctx, p.deployment, deployment)).To(Succeed())
-	Expect(podtest.Mount(ctx, w.admin, namespace, deployment.Spec.Template.Spec, p.dir)).To(Succeed())
+	p.mount(ctx, w.admin)
 	return p
 }
 

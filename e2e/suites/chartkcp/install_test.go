@@ -4,10 +4,13 @@ package chartkcp_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,6 +72,56 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 			ContainSubstring("owner-integrity.warrantgate.dev: ok\n"), ContainSubstring("warrantgate refused it: ")))
 		Expect(w.hostObjects(ctx)).To(Equal(before))
 	}, SpecTimeout(specTimeout))
+
+	It("has both API servers trust another CA, by three upgrades", func(ctx SpecContext) {
+		key := client.ObjectKey{Namespace: namespace, Name: release + "-certificate"}
+		certificate := func() *corev1.Secret {
+			secret := &corev1.Secret{}
+			Expect(w.host.Get(ctx, key, secret)).To(Succeed())
+			return secret
+		}
+		root, err := kcptest.NewClient(w.kcp.Admin("root"))
+		Expect(err).NotTo(HaveOccurred())
+		former := certificate().Data["ca.crt"]
+		var next []byte
+		for i, step := range []struct {
+			change      func(secret *corev1.Secret)
+			wantTrusted func() []byte
+		}{
+			{
+				change:      func(secret *corev1.Secret) { delete(secret.Data, "ca.key") },
+				wantTrusted: func() []byte { return slices.Concat(next, former) },
+			},
+			{
+				change:      func(secret *corev1.Secret) { delete(secret.Annotations, "warrantgate.dev/renew-after") },
+				wantTrusted: func() []byte { return slices.Concat(next, former) },
+			},
+			{
+				change:      func(secret *corev1.Secret) { delete(secret.Data, "former-ca.crt") },
+				wantTrusted: func() []byte { return next },
+			},
+		} {
+			secret := certificate()
+			step.change(secret)
+			Expect(w.host.Update(ctx, secret)).To(Succeed())
+			w.upgrade(ctx)
+			next = certificate().Data["ca.crt"]
+			Expect(next).NotTo(Equal(former))
+			for _, c := range []client.Client{root, w.host} {
+				configuration := registered()
+				Expect(c.Get(ctx, client.ObjectKeyFromObject(configuration), configuration)).To(Succeed())
+				Expect(configuration.Webhooks).To(HaveEach(HaveField("ClientConfig.CABundle", Equal(step.wantTrusted()))))
+			}
+			w.mount(ctx, "tls")
+			Eventually(w.serves).WithContext(ctx).Should(Equal(certificate().Data[corev1.TLSCertKey]))
+			w.awaitAsked(ctx)
+			name := fmt.Sprintf("after-step-%d", i+1)
+			_, err := kcptest.CreateWorkspace(ctx, bot, name)
+			Expect(err).NotTo(HaveOccurred())
+			_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root:provider"), name)
+			Expect(err).NotTo(HaveOccurred())
+		}
+	}, SpecTimeout(2*specTimeout))
 
 	It("fails helm test where kcp does not ask it, until helm upgrade has registered it again", func(ctx SpecContext) {
 		root, err := kcptest.NewClient(w.kcp.Admin("root"))

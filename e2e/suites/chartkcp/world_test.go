@@ -4,8 +4,11 @@ package chartkcp_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
-	"net"
+	"encoding/pem"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/charts/charttest"
@@ -103,8 +105,6 @@ func (w *world) prepare(ctx context.Context) {
 	w.addresses = map[string]string{
 		":9443": process.Loopback(ports[0]), ":8080": process.Loopback(ports[1]), ":8081": process.Loopback(ports[2]),
 	}
-	serving, key, err := cert.GenerateSelfSignedCertKey(release+"."+namespace+".svc", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
-	Expect(err).NotTo(HaveOccurred())
 	admin, err := os.ReadFile(w.kcp.AdminKubeconfig())
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.host.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
@@ -112,7 +112,6 @@ func (w *world) prepare(ctx context.Context) {
 		ObjectMeta: w.named("kube-root-ca.crt"), Data: map[string]string{"ca.crt": string(w.api.Config().CAData)},
 	})).To(Succeed())
 	for name, data := range map[string]map[string][]byte{
-		"serving":    {corev1.TLSCertKey: serving, corev1.TLSPrivateKeyKey: key},
 		"kcp-admin":  {"kubeconfig": admin},
 		"kcp-reader": {"kubeconfig": w.kubeconfigOf("kcp-reader", w.kcp.Person("root", kcptest.WarrantgateUser))},
 		"kcp-writer": {"kubeconfig": w.kubeconfigOf("kcp-writer", w.kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))},
@@ -120,7 +119,7 @@ func (w *world) prepare(ctx context.Context) {
 		Expect(w.host.Create(ctx, &corev1.Secret{ObjectMeta: w.named(name), Data: data})).To(Succeed())
 	}
 	values, err := json.Marshal(map[string]any{
-		"certificates": map[string]any{"secret": map[string]any{"name": "serving", "caBundle": string(serving)}},
+		"certificates": map[string]any{"extraDNSNames": []string{"localhost"}},
 		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
 		"service":      map[string]any{"port": ports[0]},
 		"drainSeconds": 1,
@@ -129,7 +128,7 @@ func (w *world) prepare(ctx context.Context) {
 			"machine": map[string]any{"mode": "Off"}, "keystonePolicy": map[string]any{"selector": map[string]any{"matchLabels": selected}},
 		},
 		"kcp": map[string]any{
-			"enabled": true, "url": "https://" + process.Loopback(ports[0]),
+			"enabled": true, "url": fmt.Sprintf("https://localhost:%d", ports[0]),
 			"kubeconfigSecret": "kcp-reader", "logicalClusterKubeconfigSecret": "kcp-writer",
 			"install": map[string]any{
 				"enabled": true, "kubeconfigSecret": "kcp-admin", "context": "root",
@@ -182,6 +181,16 @@ func (w *world) upgrade(ctx context.Context) {
 	w.deploy(ctx, "upgrade")
 }
 
+// mount writes what the volumes of the Deployment's pods have, or only those of the names, and returns the folder.
+func (w *world) mount(ctx context.Context, only ...string) string {
+	GinkgoHelper()
+	deployment := &appsv1.Deployment{}
+	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, deployment)).To(Succeed())
+	dir := filepath.Join(w.api.Dir(), "serve")
+	Expect(podtest.Mount(ctx, w.host, namespace, deployment.Spec.Template.Spec, dir, only...)).To(Succeed())
+	return dir
+}
+
 // serve runs the Deployment's container until the spec or container ends that it is called from, and waits until it is ready.
 func (w *world) serve(ctx context.Context) *process.Process {
 	GinkgoHelper()
@@ -189,8 +198,7 @@ func (w *world) serve(ctx context.Context) *process.Process {
 	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, deployment)).To(Succeed())
 	pod := deployment.Spec.Template.Spec
 	Expect(pod.Containers[0].Env).To(BeEmpty())
-	dir := filepath.Join(w.api.Dir(), "serve")
-	Expect(podtest.Mount(ctx, w.host, namespace, pod, dir)).To(Succeed())
+	dir := w.mount(ctx)
 	serve, err := process.Start(process.Options{
 		Name: "warrantgate", LogFile: filepath.Join(dir, "warrantgate.log"), Binary: w.kubelet.Binary, Args: podtest.Args(pod.Containers[0], dir, w.addresses),
 	})
@@ -198,4 +206,19 @@ func (w *world) serve(ctx context.Context) *process.Process {
 	DeferCleanup(serve.Stop)
 	Expect(serve.WaitReady(ctx, "http://"+w.addresses[":8081"]+"/readyz", &rest.Config{})).To(Succeed())
 	return serve
+}
+
+// serves is the certificate, in PEM, that warrantgate serves.
+func (w *world) serves(ctx context.Context) ([]byte, error) {
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // whether it is trusted is for API servers to say
+	conn, err := dialer.DialContext(ctx, "tcp", w.addresses[":9443"])
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	secured, ok := conn.(*tls.Conn)
+	if !ok {
+		return nil, errors.New("a connection without TLS")
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secured.ConnectionState().PeerCertificates[0].Raw}), nil
 }
