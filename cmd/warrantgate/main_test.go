@@ -160,7 +160,7 @@ func TestAMistakeIsOneLineAndExitCode1(t *testing.T) {
 		},
 		"a required flag that is missing": {
 			args: []string{"serve"},
-			want: "warrantgate: at least one of the flags in the group [tls-cert-file certificate-secret] is required\n",
+			want: "warrantgate: required flag(s) \"tls-cert-file\", \"tls-private-key-file\" not set\n",
 		},
 		"an address that is none": {
 			args: append(serveArgs(t), "--webhook-address=localhost"),

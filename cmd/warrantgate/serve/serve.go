@@ -67,10 +67,8 @@ func NewCommand() *cobra.Command {
 It answers API servers only, and anybody else 404: callers whose path begins with a token of --webhook-path-file, which install
 puts into the webhook configurations, or with a client certificate of --client-ca-file. Where both are given, both are needed.
 
-The certificate is read again when its files change. With --certificate-secret serve makes one, keeps it in that Secret,
-renews it, and has the API servers of --kubeconfig and --kcp-kubeconfig trust it; of several replicas one does. The Secret has
-to be there, without data. On SIGTERM, serve is not ready any more, goes on for --drain-period, and finishes admissions under
-way.
+The certificate is read again when its files change. On SIGTERM, serve is not ready any more, goes on for --drain-period, and
+finishes admissions under way.
 
 serve needs no administrator: for Events it acts as the user that "warrantgate install --user" was given. With
 --logical-cluster-kubeconfig it also heals workspaces that hang because of their owner; of several replicas one does.
@@ -82,8 +80,6 @@ configuration allows.`,
 		Example: `  openssl rand -hex 32 >webhook-path
   warrantgate serve --webhook-path-file=webhook-path --tls-cert-file=tls.crt --tls-private-key-file=tls.key \
     --kcp-kubeconfig=warrantgate.kubeconfig
-  warrantgate serve --webhook-path-file=webhook-path --certificate-secret=warrantgate/certificate --certificate-dns-names=warrantgate.example.com \
-    --certificate-kubeconfig=management.kubeconfig --kcp-kubeconfig=warrantgate.kubeconfig
   warrantgate serve --client-ca-file=api-servers.crt --client-names=kube-apiserver \
     --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kubeconfig=warrantgate.kubeconfig \
     --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
@@ -143,11 +139,11 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 		return err
 	}
 	hidden.set(tokens)
-	certificate, err := o.certificateFlags.load(config, o.kubeconfig, o.kcpKubeconfig)
+	certificate, err := o.certificateFlags.load()
 	if err != nil {
 		return err
 	}
-	webhookServer := webhookserver.New(o.webhookAddress, certificate.get, clients, tokens)
+	webhookServer := webhookserver.New(o.webhookAddress, certificate.GetCertificate, clients, tokens)
 	registerWorkspaceGates(webhookServer, config, recorder)
 	gates, err := o.machineGates(config, webhookServer, recorder, logger)
 	if err != nil {
@@ -204,7 +200,7 @@ func (o serveOptions) kcpControllers(config v1beta1.GateConfiguration, recorder 
 
 // servers returns all that runs until the end but what is for kcp.
 func (o serveOptions) servers(
-	certificate servingCertificate, webhookServer webhook.Server, gates kubernetesGates,
+	certificate manager.Runnable, webhookServer webhook.Server, gates kubernetesGates,
 ) ([]manager.Runnable, error) {
 	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: withExemplars}, nil, nil)
 	if err != nil {
@@ -214,12 +210,11 @@ func (o serveOptions) servers(
 	if err != nil {
 		return nil, fmt.Errorf("--pprof-address: %w", err)
 	}
-	ready := map[string]healthz.Checker{"webhooks": certificate.before(webhookServer.StartedChecker()), "certificate": certificate.ready}
+	ready := map[string]healthz.Checker{"webhooks": webhookServer.StartedChecker()}
 	if gates.objects != nil {
 		ready["objects"] = gates.synced
 	}
-	servers := slices.Concat(gates.runnables, certificate.runnables,
-		[]manager.Runnable{webhookServer, o.healthServer(ready)})
+	servers := slices.Concat(gates.runnables, []manager.Runnable{certificate, webhookServer, o.healthServer(ready)})
 	if metricsServer != nil { // nil when it is turned off
 		servers = append(servers, metricsServer)
 	}
