@@ -23,7 +23,6 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/canary"
-	"warrantgate.dev/internal/certificates"
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
@@ -64,8 +63,6 @@ type serverOptions struct {
 	dryRun   bool
 	// failurePolicy is what becomes of a request while no serve answers: Fail or Ignore.
 	failurePolicy string
-	// selfManaged is whether serve itself will say whom to trust.
-	selfManaged bool
 }
 
 func (o *serverOptions) addFlags(cmd *cobra.Command) {
@@ -75,7 +72,7 @@ func (o *serverOptions) addFlags(cmd *cobra.Command) {
 	}
 }
 
-// addOptionalFlags leaves it to the command whether an authority has to be given.
+// addOptionalFlags leaves it to the command whether --ca-file is required.
 func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates that are Off are not registered")
@@ -108,7 +105,7 @@ func (o serverOptions) load() (v1beta1.GateConfiguration, webhooks.Server, error
 		}
 		server.PathToken = tokens.First()
 	}
-	if server.FailsOpen, err = failsOpen(o.failurePolicy); err != nil || o.selfManaged {
+	if server.FailsOpen, err = failsOpen(o.failurePolicy); err != nil {
 		return config, server, err
 	}
 	server.CABundle, err = readCABundle(o.caFile)
@@ -150,9 +147,6 @@ With --shard-kubeconfig it also gives the user that serve runs as the right to w
 that shard, to see what it rests on (LogicalCluster, admin, type, API bindings and exports) and to annotate Workspaces
 that were healed, and nothing else. Without it the gates work, but Events are off and nothing is repaired.
 
-With --self-managed-certificate, for a serve with --certificate-secret, it gives that user the right to put the authority of
-its certificate into both webhook configurations. An authority that is there already stays.
-
 From kcp v0.32 on, an admission policy rewrites the owners of plain service accounts, also while no warrantgate is running.
 It is not used where kcp does not act on it. See --rewrite, and "warrantgate check admission kcp".
 
@@ -167,7 +161,6 @@ and no warrantgate answers, new workspaces wait whose owners only the webhook ca
 	}
 	o.kcpTarget.addFlags(cmd.Flags())
 	o.addOptionalFlags(cmd)
-	cmd.Flags().BoolVar(&o.selfManaged, "self-managed-certificate", false, "let serve say what its certificate authority is, instead of --ca-file")
 	const policiesOnly = "policies-only"
 	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
 		"write only the admission policies, which kcp v0.32 and later evaluate with no warrantgate running; needs no --url")
@@ -176,10 +169,10 @@ and no warrantgate answers, new workspaces wait whose owners only the webhook ca
 		"policy has not rewritten, go to the webhook in any case")
 	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait until kcp acts on the policy, or asks the webhook in its place; kcp takes about two seconds")
 	delete(cmd.Flags().Lookup("url").Annotations, cobra.BashCompOneRequiredFlag)
-	cmd.MarkFlagsOneRequired("url", policiesOnly)
-	cmd.MarkFlagsOneRequired("ca-file", "self-managed-certificate", policiesOnly)
-	cmd.MarkFlagsMutuallyExclusive("ca-file", "self-managed-certificate", policiesOnly)
-	cmd.MarkFlagsMutuallyExclusive("url", policiesOnly)
+	for _, flag := range []string{"url", "ca-file"} {
+		cmd.MarkFlagsOneRequired(flag, policiesOnly)
+		cmd.MarkFlagsMutuallyExclusive(flag, policiesOnly)
+	}
 	return cmd
 }
 
@@ -252,9 +245,6 @@ func (o installOptions) registration(server webhooks.Server, config v1beta1.Gate
 		register = workspace.RegistrationWithPolicy
 	}
 	registration := register(server, config.Workspace)
-	if o.selfManaged {
-		registration = append(registration, certificates.KCPRoles(o.user, registration)...)
-	}
 	if config.Repair.Mode != v1beta1.Off {
 		registration = append(registration, owner.RootObjects(o.user)...)
 	}
@@ -315,11 +305,6 @@ func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, regis
 	root, err := o.rootClient()
 	if err != nil {
 		return err
-	}
-	if o.selfManaged {
-		if err := certificates.KeepAuthorities(ctx, root, registration); err != nil {
-			return fmt.Errorf("root: %w", err)
-		}
 	}
 	return report(out, "root", func() ([]install.Result, error) {
 		results, err := install.ReplaceAfter(ctx, root, registration, o.registrable(), func(gone []client.Object) error {
@@ -411,8 +396,8 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 
 // registrable is all that may be registered in root, whatever the configuration is or was.
 func (kcpTarget) registrable() []client.Object {
-	registration := workspace.Registration(webhooks.Server{}, v1beta1.Default().Workspace)
-	return slices.Concat(workspace.RewritePolicy(v1beta1.Default().Workspace), registration, certificates.KCPRoles("", registration), owner.RootObjects(""))
+	config := v1beta1.Default().Workspace
+	return slices.Concat(workspace.RewritePolicy(config), workspace.Registration(webhooks.Server{}, config), owner.RootObjects(""))
 }
 
 // shardRegistrable is all that may be registered in system:admin of a shard.

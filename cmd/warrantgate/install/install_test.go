@@ -342,8 +342,6 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: ClusterRoleBinding \"warrantgate-warranted\" not there\n" +
 				"root: ClusterRole \"warrantgate-warranted\" not there\n" +
 				"root: WorkspaceType \"warranted\" not there\n" +
-				"root: ClusterRoleBinding \"warrantgate-certificates\" not there\n" +
-				"root: ClusterRole \"warrantgate-certificates\" not there\n" +
 				"root: ValidatingWebhookConfiguration \"warrantgate\" deleted\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
@@ -361,8 +359,6 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: ClusterRoleBinding \"warrantgate-warranted\" not there\n" +
 				"root: ClusterRole \"warrantgate-warranted\" not there\n" +
 				"root: WorkspaceType \"warranted\" not there\n" +
-				"root: ClusterRoleBinding \"warrantgate-certificates\" not there\n" +
-				"root: ClusterRole \"warrantgate-certificates\" not there\n" +
 				"root: ValidatingWebhookConfiguration \"warrantgate\" not there\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
@@ -508,67 +504,6 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 	}
 }
 
-// bundles are whom each webhook in root trusts, by the names of the webhooks.
-func (f *fakeKCP) bundles(t *testing.T) map[string]string {
-	t.Helper()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	found := map[string]string{}
-	for _, key := range []string{mutating, validating} {
-		hooks, _, err := unstructured.NestedSlice(f.held[key].Object, "webhooks")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, hook := range hooks {
-			hook, ok := hook.(map[string]any)
-			if !ok {
-				t.Fatalf("a webhook is a %T", hook)
-			}
-			name, _, _ := unstructured.NestedString(hook, "name")
-			found[name], _, _ = unstructured.NestedString(hook, "clientConfig", "caBundle")
-		}
-	}
-	return found
-}
-
-// TestInstallForASelfManagedCertificate holds that the authority is serve's own matter, whoever had put one there before.
-func TestInstallForASelfManagedCertificate(t *testing.T) {
-	api, kubeconfig := startFakeKCP(t)
-	install := func(t *testing.T, args ...string) string {
-		t.Helper()
-		out, _, err := run(t, append([]string{"install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com:9443"}, args...)...)
-		if err != nil {
-			t.Fatalf("error = %v", err)
-		}
-		return out
-	}
-	certificateRole := "root/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-certificates"
-	certificateBinding := "root/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-certificates"
-	inRoot := []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding}
-
-	install(t, "--self-managed-certificate")
-	api.holds(t, append(inRoot, certificateRole, certificateBinding)...)
-	want := map[string]string{"owner-rewrite.warrantgate.dev": "", "owner-notice.warrantgate.dev": "", "owner-integrity.warrantgate.dev": ""}
-	if diff := cmp.Diff(want, api.bundles(t)); diff != "" {
-		t.Errorf("authorities at first (-want +got):\n%s", diff)
-	}
-
-	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
-	out := install(t, "--ca-file", caFile)
-	api.holds(t, inRoot...)
-	if !strings.Contains(out, "ClusterRole \"warrantgate-certificates\" deleted\n") {
-		t.Errorf("the right is kept by a serve that does not need it:\n%s", out)
-	}
-	given := api.bundles(t)
-
-	// A gate that is new gets the authority of those that are there.
-	install(t, "--ca-file", caFile, "--config", clitest.WriteFile(t, "off.yaml", offConfiguration))
-	install(t, "--self-managed-certificate")
-	if diff := cmp.Diff(given, api.bundles(t)); diff != "" || given["owner-rewrite.warrantgate.dev"] == "" {
-		t.Errorf("authorities after another run (-want +got):\n%s", diff)
-	}
-}
-
 func TestInstallTakesTheKubeconfigsOfTheEnvironment(t *testing.T) {
 	api, kubeconfig := startFakeKCP(t)
 	t.Setenv("KUBECONFIG", clitest.WriteKubeconfig(t, nil)+string(filepath.ListSeparator)+kubeconfig)
@@ -633,14 +568,14 @@ func TestInstallMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"required flags": {args: []string{"install", "kcp"}, want: "at least one of the flags in the group [ca-file self-managed-certificate policies-only] is required"},
-		"no authority": {
+		"required flags": {args: []string{"install", "kcp"}, want: "at least one of the flags in the group [ca-file policies-only] is required"},
+		"no CA": {
 			args: []string{"install", "kcp", "--url=https://warrantgate.example.com"},
-			want: "at least one of the flags in the group [ca-file self-managed-certificate policies-only] is required",
+			want: "at least one of the flags in the group [ca-file policies-only] is required",
 		},
-		"two authorities": {
-			args: kcp("--self-managed-certificate"),
-			want: "if any flags in the group [ca-file self-managed-certificate policies-only] are set none of the others can be; [ca-file self-managed-certificate] were all set",
+		"a CA of no webhooks": {
+			args: kcp("--policies-only"),
+			want: "if any flags in the group [ca-file policies-only] are set none of the others can be; [ca-file policies-only] were all set",
 		},
 		"an empty CA file": {args: kcp("--ca-file="), want: "read --ca-file: open : no such file or directory"},
 		"an unknown flag":  {args: kcp("--force"), want: "unknown flag: --force"},

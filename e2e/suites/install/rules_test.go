@@ -23,7 +23,7 @@ import (
 const ruleTimeout = 2 * time.Minute
 
 // None of the rights in root is spare: without any one rule of those that install writes there, something that works with all
-// of them does not. The rules for a certificate of warrantgate's own are tried where there is one, in e2e/suites/chart.
+// of them does not.
 var _ = Describe("of the rights in root", Ordered, func() {
 	var (
 		w *kcptest.Warrantgate
