@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -121,14 +122,18 @@ type fakeServer struct {
 	objects  *clusterapi.Objects
 	// served are the versions of resources, where they are others than v1beta1.
 	served map[string][]string
-	// discoveryErr is what discovery fails with.
+	// discoveryErr is what discovery fails with, and recovered is whether it does no more.
 	discoveryErr error
+	recovered    atomic.Bool
 }
 
 func (s *fakeServer) versions(_ context.Context, resource schema.GroupResource) ([]string, error) {
 	versions, found := s.served[resource.Resource]
 	if !found {
 		versions = []string{"v1beta1"}
+	}
+	if s.recovered.Load() {
+		return versions, nil
 	}
 	return versions, s.discoveryErr
 }

@@ -112,7 +112,7 @@ func TestUntilAllIsSeen(t *testing.T) {
 					t.Errorf("Synced() after some attempts = %q, want %q", message, tc.want+tc.wantBesides)
 				}
 				serve()
-				server.discoveryErr = nil
+				server.recovered.Store(true)
 				<-time.After(longEnough)
 				if err := server.objects.Synced(); err != nil {
 					t.Errorf("Synced() once they are served = %v", err)
