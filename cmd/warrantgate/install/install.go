@@ -167,7 +167,7 @@ and no warrantgate answers, new workspaces wait whose owners only the webhook ca
 	cmd.Flags().StringVar(&o.rewrite, "rewrite", rewriteAuto, "what rewrites the owners of plain service accounts: Policy, an admission policy that kcp v0.32 "+
 		"and later evaluate by themselves; Webhook; or Auto, the policy where kcp acts on it, else the webhook. Other owners, and those that the "+
 		"policy has not rewritten, go to the webhook in any case")
-	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait until kcp acts on the policy, or asks the webhook in its place; kcp takes about two seconds")
+	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait until kcp acts on the policy, or asks the webhook in its place; kcp takes about five seconds")
 	delete(cmd.Flags().Lookup("url").Annotations, cobra.BashCompOneRequiredFlag)
 	for _, flag := range []string{"url", "ca-file"} {
 		cmd.MarkFlagsOneRequired(flag, policiesOnly)

@@ -34,6 +34,10 @@ const (
 // effectInterval is the time between two canaries.
 const effectInterval = 250 * time.Millisecond
 
+// settleTime is how long the webhook handles all owners after kcp has been seen to evaluate the policy. It was seen in root. kcp has an
+// evaluator for each logical cluster, which takes up new policies once a second, and other shards get them from the cache server.
+const settleTime = 3 * time.Second
+
 const (
 	noSuchPolicies = "This kcp has no MutatingAdmissionPolicies, which kcp has from v0.32 on: the webhook rewrites the owners of all service accounts.\n"
 	noEffect       = "kcp has the MutatingAdmissionPolicy \"" + workspace.RewritePolicyName + "\", but does not act on it. Perhaps it runs with " +
@@ -182,6 +186,13 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 	case ctx.Err() != nil:
 		return nil, written, ctx.Err()
 	case found == canary.Acting:
+		if written {
+			select {
+			case <-time.After(min(settleTime, o.wait)):
+			case <-ctx.Done():
+				return nil, written, ctx.Err()
+			}
+		}
 		_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
 		return divided, written, err
 	case found == canary.EffectUnknown:
