@@ -52,7 +52,7 @@ KUBERNETES_BUILT := $(if $(strip $(TEST_ASSET_KUBE_APISERVER)),,bin/kube-apiserv
 
 .PHONY: help
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # The same sources make the same binary, wherever they lie and whether git knows them: no paths, no date, and the revision from
 # here. The Dockerfile builds alike.
@@ -76,8 +76,16 @@ before: ## Build bin/before/bin/warrantgate, the release that an upgrade is trie
 	@$(MAKE) --no-print-directory -C bin/before build VERSION=$(or $(BEFORE),$(VERSION)-before) REVISION=
 
 .PHONY: demo
-demo: build servers keystone ## Show what warrantgate does, on servers of its own
-	$(GO) run ./e2e/demo
+demo: build $(KCP_BUILT) ## Show what warrantgate does on kcp, on a kcp of its own
+	$(GO) run ./e2e/demo kcp
+
+.PHONY: demo-machines
+demo-machines: build $(KUBERNETES_BUILT) ## Show what warrantgate does for Cluster API on CloudSigma
+	$(GO) run ./e2e/demo machines
+
+.PHONY: demo-openstack
+demo-openstack: build $(KUBERNETES_BUILT) ## Show what warrantgate does for Cluster API on OpenStack
+	$(GO) run ./e2e/demo openstack
 
 .PHONY: test
 test: unit e2e ## Run all tests
@@ -123,7 +131,7 @@ reproducible: build ## Check that the sources make the same binary in another di
 	(cd "$$dir" && $(BUILD) -o again ./cmd/warrantgate) && cmp bin/warrantgate "$$dir/again"
 
 .PHONY: bench
-bench: build servers keystone ## Measure what warrantgate costs, on servers of its own
+bench: build servers ## Measure what warrantgate costs, on servers of its own
 	$(GO) run ./e2e/bench $(BENCH)
 
 .PHONY: soak
@@ -147,7 +155,8 @@ MUTATE ?= internal/identity internal/ownership internal/oslopolicy webhooks webh
 mutate: bin/gremlins ## Change the packages MUTATE in small ways, and fail where no test notices it
 	GO=$(GO) .ci/mutate bin/gremlins $(MUTATE)
 
-# The real Keystone, with its oslo.policy, comes from the distribution. Where it cannot be had, its suites say so by failing.
+# The real Keystone, with its oslo.policy, comes from the distribution, and only "make e2e" installs it. Where it cannot be had,
+# its suites fail and say what to install.
 PYTHON ?= $(or $(strip $(TEST_ASSET_PYTHON)),/usr/bin/python3)
 .PHONY: keystone
 keystone:
@@ -170,14 +179,14 @@ image: ## Build the container image IMAGE
 clean: ## Remove what was built, but keep the programs of others, which take minutes to build
 	rm -rf dist bin/warrantgate bin/before bin/kcp-effective-users
 
-demo e2e bench soak fuzz: export TEST_ASSET_KCP := $(KCP)
-demo e2e bench soak fuzz: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
-demo e2e bench soak fuzz: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
-demo e2e bench soak fuzz: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
-demo e2e bench soak fuzz: export TEST_ASSET_ETCD := $(ETCD)
-demo e2e bench soak fuzz: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
+demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_KCP := $(KCP)
+demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
+demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
+demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
+demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_ETCD := $(ETCD)
+demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
 e2e: export TEST_ASSET_WARRANTGATE_BEFORE := $(BIN)/before/bin/warrantgate
-demo e2e bench soak fuzz: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
+demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
 
 # kcp and what is compiled from its packages. Built again only if the pinned versions or the sources change.
 bin/kcp bin/kcp-front-proxy bin/cache-server: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum

@@ -34,11 +34,14 @@ type demo struct {
 	account, person *rest.Config
 	machines        machines
 	keystone        *keystonetest.Keystone // once it runs
+	// skipped is how many steps need what this machine does not have.
+	skipped int
+	// lines is how many were printed.
+	lines int
 }
 
-// setUp starts kcp and makes one workspace with a service account and a person in it.
-func (d *demo) setUp(ctx context.Context) error {
-	heading("A kcp of its own, with embedded etcd")
+// startKCP starts kcp and makes one workspace with a service account and a user in it.
+func (d *demo) startKCP(ctx context.Context) error {
 	binary, err := asset.Path(asset.KCP)
 	if err != nil {
 		return err
@@ -47,7 +50,7 @@ func (d *demo) setUp(ctx context.Context) error {
 	if d.kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: binary}); err != nil {
 		return err
 	}
-	say("kcp is ready at %s after %s. Its data and logs are in DIR=%s.", d.kcp.URL(), seconds(time.Since(start)), d.kcp.Dir())
+	d.say("kcp is ready at %s after %s, DIR=%s.", d.kcp.URL(), seconds(time.Since(start)), d.kcp.Dir())
 
 	root := d.kcp.Admin("root")
 	if _, err := kcptest.CreateWorkspace(ctx, root, homeName); err != nil {
@@ -68,8 +71,7 @@ func (d *demo) setUp(ctx context.Context) error {
 	if err := kcptest.Grant(ctx, admin, kcptest.User(personName), append(kcptest.CreatorRules(), readEvents)...); err != nil {
 		return err
 	}
-	say("In workspace %s, service account %s/%s and a person, %s, have the same right: to create workspaces.",
-		home, accountNamespace, accountName, personName)
+	d.say("In %s, service account %s/%s and user %s may create workspaces.", home, accountNamespace, accountName, personName)
 	return nil
 }
 

@@ -41,8 +41,8 @@ func describeWorkspace(ctx context.Context, d *demo) error {
 	if !strings.Contains(text, eventReason) || !strings.Contains(text, kcptest.CreatedByAnnotation) {
 		return fmt.Errorf("the description does not tell who created the workspace and what was done:\n%s", text)
 	}
-	say("%s looks at the workspace of the service account (long lines are folded):", personName)
-	quote("$ kubectl describe workspace " + after + "\n" + text)
+	_, event, _ := strings.Cut(text, eventReason)
+	d.quote("$ kubectl describe workspace " + after + "\n[...] " + eventReason + " " + strings.Join(strings.Fields(event), " "))
 	return nil
 }
 

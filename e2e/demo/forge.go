@@ -32,10 +32,10 @@ func forge(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	say("%s may change her workspace %q, and tries to have kcp act as an administrator for it:", personName, ofPerson)
-	quote("PATCH " + kcptest.OwnerAnnotation + ": " + forgedOwner)
+	d.say("User %s tries to have kcp act as an administrator in her workspace %q:", personName, ofPerson)
+	d.quote("PATCH " + kcptest.OwnerAnnotation + ": " + forgedOwner)
 	err = c.Patch(ctx, ws.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-	if err := refused(err, `"`+personName+`"`, kcptest.OwnerAnnotation); err != nil {
+	if err := d.refused(err, `"`+personName+`"`, kcptest.OwnerAnnotation); err != nil {
 		return err
 	}
 	now, err := kcptest.GetWorkspace(ctx, d.person, ofPerson)
@@ -47,10 +47,10 @@ func forge(ctx context.Context, d *demo) error {
 	}
 
 	const name, claim = "claimed", "root:default:boss"
-	say("She creates a workspace and claims at once that another made it:")
-	quote("CREATE workspace " + name + " with " + kcptest.CreatedByAnnotation + ": " + claim)
+	d.say("She claims that another identity created a workspace of hers:")
+	d.quote("CREATE workspace " + name + " with " + kcptest.CreatedByAnnotation + ": " + claim)
 	_, err = kcptest.CreateWorkspace(ctx, d.person, name, kcptest.WithAnnotation(kcptest.CreatedByAnnotation, claim))
-	if err := refused(err, `"`+personName+`"`, kcptest.CreatedByAnnotation); err != nil {
+	if err := d.refused(err, `"`+personName+`"`, kcptest.CreatedByAnnotation); err != nil {
 		return err
 	}
 	if _, err := kcptest.GetWorkspace(ctx, d.person, name); !apierrors.IsNotFound(err) {
@@ -59,8 +59,8 @@ func forge(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// refused shows a refusal, as kubectl would, if it is one that says what it has to.
-func refused(err error, parts ...string) error {
+// refused shows a denial as kubectl does, if it says what it has to.
+func (d *demo) refused(err error, parts ...string) error {
 	if !apierrors.IsForbidden(err) {
 		return fmt.Errorf("it was not refused as forbidden: %w", err)
 	}
@@ -73,7 +73,10 @@ func refused(err error, parts ...string) error {
 	if !errors.As(err, &status) {
 		return err
 	}
-	say("Refused:")
-	quote(fmt.Sprintf("Error from server (%s): %s", status.Status().Reason, status.Status().Message))
+	message := status.Status().Message
+	if _, reason, found := strings.Cut(message, "denied request: "); found { // by an admission policy
+		message = reason
+	}
+	d.quote(fmt.Sprintf("Error from server (%s): %s", status.Status().Reason, message))
 	return nil
 }

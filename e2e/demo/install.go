@@ -29,7 +29,6 @@ func installAndServe(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	say("An administrator of kcp installs it, once:")
 	install := exec.CommandContext(ctx, binary, slices.Concat(
 		[]string{"install", "kcp", "--kubeconfig=" + d.kcp.AdminKubeconfig(), "--context=root"}, warrantgate.InstallArgs(),
 		[]string{"--shard-kubeconfig=" + d.kcp.AdminKubeconfig(), "--shard-context=system:admin", "--user=" + kcptest.WarrantgateUser},
@@ -39,7 +38,8 @@ func installAndServe(ctx context.Context, d *demo) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, output)
 	}
-	d.show(string(output))
+	d.say("It creates %d objects: webhook configurations, an admission policy, a WorkspaceType, and the RBAC of user %q.",
+		strings.Count(string(output), " created\n"), kcptest.WarrantgateUser)
 	if err := warrantgate.WaitInstalled(ctx); err != nil {
 		return err
 	}
@@ -48,19 +48,14 @@ func installAndServe(ctx context.Context, d *demo) error {
 		return err
 	}
 	d.warrantgate = warrantgate
-	say("It is served by the user %q, known to kcp by a client certificate:", kcptest.WarrantgateUser)
-	d.showCommand(warrantgate.ServeCommand())
-	log, err := eventsOn(ctx, warrantgate)
-	if err != nil {
+	if err := awaitEventsOn(ctx, warrantgate); err != nil {
 		return err
 	}
-	say("Its log, without that of its libraries:")
-	d.show(log)
 	return notAdministrator(ctx, d)
 }
 
-// eventsOn waits until warrantgate has found that it may write Events, and returns what it logged itself.
-func eventsOn(ctx context.Context, warrantgate *kcptest.Warrantgate) (string, error) {
+// awaitEventsOn waits until warrantgate has found that it may write Events.
+func awaitEventsOn(ctx context.Context, warrantgate *kcptest.Warrantgate) error {
 	var log []byte
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		var err error
@@ -68,15 +63,9 @@ func eventsOn(ctx context.Context, warrantgate *kcptest.Warrantgate) (string, er
 		return bytes.Contains(log, []byte("Events are on")), err
 	})
 	if err != nil {
-		return "", fmt.Errorf("wait for Events: %w\n%s", err, log)
+		return fmt.Errorf("wait for Events: %w\n%s", err, log)
 	}
-	own := ""
-	for line := range strings.Lines(string(log)) {
-		if !strings.Contains(line, "logger=controller-runtime") {
-			own += line
-		}
-	}
-	return own, nil
+	return nil
 }
 
 // notAdministrator asks kcp who warrantgate serves as, and what that user may do.
@@ -108,7 +97,7 @@ func notAdministrator(ctx context.Context, d *demo) error {
 	if !may["events"] || may["workspaces"] || may["secrets"] || may["*"] {
 		return errors.New("warrantgate may do more, or less, than write Events: " + fmt.Sprint(may))
 	}
-	say("kcp says of this user: groups %q, may create events; may not update workspaces, nor get secrets, nor do everything. "+
-		"It is no administrator.", self.Status.UserInfo.Groups)
+	d.say("That user is no administrator. kcp says: groups %q, may create events; may not update workspaces nor get secrets.",
+		self.Status.UserInfo.Groups)
 	return nil
 }

@@ -34,7 +34,7 @@ const (
 
 var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 
-// machines is what takes part in the second half.
+// machines is what takes part in the stories about Cluster API.
 type machines struct {
 	api         *kubetest.Server
 	cloud       *cloudsigmatest.Cloud
@@ -52,6 +52,28 @@ func startMachines(ctx context.Context, d *demo) (err error) {
 	if m.incident, err = m.cloud.Incident(); err != nil {
 		return err
 	}
+	if err := m.startAPI(ctx); err != nil {
+		return err
+	}
+	d.say("A kube-apiserver is ready at %s after %s, with the kinds of Cluster API and its provider for CloudSigma. An emulated "+
+		"CloudSigma and a real OpenID provider are at %s.", m.api.Config().Host, seconds(time.Since(start)), m.cloud.OAuthURL())
+	if err := d.populate(ctx); err != nil {
+		return err
+	}
+	caFile, err := m.cloud.CAFile(m.api.Dir())
+	if err != nil {
+		return err
+	}
+	if err := d.startGates(ctx, fmt.Sprintf("cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n",
+		m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile),
+		"--impersonation-enabled", "--impersonation-secret="+credentialsNamespace+"/"+credentialsName); err != nil {
+		return err
+	}
+	return m.awaitGate(ctx)
+}
+
+// startAPI starts an API server with the kinds of Cluster API.
+func (m *machines) startAPI(ctx context.Context) error {
 	apiServer, err := asset.Path(asset.KubeAPIServer)
 	if err != nil {
 		return err
@@ -60,18 +82,26 @@ func startMachines(ctx context.Context, d *demo) (err error) {
 	if err != nil {
 		return err
 	}
-	if m.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: apiServer, Etcd: etcd}); err != nil {
+	m.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: apiServer, Etcd: etcd})
+	return err
+}
+
+// startGates installs warrantgate in the API server and starts it.
+func (d *demo) startGates(ctx context.Context, configuration string, args ...string) error {
+	binary, err := asset.Path(asset.Warrantgate)
+	if err != nil {
 		return err
 	}
-	say("A kube-apiserver is ready at %s after %s, with the kinds of Cluster API and its provider for CloudSigma. An emulated "+
-		"CloudSigma and a real OpenID provider are at %s.", m.api.Config().Host, seconds(time.Since(start)), m.cloud.OAuthURL())
-	if err := m.populate(ctx); err != nil {
+	m := &d.machines
+	m.warrantgate, err = kubetest.NewWarrantgate(ctx, m.api, kubetest.WarrantgateOptions{
+		Binary:        binary,
+		Configuration: "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n" + configuration,
+		Args:          append(args, "--log-format=text"),
+	})
+	if err != nil {
 		return err
 	}
-	if err := m.prepare(ctx); err != nil {
-		return err
-	}
-	say("An administrator installs warrantgate there, once, and it is served by the user %q:", kubetest.WarrantgateUser)
+	d.say("An administrator installs warrantgate there, once, and it is served by the user %q:", kubetest.WarrantgateUser)
 	output, err := m.warrantgate.Install(ctx)
 	if err != nil {
 		return err
@@ -81,11 +111,12 @@ func startMachines(ctx context.Context, d *demo) (err error) {
 		return err
 	}
 	d.showCommand(m.warrantgate.ServeCommand())
-	return m.awaitGate(ctx)
+	return nil
 }
 
 // populate makes the tenant's cluster, and the Secret that warrantgate finds its own credentials in.
-func (m *machines) populate(ctx context.Context) error {
+func (d *demo) populate(ctx context.Context) error {
+	m := &d.machines
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: credentialsNamespace}},
@@ -103,28 +134,10 @@ func (m *machines) populate(ctx context.Context) error {
 			return err
 		}
 	}
-	say("In namespace %s, cluster %s acts as user %s. CloudSigma has two servers of the name of its machine %s: %s, which is that "+
+	d.say("In namespace %s, cluster %s acts as user %s. CloudSigma has two servers of the name of its machine %s: %s, which is that "+
 		"user's, and %s, which an earlier attempt made as somebody else.", tenant, pool, m.incident.User.Email, m.incident.Created.Name,
 		m.incident.Created.UUID, m.incident.Stale.UUID)
 	return nil
-}
-
-func (m *machines) prepare(ctx context.Context) error {
-	binary, err := asset.Path(asset.Warrantgate)
-	if err != nil {
-		return err
-	}
-	caFile, err := m.cloud.CAFile(m.api.Dir())
-	if err != nil {
-		return err
-	}
-	m.warrantgate, err = kubetest.NewWarrantgate(ctx, m.api, kubetest.WarrantgateOptions{
-		Binary: binary,
-		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
-			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n", m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile),
-		Args: []string{"--impersonation-enabled", "--impersonation-secret=" + credentialsNamespace + "/" + credentialsName, "--log-format=text"},
-	})
-	return err
 }
 
 // awaitGate waits until the API server asks the gate, which it begins a moment after the registration.
@@ -139,14 +152,14 @@ func (m *machines) awaitGate(ctx context.Context) error {
 // refuseStale replays the incident: a controller writes the stale server's UUID into the machine.
 func refuseStale(ctx context.Context, d *demo) error {
 	m := &d.machines
-	say("The provider's controller writes the UUID that it remembers into the machine's status:")
-	quote("PATCH status.instanceID: " + m.incident.Stale.UUID)
+	d.say("The provider's controller writes the UUID that it remembers into the machine's status:")
+	d.quote("PATCH status.instanceID: " + m.incident.Stale.UUID)
 	err := m.setInstanceID(ctx, m.incident.Stale.UUID)
-	if err := showRefusal(err, "InstanceNotOwned", m.incident.Stale.UUID, m.incident.User.Email, m.incident.Created.UUID); err != nil {
+	if err := d.showRefusal(err, "InstanceNotOwned", m.incident.Stale.UUID, m.incident.User.Email, m.incident.Created.UUID); err != nil {
 		return err
 	}
-	say("It writes the UUID of the user's own server instead, which is accepted:")
-	quote("PATCH status.instanceID: " + m.incident.Created.UUID)
+	d.say("It writes the UUID of the user's own server instead, which is accepted:")
+	d.quote("PATCH status.instanceID: " + m.incident.Created.UUID)
 	return m.setInstanceID(ctx, m.incident.Created.UUID)
 }
 
@@ -169,7 +182,7 @@ func describeMachine(ctx context.Context, d *demo) error {
 	if err != nil {
 		return fmt.Errorf("wait for the Event InstanceNotOwned: %w\n%s", err, text)
 	}
-	quote("$ kubectl describe cloudsigmamachine -n " + tenant + " " + name + "\n" + text)
+	d.quote("$ kubectl describe cloudsigmamachine -n " + tenant + " " + name + "\n" + text)
 	return nil
 }
 
@@ -187,12 +200,12 @@ func refuseAuthor(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	say("%s may write clusters. She makes one that acts as %s, to have servers in that account:", clusterAuthor, m.incident.User.Email)
-	quote("CREATE CloudSigmaCluster with spec.userEmail: " + m.incident.User.Email)
+	d.say("%s may write clusters. She makes one that acts as %s, to have servers in that account:", clusterAuthor, m.incident.User.Email)
+	d.quote("CREATE CloudSigmaCluster with spec.userEmail: " + m.incident.User.Email)
 	err = author.Create(ctx, object("CloudSigmaCluster", "hers", map[string]any{
 		"region": m.incident.Region, "userEmail": m.incident.User.Email,
 	}))
-	return refused(err, clusterAuthor, "may not impersonate", m.incident.User.Email) // by an admission policy, which gives no cause
+	return d.refused(err, clusterAuthor, "may not impersonate", m.incident.User.Email) // by an admission policy, which gives no cause
 }
 
 // audit shows what is wrong already, after a server has been left behind.
@@ -200,7 +213,7 @@ func audit(ctx context.Context, d *demo) error {
 	m := &d.machines
 	left := m.cloud.AddServer(m.incident.Region, m.incident.User, "metal-worker-pool-1-hl9tl-x7k2p",
 		cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, "0f4e4f5c-54a1-4b57-8c2d-3f2c1c0b7a11"))
-	say("A machine was deleted by hand, and its server %s is left. The audit finds it:", left.UUID)
+	d.say("A machine was deleted by hand, and its server %s is left. The audit finds it:", left.UUID)
 	kubeconfig, err := m.api.KubeconfigFile("admin", m.api.Config())
 	if err != nil {
 		return err
@@ -225,14 +238,14 @@ func audit(ctx context.Context, d *demo) error {
 }
 
 // showRefusal shows a refusal, as kubectl would, if it has the cause and says what it has to.
-func showRefusal(err error, cause string, parts ...string) error {
+func (d *demo) showRefusal(err error, cause string, parts ...string) error {
 	if err == nil {
 		return fmt.Errorf("it was not refused, and should have been as %s", cause)
 	}
 	if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, metav1.CauseType(cause)) {
 		return fmt.Errorf("it was not refused as %s: %w", cause, err)
 	}
-	return refused(err, parts...)
+	return d.refused(err, parts...)
 }
 
 // object is one of the tenant's, of the provider's kinds. Machines are of its cluster.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -19,60 +18,55 @@ const (
 	// policyNamespace is where a ConfigMap holds the policy for Keystone.
 	policyNamespace = "keystone"
 
-	// openStackConfiguration is what has to be added to a configuration. The URL of Keystone is missing.
-	openStackConfiguration = `openStack: {authURLs: [%q]}
-keystonePolicy: {selector: {matchLabels: {holds: keystone-policy}}}
-`
+	// policyConfiguration says which ConfigMaps hold a policy for Keystone.
+	policyConfiguration = "keystonePolicy: {selector: {matchLabels: {holds: keystone-policy}}}\n"
+	// withKeystone is with a Keystone whose URL is missing here. withoutKeystone is with no cloud at all.
+	withKeystone    = "openStack: {authURLs: [%q]}\n"
+	withoutKeystone = "machine: {mode: Off}\naudit: {mode: Off}\n"
 )
 
-// startOpenStack starts a Keystone beside the API server of the machines, and has warrantgate know it.
+// startOpenStack starts an API server, a Keystone if there is one, and a warrantgate.
 func startOpenStack(ctx context.Context, d *demo) (err error) {
 	start := time.Now()
-	if d.keystone, err = keystonetest.Start(ctx, keystonetest.Options{}); err != nil {
+	m := &d.machines
+	if err := m.startAPI(ctx); err != nil {
 		return err
 	}
-	say("A real Keystone is ready at %s after %s.", d.keystone.AuthURL(), seconds(time.Since(start)))
-	m := &d.machines
+	d.say("A kube-apiserver is ready at %s after %s.", m.api.Config().Host, seconds(time.Since(start)))
+	configuration := policyConfiguration
+	if missing := keystonetest.Find(ctx); missing != nil {
+		d.say("There is no Keystone on this machine, so that its part is left out:")
+		d.quote(missing.Error())
+		configuration += withoutKeystone
+	} else {
+		start = time.Now()
+		if d.keystone, err = keystonetest.Start(ctx, keystonetest.Options{}); err != nil {
+			return err
+		}
+		d.say("A real Keystone is ready at %s after %s.", d.keystone.AuthURL(), seconds(time.Since(start)))
+		configuration += fmt.Sprintf(withKeystone, d.keystone.AuthURL())
+	}
 	if err := m.api.ApplyCRDs(ctx, openStackKinds()...); err != nil {
 		return err
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: policyNamespace}}
-	if err := m.api.Client().Create(ctx, namespace); err != nil {
+	for _, name := range []string{tenant, policyNamespace} {
+		if err := m.api.Client().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return err
+		}
+	}
+	d.say("The configuration of warrantgate says which ConfigMaps hold a policy for Keystone, and which Keystone clusters may use:")
+	d.quote(configuration)
+	if err := d.startGates(ctx, configuration); err != nil {
 		return err
 	}
-	added := fmt.Sprintf(openStackConfiguration, d.keystone.AuthURL())
-	say("The API server gets the kinds of the provider for OpenStack. An administrator adds to the configuration of warrantgate which " +
-		"Keystone may be believed and which ConfigMaps hold a policy for it, installs it once more and starts it again:")
-	quote(added)
-	if err := m.extend(ctx, added); err != nil {
-		return err
-	}
-	return m.awaitDelegation(ctx)
+	return m.awaitPolicyGate(ctx)
 }
 
-// extend adds to warrantgate's configuration and has everybody take it up.
-func (m *machines) extend(ctx context.Context, added string) error {
-	configuration, err := os.ReadFile(m.warrantgate.ConfigFile())
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(m.warrantgate.ConfigFile(), append(configuration, added...), 0o600); err != nil {
-		return err
-	}
-	if _, err := m.warrantgate.Install(ctx); err != nil {
-		return err
-	}
-	if err := m.warrantgate.Stop(); err != nil {
-		return err
-	}
-	return m.warrantgate.Start(ctx)
-}
-
-// awaitDelegation waits until the API server asks the gates that are new. They are registered together.
-func (m *machines) awaitDelegation(ctx context.Context) error {
-	canary := openStackCluster("canary")
+// awaitPolicyGate waits until the API server asks the gates. They are registered together.
+func (m *machines) awaitPolicyGate(ctx context.Context) error {
+	canary := keystonePolicy(deadAttribute)
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		err := m.api.Client().Create(ctx, canary.DeepCopy(), client.DryRunAll)
-		return err != nil && strings.Contains(err.Error(), "delegation.warrantgate.dev"), nil
+		return err != nil && strings.Contains(err.Error(), "keystone.warrantgate.dev"), nil
 	})
 }

@@ -18,16 +18,16 @@ const (
 // refusePolicy has somebody store a policy for Keystone that does not do what it says.
 func refusePolicy(ctx context.Context, d *demo) error {
 	c := d.machines.api.Client()
-	say("A ConfigMap holds the policy for Keystone, which lets the manager of a domain create users there. So it says. Keystone would take it " +
+	d.say("A ConfigMap holds the policy for Keystone, which lets the manager of a domain create users there. So it says. Keystone would take it " +
 		"without a word, and let nobody create a user any more:")
 	broken := keystonePolicy(deadAttribute)
-	quote("CREATE ConfigMap " + broken.Name + ": " + broken.Data["policy.yaml"])
-	if err := showRefusal(c.Create(ctx, broken), "KeystonePolicyBroken", "identity:create_user", deadAttribute, userAttribute); err != nil {
+	d.quote("CREATE ConfigMap " + broken.Name + ": " + broken.Data["policy.yaml"])
+	if err := d.showRefusal(c.Create(ctx, broken), "KeystonePolicyBroken", "identity:create_user", deadAttribute, userAttribute); err != nil {
 		return err
 	}
-	say("What the refusal says to write instead is accepted:")
+	d.say("What the refusal says to write instead is accepted:")
 	corrected := keystonePolicy(userAttribute)
-	quote("CREATE ConfigMap " + corrected.Name + ": " + corrected.Data["policy.yaml"])
+	d.quote("CREATE ConfigMap " + corrected.Name + ": " + corrected.Data["policy.yaml"])
 	return c.Create(ctx, corrected)
 }
 

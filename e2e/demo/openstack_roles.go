@@ -20,6 +20,11 @@ const (
 
 // refuseAdmin lets a cluster act as an administrator, and then as the tenant.
 func refuseAdmin(ctx context.Context, d *demo) error {
+	if d.keystone == nil {
+		d.skipped++
+		d.say("Left out, because it needs a Keystone.")
+		return nil
+	}
 	domain, err := d.keystone.CreateDomain(ctx, tenant)
 	if err != nil {
 		return err
@@ -43,11 +48,11 @@ func refuseAdmin(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	say("A cluster is to act, for as long as it lives, with the clouds.yaml of Secret %s, which has the password of %s, who administers OpenStack:",
+	d.say("A cluster is to act, for as long as it lives, with the clouds.yaml of Secret %s, which has the password of %s, who administers OpenStack:",
 		identitySecret, operatorName)
-	quote("CREATE Secret " + identitySecret)
+	d.quote("CREATE Secret " + identitySecret)
 	err = c.Create(ctx, secret)
-	if err := showRefusal(err, "RolePrivileged", operatorName, projectName, "too many: admin"); err != nil {
+	if err := d.showRefusal(err, "RolePrivileged", operatorName, projectName, "too many: admin"); err != nil {
 		return err
 	}
 
@@ -57,9 +62,9 @@ func refuseAdmin(ctx context.Context, d *demo) error {
 	if err := c.Create(ctx, secret); err != nil {
 		return err
 	}
-	say("With the password of %s, who has the roles member and load-balancer_member in project %s, the Secret and the cluster "+
+	d.say("With the password of %s, who has the roles member and load-balancer_member in project %s, the Secret and the cluster "+
 		"are accepted:", tenantName, projectName)
-	quote("CREATE OpenStackCluster " + clusterName)
+	d.quote("CREATE OpenStackCluster " + clusterName)
 	return c.Create(ctx, openStackCluster(clusterName))
 }
 

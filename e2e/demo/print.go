@@ -15,42 +15,39 @@ const (
 	pollInterval = 25 * time.Millisecond
 )
 
+// print prints lines, and counts them.
+func (d *demo) print(text string) {
+	d.lines += strings.Count(text, "\n") + 1
+	fmt.Println(text)
+}
+
 // heading begins a step.
-func heading(text string) {
-	fmt.Printf("\n%s\n%s\n", text, strings.Repeat("-", utf8.RuneCountInString(text)))
+func (d *demo) heading(text string) {
+	d.print("\n" + text)
 }
 
 // say tells something in a sentence.
-func say(format string, args ...any) {
-	fmt.Println(fold(fmt.Sprintf(format, args...), "  ", "  "))
+func (d *demo) say(format string, args ...any) {
+	d.print(fold(fmt.Sprintf(format, args...), "  ", "  "))
 }
 
 // quote shows the text of another program, line by line.
-func quote(text string) {
+func (d *demo) quote(text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, " \n")
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		fmt.Println(fold(line, "      ", "          "+indent))
+		d.print(fold(line, "      ", "          "+indent))
 	}
 }
 
 // show shows what warrantgate prints.
 func (d *demo) show(text string) {
-	quote(d.shorten(text))
+	d.quote(d.shorten(text))
 }
 
 // showCommand shows a command line, so that it could be typed where DIR is set.
 func (d *demo) showCommand(args []string) {
-	line := "$ " + filepath.Base(args[0])
-	for _, arg := range args[1:] {
-		if strings.HasPrefix(arg, "-") {
-			line += ` \` + "\n    "
-		} else {
-			line += " "
-		}
-		line += arg
-	}
-	d.show(line)
+	d.show("$ " + strings.Join(append([]string{filepath.Base(args[0])}, args[1:]...), " "))
 }
 
 // shorten leaves the long names of the temporary directories out.
@@ -58,7 +55,10 @@ func (d *demo) shorten(text string) string {
 	if d.machines.api != nil {
 		text = strings.ReplaceAll(text, d.machines.api.Dir(), "$API")
 	}
-	return strings.ReplaceAll(text, d.kcp.Dir(), "$DIR")
+	if d.kcp != nil {
+		text = strings.ReplaceAll(text, d.kcp.Dir(), "$DIR")
+	}
+	return text
 }
 
 // fold breaks a line at blanks. What has no blanks to break at stays whole.

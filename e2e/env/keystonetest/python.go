@@ -14,6 +14,9 @@ const PythonEnv = "TEST_ASSET_PYTHON"
 // python is the interpreter that Debian's packages are for, unless another one is named.
 func python() string { return cmp.Or(os.Getenv(PythonEnv), "/usr/bin/python3") }
 
+// Find returns an error that says what to install, or which interpreter to name, if there is no Keystone.
+func Find(ctx context.Context) error { return findKeystone(ctx, python()) }
+
 // findKeystone returns an error that says what is missing if an interpreter has no Keystone. It does not load it, which takes
 // a second.
 func findKeystone(ctx context.Context, interpreter string) error {
