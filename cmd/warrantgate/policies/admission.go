@@ -53,7 +53,9 @@ func newCheckAdmissionCommand() *cobra.Command {
 		Use:   "kubernetes",
 		Short: "Send a Kubernetes API server what warrantgate has to refuse",
 		Long: `Send a Kubernetes API server, for each gate that is on and can be tried so, an object that has to be refused: a machine whose
-provider ID is no UUID, and a ConfigMap with a policy that Keystone would not take.` + checkAdmissionExits,
+provider ID is no UUID, and a ConfigMap with a policy that Keystone would not take.
+
+The admission policy on spec.userEmail of CloudSigmaClusters is not tried: whoever may impersonate everybody, as administrators may, passes it.` + checkAdmissionExits,
 		Example: `  warrantgate check admission kubernetes --kubeconfig=admin.kubeconfig --config=config.yaml`,
 	}
 	kubernetes.Flags().StringVar(&inKubernetes.namespace, "namespace", metav1.NamespaceDefault,

@@ -89,13 +89,13 @@ configuration allows.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "configuration file (GateConfiguration of "+v1beta1.APIVersion+", or an older version); without it the defaults hold")
+	flags.StringVar(&o.config, "config", "", "configuration file (GateConfiguration of "+v1beta1.APIVersion+"); without it the defaults hold")
 	flags.StringVar(&o.kcpKubeconfig, "kcp-kubeconfig", "", "kubeconfig for kcp, to write Events and see workspaces as; without it Events and the repair are off")
 	flags.StringVar(&o.lcKubeconfig, "logical-cluster-kubeconfig", "",
 		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write the owners of LogicalClusters as; without it the repair is off")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the API server of the machines; without it the gates on machines are off")
 	flags.StringVar(&o.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease there by which one replica makes the audit")
-	o.Flags.AddFlags(flags)
+	o.AddFlags(flags)
 	flags.StringVar(&o.webhookAddress, "webhook-address", ":9443", "address that the webhooks listen on, with TLS")
 	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address that /metrics listens on; 0 turns it off")
 	flags.StringVar(&o.healthAddress, "health-address", ":8081", "address that /healthz and /readyz listen on")

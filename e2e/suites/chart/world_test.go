@@ -111,9 +111,9 @@ func (w *world) addCloud(ctx context.Context) {
 	var err error
 	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
 	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.cloud.Stop)
 	DeferCleanup(func() {
 		Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know")
-		Expect(w.cloud.Stop()).To(Succeed())
 	})
 	account := w.cloud.AddClient(accountName)
 	secret := &corev1.Secret{
