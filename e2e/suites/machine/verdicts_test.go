@@ -173,6 +173,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 	if p.admits(reason) {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(s.holds(ctx, machine, by.field)).To(Equal(value))
+		subject = machine
 	} else {
 		expectRefusal(err, reason, by.field)
 		Expect(err).To(MatchError(essentials(s, by.field, value, reason)))
