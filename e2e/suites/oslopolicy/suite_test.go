@@ -64,7 +64,7 @@ func startReference(ctx context.Context) (*reference, error) {
 			"Install them on Debian: apt-get update && apt-get install -y --no-install-recommends python3-oslo.policy python3-keystone\n"+
 			"Elsewhere, name an interpreter that has oslo.policy 4.0 and keystone 22 in TEST_ASSET_PYTHON", interpreter, err, said.String())
 	}
-	program, err := filepath.Abs(filepath.Join("..", "servers", "keystone", "reference.py"))
+	program, err := filepath.Abs(filepath.Join("..", "..", "servers", "keystone", "reference.py"))
 	if err != nil {
 		return nil, err
 	}
