@@ -13,18 +13,18 @@ import (
 	"warrantgate.dev/internal/events"
 )
 
-// Decision says what happens to a request. The zero value refuses it.
+// Decision is the result for a request. The zero value denies it.
 type Decision string
 
 const (
-	// Denied refuses the request, as 403.
+	// Denied denies the request, as 403.
 	Denied Decision = ""
-	// Allowed lets the request pass, with the patches of the answer.
+	// Allowed admits the request, with the patches of the answer.
 	Allowed Decision = "allowed"
-	// Warned lets the request pass with an admission warning. The handler uses it in the mode Warn. A gate uses it where the
-	// configuration admits what cannot be decided, and for problems that are no reason to refuse.
+	// Warned admits the request with an admission warning. The handler uses it in mode Warn. A gate uses it if the configuration
+	// admits requests without a decision, and for problems that are not a reason to deny.
 	Warned Decision = "warned"
-	// Undecided refuses the request, as 503, because no decision is possible now. A retry may succeed.
+	// Undecided denies the request, as 503, because no decision is possible now. A retry may succeed.
 	Undecided Decision = "error"
 )
 
@@ -35,42 +35,42 @@ func (d Decision) String() string {
 	return string(d)
 }
 
-// Answer is what a gate decides about one request. It does not depend on the mode of the gate or on dry run.
+// Answer is the decision of a gate about one request. It does not depend on the mode of the gate or on dry run.
 type Answer struct {
-	// Decision says what happens to the request.
+	// Decision is the result for the request.
 	Decision Decision
 	// Reason is a stable word in CamelCase for metrics, audit annotations, status causes and Events.
 	Reason string
-	// Subject is what the answer is about. It starts all texts, and its object has the Events.
+	// Subject is the object or field of the answer. It starts all texts, and its object has the Events.
 	Subject Subject
-	// Message is for the person who sent the request: what was refused, why, for which identity, what to do.
+	// Message is for the requester: what was denied, why, for which identity, and what to do.
 	Message string
-	// Lasting is what the Event says instead of Message: without text that differs at each attempt, so that Events about the same
-	// problem are counted and not repeated, and without anything that only the requester may read. Default: Message.
+	// Lasting replaces Message in the Event. It contains no text that differs between attempts, so that Events about the same
+	// problem are aggregated, and nothing that only the requester may read. Default: Message.
 	Lasting string
-	// Status is the kind of refusal: BadRequest (400) for what cannot be decoded, Invalid (422) for a malformed value,
-	// TooManyRequests (429) for a tenant that sends too much. Default: Forbidden (403) where the answer is Denied,
-	// ServiceUnavailable (503) where it is Undecided.
+	// Status is the kind of denial: BadRequest (400) if the object cannot be decoded, Invalid (422) for a malformed value,
+	// TooManyRequests (429) for a tenant that sends too many requests. Default: Forbidden (403) for Denied, ServiceUnavailable (503)
+	// for Undecided.
 	Status metav1.StatusReason
-	// RetryAfter tells clients when to try again, in whole seconds. Default: they decide by themselves.
+	// RetryAfter tells clients when to try again, in whole seconds. Default: the client decides.
 	RetryAfter time.Duration
-	// Field is the path of the field that a refusal is about, "" if it is about the object. For status causes.
+	// Field is the path of the denied field, "" for the whole object. For status causes.
 	Field string
-	// Causes are further status causes, for controllers that act on a refusal.
+	// Causes are additional status causes, for controllers that handle denials.
 	Causes []metav1.StatusCause
 	// Patches change the object. Only a mutating gate has them.
 	Patches []jsonpatch.JsonPatchOperation
-	// Notices are what Events say. Default: one Event about a request that is not allowed, none about one that is.
+	// Notices are the texts of Events. Default: one Event for a request that is not allowed, none for an allowed one.
 	Notices []Notice
-	// NoticesUnchanged replace Notices in the mode Warn, in which Patches are not applied. Default: Notices.
+	// NoticesUnchanged replaces Notices in mode Warn, which does not apply Patches. Default: Notices.
 	NoticesUnchanged []Notice
-	// Committed runs once the answer is final: not on a dry run, and not in the mode Warn. For counting.
+	// Committed runs when the answer is final: not on a dry run, and not in mode Warn. For counters.
 	Committed func()
-	// Details returns key-value pairs for the operator's log, which may hold what the requester must not see. May be nil.
+	// Details returns key-value pairs for the operator's log. They may contain data that the requester must not see. May be nil.
 	Details func() []any
 }
 
-// Notice is what one Event says.
+// Notice is the text of one Event.
 type Notice struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
@@ -95,7 +95,7 @@ func (a Answer) WithDetails(pairs ...any) Answer {
 	return a
 }
 
-// Events returns the Events about the answer in a mode. There are none where no object can have them.
+// Events returns the Events about the answer in a mode. There are none if no object can have them.
 func (a Answer) Events(mode v1beta1.Mode) []events.Event {
 	admitted := a.Decision == Allowed || a.Decision == Warned || mode == v1beta1.Warn
 	notices := a.Notices
@@ -127,7 +127,7 @@ func (a Answer) Events(mode v1beta1.Mode) []events.Event {
 	return told
 }
 
-// Undecodable refuses a request whose object cannot be decoded, as 400. The error is for the person who sent it.
+// Undecodable denies a request whose object cannot be decoded, as 400. The error is for the requester.
 func Undecodable(err error) Answer {
 	return Answer{Decision: Denied, Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: err.Error()}
 }

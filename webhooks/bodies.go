@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// smallBody is the size that nearly all reviews stay below. They have a budget of their own, so that large ones cannot delay them.
+	// smallBody is larger than nearly all reviews. Small bodies have their own budget, so that large ones cannot delay them.
 	smallBody = 128 << 10
 	// smallBudget and largeBudget limit how many bytes of request bodies are processed at the same time. A review needs several times
 	// the memory of its body until it is answered, in the worst case thirty times.
@@ -42,7 +42,7 @@ func (b *bodies) limited(gate string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		budget, size := b.large, r.ContentLength
 		switch {
-		case size < 0 || size > maxReviewBytes: // unknown, or refused when it is read
+		case size < 0 || size > maxReviewBytes: // unknown, or rejected when it is read
 			size = maxReviewBytes
 		case size <= smallBody:
 			budget = b.small

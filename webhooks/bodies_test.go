@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// held is a handler that answers once it is told to, and how far it has come.
+// held is a handler that responds on a signal, and reports its progress.
 type held struct {
 	begun   chan int64
 	release chan struct{}
@@ -26,7 +26,7 @@ func (h held) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "answer")
 }
 
-// post sends a body of a size, -1 where it is not said, and returns the status and the text of the answer.
+// post sends a body of a size, or of unknown size for -1, and returns the status and the text of the response.
 func post(t *testing.T, handler http.Handler, size int64, timeout time.Duration) (code int, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -38,12 +38,13 @@ func post(t *testing.T, handler http.Handler, size int64, timeout time.Duration)
 	return answer.Code, answer.Body.String()
 }
 
-// TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes holds so for what fits in beside each other, and for what never does.
+// TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes checks bodies that fit the budget together, and a body that is larger than the
+// budget.
 func TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, gate := newBodies(), held{make(chan int64, 1000), make(chan struct{})}
 		handler := b.limited("large", gate)
-		for _, size := range []int64{maxReviewBytes, -1, 100 << 20, smallBody + 1} { // the second and the third count as the greatest
+		for _, size := range []int64{maxReviewBytes, -1, 100 << 20, smallBody + 1} { // the second and the third count as the maximum
 			go post(t, handler, size, time.Hour)
 			synctest.Wait()
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // CELField returns the CEL expression for the value at a path of an object of a match condition, such as "oldObject". The value is
-// the empty string where the field or one of its parents is missing, null, or of the wrong type, because an evaluation error would
+// the empty string if the field or one of its parents is missing, null, or of the wrong type, because an evaluation error would
 // count as a failure of the webhook (KEP-3716). The value may have any type.
 func CELField(object string, path ...string) string {
 	var conditions []string
@@ -21,7 +21,7 @@ func CELField(object string, path ...string) string {
 	return fmt.Sprintf("(%s ? %s : '')", strings.Join(conditions, " && "), at)
 }
 
-// CELSetAnew returns the CEL expression that is true of requests that set the field at a path to another value. It is false of
+// CELSet returns the CEL expression that is true for requests that set the field at a path to another value. It is false for
 // requests that clear the field.
 func CELSetAnew(path ...string) string {
 	after, before := CELField("object", path...), CELField("oldObject", path...)

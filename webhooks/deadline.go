@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// defaultTimeout is used where the request does not say how long the API server waits. It is the default of the API server.
+	// defaultTimeout is used if the request does not contain the timeout of the API server. It is the default of the API server.
 	defaultTimeout = 10 * time.Second
 	// budgetShare is the part of the API server's timeout that a gate may use. The rest is for the response. After a timeout the API
-	// server refuses the request without saying why.
+	// server denies the request without a reason.
 	budgetShare = 0.8
-	// readTimeout is how long a client may take to send a request body.
+	// readTimeout limits the time that a client needs to send a request body.
 	readTimeout = 5 * time.Second
 )
 
 // withDeadline cancels the context of a request before the timeout of the API server. The context does not depend on that of the
-// server, which is canceled when the shutdown begins: admissions that have started are completed.
+// server, which is canceled when the shutdown begins: running admissions are completed.
 func withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The recorder of a test has no deadline.
@@ -29,7 +29,7 @@ func withDeadline(next http.Handler) http.Handler {
 	})
 }
 
-// budget returns how long a gate may take, from the parameter that the API server adds to the URL of a webhook, such as timeout=3s.
+// budget returns the time limit of a gate, from the parameter that the API server adds to the URL of a webhook, such as timeout=3s.
 func budget(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || timeout <= 0 || timeout > defaultTimeout*3 {

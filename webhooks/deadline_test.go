@@ -49,7 +49,7 @@ func TestAGateThatHangsIsAnsweredForBeforeTheAPIServerGivesUp(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
-	// The gate has 80 % of the API server's patience, and the way there has already cost some of that.
+	// The gate gets 80 % of the API server's timeout, minus the time of the request on the network.
 	if budget <= 0 || budget > 1600*time.Millisecond {
 		t.Errorf("the gate was given %s, want at most 1.6 s of 2 s", budget)
 	}
@@ -135,7 +135,7 @@ func TestTheBudgetIsFourFifthsOfTheTimeout(t *testing.T) {
 	}
 }
 
-// newRequest returns a request as a server would hand it on.
+// newRequest returns a request as a server passes it to a handler.
 func newRequest(t *testing.T, query, body string) *http.Request {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/gate"+query, strings.NewReader(body))

@@ -1,4 +1,4 @@
 package webhooks
 
-// WithTrace is withTrace, for what it costs where there is no trace.
+// WithTrace exports withTrace, to measure its cost without a trace.
 var WithTrace = withTrace

@@ -104,7 +104,7 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 	log.Info("verdict", line...)
 }
 
-// review asks the gate. A panic refuses only the request that caused it.
+// review calls the gate. A panic denies only the request that caused it.
 func (h *handler) review(ctx context.Context, request admission.Request) (answer Answer) {
 	if h.mode == v1beta1.Off {
 		return Answer{Decision: Allowed, Reason: "Off"}
@@ -169,7 +169,7 @@ func encodePatch(operations []jsonpatch.JsonPatchOperation) ([]byte, error) {
 	return json.Marshal(plain)
 }
 
-// codes are the HTTP status codes of the kinds of refusal.
+// codes are the HTTP status codes of the kinds of denial.
 var codes = map[metav1.StatusReason]int32{
 	metav1.StatusReasonBadRequest:         http.StatusBadRequest,
 	metav1.StatusReasonForbidden:          http.StatusForbidden,
@@ -191,13 +191,13 @@ func status(reason metav1.StatusReason, answer Answer) *metav1.Status {
 }
 
 const (
-	// maxMessageBytes keeps a refusal within what a terminal line can carry.
+	// maxMessageBytes limits a denial to a readable length.
 	maxMessageBytes = 1024
 	// maxWarningBytes is what the API server passes on of all warnings together before it cuts them itself.
 	maxWarningBytes = 1024
 )
 
-// shortLine returns a text as one line of at most so many bytes.
+// shortLine returns a text as one line of at most the given number of bytes.
 func shortLine(text string, most int) string {
 	return message.Clip(strings.Join(strings.Fields(text), " "), most)
 }

@@ -25,7 +25,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// answered is an AdmissionReview with the answer to the request d1, with what is changed by modify.
+// answered returns an AdmissionReview with the response to the request d1, changed by modify.
 func answered(modify ...func(*admissionv1.AdmissionResponse)) admissionv1.AdmissionReview {
 	response := &admissionv1.AdmissionResponse{UID: "d1"}
 	for _, m := range modify {
@@ -64,7 +64,7 @@ func withWarning(warning string) func(*admissionv1.AdmissionResponse) {
 	return func(r *admissionv1.AdmissionResponse) { r.Warnings = []string{warning} }
 }
 
-// withCauses adds to a refusal the field of its cause, and further causes.
+// withCauses adds a field and additional causes to a denial.
 func withCauses(field string, causes ...metav1.StatusCause) func(*admissionv1.AdmissionResponse) {
 	return func(r *admissionv1.AdmissionResponse) {
 		r.Result.Details.Causes[0].Field = field
@@ -92,7 +92,7 @@ func TestAnswers(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		mode v1beta1.Mode
-		// answer is what the gate says, unless panics stands in for it. The mode Off needs neither.
+		// answer is the answer of the gate, unless panics is set. Mode Off needs neither.
 		answer webhooks.Answer
 		panics func(context.Context, admission.Request) webhooks.Answer
 		review admissionv1.AdmissionReview
@@ -281,7 +281,7 @@ func TestMessagesAreOneShortLine(t *testing.T) {
 	for name, tc := range map[string]struct {
 		message string
 		want    string
-		// wantWarning is what the mode Warn makes of it.
+		// wantWarning is the warning in mode Warn.
 		wantWarning string
 	}{
 		"line breaks and runs of blanks become one blank": {

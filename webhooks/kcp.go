@@ -26,10 +26,9 @@ type perCluster struct {
 
 // PerCluster returns a gate that passes each request to the gate of its logical cluster.
 //
-// The logical cluster is in the annotation kcp.io/cluster of the object. kcp writes it into the new object on CREATE, whatever
-// the client has sent. On every other operation the new object has what the client sends, and only the stored object has what
-// kcp wrote. A request that sets another value is denied; one that leaves the annotation out is not, because a client need not
-// repeat it.
+// The logical cluster is in the annotation kcp.io/cluster of the object. On CREATE, kcp writes it into the new object, whatever the
+// client has sent. On every other operation, the client controls the new object, and only the stored object has the value of kcp. A
+// request that sets another value is denied. A request without the annotation is not, because a client may omit it.
 func PerCluster(name string, in func(cluster logicalcluster.Name) (Gate, error)) Gate {
 	return &perCluster{name: name, in: in}
 }
@@ -55,8 +54,8 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 	return answer
 }
 
-// ClusterOf returns the logical cluster that holds the object of a request, by what kcp wrote. The answer is not nil where the
-// request has none, or the client has sent another one.
+// ClusterOf returns the logical cluster of the object of a request, by the annotation that kcp wrote. The answer is not nil if the
+// annotation is missing, or if the client has sent another value.
 func ClusterOf(request admission.Request) (logicalcluster.Name, *Answer) {
 	sent, err := clusterIn(request.Object.Raw)
 	if err != nil {

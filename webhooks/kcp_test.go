@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// clusterGate answers with the logical cluster that it is of.
+// clusterGate answers with its logical cluster.
 type clusterGate struct{ cluster logicalcluster.Name }
 
 func (clusterGate) Name() string { return "cluster" }
@@ -27,7 +27,7 @@ func (g clusterGate) Review(context.Context, admission.Request) webhooks.Answer 
 	}
 }
 
-// in is an object with the annotation by which kcp says where it is.
+// in returns an object with the annotation of kcp for its logical cluster.
 func in(cluster string) string {
 	return `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"` + cluster + `"}}}`
 }

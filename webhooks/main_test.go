@@ -28,7 +28,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// logged is the log of all tests, as controller-runtime has one for the process. Tests look for their own lines.
+// logged is the log of all tests, because controller-runtime has one log per process. Tests select their own lines.
 var logged = &lines{}
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,7 @@ func (l *lines) add(line string) {
 	l.text = append(l.text, line)
 }
 
-// take returns the lines that hold text, and forgets all.
+// take returns the lines that contain text, and removes all lines.
 func (l *lines) take(text string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +64,7 @@ func (l *lines) take(text string) []string {
 	return found
 }
 
-// fakeGate is a gate under the name of its test that answers with review. Without review it must not be asked.
+// fakeGate is a gate with the name of its test that answers with review. Without review it must not be called.
 type fakeGate struct {
 	t      *testing.T
 	review func(ctx context.Context, request admission.Request) webhooks.Answer
@@ -88,7 +88,7 @@ func gateSaying(t *testing.T, answer webhooks.Answer) *fakeGate {
 	return &fakeGate{t: t, review: func(context.Context, admission.Request) webhooks.Answer { return answer }}
 }
 
-// fakeRecorder keeps the Events that it gets.
+// fakeRecorder records Events.
 type fakeRecorder struct {
 	mu       sync.Mutex
 	recorded []events.Event
@@ -108,7 +108,7 @@ func (r *fakeRecorder) all() []events.Event {
 	return slices.Clone(r.recorded)
 }
 
-// serve serves handler over TLS and HTTP/2, as API servers call webhooks, until the test ends.
+// serve serves handler with TLS and HTTP/2, as API servers call webhooks, until the test ends.
 func serve(t *testing.T, handler http.Handler) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -119,7 +119,7 @@ func serve(t *testing.T, handler http.Handler) *httptest.Server {
 	return server
 }
 
-// review is an AdmissionReview of version v1 with what is changed by modify.
+// review returns an AdmissionReview of version v1, changed by modify.
 func review(modify ...func(*admissionv1.AdmissionReview)) admissionv1.AdmissionReview {
 	r := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
@@ -146,7 +146,7 @@ func withDryRun(dryRun bool) func(*admissionv1.AdmissionReview) {
 	return func(r *admissionv1.AdmissionReview) { r.Request.DryRun = &dryRun }
 }
 
-// ask sends a review and returns what is answered.
+// ask sends a review and returns the response.
 func ask(t *testing.T, server *httptest.Server, query string, r admissionv1.AdmissionReview) admissionv1.AdmissionReview {
 	t.Helper()
 	body, err := json.Marshal(r)
@@ -156,7 +156,7 @@ func ask(t *testing.T, server *httptest.Server, query string, r admissionv1.Admi
 	return post(t, server, query, "application/json", bytes.NewReader(body))
 }
 
-// post sends a body and returns what is answered, which has HTTP's status 200 whatever the verdict is.
+// post sends a body and returns the response. Its HTTP status is 200 for every decision.
 func post(t *testing.T, server *httptest.Server, query, contentType string, body io.Reader) admissionv1.AdmissionReview {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/gate"+query, body)
@@ -184,8 +184,7 @@ func post(t *testing.T, server *httptest.Server, query, contentType string, body
 	return answer
 }
 
-// newAdmissions returns a function for the admissions since now that were counted for the gate of this test, by
-// decision and reason.
+// newAdmissions returns a function for the admissions of this test's gate since now, by decision and reason.
 func newAdmissions(t *testing.T) func() map[string]float64 {
 	t.Helper()
 	before := admissions(t)

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// No label holds a user, workspace or object, so that the number of series is limited: gates times reasons.
+// No label contains a user, workspace or object, so the number of series is limited to gates times reasons.
 var (
 	admissions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_admissions_total",

@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// series returns how many series the process has, and fails where a label holds one of the forbidden words.
+// series returns the number of series, and fails if a label contains one of the forbidden words.
 func series(t *testing.T, forbidden ...string) int {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

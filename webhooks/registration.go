@@ -14,25 +14,25 @@ import (
 // ConfigurationName is the name of the mutating and of the validating webhook configuration.
 const ConfigurationName = "warrantgate"
 
-// timeoutSeconds is how long an API server waits for a response. A gate that answers from memory takes a millisecond, and one that
-// asks a cloud has an earlier deadline.
+// timeoutSeconds is how long an API server waits for a response. A gate that decides from memory takes a millisecond, and a gate
+// that sends requests to a cloud has an earlier deadline.
 const timeoutSeconds = 3
 
 // Hook is one webhook in a webhook configuration.
 type Hook struct {
 	// Name is the fully qualified name of the webhook, Path is the path of its URL.
 	Name, Path string
-	// FailurePolicy applies while no warrantgate answers; see the function FailurePolicy.
+	// FailurePolicy applies while no replica of warrantgate answers; see the function FailurePolicy.
 	FailurePolicy admissionregistrationv1.FailurePolicyType
 	// Rules select the requests, by plural resources.
 	Rules []admissionregistrationv1.RuleWithOperations
-	// Conditions, in CEL, select those of them that the webhook is called for (KEP-3716).
+	// Conditions, in CEL, select the requests that the API server calls the webhook for (KEP-3716).
 	Conditions []admissionregistrationv1.MatchCondition
 	// Selector selects objects by their labels. Default: all.
 	Selector *metav1.LabelSelector
 }
 
-// FailurePolicy returns the failure policy of a gate in a mode. In the mode Warn an outage must not refuse requests either, so that a
+// FailurePolicy returns the failure policy of a gate in a mode. In mode Warn an outage must not deny requests either, so that a
 // gate can be tried out without risk.
 func FailurePolicy(mode v1beta1.Mode) admissionregistrationv1.FailurePolicyType {
 	if mode == v1beta1.Warn {
@@ -45,12 +45,12 @@ func FailurePolicy(mode v1beta1.Mode) admissionregistrationv1.FailurePolicyType 
 type Server struct {
 	// URL is https, without a path.
 	URL string
-	// PathToken is the first segment of each path, by which the command serve recognizes API servers. Empty: there is none, and serve
+	// PathToken is the first segment of each path, by which the command serve recognizes API servers. If it is empty, serve
 	// recognizes them by their client certificates.
 	PathToken string
 	// CABundle holds the CA certificates of the gates, in PEM.
 	CABundle []byte
-	// FailsOpen sets the failure policy Ignore everywhere, until a canary has proven that the gates are reached.
+	// FailsOpen sets the failure policy Ignore for all webhooks, until a canary has proven that API servers reach the gates.
 	FailsOpen bool
 }
 

@@ -13,7 +13,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// hook is one with everything.
+// hook returns a hook with all fields.
 func hook(name string) webhooks.Hook {
 	return webhooks.Hook{
 		Name: name + ".warrantgate.dev", Path: "/" + name, FailurePolicy: admissionregistrationv1.Fail,

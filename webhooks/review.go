@@ -16,20 +16,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// maxReviewBytes limits the size of a review. It holds the object before and after the request, of at most 3 MiB each, and metadata.
+// maxReviewBytes limits the size of a review. It contains the object before and after the request, of at most 3 MiB each, and
+// metadata.
 const maxReviewBytes = 7 << 20
 
 // reviewType is the type of requests and responses. The webhook configurations name no other version.
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
-// leniently accepts what API servers may send: unknown fields of later versions, and text of a tenant that is not UTF-8. Of repeated
-// names the last one is used, as in API servers. To reject them here would cost the most for the objects, which gates decode again.
+// leniently accepts what API servers may send: unknown fields of later versions, and texts of tenants that are not UTF-8. Of
+// repeated names the last one counts, as in API servers. Rejecting them here would cost the most for the objects, which gates
+// decode again.
 var leniently = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
-// ServeHTTP answers an AdmissionReview. Any other body is refused without asking the gate.
+// ServeHTTP answers an AdmissionReview. It rejects any other body without calling the gate.
 //
 // admission.Webhook of controller-runtime parses each body four times, which takes longer than the decision of a gate. It also
-// accepts YAML from anybody who reaches the port, and a few megabytes of YAML take seconds and most of a gigabyte of memory.
+// accepts YAML from every client that reaches the port, and a few megabytes of YAML take seconds and most of a gigabyte of memory.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var response *admissionv1.AdmissionResponse
 	if request, err := readRequest(r); err != nil {
@@ -53,7 +55,7 @@ func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, *apierrors.Sta
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the content type is %.64q, not application/json", contentType))
 	}
 	var review admissionv1.AdmissionReview
-	// MaxBytesReader would close the connection if it had the ResponseWriter.
+	// With the ResponseWriter, MaxBytesReader would close the connection.
 	err := json.UnmarshalRead(http.MaxBytesReader(nil, r.Body, maxReviewBytes), &review, leniently)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
@@ -70,8 +72,8 @@ func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, *apierrors.Sta
 	return review.Request, nil
 }
 
-// unreadable refuses a body that no API server sends. It is logged only on level 1, because anybody who reaches the port could fill
-// the log.
+// unreadable rejects a body that no API server sends. It is logged only on level 1, because every client that reaches the port
+// could fill the log.
 func (h *handler) unreadable(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
 	admissions.WithLabelValues(h.gate.Name(), Denied.String(), "Unreadable").Inc()
 	logger.V(1).Info("not a review", "gate", h.gate.Name(), "error", err.Error())

@@ -21,19 +21,19 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// unreadable is the answer to what is no review that could be judged.
+// unreadable returns the response to a body that is not a valid review.
 func unreadable(code int32, reason metav1.StatusReason, message string) admissionv1.AdmissionReview {
 	return admissionv1.AdmissionReview{TypeMeta: review().TypeMeta, Response: &admissionv1.AdmissionResponse{
 		Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message},
 	}}
 }
 
-// badRequest is the answer to a body that is not what API servers send.
+// badRequest returns the response to a body that API servers do not send.
 func badRequest(message string) admissionv1.AdmissionReview {
 	return unreadable(http.StatusBadRequest, metav1.StatusReasonBadRequest, message)
 }
 
-// tooLarge is the answer to a body without end.
+// tooLarge returns the response to a body without end.
 func tooLarge() admissionv1.AdmissionReview {
 	return unreadable(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
 		"Request entity too large: limit is 7340032 bytes")
@@ -50,7 +50,7 @@ func TestWhatIsNoReviewIsRefusedWithoutAskingTheGate(t *testing.T) {
 	const megabyte = 1 << 20
 
 	for name, tc := range map[string]struct {
-		contentType string // application/json where it is empty
+		contentType string // default: application/json
 		body        string
 		want        admissionv1.AdmissionReview
 	}{
@@ -201,7 +201,7 @@ func TestABodyWithoutEndIsCutOff(t *testing.T) {
 	}
 }
 
-// endless is a body that never ends: that of an object with a long name.
+// endless is a body without end: an object with a long name.
 type endless struct{ read atomic.Int64 }
 
 var _ io.Reader = &endless{}
@@ -214,7 +214,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzServeHTTP posts whatever may come to the port. There is an answer that can be read, and what passes was judged.
+// FuzzServeHTTP posts arbitrary bodies. Each response can be parsed, and every admitted request was reviewed.
 func FuzzServeHTTP(f *testing.F) {
 	whole, err := json.Marshal(review())
 	if err != nil {

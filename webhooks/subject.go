@@ -6,16 +6,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Subject is what an answer is about: an object, or a field of it.
+// Subject is the object or field that an answer is about.
 type Subject struct {
-	// Name starts messages, such as `spec.userEmail of CloudSigmaCluster "prod" of namespace "team-a"`. "" where the message
-	// is a sentence of its own.
+	// Name starts messages, such as `spec.userEmail of CloudSigmaCluster "prod" of namespace "team-a"`. "" if the message is a
+	// complete sentence.
 	Name string
 	// Cluster is the logical cluster of the object, "" on Kubernetes.
 	Cluster logicalcluster.Name
 	// Object is the object of the request. The zero value has no Events.
 	Object corev1.ObjectReference
-	// Exists is false where the request is to create the object.
+	// Exists is false if the request creates the object.
 	Exists bool
 	// Parent has the Events about an object that is not created. The zero value has none.
 	Parent corev1.ObjectReference
@@ -37,8 +37,8 @@ func NewSubject(name string, object metav1.Object, reference corev1.ObjectRefere
 	return s
 }
 
-// eventObject returns the object that has the Events. admitted is true where an object that does not exist yet is created in spite
-// of the answer; it is the object then, if it has its UID already, as in validating admission.
+// eventObject returns the object for the Events. admitted is true if an object that does not exist yet is created in spite of the
+// answer. It is then the object itself, if it has its UID already, as in validating admission.
 func (s Subject) eventObject(admitted bool) (corev1.ObjectReference, bool) {
 	object := s.Parent
 	if s.Exists || admitted && s.Object.UID != "" {

@@ -11,7 +11,7 @@ import (
 
 type tenantKey struct{}
 
-// TenantOf returns the tenant whose request ctx belongs to. Tenants share limited resources by it.
+// TenantOf returns the tenant of the request of ctx. Limited resources are divided among tenants.
 func TenantOf(ctx context.Context) fairqueue.Tenant {
 	tenant, _ := ctx.Value(tenantKey{}).(fairqueue.Tenant)
 	return tenant

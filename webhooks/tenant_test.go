@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// tenantGate notes on whose behalf it was asked.
+// tenantGate records the tenant of its request.
 type tenantGate struct{ asked fairqueue.Tenant }
 
 func (*tenantGate) Name() string { return "tenant" }

@@ -72,7 +72,7 @@ func TestTheTraceOfARequestIsNamed(t *testing.T) {
 	}
 }
 
-// exemplarOf returns the trace that is the exemplar of a gate's duration.
+// exemplarOf returns the trace in the exemplar of a gate's duration.
 func exemplarOf(t *testing.T, gate string) string {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

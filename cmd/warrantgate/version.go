@@ -56,7 +56,7 @@ func revisionOf(info *debug.BuildInfo) string {
 	return commit
 }
 
-// newBuildInfo tells which replicas run what. The labels are few by intent: the collector of client_golang for this
+// newBuildInfo reports which replicas run what. The labels are few by intent: the collector of client_golang for this
 // (collectors/version) has seven, of which most are empty here.
 func newBuildInfo(b build) prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{

@@ -15,9 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// caller calls handlers as an API server does: with POSTs over one connection that is kept open, in HTTP/1.1, which
-// API servers choose for webhooks that are not on their own machine. It shares the processors with the server, and
-// costs the same with either handler.
+// caller calls handlers as an API server does: with POSTs over one keep-alive connection in HTTP/1.1, which API servers use for
+// remote webhooks. It shares the processors with the server, and costs the same with either handler.
 type caller struct {
 	url     string
 	client  *http.Client
@@ -28,12 +27,12 @@ func newCaller(url string, roots *x509.CertPool, reviews *reviews) *caller {
 	return &caller{url: url, client: newClient(roots), reviews: reviews}
 }
 
-// newClient returns a client with connections of its own.
+// newClient returns a client with its own connections.
 func newClient(roots *x509.CertPool) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}}}
 }
 
-// call sends one review and returns the answer.
+// call sends one review and returns the response.
 func (c *caller) call(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path+"?timeout=3s", bytes.NewReader(c.reviews.next()))
 	if err != nil {
@@ -43,7 +42,7 @@ func (c *caller) call(ctx context.Context, path string) ([]byte, error) {
 	return send(c.client, request)
 }
 
-// send sends a request and returns the body of the answer, which has to be 200.
+// send sends a request and returns the body of the response. The status must be 200.
 func send(client *http.Client, request *http.Request) ([]byte, error) {
 	response, err := client.Do(request)
 	if err != nil {
@@ -57,7 +56,7 @@ func send(client *http.Client, request *http.Request) ([]byte, error) {
 	return answer, err
 }
 
-// verify waits until the server is up and checks that a handler does what it is measured for.
+// verify waits until the server is up and checks the response of a handler.
 func (c *caller) verify(ctx context.Context, path string, wantPatch bool) error {
 	var answer []byte
 	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -71,7 +70,7 @@ func (c *caller) verify(ctx context.Context, path string, wantPatch bool) error 
 	return checkAllowed(answer, path, wantPatch)
 }
 
-// checkAllowed returns an error if an answer does not let the object pass, with a patch or without.
+// checkAllowed returns an error if a response denies the object, or if its patch is missing or unexpected.
 func checkAllowed(answer []byte, path string, wantPatch bool) error {
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(answer, &review); err != nil {

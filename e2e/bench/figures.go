@@ -8,26 +8,26 @@ import (
 	"strconv"
 )
 
-// figures prints figures as they come, and remembers which missed their bounds.
+// figures prints figures and records those that miss their bounds.
 type figures struct {
 	writer io.Writer
 	errs   []error
 }
 
-// show prints a figure that has no bound.
+// show prints a figure without a bound.
 func (f *figures) show(name string, value float64, unit string) {
 	fmt.Fprintf(f.writer, "%s %s %s\n", name, format(value), unit)
 }
 
-// atMost prints a figure that must not be above a bound.
+// atMost prints a figure with an upper bound.
 func (f *figures) atMost(name string, value float64, unit string, bound float64) {
 	f.show(name, value, unit)
-	if !(value <= bound) { // so that a value that is not a number misses, too
+	if !(value <= bound) { // so that NaN misses the bound too
 		f.errs = append(f.errs, fmt.Errorf("%s is %s %s, more than %s", name, format(value), unit, format(bound)))
 	}
 }
 
-// atLeast prints a figure that must not be below a bound.
+// atLeast prints a figure with a lower bound.
 func (f *figures) atLeast(name string, value float64, unit string, bound float64) {
 	f.show(name, value, unit)
 	if !(value >= bound) {
@@ -35,7 +35,7 @@ func (f *figures) atLeast(name string, value float64, unit string, bound float64
 	}
 }
 
-// exactly prints a figure that must be neither above nor below what it is said to be.
+// exactly prints a figure with an exact value.
 func (f *figures) exactly(name string, value float64, unit string, want float64) {
 	f.atLeast(name, value, unit, want)
 	if value > want {
@@ -43,10 +43,10 @@ func (f *figures) exactly(name string, value float64, unit string, want float64)
 	}
 }
 
-// missed returns an error that names each figure that missed its bound.
+// missed returns an error with the name of each figure that missed its bound.
 func (f *figures) missed() error { return errors.Join(f.errs...) }
 
-// format shows as many digits as mean something.
+// format formats a value with its significant digits.
 func format(value float64) string {
 	decimals := 0
 	switch {
@@ -64,7 +64,7 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[int(q*float64(len(sorted)-1)+0.5)]
 }
 
-// showQuantiles prints how many milliseconds half, 95 and 99 of a hundred took at most.
+// showQuantiles prints the quantiles 0.5, 0.95 and 0.99 in milliseconds.
 func showQuantiles(out *figures, name string, millis []float64) {
 	out.show(name+"_p50_ms", median(millis), "ms")
 	out.show(name+"_p95_ms", quantile(millis, 0.95), "ms")

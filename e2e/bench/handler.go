@@ -18,28 +18,28 @@ const (
 	p50RatioBound        = 1.3
 	throughputRatioBound = 0.75
 
-	// Each server is a process of its own: how fast one is differs from start to start by more than within a run.
+	// Each server is a separate process: the speed differs more between starts than within one run.
 	servers = 6
-	// Latency is measured by one client, as kcp places one workspace after the other.
+	// Latency is measured with one client, because kcp schedules one workspace after the other.
 	latencyRounds, callsPerRound = 10, 100
-	// Throughput is measured by several at once. Each may be busy for the time of a round.
+	// Throughput is measured with several clients at once, for the time of a round.
 	throughputRounds, clients = 10, 8
 	roundTime                 = 200 * time.Millisecond
-	// warmUpRounds come first with each server and are not counted.
+	// warmUpRounds are the first rounds of each server. They do not count.
 	warmUpRounds = 2
 )
 
-// contestant is a handler that is compared with one that does nothing. Both get the same reviews.
+// contestant is a handler that is compared with a no-op handler. Both get the same reviews.
 type contestant struct {
-	// name begins the names of the figures.
+	// name is the prefix of the names of the figures.
 	name, path string
-	// patches is true where its answers have to have a patch.
+	// patches is true if the responses must have a patch.
 	patches bool
-	// reviews returns what one of several callers sends.
+	// reviews returns the reviews of one of several callers.
 	reviews func(caller int) (*reviews, error)
 }
 
-// measureHandler compares the rewrite's handler with one that does nothing.
+// measureHandler compares the handler of the rewrite with a no-op handler.
 func measureHandler(ctx context.Context, out *figures, logFile string) error {
 	rewrite := contestant{name: "rewrite", path: rewritePath, patches: true, reviews: workspaceReviews}
 	measured, err := compare(ctx, rewrite, logFile)
@@ -52,14 +52,14 @@ func measureHandler(ctx context.Context, out *figures, logFile string) error {
 	return rewrite.showAllocations(ctx, out, "noop")
 }
 
-// comparison is what was measured of each of the two handlers, by path.
+// comparison contains the results of both handlers, by path.
 type comparison struct {
 	contestant
 	micros, perSecond map[string][]float64
 }
 
-// compare compares a handler with one that does nothing, on one server. The two take turns in short rounds, and who
-// begins alternates, so that whatever else the machine does meets both alike.
+// compare compares a handler with a no-op handler on one server. The two alternate in short rounds, and so does the first of a
+// round. So any other load of the machine affects both in the same way.
 func compare(ctx context.Context, c contestant, logFile string) (comparison, error) {
 	measured := comparison{contestant: c, micros: map[string][]float64{}, perSecond: map[string][]float64{}}
 	for i := range servers {
@@ -97,7 +97,7 @@ func (c comparison) add(ctx context.Context, logFile string) (err error) {
 	return c.throughput(ctx, callers)
 }
 
-// show prints what has no bound. What is of the handler that does nothing begins with noop.
+// show prints figures without a bound. Those of the no-op handler begin with noop.
 func (c comparison) show(out *figures, noop string) {
 	own, others := c.micros[c.path], c.micros[noopPath]
 	out.show(c.name+"_p50_us", median(own), "us")
@@ -110,7 +110,7 @@ func (c comparison) show(out *figures, noop string) {
 
 func (c comparison) p50Ratio() float64 { return median(c.micros[c.path]) / median(c.micros[noopPath]) }
 
-// throughputRatio is the median of the rounds' own ratios.
+// throughputRatio is the median of the ratios of the rounds.
 func (c comparison) throughputRatio() float64 {
 	ratios := make([]float64, len(c.perSecond[c.path]))
 	for round := range ratios {
@@ -119,7 +119,7 @@ func (c comparison) throughputRatio() float64 {
 	return median(ratios)
 }
 
-// turns are two who are compared, in the order of a round.
+// turns are two contestants in the order of a round.
 func turns[T any](round int, one, other T) []T {
 	if round%2 == 0 {
 		return []T{other, one}
@@ -159,7 +159,7 @@ func (c comparison) throughput(ctx context.Context, callers []*caller) error {
 	return nil
 }
 
-// rateOf lets all callers call for the time of a round and returns how many calls a second they made.
+// rateOf makes all callers call for the time of a round and returns the number of calls per second.
 func rateOf(ctx context.Context, callers []*caller, path string) (float64, error) {
 	counts := make([]int, len(callers))
 	group, ctx := errgroup.WithContext(ctx)
@@ -185,8 +185,8 @@ func rateOf(ctx context.Context, callers []*caller, path string) (float64, error
 	return float64(total) / time.Since(start).Seconds(), nil
 }
 
-// showAllocations prints those of one review without the network; what the test's own request and response take is in
-// both.
+// showAllocations prints the allocations of one review without the network. Both figures include those of the test's own request and
+// response.
 func (c contestant) showAllocations(ctx context.Context, out *figures, noop string) error {
 	all, stop, err := handlers(events.NewRecorder(nil))
 	if err != nil {

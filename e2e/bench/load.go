@@ -12,53 +12,53 @@ import (
 )
 
 const (
-	// admitters is how many admissions are under way at the same time, each on a connection of its own.
+	// admitters is the number of concurrent admissions, each on its own connection.
 	admitters = 200
-	// admissionPatience is how long an API server waits for an answer, as the requests say. What takes longer is dropped.
+	// admissionPatience is the timeout of an API server, as in the requests. Later responses are dropped.
 	admissionPatience = 3 * time.Second
 )
 
 // rival is one of two servers that get the same load.
 type rival struct {
-	// name begins the names of its figures.
+	// name is the prefix of the names of its figures.
 	name      string
 	pid       int
 	admitters []*admitter
-	// rounds are those that count, dropped is how many admissions were dropped in any.
+	// rounds are the rounds that count. dropped is the number of dropped admissions of all rounds.
 	rounds  []loadRound
 	dropped int
 }
 
-// loadRound is what a round of a load came to.
+// loadRound is the result of a round.
 type loadRound struct {
-	// millis is how long each admission took, took how long all of them did, and processor how long processors worked
-	// for the server meanwhile.
+	// millis is the time of each admission, took the time of the round, and processor the CPU time of the server in it.
 	millis          []float64
 	took, processor time.Duration
 	dropped         int
-	// firstDrop is why the first that was dropped was.
+	// firstDrop is the error of the first dropped admission.
 	firstDrop error
 }
 
-// admitter sends one request after the other, of each kind by turns.
+// admitter sends one request after the other and alternates between the kinds.
 type admitter struct {
 	kinds []kindOfRequest
 	next  int
 }
 
-// kindOfRequest is one of those that a load consists of.
+// kindOfRequest is a kind of request in the load.
 type kindOfRequest struct {
 	caller *caller
 	path   string
-	// patches is true where the answers have to have a patch.
+	// patches is true if the responses must have a patch.
 	patches bool
 }
 
-// newRival returns a server at a URL that gets the load of the contestants, each at its path. If noop is not "", all go there.
+// newRival returns a server at a URL that gets the load of the contestants, each at its path. If noop is not "", all requests go to
+// that path.
 func newRival(name, url string, roots *x509.CertPool, pid int, load []contestant, noop string) (*rival, error) {
 	r := &rival{name: name, pid: pid}
 	for i := range admitters {
-		// A different one comes first with each, so that all kinds are under way at any time.
+		// Each admitter begins with a different kind, so that all kinds are in flight at any time.
 		a := &admitter{next: i % len(load)}
 		client := newClient(roots)
 		for _, c := range load {
@@ -77,7 +77,7 @@ func newRival(name, url string, roots *x509.CertPool, pid int, load []contestant
 	return r, nil
 }
 
-// verify waits until the server is up and checks that each kind of request is answered as it has to be.
+// verify waits until the server is up and checks the response to each kind of request.
 func (r *rival) verify(ctx context.Context) error {
 	for _, kind := range r.admitters[0].kinds {
 		if err := kind.caller.verify(ctx, kind.path, kind.patches); err != nil {
@@ -87,7 +87,7 @@ func (r *rival) verify(ctx context.Context) error {
 	return nil
 }
 
-// run has all admitters admit for a time. One that is dropped does not end it.
+// run runs all admitters for a time. A dropped admission does not end the run.
 func (r *rival) run(ctx context.Context, duration time.Duration) (loadRound, error) {
 	before, err := processorTime(r.pid)
 	if err != nil {
@@ -119,8 +119,8 @@ func (r *rival) run(ctx context.Context, duration time.Duration) (loadRound, err
 	return all, err
 }
 
-// admit sends the next request and returns how long the answer took. An error says that there was none in time, or that it
-// refused what has to pass.
+// admit sends the next request and returns the time of the response. It returns an error if there is none in time, or if the
+// response denies a valid object.
 func (a *admitter) admit(ctx context.Context) (time.Duration, error) {
 	kind := a.kinds[a.next]
 	a.next = (a.next + 1) % len(a.kinds)
@@ -129,7 +129,7 @@ func (a *admitter) admit(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
 	answer, err := kind.caller.call(ctx, kind.path)
 	took := time.Since(start)
-	// It is not decoded, which would cost more than to send the request.
+	// The response is not decoded, which would cost more than the request.
 	if err == nil && !bytes.Contains(answer, []byte(`"allowed":true`)) {
 		err = fmt.Errorf("answer of %s: %s", kind.path, answer)
 	}

@@ -30,7 +30,7 @@ func TestALoadCountsWhatIsDropped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.admitters = r.admitters[:2] // the first handshakes of all may take longer than an API server waits, with the race detector
+	r.admitters = r.admitters[:2] // with the race detector, the first handshakes of all can take longer than the timeout of an API server
 	round, err := r.run(t.Context(), time.Second)
 	if err != nil {
 		t.Fatal(err)

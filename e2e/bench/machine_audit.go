@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// pages is how many pages the lists of all users have: one each.
+	// pages is the number of pages of the lists of all users: one each.
 	pages = users
-	// auditRequestsBound is one request for each user, who has to be known by UUID, and one for each page.
+	// auditRequestsBound is one request for the UUID of each user, and one for each page.
 	auditRequestsBound = users + pages
 	auditMemoryBound   = 120
-	// auditRate is so many requests to the cloud a second that the audit does not wait for the next.
+	// auditRate is a rate of requests to the cloud at which the audit never waits.
 	auditRate = 100_000
 )
 
-// measureAudit measures one audit of all machines, of which none has anything wrong with it.
+// measureAudit measures one audit of all machines, without findings.
 func (m *machines) measureAudit(ctx context.Context, out *figures) error {
 	progress("audit of %d machines", users*machinesOfUser)
 	kubeconfig, err := m.api.KubeconfigFile("auditor", m.api.Config())
@@ -37,7 +37,7 @@ func (m *machines) measureAudit(ctx context.Context, out *figures) error {
 	if err != nil {
 		return err
 	}
-	// It tells besides the findings what it has looked at.
+	// In addition to the findings, it prints what it has checked.
 	all := fmt.Sprintf("machines: %d, accounts: %d, ", users*machinesOfUser, users)
 	if audited.Failure != "" || !strings.HasPrefix(audited.Output, all) {
 		return errors.Join(errors.New(audited.Failure), fmt.Errorf("instead of %q and no finding it says:\n%s", all, audited.Output))

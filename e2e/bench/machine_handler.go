@@ -22,13 +22,13 @@ import (
 const (
 	gateThroughputRatioBound = 0.7
 
-	// hitMachines is how many instances each caller names by turns, so that all but the first verdicts come from the cache.
+	// hitMachines is the number of instances that each caller names in turn, so that all verdicts but the first come from the cache.
 	hitMachines = 64
-	// verdicts is how many are timed one by one.
+	// verdicts is the number of verdicts that are timed one by one.
 	verdicts = 20_000
 )
 
-// measureMachineHandler compares the gate on machines with a handler that does nothing, where the verdict is in the cache.
+// measureMachineHandler compares the gate on machines with a no-op handler. The verdicts are in the cache.
 func measureMachineHandler(ctx context.Context, out *figures, logFile string) error {
 	if err := measureHit(ctx, out); err != nil {
 		return err
@@ -43,7 +43,7 @@ func measureMachineHandler(ctx context.Context, out *figures, logFile string) er
 	return gate.showAllocations(ctx, out, "gate_noop")
 }
 
-// hitReviews are about few machines that come again and again.
+// hitReviews are reviews of few machines that repeat.
 func hitReviews(caller int) (*reviews, error) {
 	reviews, err := machineReviews("team", caller)
 	if err != nil {
@@ -53,7 +53,7 @@ func hitReviews(caller int) (*reviews, error) {
 	return reviews, nil
 }
 
-// measureHit measures a verdict from the cache by itself, without transport.
+// measureHit measures a verdict from the cache without transport.
 func measureHit(ctx context.Context, out *figures) error {
 	gate, stop, err := newMachineGate(v1beta1.Default())
 	if err != nil {
@@ -87,7 +87,7 @@ func measureHit(ctx context.Context, out *figures) error {
 	return nil
 }
 
-// newMachineGate returns a gate in a world where every machine is of one user, who owns every instance.
+// newMachineGate returns a gate for machines of one user, who owns every instance.
 func newMachineGate(config v1beta1.GateConfiguration) (gate webhooks.Gate, stop func(), err error) {
 	owners, err := ownership.NewGate(map[string]ownership.Cloud{oneUser.Cloud: generous{}},
 		map[string]int32{oneUser.Cloud: config.CloudSigma.Concurrency})
@@ -105,7 +105,7 @@ func newMachineGate(config v1beta1.GateConfiguration) (gate webhooks.Gate, stop 
 
 var oneUser = ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma), User: "user@example.com", Region: "next"}
 
-// objectsOfOne knows one user for all clusters, and no other machine.
+// objectsOfOne returns one user for all clusters, and no other machine.
 type objectsOfOne struct{}
 
 func (objectsOfOne) Account(context.Context, clusterapi.Cluster) (ownership.Account, error) {
@@ -134,7 +134,7 @@ func (objectsOfOne) Owned(context.Context, string, string) ([]clusterapi.Machine
 	return nil, nil
 }
 
-// generous is a cloud whose users own whatever they claim.
+// generous is a cloud in which users own every instance that they claim.
 type generous struct{ ownership.Cloud }
 
 // Ask implements ownership.Cloud.

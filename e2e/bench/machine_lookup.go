@@ -20,32 +20,32 @@ const (
 	gateAddedP50Bound = 2
 	gateAddedP99Bound = 10
 
-	// cloudLatency is what a cloud typically takes for an answer. An emulator that answers at once would have the callers
-	// use all that the processors can do, and what is measured then is not how long the gate takes but how often it can.
+	// cloudLatency is a typical latency of a cloud. Without it, the callers would use all processors, and the measurement would show
+	// the throughput of the gate instead of its latency.
 	cloudLatency = 100 * time.Millisecond
-	// A round is so many lookups of each caller. The rounds are short, so that both take turns often.
+	// A round is a number of lookups of each caller. The rounds are short, so that both ways alternate often.
 	lookupRounds, lookupsPerRound = 16, 8
 	lookupWarmUpRounds            = 2
 )
 
-// asker asks as one user whose an instance is: through the gate, as an API server does, or the cloud itself.
+// asker looks up the owner of an instance as one user: through the gate, as an API server does, or directly in the cloud.
 type asker struct {
 	gate *caller
-	// direct is the client with which the cloud is asked.
+	// direct is the client of the cloud.
 	direct     *http.Client
 	url, token string
 	asked      int64
 	first      int64
 }
 
-// The two ways to ask.
+// The two ways of a lookup.
 const (
 	throughGate = "gate"
 	directly    = "direct"
 )
 
-// measureAdded compares the time of a change that the gate admits after a question to the cloud with that of the question
-// itself. As many callers as there are users ask at the same time, each about another instance every time.
+// measureAdded compares the time of a change for which the gate sends a request to the cloud with the time of the request itself.
+// There are as many concurrent callers as users, each with another instance every time.
 func (m *machines) measureAdded(ctx context.Context, out *figures) error {
 	progress("warrantgate is installed and starts")
 	if _, err := m.warrantgate.Install(ctx); err != nil {
@@ -65,7 +65,7 @@ func (m *machines) measureAdded(ctx context.Context, out *figures) error {
 	if err != nil {
 		return err
 	}
-	// Each change was a lookup, and one only.
+	// Each change caused exactly one lookup.
 	const want = 2 * (lookupWarmUpRounds + lookupRounds) * lookupsPerRound * users
 	if got := m.cloud.Count(cloudsigmatest.GetServer) - before; got != want {
 		return fmt.Errorf("the cloud was asked about %d servers, not about %d", got, want)
@@ -80,7 +80,7 @@ func (m *machines) measureAdded(ctx context.Context, out *figures) error {
 	return nil
 }
 
-// takeTurns returns how many milliseconds each question took, by way and round.
+// takeTurns returns the milliseconds of each lookup, by way and round.
 func takeTurns(ctx context.Context, askers []*asker) (map[string][][]float64, error) {
 	took := map[string][][]float64{}
 	for round := range lookupWarmUpRounds + lookupRounds {
@@ -100,8 +100,8 @@ func takeTurns(ctx context.Context, askers []*asker) (map[string][][]float64, er
 	return took, nil
 }
 
-// added is by how much a quantile is higher with the gate than without: the median of the rounds' own differences. Whatever
-// else the machine does for a while makes all of a round slow, and would be all that a quantile of all rounds shows.
+// added is the difference of a quantile with and without the gate: the median of the differences of the rounds. Other load of the
+// machine slows down a whole round, and would dominate a quantile of all rounds.
 func added(with, without [][]float64, q float64) float64 {
 	differences := make([]float64, len(with))
 	for round := range differences {
@@ -110,7 +110,7 @@ func added(with, without [][]float64, q float64) float64 {
 	return median(differences)
 }
 
-// newAskers returns one for each user, and makes the servers that they are going to ask about.
+// newAskers returns one asker for each user, and creates the servers of their lookups.
 func (m *machines) newAskers(ctx context.Context) ([]*asker, error) {
 	gateRoots, err := rootsIn(m.warrantgate.CAFile())
 	if err != nil {
@@ -150,8 +150,8 @@ func (m *machines) newAskers(ctx context.Context) ([]*asker, error) {
 	return askers, nil
 }
 
-// askAll has all ask at the same time, and returns how many milliseconds each question took. They begin one after the
-// other, spread over the time of an answer, because those who ask in step wait for each other's turn on the processors.
+// askAll makes all askers look up at the same time, and returns the milliseconds of each lookup. They start one after the other,
+// spread over the latency of the cloud, because otherwise they would wait for each other's turn on the processors.
 func askAll(ctx context.Context, askers []*asker, way string) ([]float64, error) {
 	millis := make([][]float64, len(askers))
 	group, ctx := errgroup.WithContext(ctx)
@@ -178,7 +178,7 @@ func askAll(ctx context.Context, askers []*asker, way string) ([]float64, error)
 	return all, err
 }
 
-// ask asks about the next instance.
+// ask looks up the next instance.
 func (a *asker) ask(ctx context.Context, way string) (time.Duration, error) {
 	start := time.Now()
 	if way == throughGate {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// Names of the objects that all callers have, each in a namespace of its own.
+	// Names of the objects of all callers, each in its own namespace.
 	pool       = "pool"
 	machineOne = "pool-worker-hl9tl-qbrcf"
-	// reviewedID is the instance that is named in a review, until it gets the digits of another.
+	// reviewedID is the instance in the template of a review. Each review replaces its digits.
 	reviewedID = "63dd227a-9502-4311-919e-cd49f3416753"
 )
 
@@ -27,7 +27,7 @@ var (
 	machinesOf     = infrastructure.WithResource("cloudsigmamachines")
 )
 
-// machineTemplate is a machine whose server is being made, with the size and the fields that providers give it.
+// machineTemplate is a machine without a server, with the size and the fields that providers give it.
 //
 //go:embed machine.json
 var machineTemplate []byte
@@ -50,8 +50,8 @@ func nameInstance(machine *unstructured.Unstructured, id string) error {
 // instanceID is the instance of a number.
 func instanceID(number int64) string { return reviewedID[:len(reviewedID)-idDigits] + digitsOf(number) }
 
-// machineReviews makes the review that an API server sends when a provider names the instance of its machine in the
-// status, for one instance after the other.
+// machineReviews returns reviews that an API server sends when a provider writes the instance of its machine into the status, for
+// one instance after the other.
 func machineReviews(namespace string, caller int) (*reviews, error) {
 	old, err := newMachine(namespace, machineOne)
 	if err != nil {

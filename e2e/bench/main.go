@@ -1,9 +1,9 @@
-// Command bench measures what warrantgate costs, on this machine, and on a kcp, a kube-apiserver and a Keystone of its own.
-// "make bench" builds what it needs and runs it; BENCH=start,serve makes these measurements only.
+// Command bench measures the cost of warrantgate on this machine, with its own kcp, kube-apiserver and Keystone. "make bench" builds
+// the binaries and runs it. BENCH=start,serve selects measurements.
 //
-// It prints one line a figure on standard output: name, value, unit. If a figure misses its bound, the program names it
-// and ends with 1. Every ratio compares two things that were measured in turns in the same run, so that it holds on
-// slow and busy machines too; the absolute figures say something only next to the machine that they were taken on.
+// It prints one figure per line on standard output: name, value, unit. If a figure misses its bound, the program names it and exits
+// with 1. Every ratio compares two measurements that alternate in the same run, so that it also holds on slow and busy machines.
+// Absolute figures are only comparable on the same machine.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// patience is far more than the measurements take, so that the program always ends.
+// patience is far longer than all measurements, so that the program always ends.
 const patience = 40 * time.Minute
 
 func main() {
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// bench makes the measurements that are named, or all of them.
+// bench runs the measurements with the given names, or all.
 func bench(ctx context.Context, names []string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -80,7 +80,7 @@ func serve(ctx context.Context, logFile string) error {
 	return serveHandlers(ctx, os.Stdin, os.Stdout)
 }
 
-// logTo logs to a file as "warrantgate serve" does by default, in JSON from level info on.
+// logTo logs to a file as "warrantgate serve" does by default, in JSON at level info.
 func logTo(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -92,7 +92,7 @@ func logTo(path string) (*os.File, error) {
 	return file, nil
 }
 
-// progress tells a person who waits what is going on.
+// progress tells the waiting user what is in progress.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 )
 
-// requestCounter stands before a Keystone and counts what comes by, whatever it is.
+// requestCounter is a proxy in front of Keystone that counts all requests.
 type requestCounter struct {
-	// authURL is where Keystone is to be asked.
+	// authURL is the address of the proxy.
 	authURL  string
 	requests atomic.Int64
 	server   *httptest.Server
 }
 
-// countRequests starts a counter before the Keystone of an auth URL. Stop has to be called in the end.
+// countRequests starts a counter in front of the Keystone of an auth URL. Call Stop at the end.
 func countRequests(authURL string) (*requestCounter, error) {
 	keystone, err := url.Parse(authURL)
 	if err != nil {

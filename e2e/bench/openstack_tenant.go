@@ -12,17 +12,17 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// tenantIdentity is what clusters refer to.
+// tenantIdentity is the identity that clusters refer to.
 var tenantIdentity = ownership.Identity{Namespace: "tenant", Secret: "cloud-config", Entry: "tenant"}
 
-// tenant is a user whose roles a cluster may have.
+// tenant is a user whose roles are allowed for a cluster.
 type tenant struct {
 	authURL string
 	// secret is the data of the Secret of tenantIdentity.
 	secret map[string][]byte
 }
 
-// newTenant makes a user with a project and the roles that a cluster needs. The user's Secret names Keystone by authURL.
+// newTenant creates a user with a project and the roles that a cluster needs. The user's Secret contains the authURL.
 func newTenant(ctx context.Context, keystone *keystonetest.Keystone, authURL string) (*tenant, error) {
 	domain, err := keystone.CreateDomain(ctx, "tenant")
 	if err != nil {
@@ -50,7 +50,7 @@ func newTenant(ctx context.Context, keystone *keystonetest.Keystone, authURL str
 	return &tenant{authURL: authURL, secret: map[string][]byte{"clouds.yaml": clouds}}, nil
 }
 
-// newCloud returns what asks Keystone about the tenant, and has not done so yet.
+// newCloud returns a checker for the tenant that has not sent a request to Keystone yet.
 func (t *tenant) newCloud() (*openstack.Cloud, error) {
 	return openstack.New(openstack.Options{
 		AuthURLs: []string{t.authURL},

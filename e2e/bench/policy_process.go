@@ -18,22 +18,22 @@ import (
 const (
 	policyLintProcessRatioBound = 10
 
-	// lintRounds is how often each program runs, after a first time that is not counted.
+	// lintRounds is the number of runs of each program, after a first one that does not count.
 	lintRounds = 9
 )
 
-// program is a command that ends with an exit status and says something. If it does not, it did other work than is measured.
+// program is a command with an expected exit status and output. Another result is an error.
 type program struct {
 	command []string
 	exit    int
 	says    string
-	// millis are how long its runs took.
+	// millis are the times of its runs.
 	millis []float64
 }
 
-// measureLintProcess compares a run of "warrantgate lint keystone-policy" with one of oslo.policy's own validator, each from
-// the start of the process to its end, as somebody meets them who checks a file before every commit. Most of the validator's
-// time goes into the start of Python and of Keystone's own rules. It does not find what the linter finds.
+// measureLintProcess compares a run of "warrantgate lint keystone-policy" with one of oslo.policy's own validator, each from the
+// start of the process to its end, as a user runs them before every commit. Most of the validator's time is the start of Python and
+// of Keystone's own rules. It does not report the findings of the linter.
 func measureLintProcess(ctx context.Context, out *figures, dir string) error {
 	progress("linter of policies and oslopolicy-validator, as processes")
 	linter, validator, err := newPrograms(dir)
@@ -61,7 +61,7 @@ func measureLintProcess(ctx context.Context, out *figures, dir string) error {
 	return nil
 }
 
-// newPrograms returns both, for the same policy. The validator takes its name from a configuration file, which goes to dir.
+// newPrograms returns both for the same policy. The validator reads the path from a configuration file in dir.
 func newPrograms(dir string) (linter, validator *program, err error) {
 	warrantgate, err := asset.Path(asset.Warrantgate)
 	if err != nil {
@@ -80,7 +80,7 @@ func newPrograms(dir string) (linter, validator *program, err error) {
 		return nil, nil, err
 	}
 	linter = &program{command: []string{warrantgate, "lint", "keystone-policy", policy}, says: "nothing found"}
-	// It takes every helper that a policy defines for a mistake, and finds nothing else here.
+	// It reports every helper of a policy as a mistake, and nothing else here.
 	validator = &program{
 		command: []string{tool, "--namespace", "keystone", "--config-file", config}, exit: 1,
 		says: "Unknown rule found in policy file: cloud_admin",
@@ -88,7 +88,7 @@ func newPrograms(dir string) (linter, validator *program, err error) {
 	return linter, validator, nil
 }
 
-// findValidator returns the path of oslo.policy's validator. It lies beside the interpreter that has oslo.policy.
+// findValidator returns the path of oslo.policy's validator. It is beside the interpreter that has oslo.policy.
 func findValidator() (string, error) {
 	interpreter := cmp.Or(os.Getenv(keystonetest.PythonEnv), "/usr/bin/python3")
 	tool := filepath.Join(filepath.Dir(interpreter), "oslopolicy-validator")
@@ -100,7 +100,7 @@ func findValidator() (string, error) {
 	return tool, nil
 }
 
-// run runs the program to its end and returns how long that took.
+// run runs the program to its end and returns its time.
 func (p *program) run(ctx context.Context) (time.Duration, error) {
 	command := exec.CommandContext(ctx, p.command[0], p.command[1:]...)
 	start := time.Now()

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// processorTime returns how long processors have worked for a process since its start, as Linux tells it (proc_pid_stat(5)).
+// processorTime returns the CPU time of a process since its start, as Linux reports it (proc_pid_stat(5)).
 func processorTime(pid int) (time.Duration, error) {
 	const (
-		// tick is the unit of the times. It is the same on all platforms of Linux that Go knows.
+		// tick is the unit of the times. It is the same on all Linux platforms of Go.
 		tick = 10 * time.Millisecond
-		// user and system are where the times stand, counted from what follows the name of the program.
+		// user and system are the indices of the times in the fields after the name of the program.
 		user, system = 11, 12
 	)
 	path := fmt.Sprintf("/proc/%d/stat", pid)
@@ -21,7 +21,7 @@ func processorTime(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("processor time can be read on Linux only: %w", err)
 	}
-	// The name is in parentheses, and may hold anything.
+	// The name is in parentheses, and can contain any character.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) <= system {
 		return 0, fmt.Errorf("no processor times in %s", path)

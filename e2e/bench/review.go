@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// recorded is the AdmissionReview that kcp v0.32.3 sends to the owner rewrite when its scheduler places the workspace
-// of a service account, as it was recorded from a real one. Only the names of the field managers were changed.
+// recorded is the AdmissionReview that kcp v0.32.3 sends to the owner rewrite when its scheduler places the workspace of a service
+// account, recorded from a real server. Only the names of the field managers are different.
 //
 //go:embed review.json
 var recorded []byte
 
-// scheduled is a Workspace as it is recorded, as far as it is looked at here.
+// scheduled contains the fields of a recorded Workspace that are needed here.
 func scheduled() (metav1.PartialObjectMetadata, error) {
 	var review admissionv1.AdmissionReview
 	var workspace metav1.PartialObjectMetadata
@@ -30,8 +30,8 @@ func scheduled() (metav1.PartialObjectMetadata, error) {
 	return workspace, nil
 }
 
-// workspaceReviews makes the recorded review for one workspace after the other. If all were about one, its Events would
-// fold into one, which is other work than there is in life.
+// workspaceReviews returns the recorded review for one workspace after the other. With a single workspace, its Events would be
+// aggregated into one, which is less work than in production.
 func workspaceReviews(caller int) (*reviews, error) {
 	workspace, err := scheduled()
 	if err != nil {
@@ -44,23 +44,23 @@ func workspaceReviews(caller int) (*reviews, error) {
 	return newReviews(wire.Bytes(), string(workspace.UID), caller)
 }
 
-// reviews makes a review, as it is on the wire, about one UUID after the other.
+// reviews returns encoded reviews of one UUID after the other.
 type reviews struct {
 	wire []byte
-	// places are where the end of the UUID stands.
+	// places are the offsets of the end of the UUID.
 	places []int
-	// first is where the numbers begin. cycle is after how many they come again, if not 0.
+	// first is the first number. cycle is the length of the cycle of numbers, 0 if there is none.
 	first, made, cycle int64
 }
 
 const (
-	// idDigits is how many digits at the end of a UUID tell one from another.
+	// idDigits is the number of digits at the end of a UUID that differ.
 	idDigits = 12
-	// idsOfCaller is how many UUIDs each caller has for itself.
+	// idsOfCaller is the number of UUIDs of each caller.
 	idsOfCaller = int64(1) << 32
 )
 
-// newReviews returns those of one of several callers, none of whom has a UUID of another. The id is the UUID in wire.
+// newReviews returns those of one of several callers. Callers share no UUID. The id is the UUID in wire.
 func newReviews(wire []byte, id string, caller int) (*reviews, error) {
 	r := &reviews{wire: wire, first: int64(caller) * idsOfCaller}
 	for from := 0; ; {
@@ -77,7 +77,7 @@ func newReviews(wire []byte, id string, caller int) (*reviews, error) {
 	return r, nil
 }
 
-// next returns the review about the next UUID.
+// next returns the review of the next UUID.
 func (r *reviews) next() []byte {
 	digits := digitsOf(r.first + r.made)
 	r.made++

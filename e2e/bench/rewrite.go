@@ -9,7 +9,7 @@ import (
 	"warrantgate.dev/internal/identity"
 )
 
-// measureRewrite measures the decision by itself, without transport.
+// measureRewrite measures the decision without transport.
 func measureRewrite(out *figures) error {
 	workspace, err := scheduled()
 	if err != nil {

@@ -31,7 +31,7 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// loopback is where the handlers are served.
+// loopback is the address of the handlers.
 const loopback = "127.0.0.1"
 
 // Paths of the handlers that are compared.
@@ -41,9 +41,8 @@ const (
 	noopPath    = "/noop"
 )
 
-// handlers are what is compared: the owner rewrite and the gate on machines as "warrantgate serve" serves them, with
-// deadline, metrics and Events, and one that does nothing but be a webhook, as controller-runtime makes them. Stop has to be
-// called in the end.
+// handlers are the compared handlers: the owner rewrite and the gate on machines as "warrantgate serve" serves them, with deadline,
+// metrics and Events, and a no-op webhook of controller-runtime. Call Stop at the end.
 func handlers(recorder webhooks.EventRecorder) (all map[string]http.Handler, stop func(), err error) {
 	config := v1beta1.Default()
 	mode := config.Workspace.OwnerRewrite.Mode
@@ -60,11 +59,11 @@ func handlers(recorder webhooks.EventRecorder) (all map[string]http.Handler, sto
 	}, stop, nil
 }
 
-// eventWriteTime is about what kcp takes to write an Event. While one is being written the others wait, and at the rates of
-// this measurement most find the queue full.
+// eventWriteTime is about the time that kcp takes to write an Event. Meanwhile the others wait, and at the rates of this benchmark
+// most find the queue full.
 const eventWriteTime = 5 * time.Millisecond
 
-// nowhere takes Events as slowly as kcp does, and keeps none.
+// nowhere accepts Events as slowly as kcp does, and discards them.
 type nowhere struct{}
 
 func (nowhere) Create(ctx context.Context, _ logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
@@ -88,17 +87,17 @@ func (nowhere) Permitted(context.Context) (permitted bool, reason string, err er
 	return true, "", nil
 }
 
-// serveArgument makes this program be the server.
+// serveArgument makes this program run as the server.
 const serveArgument = "serve-handlers"
 
-// address is what the server tells its caller of itself.
+// address is the information that the server sends to its caller.
 type address struct {
 	URL string
 	CA  []byte
 }
 
-// serveHandlers serves the handlers over TLS, with the server and the settings of "warrantgate serve", writes where to
-// out, and ends when in does: that is, at the latest with the process that it serves.
+// serveHandlers serves the handlers over TLS, with the server and the settings of "warrantgate serve". It writes its address to out,
+// and ends when in is closed, at the latest when the calling process ends.
 func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 	certificate, key, err := certutil.GenerateSelfSignedCertKey(loopback, []net.IP{net.ParseIP(loopback)}, nil)
 	if err != nil {
@@ -142,8 +141,8 @@ func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 	return group.Wait()
 }
 
-// server is this program, running as the server in a process of its own: kcp shares no scheduler and no garbage
-// collector with a webhook either.
+// server is this program, running as the server in a separate process: kcp and a webhook do not share a scheduler and a garbage
+// collector either.
 type server struct {
 	url   string
 	roots *x509.CertPool
@@ -184,7 +183,7 @@ func startServer(ctx context.Context, logFile string) (*server, error) {
 	return s, nil
 }
 
-// freePort returns a port that was free a moment ago; the webhook server does not pick one by itself.
+// freePort returns a port that was free a moment ago. The webhook server does not choose one itself.
 func freePort(ctx context.Context) (int, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(loopback, "0"))

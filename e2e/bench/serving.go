@@ -13,20 +13,20 @@ import (
 const (
 	serveP99RatioBound = 2
 
-	// Each of the two servers is under the load for a minute, after one round that is not counted.
+	// Each of the two servers gets the load for a minute, after one round that does not count.
 	loadRounds, loadWarmUpRounds = 12, 1
 	loadRoundTime                = 5 * time.Second
-	// loadHits is how many instances each admitter names by turns.
+	// loadHits is the number of instances that each admitter names in turn.
 	loadHits = 16
 )
 
-// measureServe compares a real serve with a server of the same kind that does nothing but answer, under the load of many API
-// servers at once. The two take turns in short rounds. Both get the same requests, from the same clients, over as many
-// connections, which are kept; all of them share the processors with either server.
+// measureServe compares a real serve with a no-op server of the same kind, under the load of many API servers at once. The two
+// alternate in short rounds. Both get the same requests from the same clients over as many keep-alive connections. All share the
+// processors with either server.
 //
-// The gates are those that answer from what they hold, that is, all that see many requests: owner rewrite and owner notice,
-// and the gate on machines, which has each verdict in its cache. The others ask the API server each time, and it would be the
-// API server whose time is measured. Events are not written, as there is no kcp; what they cost is in the figures of rewrite.
+// The gates are those that respond from memory and so get most requests: owner rewrite and owner notice, and the gate on machines
+// with each verdict in its cache. The others send a request to the API server each time, so that the measurement would show the time
+// of the API server. Events are not written, because there is no kcp; the figures of rewrite include their cost.
 func measureServe(ctx context.Context, out *figures, logFile string) (err error) {
 	noop, err := startServer(ctx, logFile)
 	if err != nil {
@@ -59,7 +59,7 @@ func measureServe(ctx context.Context, out *figures, logFile string) (err error)
 	return nil
 }
 
-// newRivals starts serve, and returns it and the server that does nothing.
+// newRivals starts serve, and returns it and the no-op server.
 func (m *machines) newRivals(ctx context.Context, noop *server) ([]*rival, error) {
 	if _, err := m.warrantgate.Install(ctx); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (m *machines) newRivals(ctx context.Context, noop *server) ([]*rival, error
 	return []*rival{one, other}, errors.Join(one.verify(ctx), other.verify(ctx))
 }
 
-// ownedReviews are about few instances, each of which the cloud knows as the user's.
+// ownedReviews are reviews of few instances. The user owns each of them in the cloud.
 func (m *machines) ownedReviews(caller int) (*reviews, error) {
 	user := caller % users
 	reviews, err := machineReviews(namespaceOf(user), caller)
@@ -101,7 +101,7 @@ func (m *machines) ownedReviews(caller int) (*reviews, error) {
 	return reviews, nil
 }
 
-// underLoad has the rivals take turns under the load.
+// underLoad alternates the load between the rivals.
 func underLoad(ctx context.Context, rivals []*rival) error {
 	for n := range loadWarmUpRounds + loadRounds {
 		progress("%d admissions at once: round %d of %d", admitters, n+1, loadWarmUpRounds+loadRounds)
@@ -122,7 +122,7 @@ func underLoad(ctx context.Context, rivals []*rival) error {
 	return nil
 }
 
-// show prints what has no bound.
+// show prints figures without a bound.
 func (r *rival) show(out *figures) error {
 	peak, err := peakMebibytes(r.pid)
 	if err != nil {
@@ -136,13 +136,13 @@ func (r *rival) show(out *figures) error {
 	}
 	showQuantiles(out, r.name, millis)
 	out.show(r.name+"_throughput_rps", float64(len(millis))/took.Seconds(), "requests/s")
-	out.show(r.name+"_cpu_us", microseconds(processor)/float64(len(millis)), "us") // of one admission
+	out.show(r.name+"_cpu_us", microseconds(processor)/float64(len(millis)), "us") // per admission
 	out.show(r.name+"_peak_rss_mib", peak, "MiB")
 	return nil
 }
 
-// p99Ratio is the median of the rounds' own ratios: whatever else the machine does for a while makes a round slow, and would
-// be all that a quantile of all rounds shows.
+// p99Ratio is the median of the ratios of the rounds. Other load of the machine slows down a round, and would dominate a quantile of
+// all rounds.
 func p99Ratio(one, other *rival) float64 {
 	ratios := make([]float64, 0, len(one.rounds))
 	for n := range one.rounds {

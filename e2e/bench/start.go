@@ -13,14 +13,14 @@ const (
 	startBound  = 2
 	binaryBound = 60
 
-	// starts is how often serve is started. The slowest counts.
+	// starts is the number of starts of serve. The slowest counts.
 	starts = 5
-	// machinesToRead is how many machines each user has when serve starts, which is ready once it has read them.
+	// machinesToRead is the number of machines of each user when serve starts. serve is ready once it has read them.
 	machinesToRead = 2
 )
 
-// measureStart measures how large the binary is, and how long it takes from its execution until /readyz says yes, beside an
-// API server whose clusters and machines it has to read before.
+// measureStart measures the size of the binary, and the time from its execution until /readyz responds with 200, beside an API
+// server whose clusters and machines it reads before.
 func measureStart(ctx context.Context, out *figures) (err error) {
 	binary, err := asset.Path(asset.Warrantgate)
 	if err != nil {

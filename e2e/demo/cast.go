@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// Everything happens in the workspace home; what is created are its children.
+	// All workspaces of the demo are children of the workspace home.
 	homeName = "provider"
 	home     = "root:" + homeName
 
@@ -22,25 +22,25 @@ const (
 	accountName      = "bot"
 	personName       = "alice"
 
-	// Workspaces: of the person, and of the service account before and after warrantgate was there.
+	// Workspaces: that of the user, and those of the service account before and after the installation of warrantgate.
 	ofPerson, before, after = "people", "before", "after"
 )
 
-// demo is who takes part.
+// demo contains the servers and the identities.
 type demo struct {
 	kcp         *kcptest.Server
-	warrantgate *kcptest.Warrantgate // once it runs
-	// account is a service account in home, person an ordinary user with the same rights there.
+	warrantgate *kcptest.Warrantgate // nil until it runs
+	// account is a service account in home. person is an ordinary user with the same permissions there.
 	account, person *rest.Config
 	machines        machines
-	keystone        *keystonetest.Keystone // once it runs
-	// skipped is how many steps need what this machine does not have.
+	keystone        *keystonetest.Keystone // nil until it runs
+	// skipped is the number of steps that this machine cannot run.
 	skipped int
-	// lines is how many were printed.
+	// lines is the number of printed lines.
 	lines int
 }
 
-// startKCP starts kcp and makes one workspace with a service account and a user in it.
+// startKCP starts kcp and creates one workspace with a service account and a user in it.
 func (d *demo) startKCP(ctx context.Context) error {
 	binary, err := asset.Path(asset.KCP)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 type created struct {
 	workspace *tenancyv1alpha1.Workspace
 	took      time.Duration
-	// owner is the recorded owner as it was while kcp set the workspace up. When it is Ready, kcp cuts the owner down
-	// to its name.
+	// owner is the recorded owner while kcp sets the workspace up. When the workspace is Ready, kcp reduces the owner to its name.
 	owner string
 }
 

@@ -24,7 +24,7 @@ func installAndServe(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	// Text is easier on the eye than JSON.
+	// Text is easier to read than JSON.
 	warrantgate, err := kcptest.PrepareWarrantgate(ctx, d.kcp, kcptest.WarrantgateOptions{Binary: binary, Args: []string{"--log-format=text"}})
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func installAndServe(ctx context.Context, d *demo) error {
 	return notAdministrator(ctx, d)
 }
 
-// awaitEventsOn waits until warrantgate has found that it may write Events.
+// awaitEventsOn waits until warrantgate logs that it has the permission to write Events.
 func awaitEventsOn(ctx context.Context, warrantgate *kcptest.Warrantgate) error {
 	var log []byte
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
@@ -68,7 +68,7 @@ func awaitEventsOn(ctx context.Context, warrantgate *kcptest.Warrantgate) error 
 	return nil
 }
 
-// notAdministrator asks kcp who warrantgate serves as, and what that user may do.
+// notAdministrator asks kcp for the groups and permissions of warrantgate's user.
 func notAdministrator(ctx context.Context, d *demo) error {
 	c, err := kcptest.NewClient(d.kcp.Person(home, kcptest.WarrantgateUser))
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// policyNamespace is where a ConfigMap holds the policy for Keystone.
+	// policyNamespace is the namespace of the ConfigMap with the policy for Keystone.
 	policyNamespace = "keystone"
 
-	// policyConfiguration says which ConfigMaps hold a policy for Keystone.
+	// policyConfiguration selects the ConfigMaps with a policy for Keystone.
 	policyConfiguration = "keystonePolicy: {selector: {matchLabels: {holds: keystone-policy}}}\n"
-	// withKeystone is with a Keystone whose URL is missing here. withoutKeystone is with no cloud at all.
+	// withKeystone is the configuration for a Keystone, with a placeholder for its URL. withoutKeystone is that without a cloud.
 	withKeystone    = "openStack: {authURLs: [%q]}\n"
 	withoutKeystone = "machine: {mode: Off}\naudit: {mode: Off}\n"
 )
@@ -62,7 +62,7 @@ func startOpenStack(ctx context.Context, d *demo) (err error) {
 	return m.awaitPolicyGate(ctx)
 }
 
-// awaitPolicyGate waits until the API server asks the gates. They are registered together.
+// awaitPolicyGate waits until the API server calls the gates. They are in the same webhook configuration.
 func (m *machines) awaitPolicyGate(ctx context.Context) error {
 	canary := keystonePolicy(deadAttribute)
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {

@@ -7,10 +7,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// identitySecret is the Secret in which a cluster on OpenStack finds its credentials, identityCloud the entry of its clouds.yaml.
+// identitySecret is the Secret with the credentials of a cluster on OpenStack, identityCloud the entry of its clouds.yaml.
 const identitySecret, identityCloud = "cloud-config", "tenant"
 
-// openStackKinds are the kinds of Cluster API Provider OpenStack. Their fields are kept as they come.
+// openStackKinds are the kinds of Cluster API Provider OpenStack. All their fields are preserved.
 func openStackKinds() []*apiextensionsv1.CustomResourceDefinition {
 	return []*apiextensionsv1.CustomResourceDefinition{
 		openStackKind("OpenStackCluster", "openstackcluster"),

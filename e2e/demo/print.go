@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// width is that of a terminal in which nothing is to be broken by the terminal itself.
+	// width is the width of a terminal. No line is longer, so that the terminal does not break lines.
 	width = 100
-	// pollInterval is how often is looked whether something has come about.
+	// pollInterval is the interval between two checks.
 	pollInterval = 25 * time.Millisecond
 )
 
@@ -21,17 +21,17 @@ func (d *demo) print(text string) {
 	fmt.Println(text)
 }
 
-// heading begins a step.
+// heading prints the title of a step.
 func (d *demo) heading(text string) {
 	d.print("\n" + text)
 }
 
-// say tells something in a sentence.
+// say prints a sentence.
 func (d *demo) say(format string, args ...any) {
 	d.print(fold(fmt.Sprintf(format, args...), "  ", "  "))
 }
 
-// quote shows the text of another program, line by line.
+// quote prints the output of another program, line by line.
 func (d *demo) quote(text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, " \n")
@@ -40,17 +40,17 @@ func (d *demo) quote(text string) {
 	}
 }
 
-// show shows what warrantgate prints.
+// show prints the output of warrantgate.
 func (d *demo) show(text string) {
 	d.quote(d.shorten(text))
 }
 
-// showCommand shows a command line, so that it could be typed where DIR is set.
+// showCommand prints a command line that a user can run in a shell where DIR is set.
 func (d *demo) showCommand(args []string) {
 	d.show("$ " + strings.Join(append([]string{filepath.Base(args[0])}, args[1:]...), " "))
 }
 
-// shorten leaves the long names of the temporary directories out.
+// shorten removes the long names of the temporary directories.
 func (d *demo) shorten(text string) string {
 	if d.machines.api != nil {
 		text = strings.ReplaceAll(text, d.machines.api.Dir(), "$API")
@@ -61,7 +61,7 @@ func (d *demo) shorten(text string) string {
 	return text
 }
 
-// fold breaks a line at blanks. What has no blanks to break at stays whole.
+// fold breaks a line at blanks. A word that is too long stays in one piece.
 func fold(line, first, further string) string {
 	var text strings.Builder
 	text.WriteString(first)

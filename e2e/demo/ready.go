@@ -14,7 +14,7 @@ import (
 	"warrantgate.dev/internal/identity"
 )
 
-// namespaceName is what the service account creates in its new workspace.
+// namespaceName is the namespace that the service account creates in its new workspace.
 const namespaceName = "made-by-" + accountName
 
 func becomeReady(ctx context.Context, d *demo) error {
@@ -46,8 +46,8 @@ func becomeReady(ctx context.Context, d *demo) error {
 	return d.useWorkspace(ctx, d.account, after)
 }
 
-// useWorkspace creates a namespace in a workspace as the service account, with the token that it had before. kcp's authorizer follows
-// its storage with a short delay, so a refusal in the first moments is not the last word.
+// useWorkspace creates a namespace in a workspace as the service account, with its old token. It retries after a denial, because
+// kcp's authorizer follows its storage with a short delay.
 func (d *demo) useWorkspace(ctx context.Context, account *rest.Config, name string) error {
 	within := kcptest.In(account, home+":"+name)
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, stuckAfter, true, func(ctx context.Context) (bool, error) {

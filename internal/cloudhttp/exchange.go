@@ -1,5 +1,6 @@
-// Package cloudhttp sends one request to a cloud and keeps of the answer what may be kept. It is what the clients of all
-// clouds have in common below the libraries that know their APIs, which put bodies into the texts of their errors.
+// Package cloudhttp sends requests to clouds and separates the bodies of error responses from the responses, so that they do not
+// reach logs and messages. The clients of all clouds share it as the transport below their SDKs, which include bodies in error
+// texts.
 package cloudhttp
 
 import (
@@ -17,26 +18,27 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// maxRetryAfter is the longest pause that an answer can ask for.
+// maxRetryAfter limits the pause that a response can request.
 const maxRetryAfter = time.Hour
 
-// Exchange is one request, and what came back for it. The exchange of a cloud embeds it and is the transport of the request.
+// Exchange is one request and its response. The exchange type of each cloud embeds it and is the http.RoundTripper of the request.
 type Exchange struct {
-	// Next is what sends the request.
+	// Next sends the request.
 	Next      http.RoundTripper
 	Operation Operation
-	// Limit is the largest body that is read, in bytes.
+	// Limit is the maximum size of a response body, in bytes.
 	Limit int64
-	// RequestIDHeader is where the cloud says the id of the request.
+	// RequestIDHeader is the response header that contains the request ID.
 	RequestIDHeader string
 
-	// Status is that of the answer, 0 as long as there is no complete one.
+	// Status is the status code of the response, or 0 until the whole response is read.
 	Status int
 	header http.Header
 }
 
-// Send sends the request. It reads the body to its end, so that the connection can be used again. The body of an error is
-// returned apart, for the cloud to take out of it what may be kept; the response is without it. It is nil of any other answer.
+// Send sends the request. It reads the whole body, so that the connection can be reused. It returns the body of an error response
+// as refusal, and an empty body in response, so that the caller extracts only what may be shown. Of a successful response, refusal
+// is nil.
 func (x *Exchange) Send(request *http.Request) (response *http.Response, refusal []byte, err error) {
 	response, err = x.Next.RoundTrip(request)
 	if err != nil {
@@ -55,13 +57,13 @@ func (x *Exchange) Send(request *http.Request) (response *http.Response, refusal
 	return response, refusal, nil
 }
 
-// OK tells whether the answer is none of an error.
+// OK reports whether the status is 2xx.
 func (x *Exchange) OK() bool { return x.Status >= 200 && x.Status <= 299 }
 
-// RequestID returns the id by which the cloud finds the request, without what does not print, "" where it did not say.
+// RequestID returns the ID that the cloud assigned to the request, without unprintable characters, or "" if it assigned none.
 func (x *Exchange) RequestID() string { return requestID(x.header.Get(x.RequestIDHeader)) }
 
-// Response is the answer in short, such as "403 permission". The kind is what the cloud calls the error, "" if nothing.
+// Response returns a short form of the response, such as "403 permission". kind is the cloud's name for the error, or "".
 func (x *Exchange) Response(kind string) string {
 	if kind == "" {
 		kind = "unspecified"
@@ -69,8 +71,8 @@ func (x *Exchange) Response(kind string) string {
 	return strconv.Itoa(x.Status) + " " + kind
 }
 
-// Unknown says why the request brought no verdict: for that cause, unless there was no answer in time. The kind is that of
-// Response, and failure the error of the library that sent the request.
+// Unknown returns the error of a request without a verdict. Its cause is CauseTimeout if the request timed out or was canceled, and
+// otherwise the given cause. kind is that of Response. failure is the error of the SDK that sent the request.
 func (x *Exchange) Unknown(cause ownership.Cause, kind string, failure error) *ownership.UnknownError {
 	u := &ownership.UnknownError{Cause: cause, RequestID: x.RequestID()}
 	var timeout net.Error
@@ -87,7 +89,7 @@ func (x *Exchange) Unknown(cause ownership.Cause, kind string, failure error) *o
 	return u
 }
 
-// speakable returns an error that says what failed without a word of the answer: decoders and the parser of HTTP quote it.
+// speakable returns an error without any content of the response. The errors of decoders and of the HTTP parser quote the response.
 func (x *Exchange) speakable(failure error) error {
 	var tooLarge *http.MaxBytesError
 	var network *net.OpError

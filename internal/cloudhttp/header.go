@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// maxRequestIDBytes bounds the request id, which goes into logs and messages.
+	// maxRequestIDBytes limits the length of the request ID in logs and messages.
 	maxRequestIDBytes = 128
-	// maxTokenBytes bounds a token. Servers take headers of 8 to 16 KiB.
+	// maxTokenBytes limits the length of a token. Servers accept headers of 8 to 16 KiB.
 	maxTokenBytes = 16 << 10
 )
 
-// requestID returns what prints of the id of a request.
+// requestID returns the printable characters of a request ID.
 func requestID(value string) string {
 	id := strings.Map(func(r rune) rune {
 		if r < 0x20 || r > 0x7e {
@@ -25,8 +25,8 @@ func requestID(value string) string {
 	return id[:min(len(id), maxRequestIDBytes)]
 }
 
-// RetryAfter returns for how long an answer asks to be left alone, as seconds or as a date (RFC 9110, section 10.2.3), and no
-// longer than longest. It is 0 where the answer does not say, or says what is past at the time now.
+// RetryAfter returns the value of the Retry-After header, given in seconds or as a date (RFC 9110, section 10.2.3), and at most
+// longest. It returns 0 if the header is missing or invalid, or if the date is before now.
 func RetryAfter(header http.Header, now time.Time, longest time.Duration) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil {
@@ -39,7 +39,7 @@ func RetryAfter(header http.Header, now time.Time, longest time.Duration) time.D
 	return min(max(at.Sub(now), 0), longest)
 }
 
-// Sendable tells whether a token can be sent in a header.
+// Sendable reports whether a token is valid in a header.
 func Sendable(token string) bool {
 	unprintable := func(r rune) bool { return r <= ' ' || r > '~' }
 	return token != "" && len(token) <= maxTokenBytes && !strings.ContainsFunc(token, unprintable)

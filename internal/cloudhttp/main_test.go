@@ -11,10 +11,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// canary is in whatever must not be passed on.
+// canary is a text in data that must not reach the caller.
 const canary = "canary"
 
-// exchange is that of a cloud which keeps bodies of errors.
+// exchange is the exchange of a cloud that keeps the bodies of error responses.
 type exchange struct {
 	cloudhttp.Exchange
 	refusal []byte

@@ -12,7 +12,7 @@ import (
 )
 
 func TestRequestsAreCounted(t *testing.T) {
-	cloud := "metrics-" + rand.Text() // counts go on from one run of the test to the next
+	cloud := "metrics-" + rand.Text() // counters keep their values between runs of the test (-count)
 	requests := cloudhttp.NewRequests(cloud, "server", "list")
 	want := map[string]float64{}
 	for _, operation := range []string{"server", "list"} {

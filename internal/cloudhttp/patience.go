@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Half returns a context that ends after half of what is left of ctx, so that an answer that is already there comes in
-// time, whatever becomes of what only explains it.
+// Half returns a context with half of the remaining time of ctx. It is for requests that only explain a denial: the denial must be
+// sent before ctx ends, even if they time out.
 func Half(ctx context.Context) (context.Context, context.CancelFunc) {
 	left := requestTimeout
 	if deadline, ok := ctx.Deadline(); ok {

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request whose context does not end earlier.
+	// requestTimeout limits a request whose context has no earlier deadline.
 	requestTimeout = 30 * time.Second
-	// handshakeTimeout bounds the TLS handshake of a new connection.
+	// handshakeTimeout limits the TLS handshake of a new connection.
 	handshakeTimeout = 10 * time.Second
-	// maxIdleConnections is how many connections to a host are kept for the next question. It is more than anybody lets be
-	// asked at the same time: one that is given up costs the next question a TLS handshake.
+	// maxIdleConnections is the number of idle connections per host. It is larger than the limits of concurrent requests, because a
+	// closed connection costs the next request a TLS handshake.
 	maxIdleConnections = 256
-	// idleTimeout is how long they are kept.
+	// idleTimeout is the time until an idle connection is closed.
 	idleTimeout = 90 * time.Second
-	// maxHeaderBytes bounds the header of an answer.
+	// maxHeaderBytes limits the size of response headers.
 	maxHeaderBytes = 64 << 10
 )
 
-// NewTransport returns connections that many questions share. Without roots the authorities of the system are trusted.
+// NewTransport returns a transport for many requests. If roots is nil, it trusts the CAs of the system.
 func NewTransport(roots *x509.CertPool) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -34,11 +34,11 @@ func NewTransport(roots *x509.CertPool) *http.Transport {
 	}
 }
 
-// NewClient returns a client for one request, which takes 30 seconds at most and follows no redirect.
+// NewClient returns a client for one request. It times out after 30 seconds and does not follow redirects.
 func NewClient(transport http.RoundTripper) *http.Client {
 	return &http.Client{Transport: transport, Timeout: requestTimeout, CheckRedirect: RefuseRedirect}
 }
 
-// RefuseRedirect is the CheckRedirect of clients to which a redirect is an answer like any other: who follows it shows the
-// credentials to somebody else.
+// RefuseRedirect is a CheckRedirect function that returns a redirect as the response. A client that follows a redirect sends its
+// credentials to another server.
 func RefuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -1,6 +1,6 @@
 package cloudsigma
 
-// The environment by which CloudSigma's own controllers know as whom they act. Operators have these names already.
+// Environment variables with the identity of CloudSigma's controllers. Operators already use these names.
 const (
 	EnvImpersonationEnabled = "CLOUDSIGMA_IMPERSONATION_ENABLED"
 	EnvOAuthURL             = "CLOUDSIGMA_OAUTH_URL"
@@ -9,7 +9,7 @@ const (
 	EnvUserEmail            = "CLOUDSIGMA_USER_EMAIL"
 	EnvRegion               = "CLOUDSIGMA_REGION"
 
-	// These are of one fixed account, instead of impersonation.
+	// The variables of one fixed account, instead of impersonation.
 	EnvLegacyEnabled = "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"
 	EnvUsername      = "CLOUDSIGMA_USERNAME"
 	EnvPassword      = "CLOUDSIGMA_PASSWORD"

@@ -7,11 +7,11 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// requestIDHeader is where CloudSigma says the id of a request.
+// requestIDHeader is the response header with the ID of a request.
 const requestIDHeader = "X-Request-Id"
 
-// exchange is the transport of one request, and what came back for it. The SDK puts the whole body of an error into the
-// text of its own one, so it is shown no such body: what may be kept of it is taken out here.
+// exchange is the transport of one request, and its response. The SDK includes the whole body of an error response in its error.
+// exchange therefore parses the body here, and gives the SDK an empty one.
 type exchange struct {
 	cloudhttp.Exchange
 	refusal refusal
@@ -26,7 +26,7 @@ func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// unknown says why the request brought no verdict. failure is the SDK's error.
+// unknown returns the error of a request without a verdict. failure is the error of the SDK.
 func (x *exchange) unknown(failure error) *ownership.UnknownError {
 	cause := ownership.CauseCloud
 	switch x.Status {

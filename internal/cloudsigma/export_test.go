@@ -2,12 +2,12 @@ package cloudsigma
 
 import "net/http"
 
-// NewWith is New over the transport of a test.
+// NewWith is New with another transport, for tests.
 func NewWith(options Options, transport http.RoundTripper) (*Cloud, error) {
 	return newCloud(options, transport)
 }
 
-// Stop ends what the cloud has running for as long as the process lives.
+// Stop stops the goroutines of the cache, which otherwise run until the process ends.
 func (c *Cloud) Stop() {
 	c.profiles.StopAllGoroutines()
 	if transport, ok := c.transport.(*http.Transport); ok {
@@ -15,7 +15,7 @@ func (c *Cloud) Stop() {
 	}
 }
 
-// ParseRefusal returns what is kept of the body of an error.
+// ParseRefusal exports parseRefusal for tests.
 func ParseRefusal(body []byte) (kind, userID string) {
 	r := parseRefusal(body)
 	return r.kind, r.userID

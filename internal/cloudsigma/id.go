@@ -7,11 +7,11 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// providerScheme begins the provider ID of a machine, the field spec.providerID of Cluster API.
+// providerScheme is the prefix of the provider ID of a machine, Cluster API's field spec.providerID.
 const providerScheme = "cloudsigma://"
 
-// ParseProviderID returns the UUID in lower case of the server that a provider ID such as cloudsigma://<uuid> names. It
-// tolerates what ownership.ParseInstanceID does, and an empty host (cloudsigma:///<uuid>).
+// ParseProviderID returns the UUID, in lower case, of the server in a provider ID such as cloudsigma://<uuid>. It accepts the same
+// variants of a UUID as ownership.ParseInstanceID, and an empty host (cloudsigma:///<uuid>).
 func ParseProviderID(s string) (string, error) {
 	scheme, rest := "", strings.TrimSpace(s)
 	if len(rest) > len(providerScheme) {

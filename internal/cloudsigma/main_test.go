@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Who and what all tests are about. The server and the user are those of the incident.
+// Identities of all tests. The server and the user are those of the incident.
 const (
 	region      = "next"
 	userEmail   = "tsap@shalb.com"
@@ -38,7 +38,7 @@ const (
 	otherID     = "63dd227a-9502-4311-919e-cd49f3416753"
 )
 
-// What the tests see as requests.
+// Requests, in the notation of the tests.
 const (
 	getServer     = "next/servers/" + serverID + "/"
 	getProfile    = "next/profile/"
@@ -46,7 +46,7 @@ const (
 	getPage1      = "next/servers/detail/?limit=100"
 )
 
-// canary is in whatever must not be passed on.
+// canary is a text in data that must not reach the caller.
 const canary = "canary"
 
 func account() ownership.Account {
@@ -61,10 +61,10 @@ func claim(modify ...func(*ownership.Claim)) ownership.Claim {
 	return c
 }
 
-// answers are what an API answers, by request.
+// answers are the responses of an API, by request.
 type answers map[string]http.HandlerFunc
 
-// fakeAPI is an API of CloudSigma. A request that it does not expect fails the test.
+// fakeAPI is an API of CloudSigma. An unexpected request fails the test.
 type fakeAPI struct {
 	t      *testing.T
 	server *httptest.Server
@@ -99,7 +99,7 @@ func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
-// expect checks what has been asked since the last call, in this order.
+// expect checks the requests since the last call, in order.
 func (a *fakeAPI) expect(want ...string) {
 	a.t.Helper()
 	a.mu.Lock()
@@ -110,7 +110,7 @@ func (a *fakeAPI) expect(want ...string) {
 	a.requests, a.headers = nil, nil
 }
 
-// expectCount checks how often something has been asked since the last call of expect.
+// expectCount checks how many times a request was sent since the last call of expect.
 func (a *fakeAPI) expectCount(request string, want int) {
 	a.t.Helper()
 	a.mu.Lock()
@@ -126,7 +126,7 @@ func (a *fakeAPI) expectCount(request string, want int) {
 	}
 }
 
-// cloud returns the cloud that this is the API of.
+// cloud returns a client of this API.
 func (a *fakeAPI) cloud(tokens cloudsigma.Tokens, modify ...func(*cloudsigma.Options)) *cloudsigma.Cloud {
 	a.t.Helper()
 	roots := x509.NewCertPool()
@@ -143,12 +143,12 @@ func (a *fakeAPI) cloud(tokens cloudsigma.Tokens, modify ...func(*cloudsigma.Opt
 	return cloud
 }
 
-// reply answers with a status, a body, and headers as pairs. The request id is "req-" and the status.
+// reply returns a handler that sends a status, a body, and headers as pairs. The request ID is "req-" and the status.
 func reply(status int, body string, header ...string) http.HandlerFunc {
 	return cloudhttptest.Reply(status, body, append([]string{"X-REQUEST-ID", fmt.Sprintf("req-%d", status)}, header...)...)
 }
 
-// inJSON returns v in JSON.
+// inJSON returns v as JSON.
 func inJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -157,10 +157,10 @@ func inJSON(v any) string {
 	return string(b)
 }
 
-// object is an object in JSON.
+// object is a JSON object.
 type object = map[string]any
 
-// aServer is the answer about a server, as far as it matters, and more.
+// aServer returns the response for a server, with fields that the client must ignore.
 func aServer(id, name, owner, machineUID string) object {
 	return object{
 		"uuid": id, "name": name, "status": "running", "vnc_password": canary, "mem": 1 << 30,
@@ -169,7 +169,7 @@ func aServer(id, name, owner, machineUID string) object {
 	}
 }
 
-// aPage is the answer to the request for a list.
+// aPage returns the response of a list request.
 func aPage(total int, servers ...object) string {
 	return inJSON(object{"meta": object{"limit": 100, "offset": 0, "total_count": total}, "objects": append([]object{}, servers...)})
 }
@@ -187,10 +187,10 @@ func notFound() http.HandlerFunc {
 	return reply(http.StatusNotFound, `[{"error_type":"notexist","error_message":"canary does not exist","error_point":null}]`)
 }
 
-// fakeTokens gives out tokens that are numbered by how many have been dropped.
+// fakeTokens returns tokens with the number of dropped tokens in them.
 type fakeTokens struct {
 	err  error
-	errs int // how many tokens are given out before err, if there is one
+	errs int // number of tokens to return before err, if err is set
 
 	mu      sync.Mutex
 	given   int
@@ -215,12 +215,12 @@ func (f *fakeTokens) Drop(user, region string, asked time.Time) {
 	f.asked = append(f.asked, asked)
 }
 
-// roundTripper is the transport of tests whose time stands still.
+// roundTripper is a transport for tests with a fake clock.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// offline returns a cloud whose answers come from functions, without a connection. stop has to be called at its end.
+// offline returns a cloud whose responses come from functions, without network connections. Call stop at the end.
 func offline(t *testing.T, a answers) (cloud *cloudsigma.Cloud, stop func()) {
 	t.Helper()
 	cloud, err := cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}, API: "https://cloud.example/api/{region}/"},
@@ -244,13 +244,13 @@ func offline(t *testing.T, a answers) (cloud *cloudsigma.Cloud, stop func()) {
 	return cloud, cloud.Stop
 }
 
-// discard is for what servers of tests have to say.
+// discard returns a logger that discards the logs of test servers.
 func discard() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// hang answers once nobody waits any more.
+// hang blocks until the client closes the connection.
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// failure is an *ownership.UnknownError as tests compare it.
+// failure contains the compared fields of an *ownership.UnknownError.
 type failure struct {
 	Cause      ownership.Cause
 	RequestID  string

@@ -2,10 +2,10 @@ package cloudsigma
 
 import "warrantgate.dev/internal/cloudhttp"
 
-// cloudName is the word for this cloud in metrics.
+// cloudName is the label value of this cloud in metrics.
 const cloudName = "cloudsigma"
 
-// What requests are for.
+// Operations of requests.
 const (
 	opServer  cloudhttp.Operation = "server"
 	opProfile cloudhttp.Operation = "profile"

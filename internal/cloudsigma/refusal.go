@@ -7,28 +7,28 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// kindPermission is the error type of an answer that refuses the user an operation on something that exists.
+// kindPermission is the error type of a response that denies the user access to an existing object.
 const kindPermission = "permission"
 
-// refusal is what is kept of the body of an error. The rest may name other users and what is theirs.
+// refusal contains the parts of an error response that may be shown. The rest may name other users and their objects.
 type refusal struct {
-	// kind is the type of the error, such as "permission" or "notexist", "" if there is none that looks like one.
+	// kind is the type of the error, such as "permission" or "notexist", or "" if it is missing or invalid.
 	kind string
-	// userID is the UUID of the user to whom something was refused, "" if the message does not say.
+	// userID is the UUID of the user that was denied, or "" if the message does not contain it.
 	userID string
 }
 
 var (
 	kindPattern = regexp.MustCompile(`^[a-z_]{1,40}$`)
-	// userPattern finds the user in "User <uuid> does not have all of the permissions […]".
+	// userPattern matches the user in "User <uuid> does not have all of the permissions […]".
 	userPattern = regexp.MustCompile(`^User ([0-9A-Fa-f-]{36}) does not have `)
 )
 
-// parseRefusal reads the body of an error: a list of objects by the API's documentation, though a single object has been
-// seen as well. Of several errors it takes the first that has a type.
+// parseRefusal parses the body of an error response. It is a list of objects according to the documentation of the API, but some
+// responses contain a single object. Of several errors it returns the first with a type.
 func parseRefusal(body []byte) refusal {
 	type entry struct {
-		// Both are strings by the documentation. A message of another kind shall not hide the type.
+		// Both are strings according to the documentation. A message of another JSON type must not hide the error type.
 		Kind    any `json:"error_type"`
 		Message any `json:"error_message"`
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// metadata is as much of a machine's metadata as is looked at.
+// metadata contains the fields of a machine's metadata in use.
 type metadata struct {
 	Name              string                  `json:"name"`
 	Namespace         string                  `json:"namespace"`
@@ -24,10 +24,10 @@ type metadata struct {
 	DeletionTimestamp *metav1.Time            `json:"deletionTimestamp"`
 }
 
-// asInEncodingJSON takes what encoding/json takes, as everybody does through whose hands an object has gone.
+// asInEncodingJSON accepts the same input as encoding/json, because every other reader of the object uses it.
 var asInEncodingJSON = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// Decode is Read of the JSON of a machine. It decodes only what is looked at: most of a machine is something else.
+// Decode is Read for the JSON of a machine. It decodes only the fields in use, because most of a machine is other data.
 func (k Kind) Decode(raw []byte) (Machine, error) {
 	machine, err := k.DecodeIDs(raw)
 	if err != nil {
@@ -42,7 +42,7 @@ func (k Kind) Decode(raw []byte) (Machine, error) {
 	return machine, nil
 }
 
-// DecodeMetadata returns as much of the metadata of an object, from its JSON, as is looked at.
+// DecodeMetadata returns the metadata fields in use, from the JSON of an object.
 func DecodeMetadata(raw []byte) (metav1.ObjectMeta, error) {
 	var object struct {
 		Metadata metadata `json:"metadata"`
@@ -59,7 +59,7 @@ func DecodeMetadata(raw []byte) (metav1.ObjectMeta, error) {
 
 // DecodeIDs is Decode without the metadata.
 func (k Kind) DecodeIDs(raw []byte) (Machine, error) {
-	if jsontext.Value(raw).Kind() != '{' { // this says why in the words of Kubernetes
+	if jsontext.Value(raw).Kind() != '{' { // the error of the Kubernetes decoder
 		var object map[string]any
 		return Machine{Kind: k}, stdjson.Unmarshal(raw, &object)
 	}
@@ -70,7 +70,7 @@ func (k Kind) DecodeIDs(raw []byte) (Machine, error) {
 	return Machine{Kind: k, InstanceID: fields[0].value, ProviderID: fields[1].value}, nil
 }
 
-// decodeFields reads fields from the JSON of an object. The error of a field that is no string is for people.
+// decodeFields reads fields from the JSON of an object. It sets an error for users on a field that is not a string.
 func decodeFields(raw []byte, fields []field) error {
 	object := make(places, len(fields))
 	for i := range fields {
@@ -87,16 +87,16 @@ func decodeFields(raw []byte, fields []field) error {
 	return nil
 }
 
-// field is a string in an object, by its path such as status.instanceID.
+// field is a string field of an object, with a path such as status.instanceID.
 type field struct {
 	path, value string
-	// err says why it is none. It is for people.
+	// err explains why the value is not a string, for users.
 	err error
 }
 
 func (f *field) clear() { f.value, f.err = "", nil }
 
-// misplace says that the field above is no object.
+// misplace sets the error that the parent field is not an object.
 func (f *field) misplace() {
 	f.value, f.err = "", fmt.Errorf("%s cannot be read: the field above it is no object", f.path)
 }
@@ -112,13 +112,13 @@ func (f *field) set(value any) {
 	}
 }
 
-// place is where a field is, seen from the object that holds it or that it is below of.
+// place is the path of a field, relative to an object.
 type place struct {
 	rest  string
 	field *field
 }
 
-// places reads the fields there from an object, and nothing else.
+// places reads the fields at these places from an object, and skips all others.
 type places []place
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -135,7 +135,7 @@ func (p *places) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	if _, err := decoder.ReadToken(); err != nil {
 		return err
 	}
-	p.each((*field).clear) // of two members of one name, the last is it
+	p.each((*field).clear) // of members with the same name, the last one counts
 	for decoder.PeekKind() != '}' {
 		name, err := decoder.ReadValue()
 		if err != nil {
@@ -155,12 +155,12 @@ func (p *places) each(do func(*field)) {
 	}
 }
 
-// below returns the places in the member whose name it is, as it stands in JSON.
+// below returns the places below a member. quoted is the name of the member in JSON.
 func (p *places) below(quoted jsontext.Value) places {
 	var found places
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
-		name, _ = jsontext.AppendUnquote(nil, quoted) // the decoder has checked it
+		name, _ = jsontext.AppendUnquote(nil, quoted) // the decoder has validated it
 	}
 	for _, at := range *p {
 		if first, rest, _ := strings.Cut(at.rest, "."); first == string(name) {
@@ -170,7 +170,7 @@ func (p *places) below(quoted jsontext.Value) places {
 	return found
 }
 
-// read reads the next value.
+// read decodes the next value.
 func (p places) read(decoder *jsontext.Decoder) error {
 	switch {
 	case len(p) == 0:
@@ -183,7 +183,7 @@ func (p places) read(decoder *jsontext.Decoder) error {
 		return err
 	}
 	for _, at := range p {
-		if at.rest != "" && value != nil { // a field below one that has to be a string
+		if at.rest != "" && value != nil { // a field below a string field
 			at.field.misplace()
 			continue
 		}

@@ -12,13 +12,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// discoverer tells what an API server serves now. The discovery clients of client-go remember that, or read all of it.
+// discoverer reads which versions an API server serves now. The discovery clients of client-go cache the result or read all of it.
 type discoverer interface {
-	// versions returns the versions in which a resource is served, the preferred one first, none if it is not served.
+	// versions returns the served versions of a resource, the preferred one first. It returns none if the resource is not served.
 	versions(ctx context.Context, resource schema.GroupResource) ([]string, error)
 }
 
-// restDiscovery asks an API server, by a client for any of its paths.
+// restDiscovery implements discoverer with a client for any path.
 type restDiscovery struct{ client rest.Interface }
 
 func (d restDiscovery) versions(ctx context.Context, resource schema.GroupResource) ([]string, error) {
@@ -34,7 +34,7 @@ func (d restDiscovery) versions(ctx context.Context, resource schema.GroupResour
 	for _, version := range group.Versions {
 		var resources metav1.APIResourceList
 		err := d.client.Get().AbsPath("/apis", resource.Group, version.Version).Do(ctx).Into(&resources)
-		if err != nil && !apierrors.IsNotFound(err) { // what is gone since is not served
+		if err != nil && !apierrors.IsNotFound(err) { // a version that was removed in between is not served
 			return nil, fmt.Errorf("read which resources of %q are served: %w", version.GroupVersion, err)
 		}
 		if !slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Name == resource.Resource }) {
@@ -49,11 +49,11 @@ func (d restDiscovery) versions(ctx context.Context, resource schema.GroupResour
 	return served, nil
 }
 
-// VersionError says that a resource is served, but in none of the versions that are configured. Its objects cannot be read,
-// and the webhooks are not asked about them.
+// VersionError means that a resource is served, but in none of the configured versions. Its objects cannot be read, and the API
+// server does not call the webhooks for them.
 type VersionError struct {
 	Resource schema.GroupVersionResource
-	// Served are the versions in which it is served.
+	// Served are the served versions.
 	Served []string
 }
 
@@ -63,8 +63,8 @@ func (e *VersionError) Error() string {
 		e.Resource.GroupResource(), strings.Join(e.Served, ", "), e.Resource.Version, e.Resource.Version)
 }
 
-// installed is true if the resource is served in its version, or in any if it has none. It is an error if it is served in other
-// versions only.
+// installed is true if the resource is served in its version, or in any version if it has none. It is an error if only other
+// versions are served.
 func (r *reader) installed(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 	served, err := r.discovery.versions(ctx, resource.GroupResource())
 	switch {
@@ -76,8 +76,8 @@ func (r *reader) installed(ctx context.Context, resource schema.GroupVersionReso
 	return false, &VersionError{Resource: resource, Served: served}
 }
 
-// notInstalled returns nil if no version of the resource is served, so that there are no objects, and otherwise why they are
-// not known.
+// notInstalled returns nil if no version of the resource is served, so that no objects exist. Otherwise it returns the reason why
+// the objects are unknown.
 func (r *reader) notInstalled(ctx context.Context, resource schema.GroupVersionResource) error {
 	installed, err := r.installed(ctx, resource)
 	if installed {

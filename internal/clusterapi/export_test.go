@@ -10,20 +10,20 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
-// Versions tell what a server serves.
+// Versions returns the served versions of a resource.
 type Versions func(context.Context, schema.GroupResource) ([]string, error)
 
 func (v Versions) versions(ctx context.Context, resource schema.GroupResource) ([]string, error) {
 	return v(ctx, resource)
 }
 
-// NewObjectsOf is NewObjects with clients in place of a configuration.
+// NewObjectsOf is NewObjects with clients instead of a configuration.
 func NewObjectsOf(client dynamic.Interface, versions Versions, secrets corev1client.SecretsGetter, options Options) (*Objects, error) {
 	return newObjects(client, versions, secrets, options)
 }
 
-// Essentials are what is kept of a machine.
+// Essentials exports the function that removes unused fields of a machine.
 func (k Kind) Essentials(object any) (any, error) { return k.essentials(object) }
 
-// EssentialsOfCluster are what is kept of a CloudSigmaCluster.
+// EssentialsOfCluster exports the function that removes unused fields of a CloudSigmaCluster.
 var EssentialsOfCluster = clusterKinds[v1beta1.ProviderCloudSigma].essentialsOf

@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	// ownID and otherID are the two servers of one name.
+	// ownID and otherID are the IDs of two servers with the same name.
 	ownID     = "63dd227a-9502-4311-919e-cd49f3416753"
 	otherID   = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
 	namespace = "team-a"
@@ -50,13 +50,13 @@ func newKind(kind, resource, instanceIDPath string, provider v1beta1.Provider) c
 	}
 }
 
-// bringing is a kind whose machines may bring an identity of their own.
+// bringing returns the kind with a path for the machine's own identity.
 func bringing(identityRefPath string, kind clusterapi.Kind) clusterapi.Kind {
 	kind.IdentityRefPath = identityRefPath
 	return kind
 }
 
-// metalCluster is the Cluster that most machines are of.
+// metalCluster is the Cluster of most machines.
 var metalCluster = clusterNamed("metal")
 
 func clusterNamed(name string) clusterapi.Cluster {
@@ -71,7 +71,7 @@ func parseID(value string) (string, error) {
 	return id.String(), nil
 }
 
-// with sets a field of an object. A nil value is a null.
+// with sets a field of an object. nil sets null.
 func with(path string, value any) func(map[string]any) {
 	return func(object map[string]any) {
 		fields := strings.Split(path, ".")
@@ -87,10 +87,10 @@ func with(path string, value any) func(map[string]any) {
 	}
 }
 
-// inNamespace moves an object.
+// inNamespace sets the namespace of an object.
 func inNamespace(namespace string) func(map[string]any) { return with("metadata.namespace", namespace) }
 
-// machine is a machine of a kind, with what is changed by modify.
+// machine returns a machine of a kind, changed by modify.
 func machine(kind clusterapi.Kind, name string, modify ...func(map[string]any)) *unstructured.Unstructured {
 	return object(kind.Kind, name, append([]func(map[string]any){
 		func(object map[string]any) {
@@ -99,7 +99,7 @@ func machine(kind clusterapi.Kind, name string, modify ...func(map[string]any)) 
 	}, modify...)...)
 }
 
-// cluster is the CloudSigmaCluster "metal", with what is changed by modify.
+// cluster returns the CloudSigmaCluster "metal", changed by modify.
 func cluster(modify ...func(map[string]any)) *unstructured.Unstructured {
 	return object("CloudSigmaCluster", "metal", append([]func(map[string]any){with("spec.region", "next")}, modify...)...)
 }
@@ -115,14 +115,14 @@ func object(kind, name string, modify ...func(map[string]any)) *unstructured.Uns
 	return &unstructured.Unstructured{Object: content}
 }
 
-// fakeServer is an API server of fakes with a few objects.
+// fakeServer is an API server with fake clients and a few objects.
 type fakeServer struct {
 	machines *dynamicfake.FakeDynamicClient
 	core     *corefake.Clientset
 	objects  *clusterapi.Objects
-	// served are the versions of resources, where they are others than v1beta1.
+	// served are the served versions of resources that differ from v1beta1.
 	served map[string][]string
-	// discoveryErr is what discovery fails with, and recovered is whether it does no more.
+	// discoveryErr is the error of discovery, until recovered is true.
 	discoveryErr error
 	recovered    atomic.Bool
 }
@@ -138,7 +138,7 @@ func (s *fakeServer) versions(_ context.Context, resource schema.GroupResource) 
 	return versions, s.discoveryErr
 }
 
-// newServer returns a server with the objects, which may be Secrets too, and what is to be seen of them.
+// newServer returns a server with the objects (Secrets included), and the Objects that watch it.
 func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fakeServer {
 	t.Helper()
 	kinds := []clusterapi.Kind{cloudSigmaMachines, metalMachines, openStackMachines, otherMachines}
@@ -171,7 +171,7 @@ func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fak
 	return server
 }
 
-// start watches in a bubble of testing/synctest until the returned function is called, and at once until all is seen.
+// start watches in a bubble of testing/synctest until the returned function is called. It returns when all objects are seen.
 func (s *fakeServer) start(ctx context.Context, t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)

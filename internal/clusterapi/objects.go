@@ -22,43 +22,42 @@ import (
 	"warrantgate.dev/internal/inflight"
 )
 
-// Indexes of what is watched.
+// Indexes of watched objects.
 const (
-	// indexInstance finds machines by the UUIDs that they name.
+	// indexInstance finds machines by the UUIDs of their instances.
 	indexInstance = "instance"
-	// indexCluster finds cluster objects by the namespace/name of the Cluster that they are of.
+	// indexCluster finds cluster objects by the namespace/name of their Cluster.
 	indexCluster = "cluster"
-	// indexUserSecret finds clusters by the Secret, namespace/name, that names their user.
+	// indexUserSecret finds clusters by the namespace/name of the Secret with their user.
 	indexUserSecret = "userSecret"
 )
 
-// Objects are the machines and clusters of an API server. They are watched, so that a question about one costs no request
-// as long as it is as it was last seen.
+// Objects contains the machines and clusters of an API server. It watches them, so that most lookups need no request.
 type Objects struct {
 	reader
 	kinds    []Kind
-	machines []*watched // by the index of kinds
+	machines []*watched // same order as kinds
 	clusters map[v1beta1.Provider]*watched
-	// owners are the Machines of Cluster API, of which only names and labels are kept. It is nil where no machines are watched.
+	// owners contains the names and labels of the Machines of Cluster API. It is nil if no machines are watched.
 	owners *watched
 }
 
-// Options say what is to be read.
+// Options select the objects to read.
 type Options struct {
 	// Kinds are the kinds of machines.
 	Kinds []Kind
-	// ClustersOnly is true where only the clusters of these kinds are to be watched, and no machines.
+	// ClustersOnly is true to watch only the clusters of these kinds, and no machines.
 	ClustersOnly bool
-	// SharedAccount is true where one account stands for all clusters that name no user.
+	// SharedAccount is true if one account is used for all clusters without a user.
 	SharedAccount bool
 	// ExemptNamespaces are namespaces whose Secrets are not checked.
 	ExemptNamespaces []string
 }
 
-// NewObjects returns the objects of the API server that config reaches. They are seen once Start runs.
+// NewObjects returns the objects of the API server of config. Start starts the watches.
 func NewObjects(config *rest.Config, options Options) (*Objects, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // the API server has its own fairness; ours would make an admission wait
+	config.QPS = -1 // the API server limits requests itself; a client limit would only delay admissions
 	dynamicClient, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for machines: %w", err)
@@ -142,8 +141,8 @@ func (o *Objects) all() []*watched {
 	return all
 }
 
-// Synced returns why not all objects are known, nil if they are. Kinds that the API server does not serve have no objects;
-// it is an error if it serves them in another version only, or if a watch has been broken for longer than half a minute.
+// Synced returns an error while objects are unknown. Resources that the API server does not serve have no objects. It is an error
+// if only another version is served, or if a watch has been broken for more than 30 seconds.
 func (o *Objects) Synced() error {
 	var missing []error
 	for _, w := range o.all() {
@@ -152,8 +151,8 @@ func (o *Objects) Synced() error {
 	return errors.Join(missing...)
 }
 
-// Holder returns a machine other than the given one that names the instance, nil if there is none: of those that were last seen to
-// name it, and of also, each as it is now. The error says that it cannot be told.
+// Holder returns another machine than the given one that names the instance, or nil if there is none. It checks the current state
+// of the machines that were last seen with the instance, and of those in also. An error means that the holder is unknown.
 func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []inflight.Object) (*Machine, error) {
 	for i, kind := range o.kinds {
 		if kind.Provider != other.Kind.Provider {
@@ -176,7 +175,7 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []i
 			if seen.is(other) || seen.SameServer(other) {
 				continue
 			}
-			// What was seen may be a moment old, and the ID have been given up since.
+			// The last seen state may be old, and the machine may no longer name the ID.
 			holder, err := o.holds(ctx, kind, candidate, id)
 			if err != nil || holder != nil {
 				return holder, err
@@ -198,12 +197,12 @@ func (o *Objects) holds(ctx context.Context, kind Kind, machine types.Namespaced
 	}
 	holder, err := kind.Read(object)
 	if err != nil || !slices.Contains(holder.IDs(), id) {
-		return nil, nil //nolint:nilerr // what cannot be read names no instance
+		return nil, nil //nolint:nilerr // a machine that cannot be read names no instance
 	}
 	return &holder, nil
 }
 
-// Machines yields all machines as they were last seen.
+// Machines yields all machines in their last seen state.
 func (o *Objects) Machines() iter.Seq[Machine] {
 	return func(yield func(Machine) bool) {
 		for i, kind := range o.kinds {
@@ -216,7 +215,7 @@ func (o *Objects) Machines() iter.Seq[Machine] {
 	}
 }
 
-// Clusters yields all clusters as they were last seen, each with a reference to its object.
+// Clusters yields all clusters in their last seen state, with references to their objects.
 func (o *Objects) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 	return func(yield func(Cluster, corev1.ObjectReference) bool) {
 		for provider, kind := range clusterKinds {

@@ -8,8 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SecretKeysNow returns the keys of a Secret that hold something, as the API server has it now. It is not found where there is
-// no such Secret.
+// SecretKeysNow returns the keys with a value in the current Secret. found is false if the Secret does not exist.
 func (o *Objects) SecretKeysNow(ctx context.Context, namespace, name string) (keys []string, found bool, err error) {
 	secret, err := o.secrets.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {

@@ -1,9 +1,8 @@
-// Package controllermanager decides whether the pods of a cloud controller manager act as the user of its cluster, and as
-// nobody else.
+// Package controllermanager decides whether the pods of a cloud controller manager act as the user of its cluster only.
 //
-// It reads a pod as the kubelet and the controller manager do: flags win over the environment, the variables of env win over
-// those of envFrom, and $(NAME) in a value or an argument is replaced. What it cannot read it refuses. It does not see the
-// image, and files that a container finds or is given.
+// It reads a pod as the kubelet and the controller manager do: flags take precedence over the environment, env takes precedence
+// over envFrom, and $(NAME) in a value or an argument is replaced. It denies values that it cannot evaluate. It does not check the
+// image, and files in a container.
 package controllermanager
 
 import (
@@ -15,42 +14,43 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Pod is what is judged: the pods of a controller manager.
+// Pod is a pod template of a controller manager.
 type Pod struct {
 	corev1.PodSpec
-	// Manager is the index of the container that is the controller manager.
+	// Manager is the index of the controller manager's container.
 	Manager int
-	// Secret is the name of the Secret with the credentials of impersonation.
+	// Secret is the name of the Secret with the credentials for impersonation.
 	Secret string
 }
 
 func (p Pod) manager() corev1.Container { return p.Containers[p.Manager] }
 
-// Identity is as whom a controller manager has to act.
+// Identity is the identity that a controller manager has to use.
 type Identity struct {
-	// Cluster is the name of its CloudSigmaCluster, Account as whom that acts.
+	// Cluster is the name of its CloudSigmaCluster, Account the account of this cluster.
 	Cluster string
 	Account ownership.Account
 }
 
-// Problem is one thing that keeps a controller manager from acting as its cluster's user.
+// Problem is one reason why a controller manager does not act as the user of its cluster.
 type Problem struct {
-	// Reason is a stable word, Message is for the person who sent the request, Field is the path of what it is about.
+	// Reason is a stable word. Message is for the requester. Field is the path of the field.
 	Reason, Message, Field string
-	// Fix puts it right. Nil where only a person can.
+	// Fix corrects the problem. It is nil if only the requester can correct it.
 	Fix *Fix
 }
 
-// Fix changes the environment of the container.
+// Fix is a change of the container's environment.
 type Fix struct {
-	// Index is the place of the variable that is replaced, -1 where one is added.
+	// Index is the index of the variable to replace, or -1 to add one.
 	Index    int
 	Variable corev1.EnvVar
-	// Replaces is true where somebody had set it to something else.
+	// Replaces is true if the requester set another value.
 	Replaces bool
 }
 
-// Confined finds what is wrong whoever the user is: other credentials, others who have these, and another program.
+// Confined finds problems that do not depend on the user: other credentials, other containers with the credentials, and another
+// program.
 func (p Pod) Confined(commands []string) []Problem {
 	var problems []Problem
 	if found := p.globalCredentials(); found != nil {
@@ -63,12 +63,12 @@ func (p Pod) Confined(commands []string) []Problem {
 	return problems
 }
 
-// ActsAs finds what in the environment and in the arguments says something else than the identity.
+// ActsAs finds variables and arguments that contradict the identity.
 func (p Pod) ActsAs(identity Identity) []Problem {
 	return append(p.environment(identity), p.arguments(identity)...)
 }
 
-// Joined is what problems say, as one text.
+// Joined returns the messages of problems as one text.
 func Joined(problems []Problem) string {
 	messages := make([]string, 0, len(problems))
 	for _, f := range problems {

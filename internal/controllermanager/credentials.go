@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// reasonGlobalCredentials is that of a Deployment with the credentials that are the same for all clusters.
+	// reasonGlobalCredentials: the pod has the credentials of all clusters.
 	reasonGlobalCredentials = "GlobalCredentials" //nolint:gosec // a reason
-	// globalSecret is the Secret that these are in.
+	// globalSecret is the Secret with these credentials.
 	globalSecret = "cloudsigma-credentials"
 )
 
-// globalCredentials finds in the controller manager and in the volumes of its pod what would have it act with the credentials
-// that are the same for all clusters. None can be fixed: pods that somebody gave these may need more than is known here. A
-// Secret that is configured for impersonation is not taken for the old one, whatever its name is.
+// globalCredentials finds the credentials of all clusters in the controller manager and in the volumes of its pod. The gate cannot
+// fix this, because it does not know what else needs these credentials. The configured Secret for impersonation is never reported,
+// even if it has the name of globalSecret.
 func (p Pod) globalCredentials() *Problem {
 	isGlobal := func(secret string) bool { return secret == globalSecret && secret != p.Secret }
 	var where []string
@@ -50,7 +50,7 @@ func (p Pod) globalCredentials() *Problem {
 	}
 }
 
-// isLegacy is true of a variable of the old mode that is set. The switch is off only where it plainly says so.
+// isLegacy is true for a variable of the legacy credentials that is set. The switch counts as off only if its value is false.
 func isLegacy(variable corev1.EnvVar) bool {
 	isSet := variable.Value != "" || variable.ValueFrom != nil
 	switch variable.Name {
@@ -63,7 +63,7 @@ func isLegacy(variable corev1.EnvVar) bool {
 	return false
 }
 
-// secretsOf returns the names of the Secrets whose content a volume shows, or gives to its driver.
+// secretsOf returns the names of the Secrets that a volume mounts or passes to its driver.
 func secretsOf(volume corev1.Volume) []string {
 	var names []string
 	if volume.Secret != nil {

@@ -11,7 +11,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// outcomes returns the counts of Events by outcome, without those that are 0.
+// outcomes returns the counts of Events by outcome, without zeros.
 func outcomes(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

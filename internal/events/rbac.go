@@ -10,14 +10,14 @@ import (
 
 const roleName = "warrantgate-events"
 
-// KCPRoles returns what lets a user write Events in every workspace of a shard, and nothing else, once it is in the
-// shard's logical cluster system:admin: access to workspaces at all, and create and patch of events.
+// KCPRoles returns the roles to write Events in every workspace of a shard, for the shard's logical cluster system:admin: workspace
+// access, and create and patch of events. They permit nothing else.
 func KCPRoles(username string) []client.Object {
 	return install.Role(roleName, install.User(username),
 		rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}, Rule())
 }
 
-// Rule is the right to write Events, and nothing else.
+// Rule returns the permission to write Events.
 func Rule() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}
 }

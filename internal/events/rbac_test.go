@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/internal/events"
 )
 
-// The list is compared as a whole, so that no right comes to it unnoticed.
+// The test compares the whole list, so that every added permission fails it.
 func TestKCPRolesAllowEventsAndNothingElse(t *testing.T) {
 	want := []client.Object{
 		&rbacv1.ClusterRole{

@@ -1,10 +1,10 @@
-// Package identity decides as whom kcp may act for a workspace.
+// Package identity decides which owner kcp impersonates for a workspace, and which permissions an identity may delegate.
 //
-// kcp records who created a Workspace and later impersonates that owner to set the workspace up. An owner that is
-// out of scope in the new logical cluster (a service account of another workspace, a person whose identity is
-// scoped elsewhere) is refused there, and the workspace never becomes Ready (kcp-dev/kcp#4038). Rewrite turns such
-// an owner into a warrant-backed identity: it is valid in the new logical cluster, carries the creator as it was as
-// a warrant, and is worth nothing more than the creator in any other logical cluster.
+// kcp records the creator of a Workspace as its owner, and impersonates the owner to initialize the workspace. An owner that is out of
+// scope in the new logical cluster has no permissions there: a service account of another workspace, or a user whose scopes are other
+// logical clusters. The workspace then never becomes Ready (kcp-dev/kcp#4038). Rewrite returns an owner that is valid in the new logical
+// cluster and has the original identity of the creator as a warrant. In all other logical clusters it has at most the permissions of
+// the creator.
 //
-// The package knows neither admission requests nor controllers. It is pure: no clock, no network, no state.
+// The package has no dependency on admission requests or controllers. It uses no clock, no network and no state.
 package identity

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Effective returns everybody whose rights an owner has in a logical cluster, in kcp's order: the owner itself where it is
-// in scope, the global name of a service account, those whom its warrants name, and whoever has no credentials.
+// Effective returns all identities whose permissions an owner has in a logical cluster, in kcp's order: the owner itself if it is in
+// scope, the global name of a service account, the identities of its warrants, and the anonymous user.
 //
-// globalServiceAccounts is kcp's feature gate GlobalServiceAccount, on by default from v0.31. Warrants are read as kcp reads
-// them, which is less strict than ParseWarrant, because the question is what kcp does and not what it should do.
+// globalServiceAccounts is kcp's feature gate GlobalServiceAccount, which is on by default since v0.31. Warrants are decoded as in kcp,
+// which is less strict than ParseWarrant.
 func Effective(owner Owner, cluster logicalcluster.Name, globalServiceAccounts bool) []Owner {
 	e := effective{cluster: cluster, globalServiceAccounts: globalServiceAccounts}
 	e.add(owner)
@@ -28,13 +28,13 @@ func Effective(owner Owner, cluster logicalcluster.Name, globalServiceAccounts b
 	return e.all
 }
 
-// effective is one call of Effective: what was asked, and what has been found.
+// effective is the state of one call of Effective.
 type effective struct {
 	cluster               logicalcluster.Name
 	globalServiceAccounts bool
 
 	all []Owner
-	// authenticated and unauthenticated tell which kinds of identities were met that are out of scope.
+	// authenticated and unauthenticated are true if such an identity was out of scope.
 	authenticated, unauthenticated bool
 }
 
@@ -66,14 +66,14 @@ func (e *effective) add(o Owner) {
 		}
 		named := w.owner()
 		if named.IsServiceAccount() && len(named.Extra[ClusterNameKey]) == 0 {
-			continue // nobody knows which one it is
+			continue // its home is unknown
 		}
 		named.Groups = slices.Concat(named.Groups, scopeGroups(named))
 		e.add(named)
 	}
 }
 
-// scopeGroups returns the groups by which kcp marks where an identity is confined to.
+// scopeGroups returns the groups that kcp adds for the scopes of an identity: system:cluster:<name>.
 func scopeGroups(o Owner) []string {
 	values := o.Extra[ScopesKey]
 	if len(values) == 0 {
@@ -89,8 +89,8 @@ func scopeGroups(o Owner) []string {
 	return groups
 }
 
-// Homes returns the logical clusters where an owner, or one of those whom its own warrants name, is at home: where a service
-// account lives, and what a person is scoped to. Each once, in the order in which they are met.
+// Homes returns the home logical clusters of an owner and of the identities in its warrants, without nested ones: the logical cluster of
+// a service account, and the scopes of a user. They are in the order of occurrence, without duplicates.
 func Homes(owner Owner) []logicalcluster.Name {
 	var homes []logicalcluster.Name
 	add := func(name string) {
@@ -120,8 +120,8 @@ func Homes(owner Owner) []logicalcluster.Name {
 	return homes
 }
 
-// ServiceAccount takes the name of a service account apart: its own in its home, or the global one that a rewrite gives it.
-// Home is empty where it is not known for certain.
+// ServiceAccount splits the name of a service account: its name in its home, or the global name that Rewrite sets. home is empty if it
+// is unknown or ambiguous.
 func (o Owner) ServiceAccount() (home logicalcluster.Name, namespace, name string, ok bool) {
 	if global, isGlobal := strings.CutPrefix(o.Username, globalServiceAccountPrefix); isGlobal {
 		parts := strings.Split(global, ":")

@@ -11,23 +11,22 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// ErrHomeOutOfScope is why a service account is not believed its home: it was impersonated, or is confined elsewhere.
+// ErrHomeOutOfScope means that the home of a service account is not trusted: it was impersonated in another logical cluster.
 var ErrHomeOutOfScope = errors.New("its scopes do not include the home that it claims")
 
-// errHomeUnknown is why it cannot be told which service account an identity is.
+// errHomeUnknown means that it is unknown which service account an identity is.
 var errHomeUnknown = errors.New("it does not come with exactly one home")
 
-// Elsewhere returns as whom a logical cluster other than the one in which an identity sends a request knows that identity, for a
-// question about its permissions there. It is the identity itself where that is in scope.
+// Elsewhere returns the identity of a requester in a logical cluster other than the one of its request, to check its permissions there.
+// An identity that is in scope there is returned unchanged.
 //
-// Whoever may impersonate in one workspace, as its owner may, can add any home, scopes and warrants to the identity that it
-// takes (kcp-dev/kcp#4226). kcp only adds the scope of that workspace. So an identity that is confined to other logical clusters
-// is believed as little as possible: its warrants are dropped, and so are all groups but system:authenticated and those by which
-// kcp marks the scopes. A service account goes by its global name if its scopes include its home; nobody else can have both. The
-// error says of a service account that does not fulfill this that its home is forged or unknown. Everybody else is the anonymous
-// user there, as in kcp's own authorizer, and has what is granted to the scopes' groups (system:cluster:<name>).
+// A user who may impersonate in one workspace, such as its owner, can add any home, scopes and warrants to the impersonated identity
+// (kcp-dev/kcp#4226). kcp only adds the scope of that workspace. So an identity with scopes that exclude the cluster loses its warrants
+// and its groups, except system:authenticated and the groups of its scopes (system:cluster:<name>). A service account gets its global
+// name if its scopes include its home, because no impersonated identity can have both. Otherwise its home is forged or unknown, and
+// Elsewhere returns an error. Every other identity becomes the anonymous user, as in kcp's authorizer.
 //
-// An identity without scopes comes from authentication or from system:masters, so that its warrants stand.
+// An identity without scopes comes from authentication or from system:masters, so it keeps its warrants.
 func Elsewhere(owner Owner, cluster logicalcluster.Name) (Owner, error) {
 	if owner.InScope(cluster) {
 		return owner, nil
@@ -48,7 +47,7 @@ func Elsewhere(owner Owner, cluster logicalcluster.Name) (Owner, error) {
 	return known, nil
 }
 
-// believedHome returns the home of a service account whose scopes include it.
+// believedHome returns the home of a service account. The error means that it is unknown, or that the scopes do not include it.
 func (o Owner) believedHome() (logicalcluster.Name, error) {
 	if _, _, err := serviceaccount.SplitUsername(o.Username); err != nil {
 		return "", fmt.Errorf("%q is not the name of a service account", o.Username)

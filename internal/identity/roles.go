@@ -7,34 +7,34 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// adminRole carries an administrator's power over an OpenStack. No configuration can have it delegated.
+// adminRole is the role of administrators of an OpenStack. No configuration can delegate it.
 const adminRole = "admin"
 
-// RolePolicy says which roles in OpenStack may be delegated to a cluster. Roles are compared without regard to case: Keystone
-// lets a role "ADMIN" pass where its policy wants "admin". The zero value lets none be delegated.
+// RolePolicy decides which OpenStack roles may be delegated to a cluster. Names of roles are not case-sensitive, as in policies of
+// Keystone, where the role "ADMIN" has the permissions of "admin". The zero value allows no roles.
 type RolePolicy struct {
-	// Required are the roles without which a cluster does not work. They may be delegated.
+	// Required are the roles that a cluster must have. They may be delegated.
 	Required []string
-	// Allowed are the further roles that may be delegated.
+	// Allowed are the other roles that may be delegated.
 	Allowed []string
-	// Denied are refused by name. The role admin always is.
+	// Denied are roles that must not be delegated. The role admin is always denied.
 	Denied []string
 }
 
-// RoleReport is what a policy says of a set of roles. Roles are as they were given, sorted, each once.
+// RoleReport is the result of a policy for a set of roles. Roles are sorted and without duplicates.
 type RoleReport struct {
-	// Privileged are those that carry an administrator's power or are denied by name.
+	// Privileged are the role admin and the denied roles.
 	Privileged []string
-	// Excess are the others that may not be delegated.
+	// Excess are the other roles that may not be delegated.
 	Excess []string
-	// Missing are the required roles that are not there, in the words of the policy.
+	// Missing are the missing required roles, as written in the policy.
 	Missing []string
 }
 
-// Favorable is true where the roles may be delegated.
+// Favorable reports whether the roles may be delegated.
 func (r RoleReport) Favorable() bool { return len(r.Privileged)+len(r.Excess)+len(r.Missing) == 0 }
 
-// Judge compares the roles that an identity has with the policy.
+// Judge compares the roles of an identity with the policy.
 func (p RolePolicy) Judge(roles []string) RoleReport {
 	var report RoleReport
 	for _, role := range sortedRoles(roles) {
@@ -53,10 +53,10 @@ func (p RolePolicy) Judge(roles []string) RoleReport {
 	return report
 }
 
-// Delegable returns the roles that may be delegated, sorted, each once.
+// Delegable returns the roles that may be delegated, sorted and without duplicates.
 func (p RolePolicy) Delegable() []string { return sortedRoles(slices.Concat(p.Required, p.Allowed)) }
 
-// Validate returns what contradicts itself in the policy, at its place below root.
+// Validate returns the contradictions in the policy, with field paths below root.
 func (p RolePolicy) Validate(root *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, list := range []struct {

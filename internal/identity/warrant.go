@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Warrant is an identity whose rights another identity has as well: JSON in the extra field
-// authorization.kcp.io/warrant. Warrants nest, each in the extra fields of the one around it.
+// Warrant is an identity whose permissions another identity also has: JSON in the extra field authorization.kcp.io/warrant. The extra
+// fields of a warrant can contain nested warrants.
 type Warrant struct {
-	// User is the name of the identity that is delegated. A service account's counts only with its home.
+	// User is the user name of the identity. kcp ignores a service account without a home.
 	User string `json:"user,omitempty"`
-	// UID tells users of equal name apart.
+	// UID distinguishes users with the same name.
 	UID string `json:"uid,omitempty"`
-	// Groups are the groups that are delegated.
+	// Groups are the groups of the identity.
 	Groups []string `json:"groups,omitempty"`
-	// Extra holds home, scopes and nested warrants.
+	// Extra contains home, scopes and nested warrants.
 	Extra map[string][]string `json:"extra,omitempty"`
 }
 
@@ -24,7 +24,7 @@ var (
 	errTooMany = fmt.Errorf("it carries more than %d warrants", MaxWarrants)
 )
 
-// ParseWarrant reads one value of the extra field authorization.kcp.io/warrant, as strictly as ParseOwner.
+// ParseWarrant decodes one value of the extra field authorization.kcp.io/warrant, as strictly as ParseOwner.
 func ParseWarrant(raw string) (Warrant, error) {
 	var warrant Warrant
 	if err := decodeStrictly(raw, &warrant); err != nil {
@@ -36,22 +36,22 @@ func ParseWarrant(raw string) (Warrant, error) {
 	return warrant, nil
 }
 
-// String returns the warrant in the form in which kcp reads it.
+// String returns the warrant as JSON, as kcp decodes it.
 func (w Warrant) String() string { return encode(w) }
 
 func (w Warrant) owner() Owner {
 	return Owner{Username: w.User, UID: w.UID, Groups: w.Groups, Extra: w.Extra}
 }
 
-// carried is a warrant as it was found on an owner, with those nested in it.
+// carried is a warrant of an owner, with its nested warrants.
 type carried struct {
 	raw     string
 	warrant Warrant
-	err     error // why it cannot be read; kcp ignores such a warrant, or reads it less strictly
+	err     error // of ParseWarrant; kcp ignores such a warrant, or decodes it less strictly
 	nested  []carried
 }
 
-// readWarrants reads the warrants of extra and all that are nested in them, within the bounds of this package.
+// readWarrants decodes the warrants of extra, including nested ones, up to MaxWarrantDepth and MaxWarrants.
 func readWarrants(extra map[string][]string) ([]carried, error) {
 	count := 0
 	return readNested(extra, 1, &count)
@@ -82,7 +82,7 @@ func readNested(extra map[string][]string, depth int, count *int) ([]carried, er
 	return warrants, nil
 }
 
-// anyUnreadable tells whether any of the warrants, at any depth, cannot be read.
+// anyUnreadable reports whether a warrant, at any depth, cannot be decoded.
 func anyUnreadable(warrants []carried) bool {
 	return slices.ContainsFunc(warrants, func(w carried) bool { return w.err != nil || anyUnreadable(w.nested) })
 }

@@ -14,32 +14,32 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// accessRole is kcp's own ClusterRole, in every workspace, for access to it at all.
+// accessRole is kcp's ClusterRole for access to a workspace. It exists in every workspace.
 const accessRole = "system:kcp:workspace:access"
 
 var (
-	// PlainEmail matches emails that can be part of the name of a ClusterRole and need no quotes in a shell.
+	// PlainEmail matches emails that are valid in the name of a ClusterRole and need no quotes in a shell.
 	PlainEmail = regexp.MustCompile(`^[a-z0-9._+@-]+$`)
 	// PlainWord matches words that need no quotes in a shell.
 	PlainWord = regexp.MustCompile(`^[A-Za-z0-9._%+@:,/-]+$`)
-	// Quotable matches values on one line that a shell reads as they are within single quotes, unless they have one themselves.
+	// Quotable matches single-line values that a shell reads unchanged within single quotes. They must not contain a single quote.
 	Quotable = regexp.MustCompile(`^[[:graph:]]+( [[:graph:]]+)*$`)
 )
 
-// grant returns the commands, on one line, by which an administrator permits the requester to impersonate the user. It returns ""
-// where a shell could read a name as something else, because the requester may have chosen the name for that.
+// grant returns the commands, on one line, for an administrator to permit the requester to impersonate the user. It returns "" if a
+// shell could interpret a name differently, because the requester may have chosen the name for that purpose.
 //
-// The role is named after the whole email, and the binding after the whole email and user, so that the commands never change objects
-// that belong to others. The second command does not depend on the first, because the role may exist already.
+// The name of the role contains the whole email, and the name of the binding the whole email and user, so that the commands never
+// change objects of others. The second command does not depend on the first, because the role may already exist.
 //
-// On kcp the commands are for the provider's workspace, where an identity of another workspace needs access as well.
+// On kcp the commands apply to the provider's workspace, where an identity of another workspace also needs workspace access.
 func (v Verdict) grant() string {
 	commands, subject := v.impersonationCommands()
 	switch {
 	case commands == "" || v.provider == "":
 		return commands
 	case v.known.Username == user.Anonymous:
-		return "" // nobody in particular
+		return "" // no unique identity
 	case strings.HasPrefix(subject, "--user="):
 		commands += fmt.Sprintf("; kubectl create clusterrolebinding %s --clusterrole=%s %s", v.bindingName("warrantgate:access"), accessRole, subject)
 	}
@@ -63,11 +63,11 @@ func (v Verdict) impersonationCommands() (commands, subject string) {
 		role, email, v.bindingName(role), subject), subject
 }
 
-// bindingName is the name of the ClusterRoleBinding that binds the requester to a role, as a word of a shell. Names of RBAC objects
-// hold neither a slash nor a percent sign.
+// bindingName returns the name of the ClusterRoleBinding of the requester for a role, quoted for a shell. Names of RBAC objects
+// cannot contain a slash or a percent sign.
 //
-// On Kubernetes it contains the name of the user, because an admission policy prints the same commands and CEL has no hash function.
-// On kcp, which has no such policy, names of users are long and there are two bindings, so a digest keeps the message short.
+// On Kubernetes it contains the user name, because an admission policy prints the same commands and CEL has no hash function. On
+// kcp there is no such policy. User names are long there and there are two bindings, so a digest keeps the message short.
 func (v Verdict) bindingName(role string) string {
 	if v.provider != "" {
 		sum := sha256.Sum256([]byte(v.known.Username))
@@ -77,10 +77,10 @@ func (v Verdict) bindingName(role string) string {
 	return word
 }
 
-// PermissionInWords names the permission to impersonate a user.
+// PermissionInWords describes the permission to impersonate a user.
 const PermissionInWords = "verb impersonate on resource users, by the name of this user in lower case"
 
-// grantInWords says what an administrator has to grant where there are no commands.
+// grantInWords describes the missing permissions, for messages without commands.
 func (v Verdict) grantInWords() string {
 	switch {
 	case v.provider == "":
@@ -92,7 +92,7 @@ func (v Verdict) grantInWords() string {
 	return PermissionInWords + ", and ClusterRole " + accessRole
 }
 
-// shellWord returns the word that a shell reads as the value, if there certainly is one.
+// shellWord returns the value as a word of a shell command. It returns false if quoting may not be safe.
 func shellWord(value string) (string, bool) {
 	if PlainWord.MatchString(value) {
 		return value, true

@@ -1,10 +1,10 @@
-// Package impersonation decides who may name which user of a cloud, as whom a provider then acts.
+// Package impersonation decides which requester may name which cloud user in an object. The provider then acts as this user.
 //
-// The permission is the one that Kubernetes has for this, "impersonate" on "users". Only this verb counts. The verbs of constrained
-// impersonation (KEP-5284) do not: "impersonate:user-info" permits to take a user's name, but a request under it must also be
-// permitted by an "impersonate-on:user-info:<verb>" on what it does. These limits are about resources of Kubernetes. A provider acts
-// with all the permissions that the user has in the cloud, which none of them describes, so a permission that is limited in
-// Kubernetes would become an unlimited one in the cloud.
+// The permission is the one of Kubernetes: verb "impersonate" on resource "users". Only this verb counts. The verbs of constrained
+// impersonation (KEP-5284) do not: "impersonate:user-info" permits a user name, but each request also needs
+// "impersonate-on:user-info:<verb>" for its resource. These limits apply to Kubernetes resources. A provider acts with all
+// permissions of the user in the cloud, which these verbs do not describe. A limited permission in Kubernetes would become an
+// unlimited permission in the cloud.
 package impersonation
 
 import (
@@ -22,7 +22,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Checker decides who may name which user.
+// Checker decides which requester may name which user.
 type Checker struct {
 	reviewer Reviewer
 	// provider is the logical cluster in which permissions are checked, "" on Kubernetes.
@@ -32,16 +32,17 @@ type Checker struct {
 // NewChecker returns the checker of a Kubernetes cluster.
 func NewChecker(reviewer Reviewer) *Checker { return &Checker{reviewer: reviewer} }
 
-// NewProviderChecker returns the checker for what a provider exports on kcp. The reviewer asks in the provider's workspace, the one
-// of the APIExport: in its own workspace the requester may be cluster-admin, and permit itself to impersonate anybody.
+// NewProviderChecker returns a checker for the kinds that a provider exports on kcp. The reviewer checks permissions in the
+// provider's workspace, which contains the APIExport. In its own workspace the requester may be cluster-admin, and could permit
+// itself to impersonate any user.
 func NewProviderChecker(reviewer Reviewer, provider logicalcluster.Name) *Checker {
 	return &Checker{reviewer: reviewer, provider: provider}
 }
 
-// Verdict says whether a requester may impersonate a user. The zero value refuses.
+// Verdict reports whether a requester may impersonate a user. The zero value means no.
 type Verdict struct {
 	Allowed bool
-	// EvaluationErrors are those of the authorizer, if it refused.
+	// EvaluationErrors are those of the authorizer, if the requester may not.
 	EvaluationErrors []string
 
 	email            string
@@ -49,15 +50,15 @@ type Verdict struct {
 	provider         logicalcluster.Name
 }
 
-// OutOfScopeError says that a requester claims an identity that it may not have. It is for people.
+// OutOfScopeError means that the requester claims an identity outside of its scopes. The text is for the user.
 type OutOfScopeError struct{ message string }
 
 // Error implements error.
 func (e *OutOfScopeError) Error() string { return e.message }
 
-// MayImpersonate decides whether the requester may act as a user. RBAC compares exact names, while emails are not case-sensitive:
-// the permission for either spelling, as it is written or in lower case, is enough. The error is an *OutOfScopeError where the
-// requester is not believed; any other means that there is no answer now.
+// MayImpersonate decides whether the requester may act as a user. RBAC compares names exactly, but emails are not case-sensitive: a
+// permission for the email as written or in lower case is sufficient. The error is an *OutOfScopeError if the requester's identity
+// is not accepted. Any other error means that the check failed.
 func (c *Checker) MayImpersonate(ctx context.Context, requester authenticationv1.UserInfo, email string) (Verdict, error) {
 	known, err := c.knownAs(requester)
 	if err != nil {
@@ -88,8 +89,8 @@ func (c *Checker) MayImpersonate(ctx context.Context, requester authenticationv1
 	return verdict, nil
 }
 
-// MayRead decides whether the requester may read the Secret of a reference. evaluationError is that of the authorizer. The error
-// means that there is no answer now.
+// MayRead decides whether the requester may read the Secret of a reference. evaluationError is that of the authorizer. An error
+// means that the check failed.
 func (c *Checker) MayRead(ctx context.Context, requester authenticationv1.UserInfo, ref clusterapi.UserRef) (allowed bool, evaluationError string, err error) {
 	status, err := c.reviewer.Review(ctx, reviewOf(requester, authorizationv1.ResourceAttributes{
 		Verb: "get", Resource: "secrets", Namespace: ref.SecretNamespace, Name: ref.SecretName,
@@ -97,19 +98,22 @@ func (c *Checker) MayRead(ctx context.Context, requester authenticationv1.UserIn
 	return err == nil && status.Allowed, status.EvaluationError, err
 }
 
-// MayUse decides whether the requester may have an object of a namespace refer to a Secret: to one of another namespace only if the
-// requester may read it, or anybody could act as whoever is named there. The other results are those of MayRead.
+// MayUse decides whether an object of the requester in a namespace may refer to a Secret. For a Secret of another namespace the
+// requester needs the permission to read it. Otherwise every requester could act as the user in that Secret. The other results are
+// those of MayRead.
 func (c *Checker) MayUse(
 	ctx context.Context, requester authenticationv1.UserInfo, ref clusterapi.UserRef, namespace string,
 ) (allowed bool, evaluationError string, err error) {
-	// On kcp no Secret names a user (clusterapi.UserRefUnguarded), and in the provider's workspace it would be another Secret.
+	// On kcp no Secret names a user (clusterapi.UserRefUnguarded), and a Secret of this name in the provider's workspace is another
+	// Secret.
 	if ref.SecretName == "" || ref.SecretNamespace == namespace || c.provider != "" {
 		return true, "", nil
 	}
 	return c.MayRead(ctx, requester, ref)
 }
 
-// knownAs returns as whom the requester is known where its permissions are checked. The error says why it is not believed.
+// knownAs returns the identity of the requester in the logical cluster of the permission check. An error means that the identity is
+// not accepted there.
 func (c *Checker) knownAs(requester authenticationv1.UserInfo) (authenticationv1.UserInfo, error) {
 	if c.provider == "" {
 		return requester, nil
@@ -134,11 +138,11 @@ func (c *Checker) knownAs(requester authenticationv1.UserInfo) (authenticationv1
 	return info, nil
 }
 
-// OrHaveItGranted says what to do about a refusal. What would grant the permission follows.
+// OrHaveItGranted is the advice in a denial. The commands or the description of the permission follow it.
 const OrHaveItGranted = "; name a user whom you may impersonate, or have it granted: "
 
-// Refusal says that the requester may not impersonate the user, and what would permit it. It has the commands for that if the text
-// then has at most so many bytes.
+// Refusal is the text of a denial: that the requester may not impersonate the user, and how to permit it. It contains commands if
+// the text then fits into room bytes.
 func (v Verdict) Refusal(room int) string {
 	text := v.text(fmt.Sprintf("%q", message.Value(v.email)), where(v.provider))
 	if commands := v.grant(); commands != "" && len(text)+len(commands) <= room {
@@ -147,7 +151,7 @@ func (v Verdict) Refusal(room int) string {
 	return v.RefusalOf(fmt.Sprintf("%q", message.Value(v.email)))
 }
 
-// RefusalOf is the refusal without commands, which names the user in other words.
+// RefusalOf is Refusal without commands. whom describes the user.
 func (v Verdict) RefusalOf(whom string) string {
 	place := where(v.provider)
 	if v.known.Username != v.requester.Username && v.known.Username != user.Anonymous {
@@ -160,7 +164,7 @@ func (v Verdict) text(whom, place string) string {
 	return fmt.Sprintf("user %q may not impersonate %s%s%s", message.Value(v.requester.Username), whom, place, OrHaveItGranted)
 }
 
-// where says in which workspace a permission is missing, if that is not the requester's own.
+// where names the workspace of the check if it is not the requester's own.
 func where(provider logicalcluster.Name) string {
 	if provider == "" {
 		return ""

@@ -6,17 +6,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// User is one user, as a subject of RBAC.
+// User returns a user as an RBAC subject.
 func User(name string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 }
 
-// Group is a group of users, as a subject of RBAC.
+// Group returns a group as an RBAC subject.
 func Group(name string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}
 }
 
-// Role returns a ClusterRole and the ClusterRoleBinding of the same name that gives it to the subject.
+// Role returns a ClusterRole, and the ClusterRoleBinding of the same name that binds it to the subject.
 func Role(name string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) []client.Object {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
 	role.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))

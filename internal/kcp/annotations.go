@@ -9,21 +9,22 @@ import (
 
 // Annotations on Workspaces and LogicalClusters.
 const (
-	// OwnerAnnotation holds the owner that kcp acts as, JSON of authentication/v1 UserInfo. From v0.32 on
-	// LogicalCluster.spec.createdBy says the same and counts.
+	// OwnerAnnotation holds the owner that kcp acts as, as JSON of authentication/v1 UserInfo. From kcp v0.32 on,
+	// LogicalCluster.spec.createdBy holds it too and takes precedence.
 	OwnerAnnotation = tenancyv1alpha1.ExperimentalWorkspaceOwnerAnnotationKey
-	// ClusterAnnotation names a Workspace's logical cluster. kcp's scheduler sets it before it makes the cluster.
+	// ClusterAnnotation holds the name of a Workspace's logical cluster. kcp's scheduler sets it before it creates the
+	// LogicalCluster.
 	ClusterAnnotation = "internal.tenancy.kcp.io/cluster"
-	// RequiredGroupsAnnotation holds the groups that one needs for access to the workspace. kcp copies it from the
-	// parent when a Workspace is created.
+	// RequiredGroupsAnnotation holds the groups that a user needs for access to the workspace. kcp copies it from the parent when a
+	// Workspace is created.
 	RequiredGroupsAnnotation = "authorization.kcp.io/required-groups"
-	// CreatedByAnnotation is warrantgate's own, and names for good who created a workspace whose owner was rewritten.
+	// CreatedByAnnotation holds the creator of a workspace whose owner warrantgate rewrote. It never changes.
 	CreatedByAnnotation = "warrantgate.dev/created-by"
-	// RewrittenByAnnotation says RewrittenByPolicy on a Workspace whose owner was rewritten by the admission policy. Webhook and
+	// RewrittenByAnnotation is RewrittenByPolicy on a Workspace whose owner the admission policy rewrote. The webhook and the
 	// controllers do not set it.
 	RewrittenByAnnotation = "warrantgate.dev/rewritten-by"
-	// CanaryAnnotation is on no Workspace that is stored. Only the webhook refuses it, so that a refusal shows that the webhook
-	// answers. With the value PolicyCanary the policy that rewrites owners removes it before the webhook is asked.
+	// CanaryAnnotation is never stored. Only the webhook denies a Workspace with it, so a denial proves that kcp calls the webhook.
+	// If the value is PolicyCanary, the policy that rewrites owners removes the annotation before kcp calls the webhook.
 	CanaryAnnotation = "warrantgate.dev/canary"
 )
 
@@ -33,8 +34,8 @@ const (
 	PolicyCanary      = "rewrite-policy"
 )
 
-// RecordedOwner is the owner that kcp goes by, JSON of authentication/v1 UserInfo: from v0.32 on spec.createdBy, before that
-// the annotation.
+// RecordedOwner returns the owner that kcp uses, as JSON of authentication/v1 UserInfo: spec.createdBy from kcp v0.32 on, and the
+// annotation before.
 func RecordedOwner(lc *corev1alpha1.LogicalCluster) string {
 	if lc.Spec.CreatedBy != nil {
 		if raw, err := json.Marshal(lc.Spec.CreatedBy); err == nil {

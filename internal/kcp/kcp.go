@@ -1,4 +1,4 @@
-// Package kcp addresses the logical clusters of a kcp.
+// Package kcp builds URLs and clients for the logical clusters of a kcp.
 package kcp
 
 import (
@@ -12,15 +12,14 @@ import (
 
 const clustersPath = "/clusters/"
 
-// Root is the workspace that the tenancy.kcp.io APIExport lives in, and thus the one whose admission webhooks and
-// policies judge the Workspaces of all others.
+// Root is the workspace of the tenancy.kcp.io APIExport. Admission webhooks and policies in it apply to the Workspaces of all
+// workspaces.
 var Root = logicalcluster.NewPath("root")
 
-// SystemAdmin is the logical cluster of a shard whose RBAC holds in every workspace of that shard.
+// SystemAdmin is the logical cluster of a shard whose RBAC applies to every workspace of that shard.
 var SystemAdmin = logicalcluster.NewPath("system:admin")
 
-// BaseConfig returns config for the server that it reaches, a shard or the front-proxy, without the workspace that
-// its host leads into.
+// BaseConfig returns config for the server, a shard or the front-proxy, without the path of a workspace.
 func BaseConfig(config *rest.Config) (*rest.Config, error) {
 	host, err := url.Parse(config.Host)
 	if err != nil {
@@ -34,8 +33,8 @@ func BaseConfig(config *rest.Config) (*rest.Config, error) {
 	return base, nil
 }
 
-// ConfigFor returns config for one logical cluster, by its name or path. A path that is invalid is an error, because many come
-// from objects that tenants write, such as WorkspaceTypes. For names that come with requests see ConfigForName.
+// ConfigFor returns config for one logical cluster, by name or path. It rejects invalid paths, because tenants write paths into
+// objects such as WorkspaceTypes. For names from requests, use ConfigForName.
 func ConfigFor(config *rest.Config, cluster logicalcluster.Path) (*rest.Config, error) {
 	if err := validatePath(cluster); err != nil {
 		return nil, err

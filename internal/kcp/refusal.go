@@ -7,11 +7,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// refused is how an API server names the user whom it refuses.
+// refused matches the denied user in the message of an API server.
 var refused = regexp.MustCompile(`\bUser ("(?:[^"\\]|\\.)*") cannot `)
 
-// RefusedUser is the name of the user whom kcp has refused with err. It is empty if err is no refusal, or names nobody: kcp
-// tells it in the words of the message only.
+// RefusedUser returns the name of the user that kcp denied with err. It is empty if err is not a Forbidden error or names no user.
+// The name is only in the text of the message.
 func RefusedUser(err error) string {
 	if !apierrors.IsForbidden(err) {
 		return ""

@@ -2,9 +2,9 @@
 package managed
 
 const (
-	// Label is the label of Kubernetes that names the tool by which an object is managed.
+	// Label is the Kubernetes label with the name of the tool that manages an object.
 	Label = "app.kubernetes.io/managed-by"
-	// By is its value on objects that warrantgate creates.
+	// By is the value of Label on objects that warrantgate creates.
 	By = "warrantgate"
 )
 

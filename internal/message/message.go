@@ -1,15 +1,15 @@
-// Package message keeps messages short: what somebody else wrote, such as a name, is cut, and so is a text that is too long for
-// where it is shown. A cut is made between characters and marked with an ellipsis.
+// Package message shortens texts for messages: values that other users wrote, such as names, and texts that exceed a size limit. It
+// cuts between characters and appends an ellipsis.
 package message
 
 import "strings"
 
-// MaxValue is the longest value, in bytes, that a message repeats in full.
+// MaxValue is the size of the longest value, in bytes, that a message contains in full.
 const MaxValue = 100
 
 const mark = "…"
 
-// Value returns a value that somebody else wrote as a message repeats it: its first MaxValue bytes if it is longer.
+// Value returns a value of another user for a message. It cuts a value longer than MaxValue bytes after MaxValue bytes.
 func Value(value string) string {
 	if len(value) <= MaxValue {
 		return value
@@ -17,7 +17,7 @@ func Value(value string) string {
 	return cut(value, MaxValue)
 }
 
-// Clip returns a text of at most the given number of bytes.
+// Clip returns the text, cut to at most the given number of bytes.
 func Clip(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -14,7 +14,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// maxAuthBytes bounds Keystone's answer, of which the catalog is the most: some 2 KiB for each service in each region.
+// maxAuthBytes is the maximum size of Keystone's response. The largest part is the catalog: about 2 KiB for each service in each region.
 const maxAuthBytes = 1 << 20
 
 // authenticate gets a token with one request. The error is an *ownership.UnknownError, or a *refused.
@@ -24,7 +24,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, 
 		return nil, &refused{reason: IdentityMalformed, err: err}
 	}
 	x := newExchange(transport, opToken, maxAuthBytes, ownership.CauseIdentityProvider)
-	// Neither is version discovery needed, which would be another request, nor may Keystone say that it is elsewhere.
+	// No version discovery: it would be another request, and its response could contain another URL.
 	keystone := &gophercloud.ServiceClient{
 		ProviderClient: x.client(c.userAgent, ""), Endpoint: with.keystone + identityVersion + "/", Type: "identity",
 	}
@@ -48,7 +48,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, 
 	return newSession(began, secret, body, x)
 }
 
-// newSession checks what Keystone answered.
+// newSession validates Keystone's response.
 func newSession(began time.Time, secret string, body tokenBody, x *exchange) (*session, error) {
 	broken := func(what string) (*session, error) {
 		return nil, unknown(ownership.CauseIdentityProvider, x.RequestID(), "%s request: %s", opToken, what)
@@ -68,22 +68,22 @@ func newSession(began time.Time, secret string, body tokenBody, x *exchange) (*s
 	}, nil
 }
 
-// refusals are the answers by which Keystone says that it is not going to give out a token for these credentials: wrong ones
-// or no role (401), a trust that lost its roles (403) or is gone (404), and what cannot be at all (400).
+// refusals are the status codes, besides 401 for wrong credentials and missing roles, with which Keystone rejects credentials: a trust that
+// lost its roles (403) or was deleted (404), and invalid requests (400).
 var refusals = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound}
 
-// refuses tells whether the credentials are refused. Whoever stands before Keystone answers 400, 403 and 404 as well, but not
-// in Keystone's words.
+// refuses reports whether Keystone rejects the credentials. A proxy in front of Keystone can also return 400, 403 and 404, but without
+// Keystone's error format.
 func (x *exchange) refuses() bool {
 	return x.Status == http.StatusUnauthorized || x.refusal.kind == kindKeystone && slices.Contains(refusals, x.Status)
 }
 
-// refused says that the credentials are of no use. Whoever shared the request says in which Secret.
+// refused is the error for rejected credentials. It names no Secret, because lookups for several Secrets with the same credentials share it.
 type refused struct {
 	reason    string
 	status    int
 	requestID string
-	// definite tells whether Keystone itself refuses them, and not whoever stands before it.
+	// definite is true if Keystone itself rejects them, and not a proxy in front of it.
 	definite bool
 	err      error
 }
@@ -91,7 +91,7 @@ type refused struct {
 // Error implements error.
 func (r *refused) Error() string { return r.reason }
 
-// explain makes it an error for those who wrote the credentials.
+// explain returns the error for the user who wrote the credentials.
 func (r *refused) explain(c *credentials) error {
 	if r.err != nil {
 		return unusable(c.identity, r.reason, "%v", r.err)
@@ -107,7 +107,7 @@ func inParentheses(requestID string) string {
 	return ", request " + requestID
 }
 
-// wanted names what the credentials were to be used for.
+// wanted describes the scope of the credentials.
 func (c *credentials) wanted() string {
 	scope := c.auth.Scope
 	switch {

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// exampleAuthURL is shown to people whose URL cannot be used.
+	// exampleAuthURL is the example in messages about invalid URLs.
 	exampleAuthURL = "https://keystone.example.com:5000/v3"
-	// identityVersion is the version of Keystone's API, which the URL may end in.
+	// identityVersion is the version of Keystone's API. A URL may end with it.
 	identityVersion = "/v3"
 )
 
 var defaultPorts = map[string]string{"https": "443", "http": "80"}
 
-// canonicalAuthURL returns one form for all URLs of the same Keystone: the host in lower case, the port always there, and
-// neither a slash nor the version at the end. Requests go to this form, so that what was compared is what is asked.
+// canonicalAuthURL returns the canonical form of the URL of a Keystone: the host in lower case, always with a port, without a trailing slash
+// and version. Requests use this form, so that they go to the URL that was compared with the configuration.
 func canonicalAuthURL(raw string) (string, bool) {
 	u, err := url.Parse(raw)
 	if err != nil || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Hostname() == "" {

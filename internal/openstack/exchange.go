@@ -10,14 +10,14 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// requestIDHeader is where OpenStack says the id of a request.
+// requestIDHeader is the response header with the ID of a request.
 const requestIDHeader = "X-Openstack-Request-Id"
 
-// exchange is the transport of one request, and what came back for it. gophercloud puts the whole body of an error into the
-// text of its own one, so it is shown no such body: what may be kept of it is taken out here.
+// exchange is the transport of one request, and its response. gophercloud includes the whole body of an error in its error text. So exchange
+// hides this body from gophercloud, and keeps only the kind of the error.
 type exchange struct {
 	cloudhttp.Exchange
-	// otherwise is the cause of a failure that is neither a timeout nor too many requests.
+	// otherwise is the cause of failures other than timeouts and rate limits.
 	otherwise ownership.Cause
 	refusal   refusal
 }
@@ -38,17 +38,17 @@ func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// client returns a client for this one request. It neither repeats it nor gets a token by itself.
+// client returns a client for this request. It does not retry, and does not authenticate.
 func (x *exchange) client(userAgent, token string) *gophercloud.ProviderClient {
 	client := &gophercloud.ProviderClient{TokenID: token, HTTPClient: *cloudhttp.NewClient(x)}
 	client.UserAgent.Prepend(userAgent)
 	return client
 }
 
-// response is the answer in short, such as "404 itemNotFound".
+// response returns the status and kind of the response, such as "404 itemNotFound".
 func (x *exchange) response() string { return x.Response(x.refusal.kind) }
 
-// unknown says why the request brought no verdict. failure is gophercloud's error.
+// unknown returns the error of a request without a verdict. failure is the error of gophercloud.
 func (x *exchange) unknown(failure error) *ownership.UnknownError {
 	cause := x.otherwise
 	if x.asksForFewer() {
@@ -57,7 +57,7 @@ func (x *exchange) unknown(failure error) *ownership.UnknownError {
 	return x.Unknown(cause, x.refusal.kind, failure)
 }
 
-// asksForFewer tells whether the answer is that of a limit of rate. Nova's own was 413 overLimit.
+// asksForFewer reports whether the response is that of a rate limit. Nova's former one was 413 overLimit.
 func (x *exchange) asksForFewer() bool {
 	return x.Status == http.StatusTooManyRequests || x.Status == http.StatusRequestEntityTooLarge && x.refusal.kind == "overLimit"
 }

@@ -8,15 +8,14 @@ import (
 )
 
 const (
-	// providerScheme begins the provider ID of a machine, the field spec.providerID of Cluster API.
+	// providerScheme is the prefix of the provider ID of a machine, the field spec.providerID of Cluster API.
 	providerScheme = "openstack://"
-	// maxRegionBytes bounds the name of a region (Identity API v3, "Create region").
+	// maxRegionBytes is the maximum length of the name of a region (Identity API v3, "Create region").
 	maxRegionBytes = 255
 )
 
-// ParseProviderID returns the UUID in lower case of the server that a provider ID such as openstack:///<uuid> names, or
-// openstack://<region>/<uuid>. It tolerates what ownership.ParseInstanceID does. The region is not looked at: where the server
-// is said to be does not change which one it is.
+// ParseProviderID returns the UUID of the server in a provider ID in lower case: openstack:///<uuid> or openstack://<region>/<uuid>. It
+// accepts the variants of ownership.ParseInstanceID. It ignores the region, because UUIDs are unique.
 func ParseProviderID(s string) (string, error) {
 	scheme, rest := "", strings.TrimSpace(s)
 	if len(rest) > len(providerScheme) {

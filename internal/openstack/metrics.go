@@ -2,10 +2,10 @@ package openstack
 
 import "warrantgate.dev/internal/cloudhttp"
 
-// cloudName is the word for this cloud in metrics.
+// cloudName is the name of this cloud in metrics.
 const cloudName = "openstack"
 
-// What requests are for.
+// Operations of requests.
 const (
 	opToken  cloudhttp.Operation = "token"
 	opServer cloudhttp.Operation = "server"

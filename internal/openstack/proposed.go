@@ -9,8 +9,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// WithSecret returns the OpenStack that would be asked if a Secret had this data, for data that is not stored yet. It shares
-// its tokens and connections with c.
+// WithSecret returns a Cloud that uses the given data for a Secret, before it is stored. It shares tokens and connections with c.
 func (c *Cloud) WithSecret(namespace, name string, data map[string][]byte) *Cloud {
 	proposed := *c
 	proposed.secrets = func(ctx context.Context, inNamespace, named string) (map[string][]byte, error) {
@@ -22,8 +21,8 @@ func (c *Cloud) WithSecret(namespace, name string, data map[string][]byte) *Clou
 	return &proposed
 }
 
-// ChangedClouds returns the names of the clouds that the clouds.yaml of a Secret has after a write and that it did not have
-// before, or not as it has them now. The error is an *ownership.IdentityError.
+// ChangedClouds returns the names of the clouds that a write adds to the clouds.yaml of a Secret or changes. The error is an
+// *ownership.IdentityError.
 func ChangedClouds(secret string, before, after map[string][]byte) ([]string, error) {
 	if len(after[cloudsKey]) == 0 {
 		return nil, nil
@@ -32,7 +31,7 @@ func ChangedClouds(secret string, before, after map[string][]byte) ([]string, er
 	if problem != "" {
 		return nil, &ownership.IdentityError{Reason: IdentityMalformed, Message: fmt.Sprintf("Secret %q: %s", secret, problem)}
 	}
-	was, _ := readClouds(before) // what was wrong before is judged as if it had not been there
+	was, _ := readClouds(before) // an invalid file counts as empty
 	var changed []string
 	for name := range now {
 		if !reflect.DeepEqual(was[name], now[name]) {

@@ -5,26 +5,26 @@ import (
 	"regexp"
 )
 
-// Kinds of errors, as OpenStack calls them.
+// Kinds of errors in responses of OpenStack.
 const (
-	// kindKeystone is that of every error of Keystone.
+	// kindKeystone is the kind of every error of Keystone.
 	kindKeystone = "error"
-	// kindNotFound is Nova's for a server that does not exist, or not for this project.
+	// kindNotFound is Nova's kind for a server that does not exist, or that belongs to another project.
 	kindNotFound = "itemNotFound"
-	// kindForbidden is Nova's for what its policy does not let the user do.
+	// kindForbidden is Nova's kind for requests that its policy denies.
 	kindForbidden = "forbidden"
 )
 
-// refusal is what is kept of the body of an error. The rest may name what is not the user's.
+// refusal is the part of the body of an error that is kept. The rest may name objects of other users.
 type refusal struct {
-	// kind is what the error is called, such as "itemNotFound", "" if it is none of OpenStack's.
+	// kind is the kind of the error, such as "itemNotFound", "" if the body is not from OpenStack.
 	kind string
 }
 
 var kindPattern = regexp.MustCompile(`^[A-Za-z]{1,40}$`)
 
-// parseRefusal reads the body of an error: an object of one key, which says what kind of error it is, over an object with the
-// code of the status. What has another shape, or another code, is not from OpenStack.
+// parseRefusal decodes the body of an error: an object with one key, the kind of the error, and an object with the status code as its value.
+// A body with another format or code is not from OpenStack.
 func parseRefusal(status int, body []byte) refusal {
 	var errors map[string]struct {
 		Code int `json:"code"`

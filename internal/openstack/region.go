@@ -14,7 +14,7 @@ import (
 // serviceCompute is the type of Nova in a catalog (OpenStack Service Types Authority).
 const serviceCompute = "compute"
 
-// endpoint is one of Nova's.
+// endpoint is an endpoint of Nova.
 type endpoint struct {
 	region string
 	// availability is its interface.
@@ -22,7 +22,7 @@ type endpoint struct {
 	url          string
 }
 
-// computeEndpoints takes what is of use out of a catalog.
+// computeEndpoints returns the endpoints of Nova in a catalog.
 func computeEndpoints(catalog []tokens.CatalogEntry) []endpoint {
 	var found []endpoint
 	for _, service := range catalog {
@@ -38,8 +38,8 @@ func computeEndpoints(catalog []tokens.CatalogEntry) []endpoint {
 	return found
 }
 
-// nova returns the URL of Nova in a region. It returns an *ownership.RegionError for a region that the catalog does not have,
-// and where none is named and there are several: the provider takes the first then, and which one that is changes.
+// nova returns the URL of Nova in a region. The error is an *ownership.RegionError if the region is not in the catalog, or if it is empty and
+// there are several: the provider then uses the first one, and the order can change.
 func (s *session) nova(region string, availability gophercloud.Availability) (string, error) {
 	urls := map[string]string{}
 	var regions []string

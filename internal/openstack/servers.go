@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	// maxServerBytes bounds the answer about one server, which has a few KiB.
+	// maxServerBytes is the maximum size of the response for one server, which usually has a few KiB.
 	maxServerBytes = 1 << 20
-	// pageSize is how many servers are asked for at once. Nova may give fewer.
+	// pageSize is the requested number of servers of a page. Nova may return fewer.
 	pageSize = 100
-	// maxPages bounds the list of one project's servers to 10,000.
+	// maxPages limits the list of the servers of one project to 10,000.
 	maxPages = 100
-	// maxListBytes bounds the body of a page: 80 KiB for each server.
+	// maxListBytes is the maximum size of a page: 80 KiB for each server.
 	maxListBytes = 8 << 20
-	// maxCandidates bounds what a refusal shows.
+	// maxCandidates is the maximum number of candidates in a denial.
 	maxCandidates = 10
 )
 
-// server is what matters of a server. gophercloud's own type has all of it, and refuses the whole for one odd field.
+// server contains the used fields of a server. gophercloud's own type has all fields, and decoding fails if any of them has another format.
 type server struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Project is the project that it belongs to.
+	// Project is the ID of its project.
 	Project string `json:"tenant_id"`
-	// Creator is the user that made it.
+	// Creator is the ID of the user that created it.
 	Creator string `json:"user_id"`
 }
 
-// instance returns the server as its project knows it, unless it is another one's or has no UUID.
+// instance returns the server as an instance. own is false if it belongs to another project or has no UUID.
 func (s server) instance(project string) (instance ownership.Instance, own bool) {
 	id, err := ownership.ParseInstanceID(s.ID)
 	if err != nil || s.Project != project {
@@ -46,9 +46,9 @@ func (s server) instance(project string) (instance ownership.Instance, own bool)
 	return ownership.Instance{ID: id, Name: s.Name}, true
 }
 
-// Ask implements ownership.Cloud. While there is a token for the credentials, it costs one request.
+// Ask implements ownership.Cloud. With a cached token, it sends one request.
 //
-// Besides the errors of the interface, Ask may return ownership.ParseInstanceID's for an ID that is none.
+// Besides the errors of the interface, Ask returns the error of ownership.ParseInstanceID for an invalid ID.
 func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
 	id, err := ownership.ParseInstanceID(claim.ID)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 	switch {
 	case err == nil:
 		return q.judge(ctx, claim, id, s, x)
-	// Whoever stands before Nova answers 404 as well, and says nothing about the server with it.
+	// A proxy in front of Nova can also return 404. This is no verdict.
 	case x != nil && x.Status == http.StatusNotFound && x.refusal.kind == kindNotFound:
 		return q.refuse(ctx, claim, ownership.Answer{Verdict: ownership.Absent, Response: x.response(), RequestID: x.RequestID()}), nil
 	default:
@@ -73,7 +73,7 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 	}
 }
 
-// judge looks at whose a server is that the credentials can see. An administrator's see those of all projects.
+// judge returns the verdict for a server that the credentials can read. Administrators can read the servers of all projects.
 func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
 	if got, err := ownership.ParseInstanceID(s.ID); err != nil || got != id {
 		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer is about another server", opServer)
@@ -89,7 +89,7 @@ func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, 
 	return q.refuse(ctx, claim, answer), nil
 }
 
-// refuse completes a refusal with what helps to understand it.
+// refuse adds the project and the candidates to a denial.
 func (q *question) refuse(ctx context.Context, claim ownership.Claim, answer ownership.Answer) ownership.Answer {
 	ctx, cancel := cloudhttp.Half(ctx)
 	defer cancel()
@@ -98,20 +98,20 @@ func (q *question) refuse(ctx context.Context, claim ownership.Claim, answer own
 	return answer
 }
 
-// page is one answer to the request for a list.
+// page is a page of a list.
 type page struct {
 	Servers []server           `json:"servers"`
 	Links   []gophercloud.Link `json:"servers_links"`
 }
 
-// last tells whether no page follows. Nova links to the next one if this one is as full as it lets pages be, which may be
-// less than what was asked for. The link itself is not followed: the token is for the catalog's endpoint only.
+// last reports whether this is the last page. Nova adds a link to the next page if this page has the maximum size, which may be less than the
+// requested size. The URL of the link is not used, because the token must be sent to the endpoint of the catalog only.
 func (p page) last() bool {
 	linked := slices.ContainsFunc(p.Links, func(link gophercloud.Link) bool { return link.Rel == "next" })
 	return len(p.Servers) == 0 || !linked && len(p.Servers) < pageSize
 }
 
-// page asks for the servers of the project: those after the marker, or those whose name matches.
+// page requests a page of the servers of the project: those after the marker, or those with a matching name.
 func (q *question) page(ctx context.Context, options servers.ListOpts) (page, *exchange, error) {
 	options.Limit = pageSize
 	query, err := options.ToServerListQuery()
@@ -133,9 +133,9 @@ func (q *question) page(ctx context.Context, options servers.ListOpts) (page, *e
 	return p, x, nil
 }
 
-// Instances implements ownership.Cloud. It returns the servers of the project that the credentials are for, by name and UUID.
-// While servers come and go, a list of more than one page may miss some. The number of requests is that of those to Nova, and
-// right in any case.
+// Instances implements ownership.Cloud. It returns the servers of the project of the credentials, sorted by name and UUID. If servers are
+// created or deleted in the meantime, a list of several pages may be incomplete. requests is the number of requests to Nova, also in case of
+// an error.
 func (c *Cloud) Instances(ctx context.Context, account ownership.Account) (instances []ownership.Instance, requests int, err error) {
 	q, err := c.ask(ctx, account)
 	if err != nil {
@@ -176,9 +176,8 @@ func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) 
 	}
 }
 
-// candidates returns the project's servers of exactly that name: what the machine should perhaps have named. Providers give
-// a server the name of its machine, and leave nothing else of it there. Nova takes the name for a regular expression. There
-// are none where they cannot be found out.
+// candidates returns the servers of the project with the name of the machine, because providers use this name for the server. Nova treats the
+// name as a regular expression. It returns none if the request fails.
 func (q *question) candidates(ctx context.Context, name string) []ownership.Instance {
 	if name == "" {
 		return nil

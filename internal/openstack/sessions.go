@@ -13,53 +13,50 @@ import (
 )
 
 const (
-	// believedFor is how long the roles of a token are taken for those that the user has: Keystone tells them anew only with
-	// a new token.
+	// believedFor is the TTL of the roles of a token: Keystone returns the current roles only with a new token.
 	believedFor = 5 * time.Minute
-	// usedFor is the part of its life for which a token is used for Nova.
+	// usedFor is the part of its lifetime for which a token is used for Nova.
 	usedFor = 0.8
-	// maxLife is the longest life of a token that is made use of, whatever Keystone says.
+	// maxLife is the maximum time for which a token is used.
 	maxLife = 24 * time.Hour
-	// refusalBelievedFor is how long what Keystone says is enough to refuse. Whoever asks it again and again with credentials
-	// that it refuses may have their user locked out. It is shorter than the 10 seconds that controllers wait before they try
-	// again, so that whoever has repaired something at Keystone need not wait.
+	// refusalBelievedFor is the TTL of rejections. Keystone may lock a user after many failed authentications. It is shorter than the 10
+	// seconds between the retries of controllers, so that a correction in Keystone has an effect at the next retry.
 	refusalBelievedFor = 9 * time.Second
-	// maxSessions bounds the memory of all tokens: one takes some KiB.
+	// maxSessions is the maximum number of cached tokens. One takes some KiB.
 	maxSessions = 5_000
-	// authTimeout bounds an authentication, which goes on when those who wait for it have left.
+	// authTimeout is the timeout of an authentication, which continues if its callers are canceled.
 	authTimeout = 30 * time.Second
 )
 
-// session is what came of an authentication: a token, or that Keystone gives out none for the credentials.
+// session is the result of an authentication: a token, or the rejection by Keystone.
 type session struct {
-	// refusal says that there is no token, nil where there is one.
+	// refusal is the rejection, nil if there is a token.
 	refusal *refused
 	token   Token
 	// secret is the token itself.
 	secret    string
 	endpoints []endpoint
-	// began is when the authentication was begun, by our clock; the token, or the refusal, is used until usedUntil.
+	// began is the start of the authentication, by the local clock. The session is used until usedUntil.
 	began, usedUntil time.Time
 }
 
-// usable tells whether the token may be used for Nova, or the refusal be repeated.
+// usable reports whether the session may be used for Nova.
 func usable(s *session) bool { return time.Now().Before(s.usedUntil) }
 
-// recent tells whether what the token says may still be believed.
+// recent reports whether the roles of the token are recent enough.
 func recent(s *session) bool { return usable(s) && time.Since(s.began) < believedFor }
 
-// begunSince returns what wants an authentication that began at that time or later.
+// begunSince returns a condition for authentications that began at that time or later.
 func begunSince(at time.Time) func(*session) bool {
 	return func(s *session) bool { return !s.began.Before(at) }
 }
 
-// otherThan returns what wants another token than one that Nova refused.
+// otherThan returns a condition for tokens other than one that Nova rejected.
 func otherThan(refused *session) func(*session) bool {
 	return func(s *session) bool { return s != refused && usable(s) }
 }
 
-// sessions remembers what came of authentications by the digest of the credentials, and makes each once for any number of
-// callers.
+// sessions caches the results of authentications by the digest of the credentials, and merges concurrent authentications.
 type sessions struct {
 	authenticate func(context.Context, *credentials) (*session, error)
 	remembered   *otter.Cache[digest, *session]
@@ -79,7 +76,7 @@ func newSessions(authenticate func(context.Context, *credentials) (*session, err
 	return &sessions{authenticate: authenticate, remembered: remembered}, nil
 }
 
-// get returns a session with a token that is as wanted. The error is an *ownership.IdentityError or an *ownership.UnknownError.
+// get returns a session with a token for which wanted returns true. The error is an *ownership.IdentityError or an *ownership.UnknownError.
 func (s *sessions) get(ctx context.Context, with *credentials, wanted func(*session) bool) (*session, error) {
 	got, err := s.outcome(ctx, with, wanted)
 	var refusal *refused
@@ -94,20 +91,20 @@ func (s *sessions) get(ctx context.Context, with *credentials, wanted func(*sess
 	return got, nil
 }
 
-// outcome returns a session that is as wanted, be it a refusal. The error is a *refused or an *ownership.UnknownError.
+// outcome returns a session for which wanted returns true. It may be a rejection. The error is a *refused or an *ownership.UnknownError.
 func (s *sessions) outcome(ctx context.Context, with *credentials, wanted func(*session) bool) (*session, error) {
 	if known := s.known(with, wanted); known != nil {
 		return known, nil
 	}
 	got, err := s.wait(ctx, with, wanted)
 	if err == nil && !wanted(got) {
-		// What landed had begun for somebody who wanted less. Whatever is in flight now has begun after that.
+		// The result is from an earlier authentication for another caller. An authentication that is in flight now began later.
 		return s.wait(ctx, with, wanted)
 	}
 	return got, err
 }
 
-// known returns what is remembered of the credentials, nil where it is not as wanted.
+// known returns the cached session of the credentials, nil if there is none for which wanted returns true.
 func (s *sessions) known(with *credentials, wanted func(*session) bool) *session {
 	if known, found := s.remembered.GetIfPresent(with.key); found && wanted(known) {
 		return known
@@ -115,13 +112,13 @@ func (s *sessions) known(with *credentials, wanted func(*session) bool) *session
 	return nil
 }
 
-// wait gets a session together with all others who want one for these credentials at this time. The end of ctx ends the
-// waiting of this caller only.
+// wait authenticates, or waits for an authentication with the same credentials that is in flight. The end of ctx ends only the wait of this
+// caller.
 func (s *sessions) wait(ctx context.Context, with *credentials, wanted func(*session) bool) (*session, error) {
 	flight := s.inFlight.DoChan(string(with.key[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), authTimeout)
 		defer cancel()
-		if known := s.known(with, wanted); known != nil { // an earlier flight has landed since get looked
+		if known := s.known(with, wanted); known != nil { // an earlier authentication has ended in the meantime
 			return known, nil
 		}
 		return s.renew(ctx, with)
@@ -135,10 +132,10 @@ func (s *sessions) wait(ctx context.Context, with *credentials, wanted func(*ses
 	}
 }
 
-// renew authenticates. What is remembered is replaced by a token or by Keystone's own refusal, and forgotten where the
-// credentials are refused otherwise. Any other failure changes nothing.
+// renew authenticates. A token or Keystone's own rejection replaces the cached session. A rejection by a proxy removes it. Other failures do
+// not change it.
 func (s *sessions) renew(ctx context.Context, with *credentials) (got *session, err error) {
-	// singleflight would pass a panic on to nobody and end the process.
+	// singleflight would let a panic end the process.
 	defer func() {
 		if cause := recover(); cause != nil {
 			got, err = nil, unknown(ownership.CauseIdentityProvider, "", "%s request: panic: %v", opToken, cause)

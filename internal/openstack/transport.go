@@ -13,15 +13,15 @@ import (
 	"warrantgate.dev/internal/cloudhttp"
 )
 
-// maxTransports bounds how many sets of certificate authorities are kept ready, and keptFor for how long after the last use.
-// Most Secrets of a cloud have the same.
+// maxTransports is the maximum number of cached transports with CAs of Secrets, keptFor their TTL after the last use. Most Secrets of a cloud
+// have the same CAs.
 const maxTransports, keptFor = 100, 10 * time.Minute
 
-// transports are the connections, by which certificate authorities are trusted on them.
+// transports are the HTTP transports, by trusted CAs.
 type transports struct {
 	roots  *x509.CertPool // nil for those of the system
 	common http.RoundTripper
-	// withCA are those of Secrets that bring authorities of their own, by the digest of these.
+	// withCA are the transports for CAs of Secrets, by the digest of the CAs.
 	withCA *otter.Cache[digest, *http.Transport]
 }
 
@@ -36,8 +36,7 @@ func newTransports(roots *x509.CertPool) (*transports, error) {
 	return &transports{roots: roots, common: cloudhttp.NewTransport(roots), withCA: withCA}, nil
 }
 
-// of returns the connections on which the authorities of a Secret are trusted besides the common ones. Connections that are
-// given up end by themselves once they are idle.
+// of returns the transport that trusts the CAs of a Secret besides the common CAs. Idle connections of removed transports are closed.
 func (t *transports) of(ca []byte) (http.RoundTripper, error) {
 	if len(ca) == 0 {
 		return t.common, nil
@@ -57,7 +56,7 @@ func (t *transports) of(ca []byte) (http.RoundTripper, error) {
 	return transport, nil
 }
 
-// commonRoots returns a copy of the common authorities.
+// commonRoots returns a copy of the common CAs.
 func (t *transports) commonRoots() (*x509.CertPool, error) {
 	if t.roots != nil {
 		return t.roots.Clone(), nil

@@ -6,9 +6,9 @@ type check interface {
 }
 
 type (
-	// constant is @ or !, or a rule that is empty and so allows.
+	// constant is @ or !, or an empty rule, which allows.
 	constant bool
-	// notCheck inverts.
+	// notCheck is "not".
 	notCheck struct{ inner check }
 	// allCheck is "and".
 	allCheck []check
@@ -16,7 +16,7 @@ type (
 	anyCheck []check
 	// roleCheck is role:MATCH.
 	roleCheck struct{ match template }
-	// ruleCheck is rule:NAME. The name is not templated.
+	// ruleCheck is rule:NAME. The name is no template.
 	ruleCheck struct{ name string }
 	// remoteCheck is http:REST or https:REST, as one template.
 	remoteCheck struct{ url template }
@@ -24,16 +24,16 @@ type (
 	genericCheck struct {
 		kind  string
 		match template
-		// class says what the kind is, literal is its text if it is one, path leads into the credentials otherwise.
+		// class is the class of the kind. literal is the text of a literal, path a path in the credentials.
 		class   kindClass
 		literal string
 		path    []string
 	}
-	// malformed is a word that is no check. It is false by itself; the rest of the rule counts.
+	// malformed is a word without a colon. It is false, and the rest of the rule is evaluated.
 	malformed struct{ word string }
-	// unparsed is a rule that does not reduce to one value. It is false.
+	// unparsed is a rule with a syntax error. The whole rule is false.
 	unparsed struct{ why string }
-	// raising is a rule that oslo.policy loads and that raises an exception whenever it is asked: a lone word such as "and".
+	// raising is a rule that oslo.policy loads, but whose evaluation raises an exception: a single word such as "and".
 	raising struct{ word string }
 )
 
@@ -49,7 +49,7 @@ func (malformed) isCheck()    {}
 func (unparsed) isCheck()     {}
 func (raising) isCheck()      {}
 
-// children are the checks that a check is made of.
+// children returns the operands of a check.
 func children(c check) []check {
 	switch c := c.(type) {
 	case notCheck:
@@ -62,7 +62,7 @@ func children(c check) []check {
 	return nil
 }
 
-// templateOf is the template of a check, if it has one.
+// templateOf returns the template of a check, if it has one.
 func templateOf(c check) (template, bool) {
 	switch c := c.(type) {
 	case roleCheck:
@@ -75,7 +75,7 @@ func templateOf(c check) (template, bool) {
 	return template{}, false
 }
 
-// walk calls visit for a check and all below it, and says whether an odd number of "not" is above it.
+// walk calls visit for a check and all checks below it. negated is true below an odd number of "not".
 func walk(c check, visit func(c check, negated bool)) {
 	var descend func(c check, negated bool)
 	descend = func(c check, negated bool) {

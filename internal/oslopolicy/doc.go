@@ -1,9 +1,8 @@
-// Package oslopolicy reads, evaluates and judges policy files in the language of OpenStack's oslo.policy, as Keystone
-// reads them.
+// Package oslopolicy parses, evaluates and lints policy files in the language of OpenStack's oslo.policy, as Keystone loads them.
 //
-// The language is that of oslo.policy 4.0, its surprises included: a rule that cannot be parsed denies, an empty one
-// allows, and some make the service fail with an exception. Evaluation gives what the library gives, and an error where
-// the library raises an exception, so that a caller who takes an error for a denial is never more generous than Keystone.
-// Work is bounded: in the size of a file, the depth of a rule, the checks that one question may take; whatever goes
-// beyond is refused. No rule makes this package speak to another host: http: and https: checks are answered with an error.
+// The language is that of oslo.policy 4.0, with its special cases: a rule that cannot be parsed denies, an empty rule allows, and some
+// rules raise an exception in the service. Evaluation returns the result of the library, and an error if the library raises an exception.
+// A caller that treats errors as denials allows no more than Keystone. The size of a file, the depth of a rule, and the number of checks
+// for one request are limited. Input above these limits is an error. The package sends no requests: http: and https: checks return an
+// error.
 package oslopolicy

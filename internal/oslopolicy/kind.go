@@ -8,30 +8,30 @@ import (
 	"unicode"
 )
 
-// kindClass is what oslo.policy makes of the KIND of a generic check.
+// kindClass is how oslo.policy interprets the KIND of a generic check.
 type kindClass int
 
 const (
-	// kindRaises: Python cannot parse it and raises an exception. What this package cannot judge counts as that, too.
+	// kindRaises: Python cannot parse it and raises an exception, or this package cannot parse it.
 	kindRaises kindClass = iota
-	// kindLiteral: a literal of Python, compared as text.
+	// kindLiteral: a literal of Python, compared as a string.
 	kindLiteral
 	// kindPath: a dotted path into the credentials.
 	kindPath
 )
 
 var (
-	// Numbers without a fraction. Python refuses leading zeros.
+	// Integers. Python rejects leading zeros.
 	wholePattern = regexp.MustCompile(`^[-+]?(0(_?0)*|[1-9](_?[0-9])*)$`)
 	floatPattern = regexp.MustCompile(`^[-+]?([0-9](_?[0-9])*)?\.?([0-9](_?[0-9])*)?([eE][-+]?[0-9](_?[0-9])*)?$`)
 	basedPattern = regexp.MustCompile(`^0([xX](_?[0-9a-fA-F])+|[oO](_?[0-7])+|[bB](_?[01])+)$`)
 	// An operator of Python between two operands, with the signs of the second.
 	operatorPattern = regexp.MustCompile(`[ \t]*(\*\*|//|<<|>>|[-+*/%|&^@<>])[-+~ \t]*|[ \t]+(and|or|in|is)[ \t]+(not[ \t]+)*`)
-	// What may stand before the first.
+	// Operators before the first operand.
 	signPattern = regexp.MustCompile(`^(not[ \t]+|[-+~][ \t]*)*`)
 )
 
-// pythonKeywords may not be names. True, False and None may begin a path, as in None.x.
+// pythonKeywords are no names in Python. A path may begin with True, False or None, as in None.x.
 var pythonKeywords = []string{
 	"and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except", "finally",
 	"for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try",
@@ -40,7 +40,7 @@ var pythonKeywords = []string{
 
 var pythonConstants = []string{"True", "False", "None"}
 
-// classifyKind tells what Python's ast.literal_eval makes of a KIND, and the text of a literal.
+// classifyKind returns the class of a KIND by the rules of Python's ast.literal_eval, and the string value of a literal.
 func classifyKind(kind string) (class kindClass, literal string) {
 	trimmed := strings.TrimLeft(kind, " \t")
 	if slices.Contains(pythonConstants, trimmed) {
@@ -58,9 +58,9 @@ func classifyKind(kind string) (class kindClass, literal string) {
 	return kindRaises, ""
 }
 
-// pythonNumber gives str() of a literal number.
+// pythonNumber returns Python's str() of a number literal.
 func pythonNumber(text string) (string, bool) {
-	const longest = 100 // Python reads some thousands of digits, and nobody writes them
+	const longest = 100 // Python accepts thousands of digits; longer numbers are rejected here
 	if len(text) > longest || strings.Trim(text, "+-._eE") == "" {
 		return "", false
 	}
@@ -81,7 +81,7 @@ func pythonNumber(text string) (string, bool) {
 	return "", false
 }
 
-// pythonText gives the value of a literal text. Escapes, other than those of quotes and of the backslash, are left out.
+// pythonText returns the value of a string literal. It supports the escapes of quotes and of the backslash only.
 func pythonText(text string) (string, bool) {
 	if len(text) > 0 && strings.ContainsRune("uU", rune(text[0])) {
 		text = text[1:]
@@ -106,8 +106,8 @@ func pythonText(text string) (string, bool) {
 	return b.String(), true
 }
 
-// isExpression tells whether Python parses a text as names or numbers joined by operators. Such a thing has no value as a
-// literal, so that the KIND is taken for a path as it stands: project-id is one.
+// isExpression reports whether Python parses a text as names or numbers with operators, such as project-id. This is no literal, so oslo.policy
+// uses the KIND as a path.
 func isExpression(text string) bool {
 	for _, operand := range operatorPattern.Split(signPattern.ReplaceAllString(text, ""), -1) {
 		if _, ok := pythonNumber(operand); !ok && !isDottedName(operand) {

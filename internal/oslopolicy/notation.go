@@ -2,8 +2,8 @@ package oslopolicy
 
 import "strings"
 
-// Checks says what the rules of a file mean, by their names and in the notation in which oslo.policy writes its checks, but
-// without parentheses around an "and" in an "and", or an "or" in an "or". Of rules with the same name the last counts, and those whose name is no text are left out. It is for comparing files.
+// Checks returns the rules of a file by name, in the notation of oslo.policy, to compare files. It has no parentheses around an "and" in an
+// "and", or an "or" in an "or". The last rule of a name replaces the others. Rules whose name is no string are omitted.
 func (f *File) Checks() map[string]string {
 	checks := make(map[string]string, len(f.rules))
 	for _, r := range f.rules {
@@ -41,7 +41,7 @@ func notation(c check) string {
 	return "!"
 }
 
-// flat writes the checks of an operator, with those of the same operator among them in their place.
+// flat returns the operands of an operator. It replaces operands with the same operator by their operands.
 func flat[C ~[]check](checks C) []string {
 	var texts []string
 	for _, c := range checks {

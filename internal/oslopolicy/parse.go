@@ -8,16 +8,15 @@ import (
 )
 
 const (
-	// maxRuleBytes bounds the text of one rule. The longest that Keystone ships has about 700 bytes.
+	// maxRuleBytes is the maximum size of a rule. The longest rule of Keystone has about 700 bytes.
 	maxRuleBytes = 64 << 10
-	// maxDepth bounds parentheses and "not" within one rule, and references from rule to rule. Python's own stack ends
-	// at about twice as much.
+	// maxDepth is the maximum depth of parentheses and "not" within a rule, and of references between rules. The limit of Python's stack is
+	// about twice as high.
 	maxDepth = 200
 )
 
-// parseRule makes a check of the value of a rule: a text, or the list form. An error means that oslo.policy fails to load
-// the whole file because of this value, or that there is more than is read here; a rule that oslo.policy loads and does not
-// understand is a check that denies.
+// parseRule parses the value of a rule: a string, or the list form. An error means that oslo.policy cannot load the file because of this
+// value, or that a limit is exceeded. A rule that oslo.policy loads but cannot parse is a check that denies.
 func parseRule(v any) (check, error) {
 	if falsy(v) {
 		return constant(true), nil
@@ -33,7 +32,7 @@ func parseRule(v any) (check, error) {
 	return nil, fmt.Errorf("%s is neither a text nor a list", describe(v))
 }
 
-// parseList reads the list form: the outer list is "or", an inner one "and". Its elements are single checks, never expressions.
+// parseList parses the list form: the outer list is "or", inner lists are "and". Their elements are single checks.
 func parseList(list []any) (check, error) {
 	var alternatives anyCheck
 	for _, inner := range list {
@@ -75,7 +74,7 @@ func parseList(list []any) (check, error) {
 	return alternatives, nil
 }
 
-// parseCheck reads one check. The kinds are case sensitive, and any kind that is not known is a generic one.
+// parseCheck parses a single check. Kinds are case-sensitive. Every unknown kind is a generic check.
 func parseCheck(word string) check {
 	switch word {
 	case "!":
@@ -99,7 +98,7 @@ func parseCheck(word string) check {
 	return genericCheck{kind: kind, match: newTemplate(match), class: class, literal: literal, path: strings.Split(kind, ".")}
 }
 
-// tokenKind is what a token is to the grammar.
+// tokenKind is the kind of a token in the grammar.
 type tokenKind int
 
 const (
@@ -109,7 +108,7 @@ const (
 	tokenAnd
 	tokenOr
 	tokenNot
-	// tokenString is a word wholly in quotes, which fits nowhere.
+	// tokenString is a word in quotes. No rule of the grammar accepts it.
 	tokenString
 )
 
@@ -119,12 +118,12 @@ type token struct {
 	text string
 }
 
-// isSpace tells what Python's regular expressions take for white space: what Unicode does, and four separators of ASCII.
+// isSpace reports whether a character is white space in Python's regular expressions: white space in Unicode, and four ASCII separators.
 func isSpace(r rune) bool {
 	return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f
 }
 
-// tokenize splits a text at white space. Parentheses count only at the ends of a word, so that those of %(name)s are its own.
+// tokenize splits a text at white space. Parentheses are tokens only at the ends of a word, so those of %(name)s are not.
 func tokenize(text string) []token {
 	var tokens []token
 	for _, word := range strings.FieldsFunc(text, isSpace) {
@@ -153,10 +152,10 @@ func tokenize(text string) []token {
 	return tokens
 }
 
-// errTooDeep tells of what oslo.policy may read, and nobody writes.
+// errTooDeep means that a rule exceeds maxDepth.
 var errTooDeep = fmt.Errorf("it is nested more than %d deep", maxDepth)
 
-// parseText reads the text form: "not" binds one check or a parenthesis, then comes "and", then "or".
+// parseText parses the string form. "not" has the highest precedence, then "and", then "or".
 func parseText(text string) (check, error) {
 	if len(text) > maxRuleBytes {
 		return nil, fmt.Errorf("it has more than %d bytes", maxRuleBytes)
@@ -165,7 +164,7 @@ func parseText(text string) (check, error) {
 	if len(tokens) == 1 && tokens[0].kind != tokenCheck {
 		return raising{word: tokens[0].text}, nil
 	}
-	// Python's stack ends at a thousand "not" in a row, wherever they stand, and nothing of the file is loaded then.
+	// A thousand consecutive "not" exceed Python's stack, and the file is not loaded.
 	negations := 0
 	for _, t := range tokens {
 		if t.kind != tokenNot {
@@ -188,7 +187,7 @@ func parseText(text string) (check, error) {
 	return c, nil
 }
 
-// parser takes tokens from the front.
+// parser is a recursive descent parser. tokens are the remaining tokens.
 type parser struct{ tokens []token }
 
 func (p *parser) take(kind tokenKind) bool {

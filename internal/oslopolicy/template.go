@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// errMissing means that a template names an attribute that the target does not have. For most checks that is "false".
+// errMissing means that the target does not have an attribute of a template. Most checks are then false.
 var errMissing = errors.New("the target has no such attribute")
 
-// maxWidth bounds the padding that a template may ask for.
+// maxWidth is the maximum width of the padding in a template.
 const maxWidth = 1000
 
-// template is a text for Python's % operator.
+// template is a format string for Python's % operator.
 type template struct {
 	text string
-	// parts is nil where the text has no percent sign.
+	// parts is nil if the text has no percent sign.
 	parts []conversion
 }
 
@@ -30,21 +30,21 @@ func newTemplate(text string) template {
 
 // conversion is one %(name)s of a template.
 type conversion struct {
-	// literal is the text before it.
+	// literal is the text before the conversion.
 	literal string
-	// key is the attribute's name; bare means that there is none, as in %s, and percent that it is %%.
+	// key is the name of the attribute. bare is true if there is none, as in %s, and percent is true for %%.
 	key           string
 	bare, percent bool
-	// left, width and precision are as in %-5.3s; -1 means that there is none.
+	// left, width and precision are as in %-5.3s. -1 means none.
 	left             bool
 	width, precision int
-	// verb is the letter at its end, 0 where the template ends before it.
+	// verb is the conversion type, 0 if the template ends before it.
 	verb rune
-	// bad says what Python does not accept in it.
+	// bad is the syntax error, if any.
 	bad string
 }
 
-// parseTemplate splits a template of Python's % operator. The last conversion is the text at its end, with percent set and no verb.
+// parseTemplate splits a template into conversions. The last one contains the text after all others, with percent true and no verb.
 func parseTemplate(text string) []conversion {
 	var parts []conversion
 	for {
@@ -62,7 +62,7 @@ func parseTemplate(text string) []conversion {
 	}
 }
 
-// parse reads what follows a percent sign and returns the rest.
+// parse parses the text after a percent sign and returns the rest.
 func (c *conversion) parse(rest string) string {
 	if strings.HasPrefix(rest, "%") {
 		c.percent, c.verb = true, '%'
@@ -102,7 +102,7 @@ func (c *conversion) parse(rest string) string {
 	return rest[size:]
 }
 
-// closing finds the parenthesis that closes the one at the start.
+// closing returns the index of the parenthesis that closes the one at the start.
 func closing(text string) int {
 	depth := 0
 	for i := range len(text) {
@@ -119,7 +119,7 @@ func closing(text string) int {
 	return -1
 }
 
-// number reads digits, if there are any, and returns the rest.
+// number parses digits, if any, and returns the rest.
 func number(text string, into *int) string {
 	digits := text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
 	if digits != "" {
@@ -132,7 +132,7 @@ func number(text string, into *int) string {
 	return text[len(digits):]
 }
 
-// attributes are the names that a template asks for.
+// attributes returns the names of the attributes in a template.
 func (t template) attributes() []string {
 	var names []string
 	for _, c := range t.parts {
@@ -143,7 +143,7 @@ func (t template) attributes() []string {
 	return names
 }
 
-// mistake says what Python does not accept in the template, "" if it is fine.
+// mistake returns the syntax error of the template, "" if there is none.
 func (t template) mistake() string {
 	for _, c := range t.parts {
 		if c.bad != "" {
@@ -156,8 +156,8 @@ func (t template) mistake() string {
 	return ""
 }
 
-// fill writes the attributes of a target into a template, as Python's % operator does. It returns errMissing for an attribute
-// that is not there, and another error where Python raises an exception that oslo.policy does not catch.
+// fill replaces the attributes in a template by those of a target, as Python's % operator does. It returns errMissing for a missing attribute,
+// and another error if Python raises an exception that oslo.policy does not catch.
 func (t template) fill(target map[string]any) (string, error) {
 	if t.parts == nil {
 		return t.text, nil
@@ -173,7 +173,7 @@ func (t template) fill(target map[string]any) (string, error) {
 		}
 		value, known := target[c.key]
 		switch {
-		case !c.bare && !known: // Python looks the name up before it reads on
+		case !c.bare && !known: // Python looks up the name before it parses the rest
 			return "", errMissing
 		case c.bad != "":
 			return "", fmt.Errorf("%q cannot be filled in: %s", t.text, c.bad)

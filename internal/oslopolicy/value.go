@@ -11,13 +11,13 @@ import (
 	"unicode"
 )
 
-// mapping is a mapping of a file, reduced to its keys: oslo.policy never looks at the values.
+// mapping contains the keys of a mapping in a file. oslo.policy ignores the values.
 type mapping []any
 
-// opaque is a value of a file that is true in Python and neither a text nor a list, in its own words.
+// opaque is the text of a value of a file that is true in Python, and neither a string nor a list.
 type opaque string
 
-// falsy tells whether Python takes a value of a file for false. As a rule, such a value allows.
+// falsy reports whether a value of a file is false in Python. A rule with such a value allows.
 func falsy(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -36,7 +36,7 @@ func falsy(v any) bool {
 	return false
 }
 
-// describe names a value of a file for people.
+// describe describes a value of a file in messages.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -63,7 +63,7 @@ func describe(v any) string {
 	return fmt.Sprintf("%v", v)
 }
 
-// pythonString is Python's str() of an attribute. The keys of a mapping come sorted, because their order is not known here.
+// pythonString returns Python's str() of an attribute. The keys of a mapping are sorted, because their order is unknown.
 func pythonString(v any) string {
 	if text, ok := v.(string); ok {
 		return text
@@ -71,7 +71,7 @@ func pythonString(v any) string {
 	return pythonRepr(v)
 }
 
-// pythonRepr is Python's repr() of an attribute.
+// pythonRepr returns Python's repr() of an attribute.
 func pythonRepr(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -112,7 +112,7 @@ func pythonRepr(v any) string {
 	return fmt.Sprint(v)
 }
 
-// pythonFloat writes a float as Python does: the shortest text that reads back as the same, with an exponent from 1e16 on.
+// pythonFloat formats a float as Python does: the shortest text that parses to the same value, with an exponent from 1e16 on.
 func pythonFloat(f float64) string {
 	switch {
 	case math.IsInf(f, 1):
@@ -132,7 +132,7 @@ func pythonFloat(f float64) string {
 	return text
 }
 
-// pythonQuote writes a text in Python's quotes: single ones, unless it holds those and no double ones.
+// pythonQuote quotes a text as Python does: in single quotes, or in double quotes if it contains single quotes and no double quotes.
 func pythonQuote(text string) string {
 	quote := '\''
 	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {

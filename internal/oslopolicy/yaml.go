@@ -7,19 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// maxKeyBytes bounds the name of a rule with what stands before its colon. PyYAML looks no further than 1024 characters.
+// maxKeyBytes is the maximum length of the name of a rule. PyYAML finds the colon only within 1024 characters.
 const maxKeyBytes = 1000
 
-// yamlReader reads the part of YAML that policies are written in, and nothing else: one mapping of names to scalars in any
-// style, and lists. Whatever YAML has besides (tags, anchors, directives, several documents, numbers, nested mappings in
-// blocks, tabs between tokens) is an error in words of its own.
+// yamlReader parses the subset of YAML that policies use: one mapping of names to scalars in any style, and lists. All other features of
+// YAML are errors: tags, anchors, directives, several documents, numbers, nested block mappings, and tabs between tokens.
 //
-// A library cannot be used, because the ones for Go and the one of oslo.policy (PyYAML, which is YAML 1.1 with surprises) read
-// some files differently, and each difference would be a file that is judged as something else than what Keystone loads.
-// What this reader takes, PyYAML takes, with the same meaning; an end-to-end test holds the two against each other.
+// It uses no library, because the libraries for Go parse some files in another way than PyYAML, the library of oslo.policy (YAML 1.1 with
+// exceptions). For such a file, the linter would check other rules than Keystone loads. PyYAML accepts each file that this parser accepts,
+// with the same result. An end-to-end test compares both.
 type yamlReader struct {
 	text string
-	// at is the offset of what comes next, begin that of its line, which is the number line from 1.
+	// at is the current offset, begin the offset of the current line, and line its number, from 1.
 	at, begin, line int
 	nodes           int
 }
@@ -28,11 +27,11 @@ type yamlReader struct {
 type yamlEntry struct {
 	line       int
 	key, value any
-	// bareBang tells that the value is an exclamation mark without quotes.
+	// bareBang is true if the value is an exclamation mark without quotes.
 	bareBang bool
 }
 
-// yamlError says what cannot be read, and in which line.
+// yamlError is an error with its line.
 type yamlError struct {
 	line int
 	err  error
@@ -44,7 +43,7 @@ func (y *yamlReader) fail(format string, args ...any) error {
 	return &yamlError{line: y.line, err: fmt.Errorf(format, args...)}
 }
 
-// readYAML reads a document. Python reads text files with one kind of line ends, whatever they have.
+// readYAML parses a document. Python converts all line endings to newlines.
 func readYAML(document string) ([]yamlEntry, error) {
 	y := &yamlReader{text: strings.ReplaceAll(document, "\r\n", "\n"), line: 1}
 	if err := y.characters(); err != nil {
@@ -89,7 +88,7 @@ func readYAML(document string) ([]yamlEntry, error) {
 	return entries, nil
 }
 
-// characters refuses what YAML does not allow anywhere, and what some take for the end of a line and some do not.
+// characters returns an error for characters that YAML does not allow, and for those that are line breaks in some versions of YAML only.
 func (y *yamlReader) characters() error {
 	line := 1
 	for i, r := range y.text {
@@ -120,7 +119,7 @@ func (y *yamlReader) ended() bool { return y.at >= len(y.text) }
 
 func (y *yamlReader) column() int { return y.at - y.begin }
 
-// peek is the next byte, 0 at the end. There is no such byte in the text.
+// peek returns the next byte, 0 at the end. The text contains no NUL.
 func (y *yamlReader) peek() byte { return y.peekAt(0) }
 
 func (y *yamlReader) peekAt(n int) byte {
@@ -130,7 +129,7 @@ func (y *yamlReader) peekAt(n int) byte {
 	return y.text[y.at+n]
 }
 
-// newline takes the end of a line, if it is next.
+// newline consumes a line break, if it is next.
 func (y *yamlReader) newline() bool {
 	if y.peek() != '\n' {
 		return false
@@ -140,7 +139,7 @@ func (y *yamlReader) newline() bool {
 	return true
 }
 
-// take takes all that is next of some characters.
+// take consumes all following characters of a set.
 func (y *yamlReader) take(chars string) bool {
 	taken := false
 	for !y.ended() && strings.IndexByte(chars, y.peek()) >= 0 {
@@ -150,7 +149,7 @@ func (y *yamlReader) take(chars string) bool {
 	return taken
 }
 
-// comment takes a comment, if it is next: at the beginning of a line, or after a space.
+// comment consumes a comment, if it is next: at the beginning of a line, or after a space.
 func (y *yamlReader) comment() bool {
 	if y.peek() != '#' || y.column() > 0 && y.text[y.at-1] != ' ' {
 		return false
@@ -161,7 +160,7 @@ func (y *yamlReader) comment() bool {
 	return true
 }
 
-// skip takes empty lines and comments, up to the first character of something else.
+// skip consumes empty lines and comments.
 func (y *yamlReader) skip() error {
 	for {
 		y.take(" ")
@@ -180,7 +179,7 @@ func (y *yamlReader) noTab() error {
 	return nil
 }
 
-// endLine takes the rest of a line, in which nothing may follow but a comment.
+// endLine consumes the rest of a line, which may contain a comment only.
 func (y *yamlReader) endLine() error {
 	y.take(" ")
 	y.comment()
@@ -193,7 +192,7 @@ func (y *yamlReader) endLine() error {
 	return y.fail("%s does not belong where it stands; put the whole value in quotes, and a space before a comment", y.next())
 }
 
-// next is the next character, for messages.
+// next returns the next character, for messages.
 func (y *yamlReader) next() string {
 	r, _ := utf8.DecodeRuneInString(y.text[y.at:])
 	switch {
@@ -205,13 +204,13 @@ func (y *yamlReader) next() string {
 	return strconv.QuoteRune(r)
 }
 
-// blank tells whether a byte separates tokens: a space, the end of a line, or the end of the text.
+// blank reports whether a byte separates tokens: a space, the end of a line, or the end of the text.
 func blank(b byte) bool { return b == ' ' || b == '\n' || b == 0 }
 
-// atDash tells whether an element of a list begins here.
+// atDash reports whether an element of a block list begins here.
 func (y *yamlReader) atDash() bool { return y.peek() == '-' && blank(y.peekAt(1)) }
 
-// entry reads a rule.
+// entry parses a rule.
 func (y *yamlReader) entry() (yamlEntry, error) {
 	rest := y.text[y.at:]
 	switch {
@@ -246,7 +245,7 @@ func (y *yamlReader) entry() (yamlEntry, error) {
 	return e, err
 }
 
-// key reads the name of a rule, which is on one line.
+// key parses the name of a rule, on one line.
 func (y *yamlReader) key() (any, error) {
 	if y.peek() == '"' || y.peek() == '\'' {
 		return y.quoted(false)
@@ -264,8 +263,7 @@ func (y *yamlReader) key() (any, error) {
 	return resolve(y.line, strings.TrimRight(y.text[begin:y.at], " "))
 }
 
-// value reads what stands after the colon or dash of a parent that is indented so far. A list below a name need not be
-// indented any further.
+// value parses the value after the colon or dash of a parent with this indentation. A list below a name may have the same indentation.
 func (y *yamlReader) value(parent int, named bool, depth int) (any, bool, error) {
 	spaced := y.take(" ")
 	own := y.peek() == '\n' || y.ended() || y.peek() == '#' && spaced
@@ -283,7 +281,7 @@ func (y *yamlReader) value(parent int, named bool, depth int) (any, bool, error)
 	return y.node(parent, own || !named, depth)
 }
 
-// count bounds what a file holds.
+// count limits the number of values in a file.
 func (y *yamlReader) count(depth int) error {
 	y.nodes++
 	if depth > maxNesting || y.nodes > maxNodes {
@@ -292,7 +290,7 @@ func (y *yamlReader) count(depth int) error {
 	return nil
 }
 
-// node reads a value, up to the end of its last line. It may be a list in lines of its own, if it begins one.
+// node parses a value, up to the end of its last line. It may be a block list if it is at the beginning of a line.
 func (y *yamlReader) node(parent int, listable bool, depth int) (any, bool, error) {
 	if err := y.count(depth); err != nil {
 		return nil, false, err
@@ -327,7 +325,7 @@ func (y *yamlReader) node(parent int, listable bool, depth int) (any, bool, erro
 	return value, false, err
 }
 
-// list reads elements that each begin with a dash in a column.
+// list parses a block list whose dashes are in this column.
 func (y *yamlReader) list(column, depth int) (any, error) {
 	list := []any{}
 	for {

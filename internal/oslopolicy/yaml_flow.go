@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// flow reads a list or a mapping in brackets.
+// flow parses a flow list or a flow mapping.
 func (y *yamlReader) flow(depth int) (any, error) {
 	if y.peek() == '{' {
 		entries, err := y.flowMapping(depth)
@@ -27,7 +27,7 @@ func (y *yamlReader) flow(depth int) (any, error) {
 	return list, err
 }
 
-// flowMapping reads a mapping in brackets.
+// flowMapping parses a flow mapping.
 func (y *yamlReader) flowMapping(depth int) ([]yamlEntry, error) {
 	var entries []yamlEntry
 	err := y.brackets('}', func() error {
@@ -63,7 +63,7 @@ func (y *yamlReader) flowMapping(depth int) ([]yamlEntry, error) {
 	return entries, err
 }
 
-// brackets reads elements with commas between them, up to the bracket that closes.
+// brackets parses elements with commas between them, up to the closing bracket.
 func (y *yamlReader) brackets(closing byte, element func() error) error {
 	from := y.line
 	for y.at++; ; y.at++ {
@@ -106,8 +106,8 @@ func (y *yamlReader) flowNode(depth int) (any, error) {
 	return y.flowPlain()
 }
 
-// flowPlain reads a text without quotes between brackets. It is on one line, and of few characters, because many more have a
-// meaning of their own there.
+// flowPlain parses a plain scalar between brackets. It must be on one line, and few characters are allowed, because many have a special
+// meaning there.
 func (y *yamlReader) flowPlain() (any, error) {
 	if err := y.plainStart(); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// plainStart refuses what YAML does not read as a text without quotes, or not everywhere.
+// plainStart returns an error if a plain scalar cannot begin with the next character, or not in all versions of YAML.
 func (y *yamlReader) plainStart() error {
 	r, _ := utf8.DecodeRuneInString(y.text[y.at:])
 	if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '(' || r == '~' {
@@ -29,7 +29,7 @@ func (y *yamlReader) plainStart() error {
 	return y.fail("%s has a meaning of its own in YAML where it stands; put the whole text in quotes", y.next())
 }
 
-// plain reads a text without quotes, with the lines that continue it.
+// plain parses a plain scalar with its continuation lines.
 func (y *yamlReader) plain(parent int) (any, error) {
 	var text strings.Builder
 	from := y.line
@@ -61,7 +61,7 @@ func (y *yamlReader) plain(parent int) (any, error) {
 	return resolve(from, text.String())
 }
 
-// emptyLines takes lines that hold nothing but spaces, and the spaces before what follows them.
+// emptyLines consumes lines of spaces only, and the indentation of the next line.
 func (y *yamlReader) emptyLines() int {
 	breaks := 0
 	for y.take(" "); y.newline(); y.take(" ") {
@@ -70,7 +70,7 @@ func (y *yamlReader) emptyLines() int {
 	return breaks
 }
 
-// folded is what joins two lines of a scalar, with empty lines between them.
+// folded returns the text between two lines of a folded scalar with empty lines between them.
 func folded(breaks int) string {
 	if breaks == 0 {
 		return " "
@@ -78,16 +78,16 @@ func folded(breaks int) string {
 	return strings.Repeat("\n", breaks)
 }
 
-// What a text without quotes means by YAML 1.1, as PyYAML has it.
+// Patterns of plain scalars in YAML 1.1, as in PyYAML.
 var (
 	yamlNull  = []string{"~", "null", "Null", "NULL"}
 	yamlTrue  = []string{"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"}
 	yamlFalse = []string{"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"}
-	// jsonOnly is read as a number by Python's reader of JSON, which comes first.
+	// jsonOnly matches numbers of Python's JSON parser, which oslo.policy uses first.
 	jsonOnly = []string{"NaN", "Infinity"}
 )
 
-// resolve gives a text without quotes, which begins in a line, its meaning.
+// resolve returns the value of a plain scalar that begins in a line.
 func resolve(line int, text string) (any, error) {
 	switch first, _ := utf8.DecodeRuneInString(text); {
 	case slices.Contains(yamlNull, text):
@@ -106,13 +106,13 @@ func resolve(line int, text string) (any, error) {
 	return text, nil
 }
 
-// yamlEscapes are what a backslash and a character mean within double quotes.
+// yamlEscapes are the escapes in double quotes.
 var yamlEscapes = map[byte]string{'"': `"`, '\\': `\`, '/': "/", ' ': " ", 'n': "\n", 't': "\t", 'r': "\r"}
 
-// yamlCode finds the characters that are written by their number.
+// yamlCode matches numeric escapes.
 var yamlCode = regexp.MustCompile(`^(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})`)
 
-// quoted reads a text in single or double quotes, perhaps in several lines.
+// quoted parses a scalar in single or double quotes. It may have several lines.
 func (y *yamlReader) quoted(lines bool) (string, error) {
 	quote, from := y.peek(), y.line
 	y.at++
@@ -150,7 +150,7 @@ func (y *yamlReader) quoted(lines bool) (string, error) {
 	}
 }
 
-// fold takes the end of a line within quotes and says what it means.
+// fold consumes a line break within quotes and returns its value.
 func (y *yamlReader) fold(lines bool, from int) (string, error) {
 	if !lines {
 		return "", y.fail("the name of a rule goes on in the next line, or its quotes are not closed")
@@ -166,7 +166,7 @@ func (y *yamlReader) fold(lines bool, from int) (string, error) {
 	return folded(breaks), nil
 }
 
-// escape reads what begins with a backslash.
+// escape parses an escape.
 func (y *yamlReader) escape(lines bool, from int) (string, error) {
 	y.at++
 	b := y.peek()
@@ -191,7 +191,7 @@ func (y *yamlReader) escape(lines bool, from int) (string, error) {
 	return string(character), nil
 }
 
-// block reads a text in lines of its own, which are indented further than its parent.
+// block parses a block scalar, which is indented further than its parent.
 func (y *yamlReader) block(parent int) (string, error) {
 	fold := y.peek() == '>'
 	y.at++

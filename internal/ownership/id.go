@@ -7,16 +7,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// ExampleInstanceID is shown to people whose ID cannot be read.
+// ExampleInstanceID is the example in messages about invalid IDs.
 const ExampleInstanceID = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
 
-// uuidLength is the length of a UUID in its plain form (RFC 9562, section 4). The parser also takes forms with a prefix,
-// with braces and without dashes, all of which have another length.
+// uuidLength is the length of a UUID in its plain form (RFC 9562, section 4). The parser also accepts other forms: with a prefix, with
+// braces and without dashes. They have other lengths.
 const uuidLength = 36
 
-// ParseInstanceID returns the UUID of an instance in lower case. Upper case, blanks around it and a slash after it do not
-// change which instance is meant; anything else is an error that says what an instance ID has to look like. It is the same
-// for all clouds, whose instances all have UUIDs; their provider IDs differ.
+// ParseInstanceID returns the UUID of an instance in lower case. It accepts upper case, surrounding blanks and a trailing slash. The error
+// describes the format. Instances of all clouds have UUIDs; only their provider IDs differ.
 func ParseInstanceID(s string) (string, error) {
 	id, ok := PlainUUID(strings.TrimSpace(s))
 	if !ok {
@@ -25,7 +24,7 @@ func ParseInstanceID(s string) (string, error) {
 	return id, nil
 }
 
-// PlainUUID returns a UUID in lower case, without the slash after it. Nothing in a cloud has the nil UUID, so that is none.
+// PlainUUID returns a UUID in lower case, without a trailing slash. It rejects the nil UUID, because no object in a cloud has it.
 func PlainUUID(s string) (string, bool) {
 	s = strings.TrimSuffix(s, "/")
 	if len(s) != uuidLength {
@@ -38,9 +37,8 @@ func PlainUUID(s string) (string, bool) {
 	return id.String(), true
 }
 
-// LowerEmail returns an email with its ASCII letters in lower case, which is how users are compared. Other letters differ from
-// all others: in Unicode the sign for Kelvin has the lower case k, and would stand for a user of another name. It is what
-// lowerAscii of CEL does.
+// LowerEmail returns an email with its ASCII letters in lower case, to compare users. It keeps all other letters: in Unicode, the lower case
+// of the Kelvin sign is k, so that another user would match. lowerAscii of CEL has the same result.
 func LowerEmail(email string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

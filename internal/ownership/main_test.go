@@ -21,10 +21,10 @@ const (
 	instanceID = "63dd227a-9502-4311-919e-cd49f3416753"
 )
 
-// tenant is who asks where it does not matter.
+// tenant is the tenant of tests in which it does not matter.
 var tenant = fairqueue.Tenant{Namespace: "team-a", User: "provider"}
 
-// claim is one machine's claim, with what is changed by modify.
+// claim returns the claim of a machine, after modify.
 func claim(modify ...func(*ownership.Claim)) ownership.Claim {
 	c := ownership.Claim{
 		Account: ownership.Account{Cloud: cloudName, User: "tsap@example.com", Region: "next"},
@@ -36,12 +36,12 @@ func claim(modify ...func(*ownership.Claim)) ownership.Claim {
 	return c
 }
 
-// numbered is one of many claims, about an instance of its own.
+// numbered returns the n-th claim, for the n-th instance.
 func numbered(i int) ownership.Claim {
 	return claim(func(c *ownership.Claim) { c.ID = fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i) })
 }
 
-// fakeCloud answers with ask, and counts.
+// fakeCloud answers with ask, and counts the lookups.
 type fakeCloud struct {
 	ownership.Cloud // the audit's question, which no gate asks
 	ask             func(ctx context.Context, claim ownership.Claim) (ownership.Answer, error)
@@ -53,12 +53,12 @@ func (c *fakeCloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.A
 	return c.ask(ctx, claim)
 }
 
-// cloudSaying returns a cloud that always gives the same answer.
+// cloudSaying returns a cloud with a fixed answer.
 func cloudSaying(answer ownership.Answer, err error) *fakeCloud {
 	return &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) { return answer, err }}
 }
 
-// newGate returns a gate that lives as long as the test.
+// newGate returns a gate that is closed at the end of the test.
 func newGate(t *testing.T, concurrency int32, cloud ownership.Cloud) *ownership.Gate {
 	t.Helper()
 	gate, err := ownership.NewGate(map[string]ownership.Cloud{cloudName: cloud}, map[string]int32{cloudName: concurrency})

@@ -7,7 +7,7 @@ import (
 
 type patienceKey struct{}
 
-// withPatience notes until when the caller waits, for work that is shared with others and goes on when the caller has left.
+// withPatience stores the deadline of the caller in the context, for a lookup that continues after this deadline.
 func withPatience(ctx context.Context) context.Context {
 	if until, bounded := ctx.Deadline(); bounded {
 		return context.WithValue(ctx, patienceKey{}, until)
@@ -15,8 +15,8 @@ func withPatience(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Patience returns until when somebody waits for the answer that a Cloud is asked for, if that is before the context
-// ends. Later an answer still helps who asks next, but nothing should be put off until then.
+// Patience returns the deadline of the caller of a lookup, if it is before the end of ctx. A later answer is only cached, so retries should
+// not be scheduled after this deadline.
 func Patience(ctx context.Context) (until time.Time, known bool) {
 	until, known = ctx.Value(patienceKey{}).(time.Time)
 	return until, known

@@ -35,24 +35,24 @@ type Plugin interface {
 	WaitForReady() bool
 }
 
-// Options say what a plugin evaluates.
+// Options configure what a plugin evaluates.
 type Options struct {
-	// Policies are policies and their bindings, as they are registered.
+	// Policies are the installed policies and bindings.
 	Policies []client.Object
-	// Objects are further objects that the API server has.
+	// Objects are other objects of the API server.
 	Objects []runtime.Object
-	// Authorizer answers what policies ask.
+	// Authorizer decides the authorizer checks of policies.
 	Authorizer authorizer.Authorizer
-	// Client wraps the client of the API server. Default: it is not wrapped.
+	// Client wraps the client of the API server. Default: not wrapped.
 	Client func(kubernetes.Interface) kubernetes.Interface
-	// Evaluates tells whether the plugin evaluates the policies. It does so with a delay, because it compiles them first.
+	// Evaluates returns nil once the plugin evaluates the policies. The plugin compiles them first, with a delay.
 	Evaluates func(context.Context) error
 }
 
 // apiServer is a client of a fake API server.
 type apiServer struct{ kubernetes.Interface }
 
-// IsWatchListSemanticsUnSupported is what the fake client says of itself, too.
+// IsWatchListSemanticsUnSupported forwards the marker method of the fake client, which the embedded interface hides.
 func (apiServer) IsWatchListSemanticsUnSupported() bool { return true }
 
 // Start starts a plugin and waits until it evaluates the policies.
@@ -91,7 +91,7 @@ func Start(tb testing.TB, plugin Plugin, options Options) {
 	}
 }
 
-// setDefaults defaults a policy as an API server does.
+// setDefaults sets the defaults of a policy, as an API server does.
 func setDefaults(object client.Object) {
 	var constraints *admissionregistrationv1.MatchResources
 	switch policy := object.(type) {
@@ -105,8 +105,8 @@ func setDefaults(object client.Object) {
 	constraints.NamespaceSelector, constraints.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
 }
 
-// Tally counts outcomes of about count tries, which as many goroutines make as there are processors, each with a seed of its own.
-// It ends early where the test has failed.
+// Tally counts the outcomes of about count tries. One goroutine per processor makes them, each with its own seed. It ends early if
+// the test has failed.
 func Tally(tb testing.TB, count int, try func(seed uint64, count int) iter.Seq[string]) map[string]int {
 	tb.Helper()
 	var workers sync.WaitGroup

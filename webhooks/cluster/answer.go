@@ -14,16 +14,16 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// maxMessage is the longest message, in bytes, that is not cut in a refusal, a warning or an Event, with the words that the handler
-// puts before it.
+// maxMessage is the longest message, in bytes, that is not cut in a denial, a warning or an Event. It leaves room for the prefix of the
+// handler.
 const maxMessage = 1024 - 80
 
-// denied refuses the request. about adds what the answer is about.
+// denied denies the request. about adds the subject.
 func denied(reason, message string) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Denied, Reason: reason, Message: message}
 }
 
-// undecided says that no decision is possible now.
+// undecided is the answer if no decision is possible now.
 func undecided(reason, message string, err error) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Undecided, Reason: reason, Message: message}.WithDetails("error", err.Error())
 }
@@ -45,13 +45,13 @@ func unusable(refused *clusterapi.AccountError) webhooks.Answer {
 	return answer
 }
 
-// about says which field of which object the answer is about.
+// about adds the field and the object of the answer.
 func about(o object, field string, answer webhooks.Answer) webhooks.Answer {
 	answer.Subject, answer.Field = o.subject(field), field
 	return answer
 }
 
-// unreadable refuses an object whose fields cannot be decoded.
+// unreadable rejects an object whose fields cannot be decoded.
 func unreadable(err error) webhooks.Answer {
 	answer := webhooks.Undecodable(err)
 	var refused *clusterapi.AccountError
@@ -61,7 +61,7 @@ func unreadable(err error) webhooks.Answer {
 	return answer
 }
 
-// noUser says why a Secret names no user.
+// noUser is the answer if a Secret names no user.
 func noUser(err error) webhooks.Answer {
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {
@@ -89,10 +89,10 @@ func notReadable(requester authenticationv1.UserInfo, ref clusterapi.UserRef, ev
 	return answer
 }
 
-// impersonationNotAllowed is the reason where the requester may not act as the user.
+// impersonationNotAllowed is the reason if the requester may not act as the user.
 const impersonationNotAllowed = "ImpersonationNotAllowed"
 
-// notAllowed says that the requester may not act as the user. The email is shown only to requesters that know it.
+// notAllowed denies a user that the requester may not act as. The email is shown only to requesters that know it.
 func notAllowed(verdict impersonation.Verdict, o object, n naming, disclosed bool) webhooks.Answer {
 	hidden := verdict.RefusalOf(n.bySecret())
 	answer := denied(impersonationNotAllowed, verdict.Refusal(maxMessage-len(o.subject(n.field).Name)))
@@ -100,7 +100,7 @@ func notAllowed(verdict impersonation.Verdict, o object, n naming, disclosed boo
 		answer.Message = hidden
 	}
 	if n.ref.SecretName != "" {
-		answer.Lasting = hidden // readers of Events need not be allowed to read Secrets
+		answer.Lasting = hidden // a reader of Events may not be allowed to read Secrets
 		answer = answer.WithDetails("secret", n.ref.SecretNamespace+"/"+n.ref.SecretName)
 	}
 	if len(verdict.EvaluationErrors) > 0 {

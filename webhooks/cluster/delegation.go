@@ -39,48 +39,47 @@ const maxClouds = 8
 // cloudsField is the field of a Secret that holds credentials.
 const cloudsField = "data[" + cloudsKey + "]"
 
-// Delegations reads which roles credentials carry.
+// Delegations reads the roles of credentials.
 type Delegations interface {
 	// Delegation returns the token that Keystone issues for credentials. The error is an *ownership.IdentityError where no cluster may
 	// act with them, and an *ownership.UnknownError where this is not known now.
 	Delegation(ctx context.Context, credentials ownership.Identity, policy identity.RolePolicy) (openstack.Token, error)
 }
 
-// Proposed answers as OpenStack will after a Secret is stored.
+// Proposed reads OpenStack with the credentials of a Secret that is not stored yet.
 type Proposed interface {
 	Delegations
 	ownership.Lister
 }
 
-// Credentials reads which objects use credentials.
+// Credentials reads the objects that use credentials.
 type Credentials interface {
-	// CredentialDependents returns the objects that refer now to one of the clouds of a Secret.
+	// CredentialDependents returns the objects that refer to one of the clouds of a Secret now.
 	CredentialDependents(ctx context.Context, namespace, secret string, clouds []string) ([]clusterapi.Dependent, error)
-	// ActingBy returns the clusters whose provider acts as an object says. The object is given as it is after the request.
+	// ActingBy returns the clusters whose provider acts with the account of an object. The object is the one after the request.
 	ActingBy(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]clusterapi.Cluster, error)
-	// AccountBy returns the account that the provider acts with after the Cluster refers to the named object. The error is a
-	// *clusterapi.AccountError where the objects name none.
+	// AccountBy returns the account that the provider acts with once the Cluster refers to the named object. The error is a
+	// *clusterapi.AccountError if the objects name no account.
 	AccountBy(ctx context.Context, cluster clusterapi.Cluster, name string) (ownership.Account, error)
 }
 
 // Delegation is the validating gate on the credentials that a cluster on OpenStack acts with: they must belong to the tenant and carry
-// exactly the roles that a cluster needs. It fails closed: without an answer from Keystone the request is refused.
+// exactly the roles that a cluster needs. It fails closed: without an answer from Keystone the request is denied.
 //
-// It checks objects that come to refer to credentials, and credentials that are written, whether or not they are used. The audit
-// reports roles that change later. As in Impersonation, a change is refused while machines name instances that do not belong to the
+// It checks objects that start to refer to credentials, and credentials that are written, whether or not they are used. The audit
+// reports roles that change later. As in Impersonation, a change is denied while machines name instances that do not belong to the
 // project of the credentials.
 type Delegation struct {
 	config      v1beta1.Cluster
 	policy      identity.RolePolicy
 	delegations Delegations
-	// with returns OpenStack as it will be after a Secret has this data.
+	// with returns OpenStack with this data of a Secret.
 	with        func(namespace, name string, data map[string][]byte) Proposed
 	credentials Credentials
 	holdings    *Holdings
 }
 
-// NewDelegation returns the gate. with returns OpenStack as it will be after a Secret has other data. holdings is nil where no machines
-// are gated.
+// NewDelegation returns the gate. with returns OpenStack with other data of a Secret. holdings is nil if no machines are gated.
 func NewDelegation(
 	config v1beta1.Cluster, policy identity.RolePolicy, delegations Delegations,
 	with func(namespace, name string, data map[string][]byte) Proposed, credentials Credentials, holdings *Holdings,
@@ -166,7 +165,7 @@ func clusterSaid(o object, content *unstructured.Unstructured) clusterapi.Cluste
 	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, content)}
 }
 
-// hold refuses a cluster object while machines name instances that do not belong to the account that it refers to.
+// hold denies a change of a cluster object while machines name instances that do not belong to the account that it refers to.
 func (g *Delegation) hold(ctx context.Context, o object, c *change, after *unstructured.Unstructured, account ownership.Account) *webhooks.Answer {
 	if c.Holdings == nil {
 		return nil
@@ -236,7 +235,7 @@ func (g *Delegation) mayStore(
 		answer = g.mayActWith(ctx, proposed, ownership.Identity{Namespace: o.Namespace, Secret: o.Name, Entry: name})
 		switch {
 		case answer.Reason == openstack.IdentityEndpointNotAllowed && !used:
-			// Nothing can refer to it, and nobody can act with it where the gates look.
+			// No object can refer to it, and no cluster can act with it on a Keystone of the configuration.
 			answer = allowed("CredentialsOfAnotherCloud")
 		case answer.Decision != webhooks.Allowed && answer.Decision != webhooks.Warned:
 			return answer
@@ -300,7 +299,7 @@ func decodeInto(content *unstructured.Unstructured, k kind, raw []byte) error {
 	return nil
 }
 
-// about says which field of the object the answer is about: the reference to the credentials, or the credentials themselves.
+// about adds the field of the answer: the reference to the credentials, or the credentials themselves.
 func (g *Delegation) about(o object, answer webhooks.Answer) webhooks.Answer {
 	if o.kind.resource == secrets {
 		return about(o, cloudsField, answer)

@@ -31,7 +31,7 @@ import (
 // tenantRoles is the policy of the tests.
 var tenantRoles = identity.RolePolicy{Required: []string{"load-balancer_member"}, Allowed: []string{"member", "reader"}}
 
-// fakeDelegations answers about the credentials "tenant" of Secret "keys" in namespace "team-a", and notes who asks.
+// fakeDelegations has the credentials "tenant" of Secret "keys" in namespace "team-a", and records the requests.
 type fakeDelegations struct {
 	token openstack.Token
 	err   error
@@ -55,13 +55,13 @@ func (d *fakeDelegations) Instances(context.Context, ownership.Account) ([]owner
 	return d.instances, 1, nil
 }
 
-// newDelegation returns the gate where no machines are gated.
+// newDelegation returns the gate without a gate on machines.
 func newDelegation(config v1beta1.ClusterDelegation, delegations *fakeDelegations) webhookstest.Gate {
 	with := func(string, string, map[string][]byte) cluster.Proposed { return delegations }
 	return newDelegationGate(v1beta1.Cluster{Delegation: config}, tenantRoles, delegations, with, fakeCredentials(nil), nil)
 }
 
-// fakeCredentials are what refers to credentials.
+// fakeCredentials are the objects that refer to credentials.
 type fakeCredentials []clusterapi.Dependent
 
 // CredentialDependents implements cluster.Credentials.
@@ -69,7 +69,7 @@ func (c fakeCredentials) CredentialDependents(_ context.Context, _, _ string, cl
 	return slices.DeleteFunc(slices.Clone(c), func(d clusterapi.Dependent) bool { return !slices.Contains(clouds, d.Account.Identity.Entry) }), nil
 }
 
-// tenant is what Keystone says of an application credential of the tenant.
+// tenant is the token of an application credential of the tenant.
 var tenant = openstack.Token{
 	UserID: "u1", ProjectID: "p1", Roles: []string{"load-balancer_member", "member"}, RequestID: "req-1",
 	ApplicationCredential: &openstack.ApplicationCredential{ID: "a1", Name: "pool"},
@@ -77,7 +77,7 @@ var tenant = openstack.Token{
 
 var tenantKeys = ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}
 
-// ActingBy implements cluster.Credentials: no Cluster refers to anything yet.
+// ActingBy implements cluster.Credentials: no Cluster has a reference yet.
 func (fakeCredentials) ActingBy(_ context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]clusterapi.Cluster, error) {
 	return []clusterapi.Cluster{{Provider: provider, Namespace: object.GetNamespace(), Name: clusterapi.ClusterNameOf(provider, object)}}, nil
 }
@@ -216,7 +216,7 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 	}
 }
 
-// TestOnlyClustersOfClusterAPIReferToInfrastructure holds that a resource is known by its group and name.
+// TestOnlyClustersOfClusterAPIReferToInfrastructure: a resource is identified by its group and name.
 func TestOnlyClustersOfClusterAPIReferToInfrastructure(t *testing.T) {
 	for _, resource := range []metav1.GroupVersionResource{
 		{Group: "example.com", Version: "v1", Resource: "clusters"}, {Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"},
@@ -314,7 +314,7 @@ func TestWhichReferencesAreAskedAbout(t *testing.T) {
 	}
 }
 
-// FuzzDelegation has the gate judge whatever an API server might let pass.
+// FuzzDelegation sends objects to the gate that an API server might admit.
 func FuzzDelegation(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `[]`, `{"spec":{"identityRef":{"name":"keys","cloudName":"tenant"}}}`, `{"spec":{"identityRef":{"name":5}}}`,

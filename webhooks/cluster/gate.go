@@ -1,8 +1,8 @@
-// Package cluster holds the gates on objects that say as whom the provider of a cluster acts: Impersonation on the user that they
-// name, Delegation on the credentials that they refer to.
+// Package cluster holds the gates on objects that determine the identity that the provider of a cluster acts as: Impersonation on the
+// user that they name, Delegation on the credentials that they refer to.
 //
-// The provider's service account may act as any user of the cloud, so writing an email into a CloudSigmaCluster means to act as that
-// user. The permission for it is "impersonate" on "users", which package impersonation checks: on kcp in the workspace of the
+// The provider's service account may act as any user of the cloud, so a requester who writes an email into a CloudSigmaCluster acts as
+// that user. The permission for it is "impersonate" on "users", which package impersonation checks: on kcp in the workspace of the
 // provider, which the requester does not control.
 package cluster
 
@@ -28,26 +28,26 @@ import (
 // Path is the path of the gate Impersonation.
 const Path = "/cluster/impersonation"
 
-// Users reads which users clusters and Secrets name.
+// Users reads the users that clusters and Secrets name.
 type Users interface {
-	// User returns the user that ref refers to. The error is a *clusterapi.AccountError where the objects do not say, and any
-	// other where they could not be read.
+	// User returns the user that ref refers to. The error is a *clusterapi.AccountError if the objects name no user, and another error if
+	// they could not be read.
 	User(ctx context.Context, ref clusterapi.UserRef) (string, error)
-	// AccountOf returns the account that the provider acts with according to a cluster object. The error is that of User.
+	// AccountOf returns the account that the provider acts with because of a cluster object. The error is that of User.
 	AccountOf(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) (ownership.Account, error)
 	// UserDependents returns the clusters that take their user from the Secret, with the account that they have with this user.
 	// also are objects that were written a moment ago.
 	UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]clusterapi.Dependent, error)
 }
 
-// Impersonation is the validating gate on whom an object names. It fails closed: while the API server does not answer the
+// Impersonation is the validating gate on the user that an object names. It fails closed: while the API server does not answer the
 // SubjectAccessReview, no object can name another user.
 //
 // A Secret is checked whether or not a cluster refers to it. Otherwise a cluster could be admitted with the user of a Secret while
 // another user is written into it.
 //
-// The account of the provider is part of what a machine claims. A change of it is refused while machines name instances that do not
-// belong to the new account.
+// The account of the provider is part of the claims of machines. Its change is denied while machines name instances that do not belong
+// to the new account.
 type Impersonation struct {
 	config   v1beta1.Cluster
 	checker  *impersonation.Checker
@@ -55,7 +55,7 @@ type Impersonation struct {
 	holdings *Holdings
 }
 
-// NewImpersonation returns the gate. holdings is nil where no machines are gated.
+// NewImpersonation returns the gate. holdings is nil if no machines are gated.
 func NewImpersonation(config v1beta1.Cluster, checker *impersonation.Checker, users Users, holdings *Holdings) *Impersonation {
 	return &Impersonation{config: config, checker: checker, users: users, holdings: holdings}
 }
@@ -141,8 +141,7 @@ func (g *Impersonation) mayName(ctx context.Context, requester authenticationv1.
 	return notAllowed(verdict, o, n, g.knows(ctx, requester, n))
 }
 
-// knows tells whether the requester knows the user that is named: because the request says it, or because the requester may read the
-// Secret.
+// knows reports whether the requester knows the user that is named: the request contains it, or the requester may read the Secret.
 func (g *Impersonation) knows(ctx context.Context, requester authenticationv1.UserInfo, n naming) bool {
 	if n.email != "" {
 		return true
@@ -151,8 +150,8 @@ func (g *Impersonation) knows(ctx context.Context, requester authenticationv1.Us
 	return err == nil && readable
 }
 
-// mayUse refuses a Secret that the requester may not use. This check comes before the request is registered as one that uses the
-// Secret; otherwise anybody could delay those who write it.
+// mayUse denies a Secret that the requester may not use. This check comes before the request is registered as one that uses the Secret;
+// otherwise every user could delay writes of the Secret.
 func (g *Impersonation) mayUse(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) *webhooks.Answer {
 	may, evaluationError, err := g.checker.MayUse(ctx, requester, n.ref, o.Namespace)
 	switch {

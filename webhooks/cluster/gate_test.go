@@ -33,13 +33,13 @@ import (
 	"warrantgate.dev/webhooks/webhookstest"
 )
 
-// alice has everything that a review is to repeat.
+// alice has all fields that a review has to contain.
 var alice = authenticationv1.UserInfo{
 	Username: "alice", UID: "u1", Groups: []string{"team-a", "system:authenticated"},
 	Extra: map[string]authenticationv1.ExtraValue{"example.com/scope": {"a", "b"}},
 }
 
-// impersonate and getIn are the only questions that alice gives rise to; getIn is about the Secret "user" of a namespace.
+// impersonate and getIn are the reviews for alice. getIn is for the Secret "user" of a namespace.
 func impersonate(name string) authorizationv1.SubjectAccessReviewSpec {
 	return asked(authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: name})
 }
@@ -55,7 +55,7 @@ func asked(attributes authorizationv1.ResourceAttributes) authorizationv1.Subjec
 	}
 }
 
-// fakeReviewer keeps what it is asked, and answers by the attributes alone: no unless they are among those allowed.
+// fakeReviewer records the reviews, and allows only the listed attributes.
 type fakeReviewer struct {
 	allowed, evaluationErrors map[authorizationv1.ResourceAttributes]string
 	err                       error
@@ -127,7 +127,7 @@ var enforced = v1beta1.Cluster{
 	Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce}, Delegation: v1beta1.ClusterDelegation{Mode: v1beta1.Enforce},
 }
 
-// object is what a request is about, as JSON.
+// object is the object of a request, as JSON.
 type object map[string]any
 
 func metadata(more object) object {
@@ -146,7 +146,7 @@ func kdcWith(annotations any) object {
 	return object{"metadata": metadata(object{"annotations": annotations})}
 }
 
-// secretWith is a Secret with what is going to be stored in base64.
+// secretWith is a Secret with data.
 func secretWith(data map[string][]byte) object {
 	return object{"metadata": metadata(object{"name": "user"}), "data": data, "type": "Opaque"}
 }
@@ -175,7 +175,7 @@ func resourceOf(name string) metav1.GroupVersionResource {
 	return resources[name]
 }
 
-// request is alice's request to create an object, or to update it where there was one before.
+// request is alice's request to update an object, or to create it if before is nil.
 func request(t *testing.T, resource string, before, after object) admission.Request {
 	t.Helper()
 	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
@@ -215,7 +215,7 @@ func newDelegationGate(
 	return webhookstest.Gate{Gate: cluster.NewDelegation(config, policy, delegations, with, credentials, holdings), Mode: config.Delegation.Mode}
 }
 
-// compareAnswers compares all that can be compared, and the details as they are logged.
+// compareAnswers compares the answers, and the details as they are logged.
 func compareAnswers(t *testing.T, want, got webhookstest.Answer) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(webhookstest.Answer{}, "Details", "Committed")); diff != "" {
@@ -428,7 +428,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 				Message: `spec.userRef` + ofCluster + `the Secret cannot be read now; try again`,
 			},
 		},
-		// Nobody is named anew.
+		// No other user is named.
 		"no user on create": {new: clusterWith(object{"region": "zrh"}), reviewer: reviewerThatAllows(), want: nothing},
 		"both cleared": {
 			old: clusterWith(object{"userEmail": "tsap@shalb.com", "userRef": userRef("user", "")}), new: clusterWith(object{}),

@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	// maxListed bounds how many machines a refusal names.
+	// maxListed limits how many machines a denial names.
 	maxListed = 5
-	// maxAccounts bounds how many accounts are listed for one request.
+	// maxAccounts limits for how many accounts the instances are listed in one request.
 	maxAccounts = 8
 )
 
-// Machines reads the machines of clusters as they are now.
+// Machines reads the machines of clusters from the API server.
 type Machines interface {
 	// Holders returns the machines of a cluster that name instances and act as the cluster does.
 	Holders(ctx context.Context, cluster clusterapi.Cluster) ([]clusterapi.Machine, error)
-	// Version returns the resource version of an object, "" where there is none.
+	// Version returns the resource version of an object, "" if it does not exist.
 	Version(ctx context.Context, object inflight.Object) (string, error)
 }
 
 // Instances lists the instances of accounts.
 type Instances interface {
-	// InstancesBy returns all instances of an account for a tenant, as lister says, which is the cloud of the account if it is
-	// nil. The error is an *ownership.UnknownError.
+	// InstancesBy returns all instances of an account for a tenant. lister lists them; nil means the cloud of the account. The error is
+	// an *ownership.UnknownError.
 	InstancesBy(ctx context.Context, tenant fairqueue.Tenant, account ownership.Account, lister ownership.Lister) ([]ownership.Instance, error)
 }
 
@@ -59,7 +59,7 @@ func NewHoldings(machines Machines, instances Instances, writes *inflight.Regist
 // change is a request that may change the account of a provider, while it is checked.
 type change struct {
 	*Holdings
-	entry *inflight.Entry // nil where nothing is remembered
+	entry *inflight.Entry // nil if the write is not registered
 }
 
 // begin registers a request until end is called, unless it is a dry run. It must be called before anything is read that the decision
@@ -81,7 +81,7 @@ func (h *Holdings) begin(ctx context.Context, o object, request admission.Reques
 	return &change{Holdings: h, entry: entry}, nil
 }
 
-// pending says that a request cannot be decided while another write is being stored.
+// pending is the answer while another write is being stored.
 func pending(err error) *webhooks.Answer {
 	return refuse(undecided("ClaimPending",
 		"another write is being stored that changes as whom a provider acts, or which instances its machines name; try again", err))
@@ -106,7 +106,7 @@ func (c *change) overlaps() []inflight.Object {
 	return c.entry.Overlaps()
 }
 
-// extend registers that the request changes the identity of these clusters, too.
+// extend registers that the request also changes the identity of these clusters.
 func (c *change) extend(ctx context.Context, dependents []clusterapi.Dependent) *webhooks.Answer {
 	if c.entry == nil || len(dependents) == 0 {
 		return nil
@@ -121,10 +121,10 @@ func (c *change) extend(ctx context.Context, dependents []clusterapi.Dependent) 
 	return nil
 }
 
-// whom names the owner of an account, in words for the person who sent the request and in words for everybody.
+// whom returns the name of the owner of an account for the requester, and one for all readers of Events.
 type whom func(account ownership.Account) (open, public string)
 
-// openly names owners that everybody may know.
+// openly is for owners that all readers of Events may know.
 func openly(account ownership.Account) (open, public string) { return account.Owner(), account.Owner() }
 
 // check compares the new accounts with the instances that machines name. lister lists the instances of an account; nil means the cloud
@@ -180,7 +180,7 @@ func idsOf(instances []ownership.Instance) map[string]bool {
 type held struct {
 	dependent clusterapi.Dependent
 	machines  []clusterapi.Machine
-	// elsewhere is true where they are in another namespace than the object of the request, and so another tenant's.
+	// elsewhere is true if they are in another namespace than the object of the request, and so belong to another tenant.
 	elsewhere bool
 	// open and public name the owner of the new account.
 	open, public string
@@ -193,7 +193,7 @@ func (h held) denied(reason string, text func(whom string) string) *webhooks.Ans
 	return &answer
 }
 
-// cluster names the cluster of the machines, unless it is another tenant's.
+// cluster returns the name of the machines' cluster, unless it belongs to another tenant.
 func (h held) cluster() string {
 	if h.elsewhere {
 		return "a cluster of another namespace"
@@ -201,7 +201,7 @@ func (h held) cluster() string {
 	return fmt.Sprintf("cluster %q", message.Value(h.dependent.Cluster.Name))
 }
 
-// place says where the instances would have to be, unless another tenant's cluster says it.
+// place returns the place where the instances have to be, unless the cluster belongs to another tenant.
 func (h held) place() string {
 	if h.elsewhere {
 		return "its region"
@@ -231,7 +231,7 @@ func (h held) list() string {
 	return strings.Join(names, ", ")
 }
 
-// notListed says why it is not known which instances an account has.
+// notListed is the answer if the instances of an account are not known.
 func (h held) notListed(err error) *webhooks.Answer {
 	var region *ownership.RegionError
 	var identity *ownership.IdentityError

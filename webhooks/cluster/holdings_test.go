@@ -46,7 +46,7 @@ func (m *fakeMachines) Version(_ context.Context, object inflight.Object) (strin
 	return m.versions[object.Name], nil
 }
 
-// fakeInstances are the instances of accounts by user, and who asked for them.
+// fakeInstances are the instances of accounts by user, and the tenants that asked for them.
 type fakeInstances struct {
 	own   map[string][]string
 	err   error
@@ -246,7 +246,7 @@ func TestASecretDoesNotMoveClustersAwayFromTheirInstances(t *testing.T) {
 	}
 }
 
-// TestAChangeWaitsForAClaim is about two writes at once, of which each alone would be admitted.
+// TestAChangeWaitsForAClaim has two writes at once. Each alone would be admitted.
 func TestAChangeWaitsForAClaim(t *testing.T) {
 	claim := inflight.Write{
 		Object: inflight.Object{Resource: schema.GroupVersionResource{Resource: "cloudsigmamachines"}, Namespace: "team-a", Name: "m1"}, ResourceVersion: "5",
@@ -292,7 +292,7 @@ func TestAChangeWaitsForAClaim(t *testing.T) {
 				t.Errorf("once the claim is stored: %s %s", got.Decision, got.Reason)
 			}
 
-			// The change is on its way now, and holds up a claim, unless it was a dry run.
+			// The change is being stored now, and blocks a claim, unless it was a dry run.
 			late := claim
 			late.Name = "m2"
 			machines.versions = map[string]string{"prod": "2", "user": "2"}
@@ -410,7 +410,7 @@ func TestOnlyWhoMayReadASecretHoldsItUp(t *testing.T) {
 			if tc.old != nil {
 				r.OldObject.Raw = encode(t, withVersion(tc.old, "1"))
 			}
-			if tc.old == nil { // nothing that an Event could be about
+			if tc.old == nil { // no object can have an Event
 				tc.want.Events = nil
 			}
 			compareAnswers(t, tc.want, gate.Review(t.Context(), r))
@@ -500,7 +500,7 @@ func TestWhichCredentialsASecretMayHold(t *testing.T) {
 
 var tenantSecret = ownership.Identity{Namespace: "team-a", Secret: "user", Entry: "tenant"}
 
-// TestAnotherClusterOfTheSameCredentials is about the label by which an OpenStackCluster is that of a Cluster.
+// TestAnotherClusterOfTheSameCredentials changes the label with the Cluster of an OpenStackCluster.
 func TestAnotherClusterOfTheSameCredentials(t *testing.T) {
 	labeled := func(name string) object {
 		return object{"metadata": metadata(object{"labels": object{"cluster.x-k8s.io/cluster-name": name}}), "spec": object{"identityRef": keysRef()}}

@@ -18,14 +18,14 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// regionField is the field of a CloudSigmaCluster that says where its instances are.
+// regionField is the field of a CloudSigmaCluster with the region of its instances.
 const regionField = "spec.region"
 
 // move is a change of the account that a provider acts with.
 type move struct {
 	// naming is the field that changes it.
 	naming naming
-	// cluster is the object after the request, nil where the request writes a Secret.
+	// cluster is the object after the request, nil if the request writes a Secret.
 	cluster *unstructured.Unstructured
 }
 
@@ -101,7 +101,7 @@ func (m move) uses() []inflight.Key {
 	return nil
 }
 
-// changes returns what the request changes, as far as it is known without reading other objects.
+// changes returns the keys that the request changes, without those that need reading other objects.
 func (m move) changes(o object) []inflight.Key {
 	if m.cluster == nil {
 		return []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)}
@@ -114,7 +114,7 @@ func (m move) identity(o object) clusterapi.Cluster {
 	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, m.cluster)}
 }
 
-// hold refuses a change while machines name instances that do not belong to the new account of their provider.
+// hold denies a change while machines name instances that do not belong to the new account of their provider.
 func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.UserInfo, o object, m move, c *change) *webhooks.Answer {
 	if g.holdings == nil {
 		return nil
@@ -142,7 +142,7 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 	return c.check(ctx, o, whom, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: m.identity(o), Account: account})
 }
 
-// holdSecret does the same for all clusters that take their user from the Secret that the request writes.
+// holdSecret is hold for all clusters that take their user from the Secret of the request.
 func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *change) *webhooks.Answer {
 	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(m.naming.email), c.overlaps())
 	if err != nil {

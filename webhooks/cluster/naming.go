@@ -36,7 +36,7 @@ const (
 	userEmailKey = "userEmail"
 	// cloudsKey is the key of a Secret that holds credentials.
 	cloudsKey = "clouds.yaml"
-	// namespaceExempt is the reason where the Secrets of a namespace are not checked.
+	// namespaceExempt is the reason if the Secrets of a namespace are not checked.
 	namespaceExempt = string(clusterapi.NamespaceExempt)
 )
 
@@ -47,15 +47,15 @@ var ownerAnnotations = []string{"kube-dc.com/owner-email", "cloudsigma.com/owner
 type kind struct {
 	resource schema.GroupVersionResource
 	name     string
-	// condition returns the CEL expression that is true of requests that name another user. It may select too many requests, but
+	// condition returns the CEL expression that is true for requests that name another user. It may select too many requests, but
 	// never too few.
 	condition func() string
 	// identityRefPath is the path of the field that refers to credentials, "" if the kind has none.
 	identityRefPath string
 	// provider is the provider of a kind of clusters, "" for other kinds.
 	provider v1beta1.Provider
-	// names returns the users that a request sets, none where it leaves them unchanged or clears them. The error is for people; it is
-	// a *clusterapi.AccountError where it is about a field.
+	// names returns the users that a request sets, none if it leaves them unchanged or clears them. The error is for the requester; it is
+	// a *clusterapi.AccountError if it is about a field.
 	names func(o object, request admission.Request) ([]naming, error)
 }
 
@@ -122,13 +122,13 @@ func kindOf(kinds []kind, request admission.Request) (kind, bool) {
 type object struct {
 	metav1.ObjectMeta
 	kind kind
-	// exists is false where the request is to create the object.
+	// exists is false if the request creates the object.
 	exists bool
 	// oldVersion is the resource version that the request replaces.
 	oldVersion string
 }
 
-// readObject reads the object of a request. The error is for people.
+// readObject reads the object of a request. The error is for the requester.
 func readObject(k kind, request admission.Request) (object, error) {
 	var meta metav1.PartialObjectMetadata
 	if err := json.Unmarshal(request.Object.Raw, &meta); err != nil {
@@ -137,11 +137,11 @@ func readObject(k kind, request admission.Request) (object, error) {
 	o := object{ObjectMeta: meta.ObjectMeta, kind: k, exists: request.Operation != admissionv1.Create}
 	if o.exists {
 		var old metav1.PartialObjectMetadata
-		if json.Unmarshal(request.OldObject.Raw, &old) == nil { // if it fails, the API server refuses the write as well
+		if json.Unmarshal(request.OldObject.Raw, &old) == nil { // otherwise the API server rejects the write as well
 			o.oldVersion = old.ResourceVersion
 		}
 	}
-	// An object need not repeat the namespace and name of the request.
+	// The object may omit the namespace and name of the request.
 	o.Namespace, o.Name = cmp.Or(o.Namespace, request.Namespace), cmp.Or(o.Name, request.Name)
 	return o, nil
 }
@@ -149,12 +149,12 @@ func readObject(k kind, request admission.Request) (object, error) {
 // undecodable leaves out the error of the decoder, which may quote a secret.
 func undecodable(k kind) error { return fmt.Errorf("the %s cannot be decoded", k.name) }
 
-// String names the object in messages.
+// String returns the kind, name and namespace for messages.
 func (o object) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", o.kind.name, message.Value(cmp.Or(o.Name, o.GenerateName)), o.Namespace)
 }
 
-// subject is what answers about a field of the object are about.
+// subject is the subject of answers about a field of the object.
 func (o object) subject(field string) webhooks.Subject {
 	return webhooks.NewSubject(field+" of "+o.String(), &o, corev1.ObjectReference{
 		APIVersion: o.kind.resource.GroupVersion().String(), Kind: o.kind.name,
@@ -164,9 +164,9 @@ func (o object) subject(field string) webhooks.Subject {
 
 // naming is one field by which a request names another user.
 type naming struct {
-	// field is the path of what was set or changed.
+	// field is the path of the field that was set or changed.
 	field string
-	// email is the user as it is written there, "" where a Secret names the user.
+	// email is the value of the field, "" if a Secret names the user.
 	email string
 	// ref is the Secret with the email, if it is in one.
 	ref clusterapi.UserRef
@@ -181,7 +181,7 @@ func namedByCluster(o object, request admission.Request) ([]naming, error) {
 	}
 	before, err := userRef(o, request.OldObject.Raw)
 	if err != nil || !o.exists {
-		before = clusterapi.UserRef{} // an object that was malformed counts as one that named nobody
+		before = clusterapi.UserRef{} // a malformed object counts as one that named no user
 	}
 	switch {
 	case after.Email == "" && after.SecretName == "", canonical(after) == canonical(before):
@@ -213,7 +213,7 @@ func namedByAnnotations(keys []string) func(o object, request admission.Request)
 	return func(o object, request admission.Request) ([]naming, error) {
 		var old metav1.PartialObjectMetadata
 		if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
-			old = metav1.PartialObjectMetadata{} // as if it had named nobody
+			old = metav1.PartialObjectMetadata{} // as if it had named no user
 		}
 		var names []naming
 		for _, key := range keys {
@@ -242,7 +242,7 @@ func namedBy(k v1beta1.UserKind) func(o object, request admission.Request) ([]na
 	}
 }
 
-// another tells whether an email names a user that differs from the one before.
+// another reports whether an email names a user that differs from the one before.
 func another(email, before string) bool {
 	return email != "" && canonical(clusterapi.UserRef{Email: email}) != canonical(clusterapi.UserRef{Email: before})
 }
@@ -264,7 +264,7 @@ func namedAt(at string, path []string) func(o object, request admission.Request)
 		}
 		before, err := emailIn(request.OldObject.Raw)
 		if err != nil || !o.exists {
-			before = "" // as if it had named nobody
+			before = "" // as if it had named no user
 		}
 		if !another(email, before) {
 			return nil, nil
@@ -279,7 +279,7 @@ func namedBySecret(o object, request admission.Request) ([]naming, error) {
 		return nil, undecodable(o.kind)
 	}
 	if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
-		old = corev1.Secret{} // as if it had named nobody
+		old = corev1.Secret{} // as if it had named no user
 	}
 	email := clusterapi.EmailIn(secret.Data)
 	if email == "" || email == clusterapi.EmailIn(old.Data) {

@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Policies returns the admission policy, with its binding, that refuses a spec.userEmail of a CloudSigmaCluster that the requester may
+// Policies returns the admission policy, with its binding, that denies a spec.userEmail of a CloudSigmaCluster that the requester may
 // not impersonate. Kubernetes evaluates it even while no warrantgate runs. A user that a Secret names is left to the gate, because a
 // policy cannot read Secrets. There is no policy in the modes Warn and Off; in the mode Warn the gate also writes an Event, which a
 // policy cannot.
@@ -34,7 +34,7 @@ func Policies(config v1beta1.Cluster) []client.Object {
 	hook := clusters.hook("cluster", Path, config.Impersonation.Mode, "", nil)
 
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: hook.Name}, // so that a refusal names the same as the webhook's
+		ObjectMeta: metav1.ObjectMeta{Name: hook.Name}, // so that a denial has the same name as that of the webhook
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: ptr.To(admissionregistrationv1.Fail),
 			MatchConstraints: &admissionregistrationv1.MatchResources{
@@ -50,7 +50,7 @@ func Policies(config v1beta1.Cluster) []client.Object {
 		},
 	}
 	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
-	// Audit has a refusal in the audit log, too: a policy's own annotations cannot ask the authorizer.
+	// With Audit, a denial is also in the audit log: the annotations of a policy cannot use the authorizer.
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: hook.Name},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
@@ -65,12 +65,12 @@ func Policies(config v1beta1.Cluster) []client.Object {
 }
 
 // celEmail returns the CEL expression for spec.userEmail as namedByCluster reads it, "" if there is none. A value of another type counts
-// as none here; the gate refuses it.
+// as none here; the gate denies it.
 func celEmail(object string) string {
 	return fmt.Sprintf("[%s].map(email, type(email) == string ? email.trim() : '')[0]", webhooks.CELField(object, "spec", userEmailKey))
 }
 
-// celNamesByEmail is true where spec.userEmail names another user than before. namedByCluster does the same before it reads the Secret.
+// celNamesByEmail is true if spec.userEmail names another user than before. namedByCluster does the same before it reads the Secret.
 func celNamesByEmail() string {
 	return fmt.Sprintf("%[1]s != '' && %[1]s.lowerAscii() != %[2]s.lowerAscii()", celEmail("object"), celEmail("oldObject"))
 }
@@ -78,13 +78,13 @@ func celNamesByEmail() string {
 // celNotAllowed returns the variables of the policy: whether the requester may impersonate the user, as impersonation.Checker decides,
 // and the text of notAllowed if not.
 func celNotAllowed(k kind) []admissionregistrationv1.Variable {
-	// %q of message.Value, for what is ASCII and printable. Of other values, what is not printable is replaced.
+	// quoted is %q of message.Value for printable ASCII. Other characters that are not printable are replaced.
 	quoted := func(value string) string {
 		return fmt.Sprintf(`'"' + (size(bytes(%[1]s)) > %[2]d ? %[1]s.substring(0, [%[2]d, size(%[1]s)].min()) + '…' : %[1]s).split('')`+
 			`.map(c, c in ['"', '\\'] ? '\\' + c : c != ' ' && c.matches(r'[\pC\pZ]') ? '\ufffd' : c).join('') + '"'`, value, message.MaxValue)
 	}
 	matches := func(value, pattern string) string { return fmt.Sprintf("%s.matches(r'%s')", value, pattern) }
-	word := func(value string) string { // shellWord of what is one
+	word := func(value string) string { // like shellWord in package impersonation
 		return fmt.Sprintf(`(%s ? %s : "'" + %s + "'")`, matches(value, impersonation.PlainWord.String()), value, value)
 	}
 	room := fmt.Sprintf("%d - size(bytes(variables.subject))", maxMessage)
@@ -96,7 +96,7 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 		{Name: "allowed", Expression: "[variables.email, variables.lower].exists(name, " +
 			"authorizer.group('').resource('users').name(name).check('impersonate').allowed())"},
 
-		// The rest is evaluated only for a refusal.
+		// The rest is evaluated only for a denial.
 		{Name: "user", Expression: "has(request.userInfo.username) ? request.userInfo.username : ''"},
 		{Name: "name", Expression: fmt.Sprintf("([%s, dyn(has(request.name) ? request.name : ''), %s].filter(name, name != '') + [dyn('')])[0]",
 			webhooks.CELField("object", "metadata", "name"), webhooks.CELField("object", "metadata", "generateName"))},

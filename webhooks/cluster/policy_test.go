@@ -58,11 +58,11 @@ type validator struct {
 	interfaces apiadmission.ObjectInterfaces
 }
 
-// Authorize implements authorizer.Authorizer. It knows one question, and answers it by the groups of the user.
+// Authorize implements authorizer.Authorizer for one verb and resource. The groups of the user list the permissions.
 func (validator) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	asked := []string{a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetNamespace()}
 	if !a.IsResourceRequest() || !slices.Equal(asked, []string{"impersonate", "", "users", "", ""}) {
-		return authorizer.DecisionAllow, "", nil // which is wrong
+		return authorizer.DecisionAllow, "", nil // an unexpected request
 	}
 	if mayImpersonate(a.GetUser().GetGroups(), a.GetName()) {
 		return authorizer.DecisionAllow, "", nil
@@ -127,8 +127,8 @@ const (
 
 var printable = regexp.MustCompile(`^[[:print:]]*$`)
 
-// check admits a write by the policy and by the gate. The policy has to refuse exactly what the gate refuses because spec.userEmail
-// names somebody whom the requester may not impersonate, in the same words. It returns who refuses it.
+// check admits a write by the policy and by the gate. The policy has to deny exactly the writes that the gate denies because spec.userEmail
+// names a user whom the requester may not impersonate, with the same message. It returns which of them denies it.
 func (v validator) check(tb testing.TB, w write) string {
 	tb.Helper()
 	err := v.validate(tb.Context(), tb, w)
@@ -236,8 +236,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyIsTheGate: whatever is written, by whomever, the policy refuses what the gate refuses, in the same words, and no
-// expression fails to evaluate.
+// TestPolicyIsTheGate: for every write and user, the policy denies what the gate denies, with the same message, and no expression fails to
+// evaluate.
 func TestPolicyIsTheGate(t *testing.T) {
 	const count = 20_000
 	v := newValidator(t)
@@ -261,7 +261,7 @@ func TestPolicyIsTheGate(t *testing.T) {
 
 func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
-// someWrite makes up a write, as somebody might try who is looking for a spelling that the policy takes for another one.
+// someWrite generates a write of an attacker who looks for a spelling that the policy and the gate read differently.
 func someWrite(r *rand.Rand) write {
 	w := write{
 		name: pick(r, "prod", "prod", "a.b", strings.Repeat("c", 1+r.IntN(253))), spec: someSpec(r),

@@ -21,7 +21,7 @@ const (
 	warrantKey = "authorization.kcp.io/warrant"
 )
 
-// TestOnKCPTheProviderIsAsked tells as whom a requester of another workspace is asked about, and what a denial says.
+// TestOnKCPTheProviderIsAsked compares the user of the review for a requester of another workspace, and the message of a denial.
 func TestOnKCPTheProviderIsAsked(t *testing.T) {
 	type extra = map[string]authenticationv1.ExtraValue
 	const (
@@ -143,7 +143,7 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 	}
 }
 
-// On kcp no gate guards Secrets. The provider's workspace is not asked whether the requester may read one, which would be another.
+// On kcp no gate checks Secrets. There is no review in the provider's workspace for reading one, because it would be another Secret.
 func TestOnKCPNoSecretNamesAUser(t *testing.T) {
 	reviewer := reviewerThatAllows()
 	users := &fakeUsers{err: &clusterapi.AccountError{Reason: clusterapi.UserRefUnguarded, Message: "spec.userRef: no gate"}}

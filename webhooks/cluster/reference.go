@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// isCoreCluster is true of a request about a Cluster of Cluster API.
+// isCoreCluster is true for a request for a Cluster of Cluster API.
 func isCoreCluster(request admission.Request) bool {
 	return request.Resource.Group == clusterapi.CoreClusters.Group && request.Resource.Resource == clusterapi.CoreClusters.Resource
 }
@@ -59,7 +59,7 @@ func (g *Delegation) reviewCluster(ctx context.Context, request admission.Reques
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceAllowed"}
 }
 
-// pendingReference says that the object that a Cluster will refer to is being changed.
+// pendingReference is the answer while the object that a Cluster will refer to is being changed.
 func pendingReference() *webhooks.Answer {
 	return pending(errors.New("the object that the Cluster refers to has changed since it was read"))
 }
@@ -86,7 +86,7 @@ func (r reference) uses(account ownership.Account) []inflight.Key {
 	return keys
 }
 
-// hold refuses the reference while machines of the Cluster name instances that do not belong to the account. noAccount is the error if
+// hold denies the reference while machines of the Cluster name instances that do not belong to the account. noAccount is the error if
 // the account is not known.
 func (r reference) hold(ctx context.Context, o object, c *change, account ownership.Account, noAccount error) *webhooks.Answer {
 	var refused *clusterapi.AccountError

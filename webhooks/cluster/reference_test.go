@@ -46,7 +46,7 @@ type fakeReferences struct {
 	accounts map[string]ownership.Account
 	acting   []clusterapi.Cluster
 	err      error
-	// then is called once an account was read.
+	// then is called after an account was read.
 	then func()
 }
 
@@ -189,7 +189,7 @@ func TestClustersThatCannotBeDecodedAreRefused(t *testing.T) {
 	}
 }
 
-// TestAReferenceWaitsForOtherWrites is about two writes at once, of which each alone would be admitted.
+// TestAReferenceWaitsForOtherWrites has two writes at once. Each alone would be admitted.
 func TestAReferenceWaitsForOtherWrites(t *testing.T) {
 	other := func(resource, name string) inflight.Object {
 		return inflight.Object{Resource: schema.GroupVersionResource{Resource: resource}, Namespace: "team-a", Name: name}

@@ -50,7 +50,7 @@ func DelegationHooks(config v1beta1.Cluster) []webhooks.Hook {
 		hooks = append(hooks, kind.hook("delegation", DelegationPath, mode, "names-other-credentials", config.ExemptNamespaces))
 	}
 	return append(hooks, webhooks.Hook{
-		// Not named after the resource, because a kind of another group may have the same.
+		// The name is not the resource name, because a kind of another group may have the same resource name.
 		Name: "reference.delegation.warrantgate.dev", Path: DelegationPath, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: []admissionregistrationv1.RuleWithOperations{{
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
@@ -97,7 +97,7 @@ func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string, exemp
 	}
 }
 
-// celCluster is true where the user, the Secret that names it, or the region changes, and also where one is removed: a cluster without
+// celCluster is true if the user, the Secret that names it, or the region changes, and also where one is removed: a cluster without
 // a user can act as the account that all clusters share.
 func celCluster() string {
 	return strings.Join([]string{
@@ -106,7 +106,7 @@ func celCluster() string {
 	}, " || ")
 }
 
-// celCredentialsOfCluster is true of a reference to other credentials, or to the same for another cluster.
+// celCredentialsOfCluster is true for a reference to other credentials, or to the same for another cluster.
 func celCredentialsOfCluster() string {
 	return fmt.Sprintf("%s || %s != '' && %s", webhooks.CELSetAnew("spec", "identityRef"), webhooks.CELField("object", "spec", "identityRef"),
 		celChanged("metadata", "labels", clusterapi.ClusterNameLabel))
@@ -116,7 +116,7 @@ func celChanged(path ...string) string {
 	return fmt.Sprintf("%s != %s", webhooks.CELField("object", path...), webhooks.CELField("oldObject", path...))
 }
 
-// celNaming is true where an object of a configured kind names another user.
+// celNaming is true if an object of a configured kind names another user.
 func celNaming(k v1beta1.UserKind) string {
 	var expressions []string
 	if k.EmailPath != "" {

@@ -24,7 +24,7 @@ import (
 	"warrantgate.dev/webhooks/cluster"
 )
 
-// registered returns the webhooks by their names, as an API server gets them.
+// registered returns the webhooks by their names.
 func registered(t *testing.T, hooks []webhooks.Hook) map[string]*admissionregistrationv1.ValidatingWebhook {
 	t.Helper()
 	all := map[string]*admissionregistrationv1.ValidatingWebhook{}
@@ -40,7 +40,7 @@ func registered(t *testing.T, hooks []webhooks.Hook) map[string]*admissionregist
 	return all
 }
 
-// pinned is what must not change about a webhook without somebody meaning it.
+// pinned are the fields of a webhook that must not change by accident.
 type pinned struct {
 	URL           string
 	Rules         []admissionregistrationv1.RuleWithOperations
@@ -76,7 +76,7 @@ func TestWhatAnAPIExportCanHave(t *testing.T) {
 	}
 }
 
-// pinnedOf is what is pinned of a gate's webhooks.
+// pinnedOf returns the pinned fields of a gate's webhooks.
 func pinnedOf(resources map[string]metav1.GroupVersionResource, suffix, path string) map[string]pinned {
 	want := map[string]pinned{}
 	for name, resource := range resources {
@@ -242,7 +242,7 @@ func TestNothingPassesUnasked(t *testing.T) {
 	for _, old := range specs {
 		for _, spec := range specs {
 			answer := gate.Review(t.Context(), request(t, "cloudsigmaclusters", clusterWith(old), clusterWith(spec)))
-			// What cannot be read stays as it is until it is changed.
+			// A malformed field is denied only if it changes.
 			if answer.Decision != webhooks.Allowed && answer.Reason != "ClusterUnreadable" && !asked(t, made(old), made(spec)) {
 				t.Errorf("from %v to %v is not asked about: %s", old, spec, answer.Message)
 			}
@@ -302,8 +302,8 @@ func plain(value any) any {
 	return decoded
 }
 
-// matcher returns what tells whether the API server would call the webhook of a resource. No object may cause an
-// evaluation error.
+// matcher returns a function that reports whether the API server would call the webhook of a resource. No object may cause an evaluation
+// error.
 func matcher(t *testing.T, resource string) func(t *testing.T, old, object runtime.Object) bool {
 	t.Helper()
 	return matcherOf(t, cluster.Hooks(enforced), "cluster", resource)

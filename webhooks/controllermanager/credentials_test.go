@@ -34,7 +34,7 @@ func TestGlobalCredentials(t *testing.T) {
 	for name, tc := range map[string]struct {
 		object     *appsv1.Deployment
 		configured string // the Secret that is configured for impersonation
-		want       string // where the refusal says that they are; empty where there is none
+		want       string // the place of the credentials in the denial, empty if there is none
 	}{
 		"name and password": {
 			object: env(value("CLOUDSIGMA_USERNAME", "root@example.com"), fromSecret("CLOUDSIGMA_PASSWORD", "own", "password")),
@@ -93,7 +93,7 @@ func TestGlobalCredentials(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNeverRepeated: not in what people, the log and Events get to see.
+// TestSecretsAreNeverRepeated: no answer, log or Event contains a secret.
 func TestSecretsAreNeverRepeated(t *testing.T) {
 	const canary = "c4nary"
 	object := deployment(withEnv(identity(

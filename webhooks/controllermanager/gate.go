@@ -1,10 +1,10 @@
-// Package controllermanager holds the gates on the Deployments, DaemonSets and StatefulSets of cloud controller managers: each
-// has to ask the cloud as the user whom its cluster acts as. With the credentials that are the same for all clusters the cloud
-// refuses to show it the user's servers, and the nodes stay uninitialized.
+// Package controllermanager contains the gates on Deployments, DaemonSets and StatefulSets of cloud controller managers. A
+// controller manager has to send its requests as the user of its cluster. With the credentials of all clusters, the cloud denies
+// access to the user's servers, and the nodes stay uninitialized.
 //
-// Identity adds the environment that this takes, Integrity refuses an object that does not carry it. Both use the same check, that
-// of internal/controllermanager, which reads the CloudSigmaCluster at the time of the request. A cluster that gets another user
-// later is noticed at the next change of the pods, such as a restart.
+// Identity adds the required environment. Integrity denies an object without it. Both use the check of internal/controllermanager,
+// which reads the current CloudSigmaCluster. If the user of a cluster changes later, the gates detect it at the next change of the
+// pods, such as a restart.
 package controllermanager
 
 import (
@@ -18,7 +18,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// gate is what both gates share.
+// gate is the common part of both gates.
 type gate struct {
 	config        v1beta1.ControllerManager
 	impersonation bool
@@ -31,8 +31,7 @@ type checked struct {
 	workload workload
 }
 
-// review checks the object of a request and returns what answer makes of it. It fails closed: without a result the request is
-// refused.
+// review checks the object of a request, and calls answer with the result. It fails closed: without a result it denies the request.
 func (g *gate) review(ctx context.Context, request admission.Request, answer func(checked) webhooks.Answer) webhooks.Answer {
 	if !g.impersonation {
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationOff"}
@@ -41,7 +40,7 @@ func (g *gate) review(ctx context.Context, request admission.Request, answer fun
 	switch {
 	case err != nil:
 		return webhooks.Undecodable(err)
-	case w.beingDeleted(): // nothing may keep an object from being deleted
+	case w.beingDeleted(): // a gate must not block a deletion
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "BeingDeleted"}
 	}
 	result, err := controllermanager.Check(ctx, g.config, g.objects, w.domain())
@@ -52,7 +51,7 @@ func (g *gate) review(ctx context.Context, request admission.Request, answer fun
 	return answer(c)
 }
 
-// undecided says that the objects cannot be read.
+// undecided is the answer if objects cannot be read.
 func (c checked) undecided(err error) webhooks.Answer {
 	answer := webhooks.Answer{
 		Decision: webhooks.Undecided, Reason: "ObjectsUnknown", Subject: c.workload.subject(),
@@ -73,7 +72,7 @@ func (c checked) refuse(problems []controllermanager.Problem) webhooks.Answer {
 	return answer
 }
 
-// inPlace admits the object as it is.
+// inPlace admits the object unchanged.
 func (c checked) inPlace() webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityInPlace", Details: c.details}
 }

@@ -54,7 +54,7 @@ type accounts struct {
 	byName map[string]ownership.Account
 	err    error
 	asked  int
-	// missing are keys that the Secret has not; secretErr is the error of reading it.
+	// missing are keys that the Secret lacks. secretErr is the error of reading it.
 	missing   []string
 	noSecret  bool
 	secretErr error
@@ -93,7 +93,7 @@ func actingAs(user, region string) *accounts {
 	}}
 }
 
-// deployment is a controller manager as its makers deliver it, with what is changed by modify.
+// deployment is a controller manager as it is released, changed by modify.
 func deployment(modify ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
@@ -134,7 +134,7 @@ func fromSecret(name, secret, key string) corev1.EnvVar {
 	}}
 }
 
-// identity is the environment that is wanted, with what is said of single variables instead.
+// identity is the required environment, with the given variables instead.
 func identity(instead ...corev1.EnvVar) []corev1.EnvVar {
 	env := []corev1.EnvVar{
 		value("CLOUDSIGMA_IMPERSONATION_ENABLED", "true"),
@@ -154,7 +154,7 @@ func identity(instead ...corev1.EnvVar) []corev1.EnvVar {
 	return env
 }
 
-// request is to make an object or, unless create is true, to change it.
+// request is an update of an object, or its creation.
 func request(tb testing.TB, object any, create bool) admission.Request {
 	tb.Helper()
 	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
@@ -333,7 +333,7 @@ func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
 			t.Run(name+"/"+gateName, func(t *testing.T) {
 				object := deployment(withEnv(identity()...))
 				object.Spec, object.Labels = tc.object.Spec, tc.object.Labels
-				// The second gate is asked about what the first leaves, and names more than one can fix.
+				// The second gate gets what the first leaves, and also lists problems that can be fixed.
 				if gateName == "controller-manager-integrity" && len(object.Spec.Template.Spec.Containers) == 1 {
 					complete(&object.Spec.Template.Spec.Containers[0])
 				}
@@ -349,7 +349,7 @@ func sidecar(d *appsv1.Deployment) {
 	d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "proxy", Image: "proxy:1"})
 }
 
-// complete adds to a container what it lacks of the identity, at the end.
+// complete appends the missing variables of the identity to a container.
 func complete(c *corev1.Container) {
 	has := map[string]bool{}
 	for _, variable := range c.Env {
@@ -388,7 +388,7 @@ func TestDeletionIsNeverHeldUp(t *testing.T) {
 		if diff := cmp.Diff(want, saidBy(gate.Review(t.Context(), of))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		// The requester can write that the new object is on its way out.
+		// The requester can set the deletion timestamp of the new object.
 		of = request(t, leaving, false)
 		of.OldObject.Raw = encode(t, deployment())
 		if got := gate.Review(t.Context(), of); got.Decision != webhooks.Undecided {

@@ -15,16 +15,18 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Identity is the mutating gate that sets the environment by which the container of a controller manager acts as the user of its
+// Identity is the mutating gate that sets the environment of a controller manager's container, so that it acts as the user of its
 // cluster. It changes nothing else.
 //
-// It refuses problems that it cannot fix: the email of another user, another region, the global credentials. It fails closed: while no
-// warrantgate answers, controller managers cannot be created or changed. Running pods are not affected.
+// It denies objects with problems that it cannot fix: the email of another user, another region, the credentials of all clusters.
+// It fails closed: while no replica of warrantgate answers, controller managers cannot be created or changed. Running pods are not
+// affected.
 type Identity struct {
 	gate
 }
 
-// NewIdentity returns the gate. Without impersonation it changes nothing, because controller managers then use the global credentials.
+// NewIdentity returns the gate. Without impersonation it changes nothing, because controller managers then use the credentials of
+// all clusters.
 func NewIdentity(config v1beta1.ControllerManager, impersonation bool, objects controllermanager.Objects) *Identity {
 	return &Identity{gate{config: config, impersonation: impersonation, objects: objects}}
 }
@@ -48,7 +50,7 @@ func (g *Identity) Review(ctx context.Context, request admission.Request) webhoo
 	})
 }
 
-// fix adds what the object lacks. Where somebody had set something else, it says so.
+// fix adds the missing variables. If it replaces a value, the answer says so.
 func (c checked) fix() webhooks.Answer {
 	var names []string
 	var replaced []controllermanager.Problem
@@ -65,7 +67,7 @@ func (c checked) fix() webhooks.Answer {
 		container.Name, strings.Join(names, ", "), c.Account.User, c.Account.Region, c.Cluster)
 	decision, reason, eventType := webhooks.Allowed, "IdentityGiven", corev1.EventTypeNormal
 	if len(replaced) > 0 {
-		// Replacing a secret does not undo that it was sent as a value, so a person must be told.
+		// After a replacement the secret is still in the original request, so the requester must be warned.
 		decision, reason, eventType = webhooks.Warned, "IdentityReplaced", corev1.EventTypeWarning
 		if slices.ContainsFunc(replaced, func(f controllermanager.Problem) bool { return f.Reason == controllermanager.ReasonClientSecretByValue }) {
 			reason = controllermanager.ReasonClientSecretByValue
@@ -83,7 +85,7 @@ func (c checked) fix() webhooks.Answer {
 	return answer
 }
 
-// patches replaces wrong variables in place and adds missing ones at the end. The order of other variables stays, because one can
+// patches replaces wrong variables in place and appends missing ones. It keeps the order of other variables, because a variable can
 // refer to an earlier one.
 func patches(env []corev1.EnvVar, problems []controllermanager.Problem, container int) []jsonpatch.JsonPatchOperation {
 	at := fmt.Sprintf("/spec/template/spec/containers/%d/env", container)
@@ -96,7 +98,7 @@ func patches(env []corev1.EnvVar, problems []controllermanager.Problem, containe
 		}
 		operations = append(operations, jsonpatch.NewOperation("replace", fmt.Sprintf("%s/%d", at, f.Fix.Index), f.Fix.Variable))
 	}
-	if len(env) == 0 { // there may be no list yet to add to
+	if len(env) == 0 { // the list may not exist yet
 		return append(operations, jsonpatch.NewOperation("add", at, added))
 	}
 	for _, variable := range added {

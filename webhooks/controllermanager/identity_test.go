@@ -181,7 +181,7 @@ func TestFieldsThatTheGateDoesNotKnowAreKept(t *testing.T) {
 	}
 }
 
-// decoded is any JSON, with numbers as they are written.
+// decoded is any JSON, with numbers as written.
 func decoded(t *testing.T, raw []byte) any {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -193,7 +193,7 @@ func decoded(t *testing.T, raw []byte) any {
 	return value
 }
 
-// TestAWarningComesWithTheChange: to the person who sent a secret by value it is said that replacing it is not enough.
+// TestAWarningComesWithTheChange: the requester who sent a secret by value is warned that replacing it is not enough.
 func TestAWarningComesWithTheChange(t *testing.T) {
 	message := needs("CLOUDSIGMA_CLIENT_SECRET") + "; " + byValue
 	for mode, want := range map[v1beta1.Mode]struct {
@@ -229,7 +229,7 @@ func TestAWarningComesWithTheChange(t *testing.T) {
 	}
 }
 
-// recorder keeps the Events that it gets.
+// recorder records Events.
 type recorder struct{ recorded []events.Event }
 
 func (r *recorder) Record(event events.Event) { r.recorded = append(r.recorded, event) }
@@ -257,7 +257,7 @@ func TestNoVariableIsFilledIntoTheIdentity(t *testing.T) {
 	}
 }
 
-// TestEqualNamesInTwoNamespaces: the cluster is that of the Deployment's own namespace.
+// TestEqualNamesInTwoNamespaces: the cluster of the Deployment's own namespace counts.
 func TestEqualNamesInTwoNamespaces(t *testing.T) {
 	object := deployment(func(d *appsv1.Deployment) { d.Namespace = "tenant-b" })
 	got := apply(t, object, newIdentity(config(), metal()).Review(t.Context(), request(t, object, true)))
@@ -268,8 +268,8 @@ func TestEqualNamesInTwoNamespaces(t *testing.T) {
 	}
 }
 
-// TestIdentityIsIdempotent: over Deployments of all sorts, one pass leaves nothing to do for a second, nothing to refuse
-// for the other gate, and all but the identity as it was.
+// TestIdentityIsIdempotent: for many Deployments, a second call of the gate changes nothing, the other gate denies nothing, and only the
+// identity has changed.
 func TestIdentityIsIdempotent(t *testing.T) {
 	random := rand.New(rand.NewPCG(2026, 2))
 	c := config(func(c *v1beta1.ControllerManager) { c.Container = "ccm" })

@@ -11,13 +11,13 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Integrity is the validating gate that refuses a controller manager which, after all mutating webhooks, would not act as the user of
+// Integrity is the validating gate that denies a controller manager that, after all mutating webhooks, would not act as the user of
 // its cluster. It fails closed. Running pods are not affected.
 type Integrity struct {
 	gate
 }
 
-// NewIntegrity returns the gate. Without impersonation it refuses nothing.
+// NewIntegrity returns the gate. Without impersonation it denies nothing.
 func NewIntegrity(config v1beta1.ControllerManager, impersonation bool, objects controllermanager.Objects) *Integrity {
 	return &Integrity{gate{config: config, impersonation: impersonation, objects: objects}}
 }
@@ -32,8 +32,8 @@ func (g *Integrity) Review(ctx context.Context, request admission.Request) webho
 	return g.review(ctx, request, func(c checked) webhooks.Answer {
 		problems := slices.Clone(c.Problems)
 		if g.config.Mode == v1beta1.Warn {
-			// In this mode Identity changes nothing, and has warned of what it would change. A second warning here would say that
-			// the object would be refused, which it would not.
+			// In mode Warn, Identity changes nothing and has already warned about these problems. A second warning would be
+			// misleading, because in mode Enforce Identity fixes them.
 			problems = slices.DeleteFunc(problems, func(f controllermanager.Problem) bool { return f.Fix != nil })
 		}
 		if len(problems) > 0 {

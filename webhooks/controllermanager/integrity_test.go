@@ -12,8 +12,8 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// TestIntegrity is about what Identity would have fixed, had not somebody changed it afterwards. The rest is refused by
-// both gates alike.
+// TestIntegrity has problems that Identity would have fixed if another webhook had not changed the object afterwards. Both gates deny
+// the other problems.
 func TestIntegrity(t *testing.T) {
 	const env = "spec.template.spec.containers[0].env"
 	for name, tc := range map[string]struct {

@@ -21,23 +21,24 @@ const (
 
 // CEL expressions that select the requests for which the webhooks are called.
 const (
-	// celNotDeleted is false of updates of an object that is being deleted, such as the removal of a finalizer. It reads the stored
-	// object, because the requester can write the timestamp of the new one.
+	// celNotDeleted is false for updates of an object that is being deleted, such as the removal of a finalizer. It reads the stored
+	// object, because the requester controls the new one.
 	celNotDeleted = "oldObject == null || oldObject.metadata.?deletionTimestamp.orValue(null) == null"
 
-	// celChanged is true of a new object, and of updates that change the pod template or the labels, which name the cluster.
+	// celChanged is true for a new object, and for updates that change the pod template or the labels. A label contains the name of
+	// the cluster.
 	celChanged = "oldObject == null || object.?spec.?template != oldObject.?spec.?template || " +
 		celLabels + " != " + celLabelsBefore
-	// A missing map, null and an empty one mean the same: no labels.
+	// A missing map, null and an empty map all mean that there are no labels.
 	celLabels       = "(object.metadata.?labels.orValue(null) == null ? {} : object.metadata.labels)"
 	celLabelsBefore = "(oldObject.metadata.?labels.orValue(null) == null ? {} : oldObject.metadata.labels)"
 )
 
-// Hooks returns the webhooks of the gates: of each, one for objects that are selected by labels and one for objects that are selected
-// by name. There are none in the mode Off.
+// Hooks returns the webhooks of the gates. Each gate has one webhook for objects that are selected by labels, and one for objects
+// that are selected by name. There are none in mode Off.
 //
-// The API server applies the selector to the object before and after the request, so that a request which removes the labels is
-// checked, and refused. Objects that are older than the gates are checked at their next change, such as a restart.
+// The API server applies the selector to the object before and after the request, so a request that removes the labels is checked
+// and denied. Objects that existed before the gates are checked at their next change, such as a restart.
 func Hooks(config v1beta1.ControllerManager) (mutating, validating []webhooks.Hook) {
 	if config.Mode == v1beta1.Off {
 		return nil, nil
@@ -80,8 +81,8 @@ func newHook(name, path string, mode v1beta1.Mode) webhooks.Hook {
 	}
 }
 
-// celNamed is true of requests for one of the objects. It compares the name of the object, because a request has no name if the API
-// server generates it. No name holds a slash.
+// celNamed is true for requests for one of the objects. It reads the name of the object, because the request has no name if the API
+// server generates it. A name contains no slash.
 func celNamed(objects []v1beta1.ControllerManagerObject) string {
 	quoted := make([]string, 0, len(objects))
 	for _, object := range objects {

@@ -26,7 +26,7 @@ import (
 	"warrantgate.dev/webhooks/controllermanager"
 )
 
-// pinned is what must not change about a webhook without somebody meaning it.
+// pinned are the fields of a webhook that must not change by accident.
 type pinned struct {
 	URL           string
 	Rules         []admissionregistrationv1.RuleWithOperations
@@ -57,7 +57,7 @@ func registered(t *testing.T, config v1beta1.ControllerManager) (
 func TestWebhooksArePinned(t *testing.T) {
 	for mode, wantPolicy := range map[v1beta1.Mode]admissionregistrationv1.FailurePolicyType{
 		v1beta1.Enforce: admissionregistrationv1.Fail,
-		v1beta1.Warn:    admissionregistrationv1.Ignore, // what only warns must not refuse anything by being away
+		v1beta1.Warn:    admissionregistrationv1.Ignore, // a gate that only warns must not deny anything while it is down
 	} {
 		want := map[string]pinned{}
 		for _, what := range []string{"identity", "integrity"} {
@@ -249,7 +249,7 @@ func TestOddMetadataIsNoError(t *testing.T) {
 	}
 }
 
-// missing stands for a field that is not there.
+// missing is the value of a field that does not exist.
 const missing = "missing"
 
 func restart(d *appsv1.Deployment) {
@@ -264,7 +264,7 @@ func crowded(variables int) *appsv1.Deployment {
 	return deployment(withEnv(env...))
 }
 
-// typed returns nothing for no Deployment, which is not the same as a nil one.
+// typed returns a nil interface for a nil Deployment.
 func typed(d *appsv1.Deployment) runtime.Object {
 	if d == nil {
 		return nil

@@ -85,7 +85,7 @@ func TestTheSecretHasToBeThere(t *testing.T) {
 	}
 }
 
-// TestOtherKinds: what makes pods in the same way is judged in the same way.
+// TestOtherKinds: other kinds with a pod template have the same answers.
 func TestOtherKinds(t *testing.T) {
 	for _, kind := range []string{"DaemonSet", "StatefulSet"} {
 		for gateName, gate := range both(config(), metal()) {

@@ -22,9 +22,9 @@ type workload struct {
 	Spec              struct {
 		Template corev1.PodTemplateSpec `json:"template"`
 	} `json:"spec"`
-	// exists is false where the request is to create it.
+	// exists is false if the request creates the object.
 	exists bool
-	// before is the metadata of the stored object, nil where the request is to create it.
+	// before is the metadata of the stored object, nil if the request creates the object.
 	before *metav1.ObjectMeta
 }
 
@@ -36,7 +36,7 @@ func decode(request admission.Request) (workload, error) {
 		return workload{}, fmt.Errorf("decode the %s: %w", kind, err)
 	}
 	w.Kind = kind
-	// An object need not repeat the namespace and name of the request, and has no name before the API server has generated it.
+	// The object may omit the namespace and name of the request. It has no name before the API server generates one.
 	w.Namespace = cmp.Or(w.Namespace, request.Namespace)
 	w.Name = cmp.Or(w.Name, request.Name, w.GenerateName)
 	if w.exists && len(request.OldObject.Raw) > 0 {
@@ -49,15 +49,15 @@ func decode(request admission.Request) (workload, error) {
 	return w, nil
 }
 
-// beingDeleted is true of a stored object with a deletion timestamp. Its controller creates no pods for it any more.
+// beingDeleted is true if the stored object has a deletion timestamp. Its controller creates no more pods.
 func (w workload) beingDeleted() bool { return w.before != nil && w.before.DeletionTimestamp != nil }
 
-// String names the object in messages.
+// String returns the kind, name and namespace for messages.
 func (w workload) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", w.Kind, w.Name, w.Namespace)
 }
 
-// domain returns the object in the terms of the check.
+// domain returns the input of the check.
 func (w workload) domain() controllermanager.Workload {
 	d := controllermanager.Workload{Namespace: w.Namespace, Name: w.Name, Labels: w.Labels, Pod: w.Spec.Template.Spec}
 	if w.before != nil {
@@ -66,7 +66,7 @@ func (w workload) domain() controllermanager.Workload {
 	return d
 }
 
-// subject is what answers are about.
+// subject returns the subject of answers.
 func (w workload) subject() webhooks.Subject {
 	return webhooks.NewSubject(w.String(), &w, corev1.ObjectReference{
 		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: w.Kind,

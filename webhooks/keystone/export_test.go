@@ -7,16 +7,16 @@ import (
 	"warrantgate.dev/internal/oslopolicy"
 )
 
-// MaxBytes is how much is linted for one request.
+// MaxBytes is the limit of bytes that are linted for one request.
 const MaxBytes = maxBytes
 
 // MaxMessage is the longest message.
 const MaxMessage = maxMessage
 
-// MaxLinters is how many requests are linted at the same time.
+// MaxLinters is the limit of requests that are linted at the same time.
 const MaxLinters = maxLinters
 
-// MaxWaitingPerTenant is how many requests of a tenant wait.
+// MaxWaitingPerTenant is the limit of waiting requests of a tenant.
 const MaxWaitingPerTenant = maxWaitingPerTenant
 
 // LintWith replaces the linter of a gate.
@@ -26,5 +26,5 @@ func (g *Gate) LintWith(lint func(name string, data []byte) []oslopolicy.Finding
 	}
 }
 
-// TakeYourTime removes the time limit of a gate, for machines that are busy.
+// TakeYourTime removes the time limit of a gate, for busy machines.
 func (g *Gate) TakeYourTime() { g.linter.time = time.Hour }

@@ -1,5 +1,5 @@
-// Package keystone holds the gate on ConfigMaps and Secrets with a policy for Keystone. It refuses a policy that Keystone would not
-// apply as it is written.
+// Package keystone holds the gate on ConfigMaps and Secrets with a policy for Keystone. It denies a policy that Keystone would not
+// apply as written.
 //
 // Keystone accepts a policy that oslo.policy cannot parse without an error, and applies it from the next request on. The API
 // server is the last place that can report the mistake.
@@ -20,7 +20,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Path is where the gate is served.
+// Path is the path of the gate.
 const Path = "/keystone/policy"
 
 // Reasons of answers about a policy.
@@ -44,10 +44,11 @@ const (
 // Gate is the validating gate. It fails closed: while no warrantgate answers, no policy can be changed, and Keystone continues with
 // the one that it has.
 //
-// It checks what a request writes into an object that is selected before or after the write. Policies that are older than the gate,
-// and keys that a request does not change, are not checked. The labels that select an object cannot be removed while it holds a
-// policy; otherwise two writes could do what one must not. The object can still be deleted and created again without labels, so
-// Keystone must not mount an object whose name others can write unless it is selected by name.
+// It checks what a request writes into an object that is selected before or after the write, together with the other policies of the
+// object and over those of the base. A policy that is older than the gate, in a key that the request does not change, is not a
+// reason to deny unless the request breaks it. The labels that select an object cannot be removed while it holds a policy; otherwise two writes could
+// do what one must not. The object can still be deleted and created again without labels, so Keystone must not mount an object whose
+// name others can write unless it is selected by name.
 type Gate struct {
 	keys     []string
 	selector labels.Selector
@@ -111,7 +112,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	return g.lint(ctx, after, policies)
 }
 
-// selects tells whether the gate checks an object. Selection by name applies to both kinds, because a projected volume takes either.
+// selects reports whether the gate checks an object. Selection by name applies to both kinds, because a projected volume takes either.
 func (g *Gate) selects(o object) bool { return g.named(o) || g.selector.Matches(labels.Set(o.Labels)) }
 
 func (g *Gate) named(o object) bool {

@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/webhooks/webhookstest"
 )
 
-// withoutDetails leaves out of an answer what is for the operator's log.
+// withoutDetails removes the details for the operator's log from an answer.
 var withoutDetails = cmpopts.IgnoreFields(webhookstest.Answer{}, "Details")
 
 func allowed(reason string) webhookstest.Answer {
@@ -40,7 +40,7 @@ func cause(code, field, message string) metav1.StatusCause {
 	return metav1.StatusCause{Type: metav1.CauseType(code), Field: field, Message: message}
 }
 
-// deselectedAs is the answer to a write that takes the labels away.
+// deselectedAs is the answer to a write that removes the labels.
 func deselectedAs(kind, subject, keys string) webhookstest.Answer {
 	return told(webhookstest.Answer{
 		Decision: webhooks.Denied, Reason: "KeystonePolicyDeselected", Message: subject + "the write takes away the labels by which warrantgate checks " +
@@ -49,7 +49,7 @@ func deselectedAs(kind, subject, keys string) webhookstest.Answer {
 	}, kind, "Refused: ")
 }
 
-// named selects the object of all tests by its name, too.
+// named also selects the object of all tests by its name.
 func named(c *v1beta1.KeystonePolicy) {
 	c.Objects = []v1beta1.KeystonePolicyObject{{Namespace: "keystone", Name: "policy"}, {Namespace: "other", Name: "other"}}
 }
@@ -310,7 +310,7 @@ func TestNewTellsOfABadSelector(t *testing.T) {
 	}
 }
 
-// FuzzReview checks that no object makes the gate panic, and that each gets an answer that a person can use.
+// FuzzReview checks that no object makes the gate panic, and that each answer has a reason and a message.
 func FuzzReview(f *testing.F) {
 	for _, seed := range []client.Object{
 		configMap("policy.yaml", sound), configMap("policy.yaml", broken), configMap("policy.yaml", doubtful, "b", "{\"a\": 1e999}"), secret("a", broken),

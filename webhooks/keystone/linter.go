@@ -17,7 +17,7 @@ const (
 	maxBytes = 256 << 10
 	// maxPolicies limits how many keys are linted for one request.
 	maxPolicies = 32
-	// maxTime is how long the policies of a request may be linted. A policy that people wrote takes milliseconds.
+	// maxTime is how long the policies of a request may be linted. A policy of a normal size takes milliseconds.
 	maxTime = 900 * time.Millisecond
 	// maxLinters is how many requests are linted at the same time, so that policies that were made to take long leave the
 	// processor to the other gates.
@@ -38,7 +38,7 @@ type problem struct {
 	field string
 }
 
-// sizeError says that the policies exceed the limits. It is for people.
+// sizeError says that the policies exceed the limits. It is for the requester.
 type sizeError struct{ bytes, keys int }
 
 // Error implements error.
@@ -47,7 +47,7 @@ func (e *sizeError) Error() string {
 		"or have the keys that hold one named in keystonePolicy.keys of warrantgate's configuration", e.bytes, e.keys, maxBytes, maxPolicies)
 }
 
-// busyError says that too many policies of the same tenant wait. It is for people.
+// busyError says that too many policies of the same tenant wait. It is for the requester.
 type busyError struct{}
 
 // Error implements error.
@@ -55,7 +55,7 @@ func (*busyError) Error() string {
 	return "too many policies of this namespace wait to be checked; try again, and write fewer or smaller ones at once"
 }
 
-// linter finds what is wrong with policies, in limited time.
+// linter lints policies, in limited time.
 type linter struct {
 	lint func(ctx context.Context, name string, data []byte) ([]oslopolicy.Finding, error)
 	// time is maxTime.
@@ -152,7 +152,7 @@ func (l *linter) one(ctx context.Context, p policy) ([]oslopolicy.Finding, error
 var keystoneRule = regexp.MustCompile(`identity:[a-z0-9_]+["']?\s*:`)
 
 // withoutContent removes the content of the Secret from a finding, unless the content is a policy: a key of a Secret may hold
-// something else, and people who read Events or logs need not be allowed to read Secrets.
+// something else, and a reader of Events or logs may not be allowed to read Secrets.
 func withoutContent(f oslopolicy.Finding, content []byte) oslopolicy.Finding {
 	switch {
 	case f.Code == oslopolicy.CodeFile:

@@ -37,7 +37,7 @@ func TestNoMoreIsJudgedThanThereIsTimeFor(t *testing.T) {
 	full := strings.Repeat("#", keystone.MaxBytes)
 	for name, tc := range map[string]struct {
 		changed *corev1.ConfigMap
-		want    string // "" where it is sound
+		want    string // "" if it is sound
 	}{
 		"as large as can be checked": {changed: configMap("a", full)},
 		"one byte more":              {changed: configMap("a", full, "b", "#"), want: fmt.Sprintf(tooLarge, keystone.MaxBytes+1, 2)},
@@ -59,7 +59,7 @@ func TestNoMoreIsJudgedThanThereIsTimeFor(t *testing.T) {
 	}
 }
 
-// TestDeepAndWideFiles: each gets a verdict, whatever it is.
+// TestDeepAndWideFiles: each has a verdict.
 func TestDeepAndWideFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"lists":        "a: " + strings.Repeat("[", 100_000),
@@ -132,8 +132,8 @@ func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// TestOneTenantDoesNotKeepAnotherWaiting: while one has sent more than is judged, another is judged next, and the first is told
-// that it sends too much.
+// TestOneTenantDoesNotKeepAnotherWaiting: while one has sent more than is checked, another is checked next, and the first has sent too many
+// requests.
 func TestOneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	synctest.Test(t, oneTenantDoesNotKeepAnotherWaiting)
 }

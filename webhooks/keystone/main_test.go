@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Policies, and what is said of them.
+// Policies, and their findings.
 const (
 	sound    = "identity:create_user: rule:admin_required\n"
 	broken   = "identity:create_user: domain_id:%(user.domain_id)s\n"
@@ -45,7 +45,7 @@ const (
 	seeAll      = `; "warrantgate lint keystone-policy" says everything about the file`
 )
 
-// config is that of a gate on objects with the label holds=keystone-policy, as changed by modify.
+// config is that of a gate on objects with the label holds=keystone-policy, changed by modify.
 func config(modify ...func(*v1beta1.KeystonePolicy)) v1beta1.KeystonePolicy {
 	c := v1beta1.KeystonePolicy{
 		Mode: v1beta1.Enforce, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"holds": "keystone-policy"}},
@@ -120,7 +120,7 @@ func encode(tb testing.TB, value any) []byte {
 	return raw
 }
 
-// request asks about the change of old to changed, about the creation of changed where old is nil.
+// request is an update from old to changed, or a creation if old is nil.
 func request(tb testing.TB, old, changed client.Object) admission.Request {
 	tb.Helper()
 	r := admissionv1.AdmissionRequest{
@@ -148,7 +148,7 @@ var _ webhooks.EventRecorder = &fakeRecorder{}
 
 func (r *fakeRecorder) Record(event events.Event) { *r = append(*r, event) }
 
-// serve puts a request to a handler, as the API server does.
+// serve sends a request to a handler, as the API server does.
 func serve(t *testing.T, handler http.Handler, r admission.Request) *admissionv1.AdmissionResponse {
 	t.Helper()
 	body := encode(t, admissionv1.AdmissionReview{

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxMessage is the longest message, in bytes, that is not cut in a refusal, a warning or an Event, with the words that the
-	// handler puts before it.
+	// maxMessage is the longest message, in bytes, that is not cut in a denial, a warning or an Event. It leaves room for the prefix of
+	// the handler.
 	maxMessage = 1024 - 80
 	// maxProblem is the longest text about one problem, in bytes.
 	maxProblem = 400

@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/webhooks/webhookstest"
 )
 
-// texts are all that is said in an answer, to whomever.
+// texts are all texts of an answer.
 func texts(answer webhookstest.Answer) []string {
 	all := []string{answer.Message}
 	for _, cause := range answer.Causes {
@@ -75,7 +75,7 @@ func TestAsManyFindingsAreToldAsThereIsRoomFor(t *testing.T) {
 	}
 }
 
-// TestMessagesAboutManyKeysFit: what to do comes last, and is not cut.
+// TestMessagesAboutManyKeysFit: the advice comes last, and is not cut.
 func TestMessagesAboutManyKeysFit(t *testing.T) {
 	var keys, data []string
 	for i := range 20 {
@@ -115,7 +115,7 @@ func unknown(line int) string {
 		`(write "identity:create_user")`, line, line-1)
 }
 
-// TestSecretsAreNotRepeated is about keys of Secrets that hold no policy, which may be there beside one.
+// TestSecretsAreNotRepeated has keys of Secrets that hold no policy.
 func TestSecretsAreNotRepeated(t *testing.T) {
 	const why = "Keystone cannot load it; why is not repeated here, because it is a Secret (mend it before Keystone reads it: where oslo.policy cannot load a file, the " +
 		"former rules go on, and after a restart every request fails)"

@@ -29,11 +29,11 @@ const (
 type object struct {
 	metav1.ObjectMeta
 	kind string
-	// secret is true of a Secret. Messages must not repeat content of it that is no policy.
+	// secret is true for a Secret. Messages must not repeat content of it that is no policy.
 	secret bool
-	// named is false where the API server has not generated the name yet.
+	// named is false if the API server has not generated the name yet.
 	named bool
-	// exists is false where the request is to create the object.
+	// exists is false if the request creates the object.
 	exists bool
 	// held is the content of all keys.
 	held []policy
@@ -47,7 +47,7 @@ type policy struct {
 	content []byte
 }
 
-// decode reads an object of the request. The error is for people. It leaves out the error of the decoder, which may quote a secret.
+// decode reads an object of the request. The error is for the requester. It leaves out the error of the decoder, which may quote a secret.
 func decode(request admission.Request, raw runtime.RawExtension) (object, error) {
 	o := object{exists: request.Operation != admissionv1.Create}
 	switch {
@@ -73,7 +73,7 @@ func decode(request admission.Request, raw runtime.RawExtension) (object, error)
 	default:
 		return object{}, unknownKind(request)
 	}
-	// An object need not repeat the namespace and name of the request, and has no name before the API server has generated it.
+	// The object may omit the namespace and name of the request. It has no name before the API server generates one.
 	o.Namespace = cmp.Or(o.Namespace, request.Namespace)
 	o.Name = cmp.Or(o.Name, request.Name)
 	o.named = o.Name != ""
@@ -116,12 +116,12 @@ func changed(before, after []policy) []policy {
 	})
 }
 
-// String names the object in messages.
+// String returns the kind, name and namespace for messages.
 func (o object) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", o.kind, message.Value(o.Name), message.Value(o.Namespace))
 }
 
-// subject is what answers are about.
+// subject returns the subject of answers.
 func (o object) subject() webhooks.Subject {
 	return webhooks.NewSubject(o.String(), &o, corev1.ObjectReference{
 		APIVersion: corev1.SchemeGroupVersion.String(), Kind: o.kind,

@@ -15,14 +15,13 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// celWritten is true, in CEL, of a new object and of one whose content changes. Both fields are optional in both kinds.
+// celWritten is true for a new object and for one whose content changes. Both fields are optional in both kinds.
 const celWritten = "oldObject == null || object.?data != oldObject.?data || object.?binaryData != oldObject.?binaryData"
 
 // Hooks returns the webhooks of the gate: one for objects that are selected by labels, and one for objects that are selected by name.
 // There are none in the mode Off.
 //
-// The API server applies the selector to the object before and after the request, so that requests which add the labels are checked,
-// and requests which remove them, too.
+// The API server applies the selector to the object before and after the request, so requests that add or remove the labels are checked.
 func Hooks(config v1beta1.KeystonePolicy) []webhooks.Hook {
 	if config.Mode == v1beta1.Off {
 		return nil
@@ -57,8 +56,8 @@ func newHook(name string, mode v1beta1.Mode) webhooks.Hook {
 	}
 }
 
-// celNamed is true of requests for one of the objects. It compares the name of the object, because a request has no name if the API
-// server generates it. No name holds a slash.
+// celNamed is true for requests for one of the objects. It compares the name of the object, because a request has no name if the API
+// server generates it. A name contains no slash.
 func celNamed(objects []v1beta1.KeystonePolicyObject) string {
 	quoted := make([]string, 0, len(objects))
 	for _, object := range objects {
@@ -67,7 +66,7 @@ func celNamed(objects []v1beta1.KeystonePolicyObject) string {
 	return fmt.Sprintf("request.namespace + '/' + object.metadata.name in [%s]", strings.Join(quoted, ", "))
 }
 
-// condition is true of requests that change the content, or a label that the selector uses.
+// condition is true for requests that change the content, or a label that the selector uses.
 func condition(selector *metav1.LabelSelector) string {
 	expressions := []string{celWritten}
 	for _, key := range labelsOf(selector) {

@@ -42,7 +42,7 @@ func registered(t *testing.T, config v1beta1.KeystonePolicy) []admissionregistra
 func TestTheWebhookIsPinned(t *testing.T) {
 	for mode, wantPolicy := range map[v1beta1.Mode]admissionregistrationv1.FailurePolicyType{
 		v1beta1.Enforce: admissionregistrationv1.Fail,
-		v1beta1.Warn:    admissionregistrationv1.Ignore, // what only warns must not refuse anything by being away
+		v1beta1.Warn:    admissionregistrationv1.Ignore, // a gate that only warns must not deny anything while it is down
 	} {
 		got := registered(t, config(named, func(c *v1beta1.KeystonePolicy) { c.Mode = mode }))
 		for i := range got {
@@ -78,13 +78,13 @@ func TestTheWebhookIsPinned(t *testing.T) {
 	if got := registered(t, onlyNamed); len(got) != 1 || got[0].Name != "named-policies.keystone.warrantgate.dev" {
 		t.Errorf("registered without a selector: %v", got)
 	}
-	// Uninstall registers nothing, and goes by the name of what it takes out.
+	// Uninstall registers nothing, and finds the objects to remove by their names.
 	if hooks := keystone.Hooks(v1beta1.KeystonePolicy{Mode: v1beta1.Enforce}); len(hooks) != 1 {
 		t.Errorf("%d webhooks without a selector", len(hooks))
 	}
 }
 
-// expressions is a selector with an odd label that may be empty.
+// expressions is a selector with a label that may be empty.
 func expressions(c *v1beta1.KeystonePolicy) {
 	c.Selector = &metav1.LabelSelector{
 		MatchLabels: map[string]string{"holds": "keystone-policy"},

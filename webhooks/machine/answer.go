@@ -14,18 +14,18 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Types of further status causes of a refusal.
+// Types of additional status causes of a denial.
 const (
 	causeOwnInstance  = metav1.CauseType("OwnInstance")
 	causeCloudRequest = metav1.CauseType("CloudRequest")
 )
 
-// Reasons that say more about an answer than its text.
+// Reasons that the gate reads again.
 const (
-	// reasonPending: another write has to be stored first. Such a request is refused even where the configuration admits what cannot be
-	// decided: it is no outage, and whoever sends the other write could cause it.
+	// reasonPending: another write has to be stored first. The request is denied even if the configuration admits requests without a
+	// decision: this is not an outage, and the author of the other write can cause it.
 	reasonPending = "ClaimPending"
-	// reasonProviderID: the answer is about the provider ID even if the instance ID changes as well.
+	// reasonProviderID: the answer is about the provider ID, even if the instance ID changes as well.
 	reasonProviderID = "ProviderIDInvalid"
 )
 
@@ -33,7 +33,7 @@ func deniedf(reason, format string, args ...any) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Denied, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalidf denies for a malformed value.
+// invalidf denies a malformed value.
 func invalidf(reason, format string, args ...any) *webhooks.Answer {
 	answer := deniedf(reason, format, args...)
 	answer.Status = metav1.StatusReasonInvalid
@@ -52,7 +52,7 @@ func pending(other string, err error) webhooks.Answer {
 	return undecided(reasonPending, "another write is being stored that "+other+"; try again", err)
 }
 
-// noAccount says why the account of the machine's provider is not known.
+// noAccount is the answer if the account of the machine's provider is not known.
 func noAccount(err error) webhooks.Answer {
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {
@@ -61,7 +61,7 @@ func noAccount(err error) webhooks.Answer {
 	return undecided("ObjectsUnknown", "the cluster of the machine cannot be read now; try again", err)
 }
 
-// noOwner says why the Machine of Cluster API that owns the machine is not known.
+// noOwner is the answer if the Machine of Cluster API that owns the machine is not known.
 func noOwner(err error) webhooks.Answer {
 	var refused *clusterapi.AccountError
 	if errors.As(err, &refused) {
@@ -78,8 +78,8 @@ func regionField(account ownership.Account, cluster string) string {
 	return fmt.Sprintf("spec.region of CloudSigmaCluster %q", cluster)
 }
 
-// conflict says that another machine names the instance. It names the machine only if it is in the same namespace, because other
-// namespaces belong to other tenants.
+// conflict denies the instance of another machine. It names that machine only if it is in the same namespace, because other namespaces
+// belong to other tenants.
 func conflict(c change, id string, holder clusterapi.Machine) webhooks.Answer {
 	who := "a machine of another namespace"
 	if holder.Namespace == c.machine.Namespace {
@@ -89,7 +89,7 @@ func conflict(c change, id string, holder clusterapi.Machine) webhooks.Answer {
 		"clear the field of the machine that it is not of", who).WithDetails("instance", id, "holder", holder.String())
 }
 
-// verdict returns the answer that follows from that of the cloud.
+// verdict returns the answer for an answer of the cloud.
 func verdict(c change, id string, account ownership.Account, answer ownership.Answer) webhooks.Answer {
 	details := slices.Concat([]any{"instance", id, "verdict", answer.Verdict}, detailsOf(account),
 		[]any{"cloudRequestID", answer.RequestID, "cloudResponse", answer.Response})
@@ -123,7 +123,7 @@ func verdict(c change, id string, account ownership.Account, answer ownership.An
 	}.WithDetails(details...)
 }
 
-// candidates names the user's own instances that the machine could name instead.
+// candidates lists the user's own instances that the machine could name instead.
 func candidates(instances []ownership.Instance) (text string, causes []metav1.StatusCause) {
 	if len(instances) == 0 {
 		return "", nil
@@ -136,7 +136,7 @@ func candidates(instances []ownership.Instance) (text string, causes []metav1.St
 	return "the user's own instance for this machine is " + strings.Join(names, " or ") + ": name that, or ", causes
 }
 
-// unknownOwner says that the cloud or the identity provider did not answer, and which of both.
+// unknownOwner is the answer if the cloud or the identity provider did not answer.
 func unknownOwner(c change, account ownership.Account, err error) webhooks.Answer {
 	var unknown *ownership.UnknownError
 	if !errors.As(err, &unknown) {

@@ -11,17 +11,17 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// change is what a request does to the claim of a machine: which instance it names, of which cluster it is, and which identity
-// its provider acts as.
+// change is the change of a machine's claim by a request. A claim is the instance, the cluster, and the identity that the provider acts
+// as.
 type change struct {
 	machine clusterapi.Machine
-	// instanceID and providerID are true where the field gets another value than it had, and one at all.
+	// instanceID and providerID are true if the field gets a new value that is not empty.
 	instanceID, providerID bool
-	// cluster, identity and owner are true where the machine names an instance after the request, and gets another label
-	// cluster.x-k8s.io/cluster-name, another identityRef, or is owned by another Machine of Cluster API. To be owned by none is no
-	// change: as long as there is none, no provider acts.
+	// cluster, identity and owner are true if the machine names an instance after the request and gets another label
+	// cluster.x-k8s.io/cluster-name, another identityRef, or another Machine of Cluster API as owner. Removing the owner is not a
+	// change: without an owner, no provider acts.
 	cluster, identity, owner bool
-	// exists is false where the request is to create the machine.
+	// exists is false if the request creates the machine.
 	exists bool
 }
 
@@ -39,27 +39,27 @@ func newChange(machine, old clusterapi.Machine, exists bool) change {
 	return c
 }
 
-// claims is true where the request changes a part of the claim. To clear a field never does.
+// claims is true if the request changes a part of the claim. Clearing a field never does.
 func (c change) claims() bool { return c.names() || c.moves() }
 
-// names is true where the request names an instance anew.
+// names is true if the request names another instance.
 func (c change) names() bool { return c.instanceID || c.providerID }
 
-// moves is true where the request changes for whom the machine names its instance.
+// moves is true if the request changes the cluster, identity or owner of a machine that names an instance.
 func (c change) moves() bool { return c.cluster || c.identity || c.owner }
 
-// id returns the instance that is named, or why it cannot be told which.
+// id returns the instance that is named, or a denial if the fields are malformed or name different instances.
 func (c change) id() (string, *webhooks.Answer) {
 	kind := c.machine.Kind
 	fromInstance, instanceErr := parse(kind.ParseInstanceID, c.machine.InstanceID)
 	fromProvider, providerErr := parse(kind.ParseProviderID, c.machine.ProviderID)
 	switch {
-	// What is not changed may hold anything, as long as it is for the same cluster and identity.
+	// An unchanged field may be malformed, as long as the cluster and the identity stay the same.
 	case (c.instanceID || c.moves()) && instanceErr != nil:
 		return "", invalidf(ownership.ReasonInvalid, "%v", instanceErr)
 	case (c.providerID || c.moves()) && providerErr != nil:
 		return "", invalidf(reasonProviderID, "%v", providerErr)
-	// Nor may it hold something else than the one that is changed.
+	// It must not name another instance than the changed field.
 	case c.machine.InstanceID != "" && c.machine.ProviderID != "" && fromInstance != fromProvider:
 		return "", invalidf(ownership.ReasonMismatch, "%s %q and %s %q do not name the same instance; clear the wrong one first",
 			kind.ProviderIDPath, message.Value(c.machine.ProviderID), kind.InstanceIDPath, message.Value(c.machine.InstanceID))
@@ -76,7 +76,7 @@ func parse(parser func(string) (string, error), value string) (string, error) {
 	return parser(value)
 }
 
-// subject returns what an answer with this reason is about, and the path of that field.
+// subject returns the name of the subject of an answer with this reason, and the path of its field.
 func (c change) subject(reason string) (name, path string) {
 	if !c.names() && c.moves() {
 		change, path := c.move()
@@ -89,7 +89,7 @@ func (c change) subject(reason string) (name, path string) {
 	return fmt.Sprintf("%s %q of %s", path, message.Value(value), c.machine), path
 }
 
-// move says which other part of the claim is changed than the instance, and the path of that field.
+// move returns the name and the path of the part of the claim, other than the instance, that the request changes.
 func (c change) move() (change, path string) {
 	switch {
 	case c.cluster && c.machine.ClusterName() == "":
@@ -108,7 +108,7 @@ const (
 	ownersPath       = "metadata.ownerReferences"
 )
 
-// instead says what to do in place of a claim that is refused.
+// instead says what to do instead of a claim that is denied.
 func (c change) instead() string {
 	if c.names() || !c.moves() {
 		return "clear the field, so that the provider adopts an instance of the user or makes one"

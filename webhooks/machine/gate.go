@@ -1,7 +1,7 @@
-// Package machine holds the gate on the machine objects of Cluster API providers: the instance that one names has to
-// belong to the user whom its provider acts as.
+// Package machine holds the gate on the machine objects of Cluster API providers: the instance that a machine names must belong to the
+// user that its provider acts as.
 //
-// The decisions are those of package ownership. This package decodes, asks, and answers in the terms of admission.
+// Package ownership decides. This package decodes requests and returns answers.
 package machine
 
 import (
@@ -24,7 +24,7 @@ import (
 // Path is where the gate is served.
 const Path = "/machine/ownership"
 
-// Owners decides whose an instance is.
+// Owners decides which user an instance belongs to.
 type Owners interface {
 	// Decide answers a claim of a tenant before ctx ends. The error is an *ownership.UnknownError.
 	Decide(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
@@ -32,41 +32,39 @@ type Owners interface {
 	Preview(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
 }
 
-// Objects tells what else the API server holds.
+// Objects reads other objects of the API server.
 type Objects interface {
-	// Account returns as whom the provider of a cluster acts, as it was last seen, AccountNow as it is now. The error is a
-	// *clusterapi.AccountError where the objects do not say.
+	// Account returns the account that the provider of a cluster acts with, from a watch; AccountNow reads it from the API server. The
+	// error is a *clusterapi.AccountError if the objects name no account.
 	Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
-	// IsCurrent tells whether Account returns what a watch shows of everything that the provider goes by.
+	// IsCurrent reports whether a watch shows all objects that Account reads.
 	IsCurrent(cluster clusterapi.Cluster) bool
-	// Holder returns a machine other than the given one that names the instance, nil if there is none. also are objects that were
-	// written a moment ago.
+	// Holder returns another machine that names the instance, nil if there is none. also are objects that were written a moment ago.
 	Holder(ctx context.Context, id string, other clusterapi.Machine, also []inflight.Object) (*clusterapi.Machine, error)
-	// Owner returns the Machine of Cluster API that owns a machine as it is now, nil if none does. The error is a
-	// *clusterapi.AccountError where the owner references are to be corrected.
+	// Owner reads the Machine of Cluster API that owns a machine from the API server, nil if none does. The error is a
+	// *clusterapi.AccountError if the owner references have to be corrected.
 	Owner(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
-	// OwnerSeen is Owner by what a watch shows, where that agrees with the machine.
+	// OwnerSeen is Owner from a watch, if that agrees with the machine.
 	OwnerSeen(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
-	// Owned returns the machines in a namespace that a Machine of Cluster API owns, as they are now.
+	// Owned reads the machines in a namespace that a Machine of Cluster API owns from the API server.
 	Owned(ctx context.Context, namespace, owner string) ([]clusterapi.Machine, error)
 }
 
-// Gate is the validating gate. It fails closed: what cannot be judged is refused, unless the configuration admits it
-// with a warning.
+// Gate is the validating gate. It fails closed: a request without a decision is denied, unless the configuration admits it with a
+// warning.
 //
-// No two writes of one object can do together what neither may do alone. The API server asks about each with the object as it
-// is going to be stored, whole: a write of the status with the metadata that is stored, and the other way round. It stores that
-// only if the object is still the one that was asked about, and asks again with the newer one if it is not
-// (Store.Update of k8s.io/apiserver asks within GuaranteedUpdate).
+// Two writes of one object cannot do together what neither may do alone. The API server sends the whole object as it is going to be
+// stored: a write of the status has the stored metadata, and the other way round. It stores the object only if it has not changed since,
+// and otherwise calls the gate again with the newer object (Store.Update of k8s.io/apiserver calls admission within GuaranteedUpdate).
 //
-// Two objects have no such guarantee: a machine, its cluster and the Machine that owns it are written by different requests, each of
-// which could be judged by the other object before it is changed. Such writes exclude each other (package inflight) while either is
-// judged and until it is stored. A claim is admitted by what watches show, if they show everything and none of these objects was
+// Two objects have no such guarantee: a machine, its cluster and the Machine that owns it are written by different requests, and each
+// could be evaluated with the other object before its change. Such writes exclude each other (package inflight) while one of them is
+// evaluated and until it is stored. A claim is admitted with the objects of watches, if these are current and none of the objects was
 // written a moment ago; otherwise, and before any claim is denied, the objects are read from the API server.
 //
-// Another replica does not know of the writes that this one judges. There a claim can be admitted by what a watch shows a few
-// milliseconds late. What comes through is denied at the next write that changes a claim, and the audit tells of it.
+// A replica does not know the writes that another replica evaluates. There, a claim can be admitted with objects of a watch that are a
+// few milliseconds old. The audit reports such a claim, and the next write that changes it is denied.
 type Gate struct {
 	kinds   []clusterapi.Kind
 	objects Objects
@@ -95,7 +93,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
 			"%s of group %q is no kind of machines that is configured", request.Resource.Resource, request.Resource.Group)}
 	}
-	if request.Operation == admissionv1.Delete { // no rule asks about it; whoever wrote another is not to be held up
+	if request.Operation == admissionv1.Delete { // no rule of warrantgate selects it; other rules must not block a deletion
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingClaimed"}
 	}
 	machine, old, err := read(kind, request)
@@ -109,7 +107,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	return g.reviewClaim(ctx, request, c, old.ResourceVersion)
 }
 
-// check finds the first reason to refuse a claim, cheapest first. entry is the registered write, nil if it is not registered.
+// check finds the first reason to deny a claim, cheapest first. entry is the registered write, nil if it is not registered.
 func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRun bool) webhooks.Answer {
 	id, refused := c.id()
 	if refused != nil {
@@ -121,7 +119,7 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 	}
 	cluster := c.machine.Cluster()
 	account, err := g.objects.Account(ctx, cluster)
-	if err != nil { // what was seen says no user; what there is now may
+	if err != nil { // the cache may be older than the objects
 		account, err = g.objects.AccountNow(ctx, cluster)
 	}
 	if err != nil {
@@ -144,7 +142,7 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 		}
 		return answer
 	}
-	// No verdict is to rest on a cluster that has changed since it was seen, before the cloud was asked or meanwhile.
+	// The verdict must not depend on a cluster that has changed before or while the cloud was asked.
 	now, err := accountAgain(ctx, cluster)
 	switch {
 	case err != nil:
@@ -164,9 +162,8 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 	return answer
 }
 
-// confirm looks at the Machine that owns the machine, by whose label the provider finds the cluster, and returns why the label
-// of the machine does not stand for it, nil if it does. Without an owner the provider does not act yet; when there is one, its
-// owner reference is judged.
+// confirm compares the cluster labels of the machine and of the Machine that owns it, because the provider uses the label of the owner.
+// It returns nil if they are equal. Without an owner the provider does not act yet, and the owner reference is evaluated once it is set.
 func confirm(ctx context.Context, c change, ownerOf func(context.Context, clusterapi.Machine) (*clusterapi.Owner, error)) *webhooks.Answer {
 	owner, err := ownerOf(ctx, c.machine)
 	switch {
@@ -184,7 +181,7 @@ func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.A
 		decide = g.owners.Preview
 	}
 	claim := ownership.Claim{Account: account, ID: id, Name: c.machine.Name}
-	if c.exists { // nothing can have been made for a machine before it exists, and each attempt to create it has another UID
+	if c.exists { // no instance can be created for a machine that does not exist, and each attempt to create it has another UID
 		claim.MachineUID = string(c.machine.UID)
 	}
 	answer, err := decide(ctx, webhooks.TenantOf(ctx), claim)
@@ -210,12 +207,12 @@ func (g *Gate) kindOf(request admission.Request) (clusterapi.Kind, bool) {
 	return clusterapi.Kind{}, false
 }
 
-// read returns the machine as it is going to be and as it was.
+// read returns the machine after and before the request.
 func read(kind clusterapi.Kind, request admission.Request) (machine, old clusterapi.Machine, err error) {
 	if machine, err = kind.Decode(request.Object.Raw); err != nil {
 		return machine, old, fmt.Errorf("decode the %s: %w", kind.Kind, err)
 	}
-	if machine.Namespace == "" { // an object need not repeat the namespace that it is sent to
+	if machine.Namespace == "" { // the object may omit the namespace of the request
 		machine.Namespace = request.Namespace
 	}
 	if machine.Name == "" {
@@ -225,13 +222,13 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 		return machine, old, nil
 	}
 	if old, err = kind.Decode(request.OldObject.Raw); err != nil {
-		// What was wrong before the request must not keep it from being put right.
-		return machine, clusterapi.Machine{Kind: kind}, nil //nolint:nilerr // judged as if it had named nothing
+		// A stored object that cannot be decoded must not block its correction.
+		return machine, clusterapi.Machine{Kind: kind}, nil //nolint:nilerr // evaluated as if it had named no instance
 	}
 	return machine, old, nil
 }
 
-// conclude says what the answer about a change is about.
+// conclude adds the subject of the answer for a change.
 func (g *Gate) conclude(c change, answer webhooks.Answer) webhooks.Answer {
 	name, path := c.subject(answer.Reason)
 	subject := webhooks.NewSubject(name, &c.machine, c.machine.Reference(), c.exists)
@@ -243,8 +240,8 @@ func (g *Gate) conclude(c change, answer webhooks.Answer) webhooks.Answer {
 	return g.about(subject, path, answer)
 }
 
-// about says which field of which object an answer is about, and admits the request with a warning where the configuration admits what
-// cannot be decided.
+// about adds the subject and the field of an answer, and admits the request with a warning if the configuration admits requests without
+// a decision.
 func (g *Gate) about(subject webhooks.Subject, path string, answer webhooks.Answer) webhooks.Answer {
 	answer.Subject, answer.Field = subject, path
 	if answer.Decision == webhooks.Undecided && answer.Reason != reasonPending && g.unknown == v1beta1.Admit {

@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// What refusals and their Events say.
+// Texts of denials and their Events.
 const (
 	advice       = `clear the field, so that the provider adopts an instance of the user or makes one`
 	ofUser       = `of user "tsap@shalb.com" (` + userID + `), as whom cluster "metal" acts`
@@ -27,7 +27,7 @@ const (
 	cannotTell   = `it cannot be told now whether the instance belongs to user "tsap@shalb.com", as whom cluster "metal" acts: `
 )
 
-// errorOf is the text of a parser's error, which is tested where the parser is.
+// errorOf is the text of a parser's error. The tests of the parser check it.
 func errorOf(parse func(string) (string, error), value string) string {
 	_, err := parse(value)
 	return fmt.Sprint(err)
@@ -36,7 +36,7 @@ func errorOf(parse func(string) (string, error), value string) string {
 // of is the beginning of a message about a field.
 func of(field, value string) string { return fmt.Sprintf("%s %q%s", field, value, ofMachine) }
 
-// foreign is the refusal of the incident, by the field that names the instance.
+// foreign is the denial of the incident, for the field that names the instance.
 func foreign(field, value string) outcome {
 	const what = `this instance of region "next" exists, but is not one ` + ofUser
 	return outcome{
@@ -51,14 +51,14 @@ func refusedBy(field, value, reason, text string) outcome {
 	return outcome{reason: reason, field: field, message: of(field, value) + text}
 }
 
-// invalidBy is refusedBy for a value that is malformed.
+// invalidBy is deniedBy for a value that is malformed.
 func invalidBy(field, value, reason, text string) outcome {
 	o := refusedBy(field, value, reason, text)
 	o.status = metav1.StatusReasonInvalid
 	return o
 }
 
-// unknownOwner is what is said where there is no verdict about the instance ID ownID.
+// unknownOwner is the answer without a verdict about the instance ID ownID.
 func unknownOwner(cause ownership.Cause, requestID string) outcome {
 	const field = "status.instanceID"
 	o := outcome{
@@ -72,14 +72,14 @@ func unknownOwner(cause ownership.Cause, requestID string) outcome {
 	return o
 }
 
-// situation is a change of a machine, in a world, and what is found out about it.
+// situation is a change of a machine in a world, and the outcome.
 type situation struct {
-	// old and changed are the fields. With onlyUpdate it is none of a machine that is created.
+	// old and changed are the fields. With onlyUpdate, the situation does not apply to the creation of a machine.
 	old, changed []func(object)
 	onlyUpdate   bool
 	world        []func(*world)
 	want         outcome
-	// wantID is the instance that is asked about, "" for none; wantAgain is another account for which it is asked again.
+	// wantID is the instance for which the cloud is asked, "" for none. wantAgain is another account for which it is asked again.
 	wantID    string
 	wantAgain ownership.Account
 }
@@ -91,7 +91,7 @@ var (
 	worldOf = func(modify ...func(*world)) []func(*world) { return modify }
 )
 
-// situations are all kinds of what a request may do to a machine.
+// situations are all kinds of changes of a machine.
 func situations() map[string]situation {
 	const instance, provider = "status.instanceID", "spec.providerID"
 	bob := ownership.Account{Cloud: "cloudsigma", User: "bob@example.com", Region: "next"}
@@ -116,7 +116,7 @@ func situations() map[string]situation {
 				event: of(instance, absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", as whom cluster "metal" acts; ` + advice,
 			},
 		},
-		// Where it cannot be told.
+		// There is no verdict.
 		"the cloud does not answer": {
 			changed: fields(instanceID(ownID)), wantID: ownID, want: unknownOwner(ownership.CauseCloud, "r-503"),
 			world: worldOf(unanswered(&ownership.UnknownError{Cause: ownership.CauseCloud, RequestID: "r-503", Err: errors.New("503")})),
@@ -170,7 +170,7 @@ func situations() map[string]situation {
 			want: outcome{status: metav1.StatusReasonInvalid, reason: "InstanceIDInvalid", field: instance, message: of(instance, strings.Repeat("é", 50)+"…") +
 				errorOf(ownership.ParseInstanceID, strings.Repeat("é", 1000))},
 		},
-		// Whose cluster it is.
+		// The cluster of the machine.
 		"no label": {
 			changed: fields(instanceID(ownID), with("metadata.labels", nil)),
 			want: refusedBy(instance, ownID, "MachineWithoutCluster",
@@ -206,7 +206,7 @@ func situations() map[string]situation {
 				event: of(instance, absentID) + `there is no such instance in region "next" of user "bob@example.com", as whom cluster "metal" acts; ` + advice,
 			},
 		},
-		// Which other machine names it.
+		// Another machine names it.
 		"another machine's": {
 			changed: fields(instanceID(ownID)), world: worldOf(held("team-a", "hl9tl-g2b7h")),
 			want: refusedBy(instance, ownID, "InstanceIDConflict", `CloudSigmaMachine "hl9tl-g2b7h" names this instance already, and an instance can be that of one machine only; `+
@@ -224,7 +224,7 @@ func situations() map[string]situation {
 				message: of(instance, ownID) + "it cannot be told now whether another machine names the instance; try again",
 			},
 		},
-		// What names nothing anew.
+		// No instance is named.
 		"nothing":       {want: nothing},
 		"null":          {changed: fields(instanceID(nil), with("spec", nil)), want: nothing},
 		"an empty text": {changed: fields(instanceID(""), providerID("")), want: nothing},
@@ -261,7 +261,7 @@ func held(namespace, name string) func(*world) {
 	}
 }
 
-// TestVerdicts holds whole answers for each situation, by each way to write it, and in each mode.
+// TestVerdicts compares the whole answer for each situation, by each kind of write and in each mode.
 func TestVerdicts(t *testing.T) {
 	ways := map[string]struct {
 		create bool
@@ -309,8 +309,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// claimsOf are the claims that a situation is asked about. A machine that is created has no UID that would be there the
-// next time.
+// claimsOf are the claims that the cloud is asked about. They have no UID if the machine is created, because each attempt has another
+// one.
 func claimsOf(s situation, created bool) []ownership.Claim {
 	if s.wantID == "" {
 		return nil
@@ -339,7 +339,7 @@ func TestAKindOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestMachinesOfAProviderAreNoOwners is about a kind whose resource is called like Cluster API's own.
+// TestMachinesOfAProviderAreNoOwners has a kind with the resource name of Cluster API's own kind.
 func TestMachinesOfAProviderAreNoOwners(t *testing.T) {
 	kind := metalMachine
 	kind.Resource = "machines"
@@ -420,7 +420,7 @@ func TestADeletionIsNeverRefused(t *testing.T) {
 	}
 }
 
-// An object need not repeat where it is sent to.
+// The object may omit the namespace and name of the request.
 func TestAnObjectWithoutNamespaceAndName(t *testing.T) {
 	w := newWorld()
 	changed := newMachine(instanceID(foreignID), with("metadata.namespace", nil), with("metadata.name", nil))

@@ -14,7 +14,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// lookAlike writes an ID in one of the ways in which it means the same instance.
+// lookAlike returns another spelling of an ID for the same instance.
 func lookAlike(random *rand.Rand, id string) string {
 	letters := []byte(id)
 	for i := range letters {
@@ -26,7 +26,7 @@ func lookAlike(random *rand.Rand, id string) string {
 	return blanks[random.IntN(len(blanks))] + string(letters) + []string{"", "/"}[random.IntN(2)] + blanks[random.IntN(len(blanks))]
 }
 
-// lookAlikeProviderID does so for a provider ID.
+// lookAlikeProviderID does the same for a provider ID.
 func lookAlikeProviderID(random *rand.Rand, id string) string {
 	scheme := []string{"cloudsigma://", "CloudSigma://", "CLOUDSIGMA:///", " cloudsigma:///"}[random.IntN(4)]
 	return scheme + strings.TrimLeft(lookAlike(random, id), " \t\r\n")
@@ -82,8 +82,8 @@ func TestWhatIsNoIDOfAnything(t *testing.T) {
 	}
 }
 
-// TestBothFields goes through what the two fields may say about whose an instance is. They may not disagree, whoever owns
-// the two instances, and whichever field is written last.
+// TestBothFields tries combinations of the two fields. They must name the same instance, for every owner of the instances, and no matter
+// which field is written last.
 func TestBothFields(t *testing.T) {
 	const own, foreign, absent = "own", "foreign", "absent"
 	ids := map[string]string{own: ownID, foreign: foreignID, absent: absentID, "": ""}
@@ -112,7 +112,7 @@ func TestBothFields(t *testing.T) {
 				"the provider ID last": {newMachine(instanceID(id)), want},
 				"not now":              {both, "NothingClaimed"},
 			} {
-				// The last one to be written is empty: nothing is.
+				// The field that is written last is empty.
 				if (name == "the instance ID last" && id == "") || (name == "the provider ID last" && of == "") {
 					tc.want = "NothingClaimed"
 				}

@@ -32,9 +32,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Who and what all tests are about, as in the incident that the gate is to stop.
+// The objects of all tests, as in the incident that the gate prevents.
 const (
-	// ownID is the server of the user, foreignID that of the same name which another identity made, absentID none.
+	// ownID is the server of the user, foreignID a server of the same name that another identity created. There is no server absentID.
 	ownID       = "63dd227a-9502-4311-919e-cd49f3416753"
 	foreignID   = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
 	absentID    = "4192fc6e-0372-4961-99fa-6dc9d4038dbf"
@@ -47,7 +47,7 @@ const (
 var (
 	account = ownership.Account{Cloud: "cloudsigma", User: "tsap@shalb.com", Region: "next"}
 	kinds   = []clusterapi.Kind{kindOf(v1beta1.GateConfiguration{}.MachineKinds()[0]), kindOf(metalMachine)}
-	// metalMachine keeps the ID in spec, so that one request may change both fields.
+	// metalMachine has the ID in spec, so that one request can change both fields.
 	metalMachine = v1beta1.MachineKind{
 		Group: "metal.example.com", Version: "v1", Kind: "MetalMachine", Resource: "metalmachines",
 		InstanceIDPath: "spec.instanceID", ProviderIDPath: "spec.providerID", Provider: v1beta1.ProviderCloudSigma,
@@ -80,7 +80,7 @@ func with(path string, value any) func(object) {
 func instanceID(value any) func(object) { return with("status.instanceID", value) }
 func providerID(value any) func(object) { return with("spec.providerID", value) }
 
-// newMachine is a machine of the cluster "metal" and of a Machine, with what is changed by modify.
+// newMachine is a machine of the cluster "metal" and of a Machine, changed by modify.
 func newMachine(modify ...func(object)) object {
 	o := object{
 		"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CloudSigmaMachine",
@@ -97,7 +97,7 @@ func newMachine(modify ...func(object)) object {
 	return o
 }
 
-// review asks about the change of old to new, about the creation of new where old is nil.
+// review is the review of an update from old to changed, or of a creation if old is nil.
 func review(tb testing.TB, old, changed object, modify ...func(*admissionv1.AdmissionRequest)) admissionv1.AdmissionReview {
 	tb.Helper()
 	request := &admissionv1.AdmissionRequest{
@@ -137,7 +137,7 @@ func encode(tb testing.TB, value any) []byte {
 	return raw
 }
 
-// ask puts a review to a handler, and takes the answer as the API server does.
+// ask sends a review to a handler, and decodes the answer as the API server does.
 func ask(t *testing.T, handler http.Handler, r admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, machine.Path+"?timeout=3s", bytes.NewReader(encode(t, r)))
@@ -154,35 +154,35 @@ func ask(t *testing.T, handler http.Handler, r admissionv1.AdmissionReview) *adm
 	return answer.Response
 }
 
-// world is what a gate knows and what it did with it.
+// world is the objects and the cloud of a gate, and records its requests.
 type world struct {
 	seen, now       ownership.Account
 	seenErr, nowErr error
-	// current is whether seen is what a watch shows of everything.
+	// current is whether a watch shows all objects.
 	current   bool
 	holder    *clusterapi.Machine
 	holderErr error
-	// late are holders that no watch has shown yet, by name.
+	// late are holders that no watch shows yet, by name.
 	late map[string]*clusterapi.Machine
-	// owners are the labels of the Machines of Cluster API, by name. ownerErr is said of any.
+	// owners are the labels of the Machines of Cluster API, by name. ownerErr is the error for all of them.
 	owners   map[string]string
 	ownerErr error
-	// seenOwners are the labels that a watch has shown, where it has.
+	// seenOwners are the labels that a watch shows.
 	seenOwners map[string]string
 	owned      []clusterapi.Machine
 	ownedErr   error
-	// answers are the cloud's, by instance. Where there is none, err is.
+	// answers are those of the cloud, by instance. err is the answer for other instances.
 	answers map[string]ownership.Answer
 	err     error
 
 	mu       sync.Mutex
 	decided  []ownership.Claim
 	preview  []ownership.Claim
-	looked   int // questions about other objects
+	looked   int // reads of other objects
 	recorded []events.Event
 }
 
-// newWorld is one in which nothing is wrong, as changed by modify.
+// newWorld is a world without problems, changed by modify.
 func newWorld(modify ...func(*world)) *world {
 	w := &world{seen: account, now: account, owners: map[string]string{"hl9tl": "metal", "other": "other"}, answers: map[string]ownership.Answer{
 		ownID: {Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "r-own"},
@@ -224,7 +224,7 @@ func (w *world) Holder(_ context.Context, _ string, _ clusterapi.Machine, also [
 	return w.holder, w.holderErr
 }
 
-// Owner knows the Machines by the last of the owner references: how references are read is tested where that is done.
+// Owner uses the last of the owner references. How references are read is tested in package clusterapi.
 func (w *world) Owner(_ context.Context, m clusterapi.Machine) (*clusterapi.Owner, error) {
 	w.count()
 	names := m.Owners()
@@ -311,9 +311,9 @@ func (w *world) handler(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) http.H
 	return webhooks.Handler(w.gate(v1beta1.Machine{Mode: mode, Unknown: unknown}), mode, w)
 }
 
-// fakeCloud answers with answer, and counts.
+// fakeCloud answers with answer, and counts the requests.
 type fakeCloud struct {
-	ownership.Cloud // the audit's question, which no gate asks
+	ownership.Cloud // for the method of the audit, which no gate calls
 	answer          func(ctx context.Context, asked int) (ownership.Answer, error)
 	mu              sync.Mutex
 	asked           int
@@ -344,21 +344,21 @@ func (w *world) handlerOf(t *testing.T, cloud ownership.Cloud, config v1beta1.Ma
 	return webhooks.Handler(machine.New(config, kinds, w, owners), config.Mode, recorder)
 }
 
-// audit is what the audit log gets about the request d1.
+// audit is the audit annotations of the request d1.
 func audit(decision, reason string) map[string]string {
 	return map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
 }
 
-// outcome is what is found out about a change. The modes make different answers of it.
+// outcome is the decision about a change. The answer depends on the mode.
 type outcome struct {
 	decision webhooks.Decision
-	// status is the kind of a refusal: Forbidden, unless it is said to be another.
+	// status is the kind of a denial. Default: Forbidden.
 	status  metav1.StatusReason
 	reason  string
 	field   string
 	message string
 	causes  []metav1.StatusCause
-	// event is the text of the Event, "" where it is the message.
+	// event is the text of the Event. Default: message.
 	event string
 }
 
@@ -398,7 +398,7 @@ func (o outcome) response(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) *adm
 	}
 }
 
-// events are the Events about it: on the machine, or on its owner where the machine is not created.
+// events are the Events: on the machine, or on its owner if the creation of the machine is denied.
 func (o outcome) events(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, created bool) []events.Event {
 	if o.decision == webhooks.Allowed {
 		return nil

@@ -42,17 +42,17 @@ func owner(apiVersion, kind, name string) object {
 	return object{"apiVersion": apiVersion, "kind": kind, "name": name, "uid": "uid-of-" + name}
 }
 
-// moved is a refusal of a change of something else than the ID.
+// moved is a denial of a change of the cluster, the identity or the owner.
 func moved(path, change, id, reason, text string) outcome {
 	return outcome{reason: reason, field: path, message: change + ` of CloudSigmaMachine "` + machineName + `" of namespace "team-a", which names instance "` + id + `": ` + text}
 }
 
-// ownerIn has the Machine that owns the machine be of that cluster.
+// ownerIn gives the Machine that owns the machine the label of a cluster.
 func ownerIn(cluster string) func(*world) {
 	return func(w *world) { w.owners = map[string]string{"hl9tl": cluster} }
 }
 
-// moves are the situations in which a machine names an instance, and it changes for whom.
+// moves are changes of the cluster, the identity or the owner of a machine that names an instance.
 func moves() map[string]situation {
 	const toOther = `label cluster.x-k8s.io/cluster-name "other"`
 	own, foreign := instanceID(ownID), instanceID(foreignID)
@@ -118,7 +118,7 @@ func moves() map[string]situation {
 		"another label": {
 			old: fields(own), changed: fields(own, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": "metal", "a": "b"})), onlyUpdate: true, want: nothing,
 		},
-		// What the Machine says that the provider goes by.
+		// The label of the owner, which the provider uses.
 		"of another cluster than its owner": {
 			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other")),
 			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of cluster "other"`)),
@@ -173,7 +173,7 @@ func moves() map[string]situation {
 	}
 }
 
-// openStackMachine brings an identity of its own.
+// openStackMachine has an identity of its own.
 var openStackMachine = v1beta1.GateConfiguration{OpenStack: v1beta1.OpenStack{AuthURLs: []string{"https://keystone.example.com/v3"}}}.MachineKinds()[1]
 
 func TestMovesOfAnIdentity(t *testing.T) {
@@ -261,7 +261,7 @@ func TestConditionsOfOddMoves(t *testing.T) {
 			answer := gate.Review(t.Context(), admission.Request{AdmissionRequest: *review(t, old, changed, func(r *admissionv1.AdmissionRequest) {
 				r.Resource.Resource = "openstackmachines"
 			}).Request})
-			// What the API server does not accept as metadata it does not ask about.
+			// The API server rejects malformed metadata before admission.
 			if !sent && answer.Reason != nothing.reason && answer.Reason != "Undecodable" && !undecodable(openStackMachine, encode(t, old)) {
 				t.Errorf("from %v to %v (%d, %d): not asked about, but %s", old, changed, i, j, answer.Reason)
 			}
@@ -274,7 +274,7 @@ func undecodable(kind v1beta1.MachineKind, raw []byte) bool {
 	return err != nil
 }
 
-// capiMachine is the Machine that owns machines, with what is changed by modify.
+// capiMachine is the Machine that owns machines, changed by modify.
 func capiMachine(modify ...func(object)) object {
 	o := object{
 		"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
@@ -417,7 +417,7 @@ func TestChangesOfTheOwner(t *testing.T) {
 	})
 }
 
-// ownerEvents are the Events about a Machine, or about the set that it is created for.
+// ownerEvents are the Events on a Machine, or on its MachineSet if it is created.
 func ownerEvents(o outcome, mode v1beta1.Mode, exists bool) []events.Event {
 	all := o.events(mode, v1beta1.Refuse, false)
 	for i := range all {

@@ -19,16 +19,16 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// isOwner is true of a request about a Machine of Cluster API.
+// isOwner is true for a request for a Machine of Cluster API.
 func isOwner(request admission.Request) bool {
 	return request.Resource.Group == clusterapi.OwnerMachines.Group && request.Resource.Resource == clusterapi.OwnerMachines.Resource
 }
 
-// reviewOwner judges what a request does to the label by which providers find the cluster of the machines that the Machine
-// owns: these have to be of the same cluster, because they were judged by that.
+// reviewOwner checks the cluster label of a Machine, which providers use for the machines that it owns: these must have the same label,
+// because their claims were evaluated with it.
 //
-// Cluster API sets the label from spec.clusterName, which it lets nobody change. It cannot be relied on: its webhook may be
-// missing, and whoever deletes the Machine can make another one of that name.
+// Cluster API sets the label from spec.clusterName, which is immutable. This does not protect the label: the webhook of Cluster API may
+// be missing, and a tenant can delete the Machine and create another one of that name.
 func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
 	unchanged := webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingClaimed"}
 	if request.Operation == admissionv1.Delete {
@@ -39,14 +39,14 @@ func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) (answ
 		return webhooks.Undecodable(fmt.Errorf("decode the Machine: %w", err))
 	}
 	exists, was, replaced := request.Operation != admissionv1.Create, "", ""
-	if old, err := clusterapi.DecodeMetadata(request.OldObject.Raw); exists && err == nil { // else as if it had been of none
+	if old, err := clusterapi.DecodeMetadata(request.OldObject.Raw); exists && err == nil { // otherwise as if it had no label
 		was, replaced = old.Labels[clusterapi.ClusterNameLabel], old.ResourceVersion
 	}
 	cluster := machine.Labels[clusterapi.ClusterNameLabel]
 	if cluster == was {
 		return unchanged
 	}
-	// An object need not repeat where it is sent to.
+	// The object may omit the namespace and name of the request.
 	machine.Namespace, machine.Name = cmp.Or(machine.Namespace, request.Namespace), cmp.Or(machine.Name, request.Name)
 	_, end, err := g.writes.begin(ctx, request, inflight.Write{
 		Object: inflight.Object{
@@ -68,7 +68,7 @@ func (g *Gate) checkOwner(ctx context.Context, machine metav1.ObjectMeta, cluste
 	}
 	var names []string
 	for _, m := range owned {
-		// One that is of no cluster yet and names no instance is judged once it is or does.
+		// A machine without a cluster and an instance is evaluated when it gets one of them.
 		if m.ClusterName() != cluster && (m.ClusterName() != "" || m.InstanceID != "" || m.ProviderID != "") {
 			names = append(names, fmt.Sprintf("%s %q of cluster %q", m.Kind.Kind, message.Value(m.Name), message.Value(m.ClusterName())))
 		}
@@ -85,7 +85,7 @@ func (g *Gate) checkOwner(ctx context.Context, machine metav1.ObjectMeta, cluste
 		"keep the label, or clear the instance and change the label of what it owns first", strings.Join(names, ", "))
 }
 
-// concludeOwner says what the answer about a Machine is about.
+// concludeOwner adds the subject of the answer for a Machine.
 func (g *Gate) concludeOwner(request admission.Request, machine metav1.ObjectMeta, exists bool, answer webhooks.Answer) webhooks.Answer {
 	name := fmt.Sprintf("label %s %q of Machine %q of namespace %q",
 		clusterapi.ClusterNameLabel, message.Value(machine.Labels[clusterapi.ClusterNameLabel]), message.Value(machine.Name), machine.Namespace)

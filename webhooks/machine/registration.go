@@ -12,8 +12,8 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Hooks returns the webhooks of the gate: one for each kind, because each has other fields, and one for the Machines of Cluster API that
-// own them. There are none in the mode Off.
+// Hooks returns the webhooks of the gate: one for each kind, because the kinds have different fields, and one for the Machines of Cluster
+// API that own them. There are none in mode Off.
 func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 	if mode == v1beta1.Off {
 		return nil
@@ -38,7 +38,7 @@ func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 		})
 	}
 	return append(hooks, webhooks.Hook{
-		// Not named after the resource, because a kind of another group may have the same.
+		// The name is not the resource name, because a kind of another group may have the same resource name.
 		Name: "owner.machine.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: []admissionregistrationv1.RuleWithOperations{{
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
@@ -56,7 +56,7 @@ func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 	})
 }
 
-// celClaim returns the CEL expression that is true of requests which change a part of a machine's claim: the instance that it names, or
+// celClaim returns the CEL expression that is true for requests that change a part of a machine's claim: the instance that it names, or
 // the cluster, identity or owner for which it names one. newChange does the same, and compares UUIDs by their meaning. The expression may
 // select too many requests, but never too few. A heartbeat changes no part of the claim.
 func celClaim(kind v1beta1.MachineKind) string {

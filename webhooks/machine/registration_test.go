@@ -25,7 +25,7 @@ import (
 	"warrantgate.dev/webhooks/machine"
 )
 
-// registered returns the webhooks for the kinds, as an API server gets them.
+// registered returns the webhooks for the kinds.
 func registered(tb testing.TB, mode v1beta1.Mode, kinds ...v1beta1.MachineKind) []admissionregistrationv1.ValidatingWebhook {
 	tb.Helper()
 	var all []admissionregistrationv1.ValidatingWebhook
@@ -39,7 +39,7 @@ func registered(tb testing.TB, mode v1beta1.Mode, kinds ...v1beta1.MachineKind) 
 	return all
 }
 
-// pinned is what must not change about a webhook without somebody meaning it.
+// pinned are the fields of a webhook that must not change by accident.
 type pinned struct {
 	URL           string
 	Rules         []admissionregistrationv1.RuleWithOperations
@@ -84,7 +84,7 @@ func TestWebhooksArePinned(t *testing.T) {
 	}
 }
 
-// attributes are those of a request in the API server. What is nil is not there.
+// attributes are those of a request in the API server. A nil object is missing.
 func attributes(old, changed object, resource schema.GroupVersionResource, subresource string, operation admission.Operation) *admission.VersionedAttributes {
 	asObject := func(content object) runtime.Object {
 		if content == nil {
@@ -128,7 +128,7 @@ func TestWhichRequestsTheRulesMatch(t *testing.T) {
 		"a token is reviewed":                    {schema.GroupVersionResource{Group: "authentication.k8s.io", Version: "v1", Resource: "tokenreviews"}, "", admission.Create, false},
 		"access is reviewed":                     {schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}, "", admission.Create, false},
 		"the webhooks themselves are configured": {schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, "", admission.Update, false},
-		// Of another version than the rules name the API server makes the one that they name (matchPolicy).
+		// The API server converts other versions to the one of the rules (matchPolicy).
 		"another version, before the API server converts it": {schema.GroupVersionResource{Group: group, Version: "v1beta2", Resource: "cloudsigmamachines"}, "", admission.Update, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,8 +200,8 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestConditionsAndGateAgree goes through every pair of what the two fields may hold, odd types among it: no evaluation error,
-// and what the API server does not ask about the gate would not have refused.
+// TestConditionsAndGateAgree tries every pair of values of the two fields, also of wrong types: the conditions evaluate without an error,
+// and the gate denies no request that they do not select.
 func TestConditionsAndGateAgree(t *testing.T) {
 	matches := matcher(t, kinds[0].MachineKind)
 	above := []func(object){
@@ -242,7 +242,7 @@ func TestConditionsAndGateAgree(t *testing.T) {
 	}
 }
 
-// Paths may hold words that CEL keeps for itself.
+// Paths may contain reserved words of CEL.
 func TestConditionsOfAnyPath(t *testing.T) {
 	for _, path := range []string{
 		"status.instanceID", "spec.package.namespace", "in.true", "status.null.function", "a.b.c.d.e.f.g.h", "status.__namespace__", "spec._0",
@@ -264,7 +264,7 @@ func TestConditionsOfAnyPath(t *testing.T) {
 	}
 }
 
-// FuzzReview checks that no object makes the gate panic, and that each gets an answer that a person can use.
+// FuzzReview checks that no object makes the gate panic, and that each answer has a reason and a message.
 func FuzzReview(f *testing.F) {
 	for _, seed := range []struct{ old, changed object }{
 		{newMachine(), newMachine(instanceID(ownID))}, {newMachine(instanceID(ownID)), newMachine(instanceID(foreignID), providerID("cloudsigma://"+foreignID))},

@@ -25,19 +25,19 @@ import (
 
 var enforce = v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Refuse}
 
-// foreignCloud says that every instance is somebody else's, with another request ID each time.
+// foreignCloud answers that every instance belongs to another user, with another request ID each time.
 func foreignCloud() *fakeCloud {
 	return &fakeCloud{answer: func(_ context.Context, asked int) (ownership.Answer, error) {
 		return ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: fmt.Sprintf("r-%d", asked)}, nil
 	}}
 }
 
-// numbered makes a request one of many.
+// numbered gives a request a number.
 func numbered(i int) func(*admissionv1.AdmissionRequest) {
 	return func(r *admissionv1.AdmissionRequest) { r.UID = types.UID(fmt.Sprintf("d%d", i)) }
 }
 
-// writer counts the Events that are written, and those that are one of their own rather than a count of another.
+// writer counts the writes of Events, and the Events that are created and not an update of another.
 type writer struct{ written, objects atomic.Int32 }
 
 var _ events.Writer = &writer{}
@@ -97,7 +97,7 @@ func TestARefusalThatIsRepeated(t *testing.T) {
 	}
 }
 
-// The text of an Event does not tell one request of the cloud from another, or no two would fold.
+// The text of an Event contains no request ID of the cloud, so that Events are aggregated.
 func TestTheTextOfAnEventIsStable(t *testing.T) {
 	for name, cloud := range map[string]*fakeCloud{
 		"a refusal": foreignCloud(),
@@ -115,7 +115,7 @@ func TestTheTextOfAnEventIsStable(t *testing.T) {
 				for i := range 20 {
 					got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID), with("metadata.resourceVersion", fmt.Sprint(i))), numbered(i)))
 					messages[got.Result.Message] = true
-					<-time.After(time.Minute) // no answer is remembered as long
+					<-time.After(time.Minute) // longer than answers are cached
 				}
 				if cloud.count() != 20 || len(messages) != 20 {
 					t.Errorf("%d messages of %d requests, want 20 of 20, each with its request ID", len(messages), cloud.count())
@@ -132,7 +132,7 @@ func TestTheTextOfAnEventIsStable(t *testing.T) {
 	}
 }
 
-// A refusal is remembered even if it was that of a dry run, or dry runs would ask the cloud for nothing in return.
+// The denial of a dry run is cached as well, so that dry runs do not reach the cloud each time.
 func TestADryRunHasNoEvent(t *testing.T) {
 	cloud := foreignCloud()
 	w := newWorld()
@@ -197,7 +197,7 @@ func TestACloudThatHangs(t *testing.T) {
 					if diff := cmp.Diff(want.events(mode, policy, false), w.events()); diff != "" {
 						t.Errorf("Events (-want +got):\n%s", diff)
 					}
-					<-time.After(time.Minute) // the question ends as well
+					<-time.After(time.Minute) // the request to the cloud ends as well
 				})
 			})
 		}

@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// from makes a request one of a namespace.
+// from gives a request a namespace.
 func from(namespace string) func(*admissionv1.AdmissionRequest) {
 	return func(r *admissionv1.AdmissionRequest) { r.Namespace = namespace }
 }
@@ -58,7 +58,7 @@ func TestATenantThatSendsTooMuchIsTold(t *testing.T) {
 				synctest.Wait()
 				close(answers)
 				callers.Wait()
-				// 4 are asked at once, and 32 wait.
+				// 4 are evaluated at once, and 32 wait.
 				if diff := cmp.Diff(map[int32]int{http.StatusForbidden: 36, http.StatusTooManyRequests: 64}, codes); diff != "" {
 					t.Errorf("codes (-want +got):\n%s", diff)
 				}

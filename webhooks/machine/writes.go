@@ -10,16 +10,16 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// writes are those of machines and clusters that may not be stored yet. The zero value remembers none.
+// writes are the writes of machines and clusters that may not be stored yet. The zero value remembers none.
 type writes struct {
 	registry       *inflight.Registry
 	version        func(ctx context.Context, object inflight.Object) (string, error)
 	logicalCluster string
 }
 
-// Sharing has the gate share what may not be stored yet with the gates on clusters: a claim is undecided while the identity of
-// its cluster is being changed, and the other way round. version returns the resource version that an object has now.
-// logicalCluster is that of kcp, "" on Kubernetes.
+// Sharing makes the gate share the registry of writes with the gates on clusters: a claim is undecided while the identity of its cluster
+// is being changed, and the other way round. version returns the resource version that an object has now. logicalCluster is that of kcp,
+// "" on Kubernetes.
 func (g *Gate) Sharing(
 	registry *inflight.Registry, version func(ctx context.Context, object inflight.Object) (string, error), logicalCluster string,
 ) *Gate {
@@ -27,8 +27,8 @@ func (g *Gate) Sharing(
 	return g
 }
 
-// begin remembers a write of an object until end is called, with the resource version that it replaces. The entry is nil where
-// nothing is remembered: end, which is never nil, has nothing to do then.
+// begin registers a write of an object, with the resource version that it replaces, until end is called. The entry is nil if there is no
+// registry and for dry runs. end is never nil.
 func (w writes) begin(ctx context.Context, request admission.Request, write inflight.Write) (entry *inflight.Entry, end func(webhooks.Decision), err error) {
 	if w.registry == nil || request.DryRun != nil && *request.DryRun {
 		return nil, func(webhooks.Decision) {}, nil
@@ -46,7 +46,7 @@ func (w writes) begin(ctx context.Context, request admission.Request, write infl
 	}, nil
 }
 
-// reviewClaim checks a change, and remembers it for a while if it is admitted. replaced is the resource version that it replaces.
+// reviewClaim checks a change, and keeps it registered for a while if it is admitted. replaced is the resource version that it replaces.
 func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c change, replaced string) (answer webhooks.Answer) {
 	write := inflight.Write{
 		Object: inflight.Object{Resource: c.machine.Kind.Resource(), Namespace: c.machine.Namespace, Name: c.machine.Name},
@@ -66,11 +66,11 @@ func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c cha
 	return g.conclude(c, g.check(ctx, c, entry, request.DryRun != nil && *request.DryRun))
 }
 
-// alone has no other machine claim the instance while this claim is on its way, and returns why the claim has to be refused, nil if
-// it need not be. entry is nil where nothing is remembered.
+// alone excludes claims of other machines for the instance until this claim is stored. It returns a denial if another machine claims or
+// names the instance. entry is nil if the write is not registered.
 //
-// It comes after the cloud has said that the instance is that of the account: or a tenant that names another's instance would hold
-// up the claims of its owner. A claim that is admitted although the cloud did not answer is not among those that exclude each other.
+// It is called only after the cloud has confirmed the claim: otherwise a tenant that names an instance of another tenant would block the
+// claims of its owner. A claim that is admitted without an answer of the cloud does not exclude other claims.
 func (g *Gate) alone(ctx context.Context, c change, id string, entry *inflight.Entry) *webhooks.Answer {
 	if entry == nil {
 		return nil
@@ -82,7 +82,7 @@ func (g *Gate) alone(ctx context.Context, c change, id string, entry *inflight.E
 	return g.unheld(ctx, c, id, entry.Overlaps())
 }
 
-// unheld refuses an instance that another machine names. also are objects that were written a moment ago.
+// unheld denies an instance that another machine names. also are objects that were written a moment ago.
 func (g *Gate) unheld(ctx context.Context, c change, id string, also []inflight.Object) *webhooks.Answer {
 	holder, err := g.objects.Holder(ctx, id, c.machine, also)
 	switch {

@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// asking has a function called while the cloud is asked.
+// asking calls a function while the cloud is asked.
 type asking struct {
 	*world
 	meanwhile func()
@@ -38,7 +38,7 @@ func inTeamB(name string) []func(object) {
 	return []func(object){with("metadata.namespace", "team-b"), with("metadata.name", name)}
 }
 
-// TestTwoMachinesThatClaimOneInstance are judged at the same time, the second while the cloud is asked about the first.
+// TestTwoMachinesThatClaimOneInstance evaluates both at the same time, the second while the cloud is asked about the first.
 func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 	const (
 		pendingText = "another write is being stored that names the same instance, or changes as whom the provider of its cluster acts; try again"
@@ -81,7 +81,7 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 						newMachine(append(inTeamB("second"), instanceID(ownID))...), modify...))
 				}}).Sharing(registry, version, ""), v1beta1.Enforce, w)
 				got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
-				want := tc.want.response(v1beta1.Enforce, v1beta1.Refuse) // whatever the policy
+				want := tc.want.response(v1beta1.Enforce, v1beta1.Refuse) // with every policy
 				if diff := gocmp.Diff(want, got); diff != "" {
 					t.Errorf("response (-want +got):\n%s", diff)
 				}
@@ -151,7 +151,7 @@ func TestOnlyClaimsThatAreAdmittedHoldUpOthers(t *testing.T) {
 // unansweredID is an instance about which the cloud does not answer.
 const unansweredID = "0d1f9c0c-5a3f-4b55-8f0e-3f1c5f0b6a11"
 
-// TestAClaimWaitsForAChangeOfItsCluster is refused as "try again" whatever the policy for outages is.
+// TestAClaimWaitsForAChangeOfItsCluster: the claim is undecided with every policy for outages.
 func TestAClaimWaitsForAChangeOfItsCluster(t *testing.T) {
 	for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
 		registry, w := &inflight.Registry{}, newWorld()
@@ -185,17 +185,17 @@ func TestWhatAVerdictRestsOn(t *testing.T) {
 	cluster := inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-a", Name: "metal"}
 	owner := inflight.Object{Resource: clusterapi.OwnerMachines.WithVersion("v1beta1"), Namespace: "team-a", Name: "hl9tl"}
 	clusterKey := clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "team-a", Name: "metal"}.Key()
-	// What the gate reads before it asks the cloud: the account, and who else names the instance.
+	// The gate reads these before it asks the cloud: the account, and other machines that name the instance.
 	const before = 2
 	for name, tc := range map[string]struct {
 		modify func(*world)
-		// written is an object that was written a moment ago, and key what this changed.
+		// written is an object that was written a moment ago, and key is what the write changed.
 		written inflight.Object
 		key     inflight.Key
 		forget  bool
 		dryRun  bool
 		id      string
-		// wantUsers are those of whom the cloud was asked. wantReason is that of the verdict, and wantLooked how often objects were read.
+		// wantUsers are the users for whom the cloud was asked, wantReason is the reason of the verdict, and wantLooked the number of reads.
 		wantUsers  []string
 		wantReason string
 		wantLooked int
@@ -261,7 +261,7 @@ func TestWhatAVerdictRestsOn(t *testing.T) {
 	}
 }
 
-// TestAnOwnerAndAClaimWaitForEachOther has a Machine get another label while a machine that it owns comes to name an instance.
+// TestAnOwnerAndAClaimWaitForEachOther changes the label of a Machine while a machine that it owns claims an instance.
 func TestAnOwnerAndAClaimWaitForEachOther(t *testing.T) {
 	registry, w := &inflight.Registry{}, newWorld()
 	unstored := func(_ context.Context, object inflight.Object) (string, error) {

@@ -56,7 +56,7 @@ func annotations(pairs ...string) map[string]any {
 	return made
 }
 
-// object is a Workspace with whatever stands in for its annotations; nil leaves them out.
+// object is a Workspace with a value for its annotations. nil: it has none.
 func object(annotations any) *unstructured.Unstructured {
 	metadata := map[string]any{"name": "child", "uid": "0eb3", "resourceVersion": "2"}
 	if annotations != nil {
@@ -80,8 +80,8 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		by       user.Info
 		old, new any // annotations; old nil and create true for a create
 		create   bool
-		stale    bool     // the request goes by an older version of the Workspace than is stored
-		want     []string // the webhooks that are called, and "policy" where the policy refuses
+		stale    bool     // the request has an older resource version than the stored Workspace
+		want     []string // the webhooks that are called, and "policy" if the policy denies
 	}{
 		// The scheduler's update, for each kind of owner.
 		"a service account's workspace is placed": {
@@ -144,7 +144,7 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		"a service account's owner that is not JSON": {
 			by: apiServer, old: annotations(), new: annotations(ownerKey, `{"username":"system:serviceaccount:`, clusterKey, newCluster), want: []string{rewrite},
 		},
-		// Everything else that happens to a Workspace.
+		// Other writes of a Workspace.
 		"no annotations on either side":      {by: apiServer, old: nil, new: nil},
 		"annotations are null on both sides": {by: apiServer, old: map[string]any(nil), new: map[string]any(nil)},
 		"annotations appear":                 {by: apiServer, old: nil, new: annotations(ownerKey, rawServiceAccount)},

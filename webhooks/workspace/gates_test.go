@@ -235,7 +235,7 @@ func apply(t *testing.T, object *unstructured.Unstructured, answer webhookstest.
 	return patched
 }
 
-// TestOwnRewritePassesOwnGuard: what one gate writes, the others have nothing against, nor does the gate itself.
+// TestOwnRewritePassesOwnGuard: the other gates admit what OwnerRewrite writes, and OwnerRewrite does not change it again.
 func TestOwnRewritePassesOwnGuard(t *testing.T) {
 	before := object(annotations(ownerKey, rawServiceAccount))
 	placed := object(annotations(ownerKey, rawServiceAccount, clusterKey, newCluster))
@@ -327,7 +327,7 @@ func TestOwnerNoticeDoesNotTakeOthersForThePolicy(t *testing.T) {
 func TestRewritesAreCountedAndLogged(t *testing.T) {
 	bot := identity.Owner{Username: "system:serviceaccount:default:bot", Extra: map[string][]string{
 		identity.ClusterNameKey:                      {"1dz6n4ubraua7pul"},
-		"authentication.kubernetes.io/credential-id": {"JTI=7d0c"}, // is dropped, but nobody's warrant
+		"authentication.kubernetes.io/credential-id": {"JTI=7d0c"}, // is dropped, but is not a warrant
 		identity.WarrantKey: {
 			identity.Warrant{User: "somebody-else", Groups: []string{"system:kcp:admin"}}.String(),
 			identity.Warrant{User: "bob"}.String(), identity.Warrant{User: "carol"}.String(),
@@ -399,7 +399,7 @@ func TestOwnerIntegrity(t *testing.T) {
 		by          user.Info
 		old, new    *unstructured.Unstructured
 		wantReason  string
-		wantChanged string // what the refusal names; empty where the request is admitted
+		wantChanged string // the annotations in the denial; empty if the request is admitted
 		wantObject  corev1.ObjectReference
 	}{
 		"a person changes the owner": {

@@ -41,7 +41,7 @@ var guardedOnCreate = []string{kcp.ClusterAnnotation}
 // systemGroup is the group of kcp's own controllers.
 const systemGroup = user.SystemPrivilegedGroup
 
-// Texts of a refusal. The admission policy has the same.
+// Texts of a denial. The admission policy has the same.
 const (
 	whyGuarded = "this is where kcp reads as whom it acts for the workspace, so only the system may write it"
 	whatToDo   = "leave it as it is; to give others access, bind them to a role inside the workspace"

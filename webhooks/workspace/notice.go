@@ -15,10 +15,10 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// OwnerNotice is the validating gate that reports owners that are not rewritten and that people should look at: administrators,
+// OwnerNotice is the validating gate that reports owners that are not rewritten and that an operator should check: administrators,
 // owners that cannot be decoded, and missing owners. It also reports owners that RewritePolicy has rewritten.
 //
-// It refuses nothing, and fails open: while no warrantgate answers, nothing is reported.
+// It denies nothing, and fails open: while no warrantgate answers, nothing is reported.
 type OwnerNotice struct{}
 
 // NewOwnerNotice returns the gate.

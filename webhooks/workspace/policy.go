@@ -80,7 +80,7 @@ func RewritePolicy(config v1beta1.Workspace) []client.Object {
 	return []client.Object{policy, binding}
 }
 
-// maxPlainOwner bounds what the policy reads of an owner, so that no expression exceeds the API server's cost limits. What
+// maxPlainOwner limits the size of an owner that the policy reads, so that no expression exceeds the API server's cost limits. What
 // kcp writes for a service account of the longest names is about half of that.
 const maxPlainOwner = 4096
 
@@ -197,7 +197,7 @@ func integrityPolicy(mode v1beta1.Mode) client.Object {
 			Variables: []admissionregistrationv1.Variable{
 				{Name: "before", Expression: celBefore},
 				{Name: "after", Expression: celAfter},
-				// The canary is for the webhook. If the policy refused it, the webhook would not be tested.
+				// The canary is for the webhook. If the policy denied it, the webhook would not be tested.
 				{Name: "changed", Expression: fmt.Sprintf("%s.filter(key, key != '%s')", changedKeys("variables.before", "variables.after"), kcp.CanaryAnnotation)},
 				// On update, the stored object has the logical cluster.
 				{Name: "cluster", Expression: fmt.Sprintf("(request.operation == 'CREATE' ? variables.after : variables.before)[?'%s'].orValue('')", logicalcluster.AnnotationKey)},

@@ -119,7 +119,7 @@ const (
 	byNobody  = "nobody"
 )
 
-// handled is what became of the owner.
+// handled is the result for the owner.
 type handled struct {
 	by, owner, createdBy string
 }
@@ -173,7 +173,7 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	return result, nil
 }
 
-// check admits a placement and compares what became of it with the domain function. It returns who handled it.
+// check admits a placement and compares the result with the domain function. It returns who handled it.
 func (m *mutator) check(tb testing.TB, p placement) string {
 	tb.Helper()
 	want, report := identitytest.Rewrite(p.owner, logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
@@ -253,7 +253,7 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 	}
 }
 
-// TestPolicyAnswersCanaries: only a dry run of a CREATE is one, so that nothing that is stored is changed for it.
+// TestPolicyAnswersCanaries: only a dry run of a CREATE is a canary, so no stored object is changed.
 func TestPolicyAnswersCanaries(t *testing.T) {
 	m := newMutator(t)
 	placed := map[string]any{ownerKey: plainOwner("default", "bot", "1dz6n4ubraua7pul"), clusterKey: newCluster}
@@ -296,8 +296,8 @@ func TestPolicyAnswersCanaries(t *testing.T) {
 	}
 }
 
-// TestPolicyIsTheRewrite: whatever the owner is, the policy makes of it what identity.Rewrite does, or leaves it to the webhook, or
-// there is nothing to be done; and no expression fails to evaluate.
+// TestPolicyIsTheRewrite: for every owner, the policy has the result of identity.Rewrite, or leaves the owner to the webhook, or the
+// owner needs no rewrite. No expression fails to evaluate.
 func TestPolicyIsTheRewrite(t *testing.T) {
 	count := 100_000
 	if testing.Short() {
@@ -336,7 +336,7 @@ func FuzzPolicyIsTheRewrite(f *testing.F) {
 	})
 }
 
-// hostile makes up placements whose owners are honest, or nearly so: what kcp writes, with a few changes that a forger might try.
+// hostile generates placements with honest owners, and with owners that differ in a few changes that a forger might try.
 func hostile(seed uint64, count int) iter.Seq[placement] {
 	return func(yield func(placement) bool) {
 		r := rand.New(rand.NewPCG(15, seed))
@@ -415,9 +415,9 @@ func someOwner(r *rand.Rand) string {
 		owner.Extra[identity.WarrantKey] = []string{pick(r, inner.String(), "{", "", `{"user":"bob","note":1}`)}
 	case 8:
 		owner.Extra[pick(r, "example.com/x", "authentication.kcp.io/", "a", "authentication.kubernetes.io/cluster-name")] = []string{pick(r, "x", "", home)}
-	case 9: // a person
+	case 9: // a user
 		return identity.Owner{Username: "alice", Groups: []string{"system:authenticated", pick(r, "team-a", "system:kcp:admin")}}.String()
-	case 10: // a scoped person
+	case 10: // a scoped user
 		return identity.Owner{Username: "alice", Extra: map[string][]string{identity.ScopesKey: {"cluster:parent"}}}.String()
 	case 11: // as large as an owner may be, and larger
 		owner.Extra["example.com/x"] = []string{strings.Repeat(pick(r, "x", `"`), pickInt(r, 3000, 4096, 8192, 32<<10, 64<<10))}
@@ -430,7 +430,7 @@ func someOwner(r *rand.Rand) string {
 
 func pickInt(r *rand.Rand, values ...int) int { return values[r.IntN(len(values))] }
 
-// changes are what a forger may do to the text of an owner.
+// changes are changes of a forger to the text of an owner.
 var changes = []func(r *rand.Rand, owner string) string{
 	func(_ *rand.Rand, owner string) string { return owner },
 	func(_ *rand.Rand, owner string) string { return owner },

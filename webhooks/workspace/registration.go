@@ -30,7 +30,7 @@ func Registration(server webhooks.Server, config v1beta1.Workspace) []client.Obj
 }
 
 // RegistrationWithPolicy is Registration for a kcp that evaluates mutating admission policies. It includes RewritePolicy. OwnerRewrite is
-// not called for owners that the policy rewrites, and OwnerNotice is. Create these objects only after a test has shown that kcp
+// not called for owners that the policy rewrites. Create these objects only after a test has shown that kcp
 // evaluates the policy.
 func RegistrationWithPolicy(server webhooks.Server, config v1beta1.Workspace) []client.Object {
 	policy := RewritePolicy(config)

@@ -12,7 +12,7 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// pinned is what must not change about a webhook without somebody meaning it.
+// pinned are the fields of a webhook that must not change by accident.
 type pinned struct {
 	URL           string
 	Rules         []admissionregistrationv1.RuleWithOperations

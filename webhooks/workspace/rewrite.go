@@ -37,7 +37,7 @@ var _ webhooks.Gate = &OwnerRewrite{}
 // Name implements webhooks.Gate.
 func (*OwnerRewrite) Name() string { return "owner-rewrite" }
 
-// Review implements webhooks.Gate. It never refuses a Workspace because of its owner. An owner that cannot be rewritten stays, without
+// Review implements webhooks.Gate. It never denies a Workspace because of its owner. An owner that cannot be rewritten stays, without
 // the groups and warrants of an administrator, and is reported.
 func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webhooks.Answer {
 	workspace, err := decode(request)
@@ -130,7 +130,7 @@ var dropTexts = map[identity.DropReason]string{
 }
 
 // describeDropped says which permissions of the creator the owner does not have. It returns "" if only extra fields about a single
-// request were dropped, which nobody misses.
+// request were dropped.
 func describeDropped(dropped []identity.Drop) string {
 	counts := map[string]int{}
 	for _, drop := range dropped {

@@ -1,5 +1,5 @@
 // Package workspace holds the gates on kcp Workspaces: OwnerRewrite rewrites owners that kcp cannot act as, OwnerIntegrity protects the
-// recorded owner, and OwnerNotice reports owners that people should look at.
+// recorded owner, and OwnerNotice reports owners that an operator should check.
 //
 // Package identity decides. This package decodes requests and returns answers.
 package workspace
@@ -28,7 +28,7 @@ type reviewed struct {
 	cluster logicalcluster.Name
 	// object is the Workspace after the request, and old the stored one, if there is one.
 	object, old metadata
-	// exists is false where the request is to create it.
+	// exists is false if the request creates it.
 	exists bool
 }
 

@@ -67,7 +67,7 @@ func (o installOptions) awaitPolicy(ctx context.Context) (canary.Effect, error) 
 	return last, ctx.Err()
 }
 
-// awaitForgotten tells whether the policy exists. If not, it waits until kcp evaluates none: for a moment after a policy was deleted,
+// awaitForgotten reports whether the policy exists. If not, it waits until kcp evaluates none: for a moment after a policy was deleted,
 // kcp still does, and that would be taken for an effect of the policy that is about to be written.
 func (o installOptions) awaitForgotten(ctx context.Context, c client.Client, policy []client.Object) (present bool, err error) {
 	root, err := o.rootClient()
@@ -121,7 +121,7 @@ func (t kcpTarget) rootConfig() (*rest.Config, error) {
 	return kcp.ConfigFor(config, kcp.Root)
 }
 
-// hasMutatingPolicies tells whether kcp has the kind. Whether it acts on policies is found out once there is one.
+// hasMutatingPolicies reports whether kcp has the kind. Whether it acts on policies is found out once there is one.
 func (t kcpTarget) hasMutatingPolicies() (bool, error) {
 	config, err := t.rootConfig()
 	if err != nil {
@@ -142,7 +142,7 @@ func (o installOptions) validateRewrite() error {
 	return nil
 }
 
-// withPolicy tells whether to register the policy that rewrites owners.
+// withPolicy reports whether to register the policy that rewrites owners.
 func (o installOptions) withPolicy(config v1beta1.Workspace, notes io.Writer) (bool, error) {
 	switch {
 	case len(workspace.RewritePolicy(config)) == 0: // the gate is off, or only warns, which no mutating policy can

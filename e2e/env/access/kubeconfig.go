@@ -1,5 +1,5 @@
-// Package access gives users what they come in to the servers of end-to-end tests with, certificates, tokens and
-// kubeconfigs, and names the rights that they have there.
+// Package access creates the credentials of users in end-to-end tests: certificates, tokens and kubeconfigs. It also names RBAC
+// rules.
 package access
 
 import (
@@ -12,8 +12,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// WriteKubeconfig writes a kubeconfig with one context, named name, for the server and the user of config. It may be read
-// by its owner only.
+// WriteKubeconfig writes a kubeconfig with one context of the given name, for the server and the user of config. Only the owner of
+// the file can read it.
 func WriteKubeconfig(path, name string, config *rest.Config) error {
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: slices.Clone(config.CAData)}

@@ -8,7 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// RuleNames names each rule of a role by the role and all that the rule allows, so that no two rules of a role have one name.
+// RuleNames returns a name for each rule of a role: the role and everything that the rule allows. All names of a role are different.
 func RuleNames(role string, rules []rbacv1.PolicyRule) []string {
 	var names []string
 	for _, rule := range rules {

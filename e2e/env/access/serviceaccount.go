@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tokenSeconds is how long a token of ServiceAccount is valid.
+// tokenSeconds is the lifetime of a token of ServiceAccount.
 const tokenSeconds = 3600
 
 const (
-	// unavailableTimeout is how long an API server may answer that it is unavailable.
+	// unavailableTimeout limits how long an API server may respond that it is unavailable.
 	unavailableTimeout = 30 * time.Second
 	pollInterval       = 100 * time.Millisecond
 )
 
-// ServiceAccount creates a service account, with its namespace if that is missing, and returns a config that acts as it
-// where admin is, for an hour. The client c is an administrator's there.
+// ServiceAccount creates a service account and its namespace, if they do not exist, and returns a config that acts as the service
+// account on the server of admin for an hour. The client c is that of the administrator.
 func ServiceAccount(ctx context.Context, c client.Client, admin *rest.Config, namespace, name string) (*rest.Config, error) {
 	account, err := CreateServiceAccount(ctx, c, namespace, name)
 	if err != nil {
@@ -40,7 +40,7 @@ func ServiceAccount(ctx context.Context, c client.Client, admin *rest.Config, na
 	return WithToken(admin, request.Status.Token), nil
 }
 
-// CreateServiceAccount creates a service account, with its namespace if that is missing.
+// CreateServiceAccount creates a service account and its namespace, if they do not exist.
 func CreateServiceAccount(ctx context.Context, c client.Client, namespace, name string) (*corev1.ServiceAccount, error) {
 	if err := EnsureNamespace(ctx, c, namespace); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func CreateServiceAccount(ctx context.Context, c client.Client, namespace, name 
 	return account, nil
 }
 
-// WithToken is whoever the token is of, where config is.
+// WithToken returns a config for the server of config and the user of a token.
 func WithToken(config *rest.Config, token string) *rest.Config {
 	return &rest.Config{
 		Host:            config.Host,
@@ -62,8 +62,8 @@ func WithToken(config *rest.Config, token string) *rest.Config {
 	}
 }
 
-// EnsureNamespace creates a namespace that is not there. A kcp on a busy machine calls a workspace Ready somewhat before it serves
-// writes there.
+// EnsureNamespace creates a namespace if it does not exist. A kcp on a busy machine reports a workspace as Ready shortly before it
+// serves writes there.
 func EnsureNamespace(ctx context.Context, c client.Client, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, unavailableTimeout, true, func(ctx context.Context) (bool, error) {

@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// namespaced are the kinds, among those that tests use, that live in namespaces.
+// namespaced are the namespaced kinds among those that tests use.
 var namespaced = sets.New("ServiceAccount", "Secret", "ConfigMap", "Event", "Role", "RoleBinding")
 
-// Scheme knows the kinds that tests use: kcp's, RBAC, admission registration, core.
+// Scheme contains the kinds that tests use: those of kcp, RBAC, admission registration and core.
 var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -31,13 +31,13 @@ var Scheme = sync.OnceValue(func() *runtime.Scheme {
 		authenticationv1.AddToScheme, authorizationv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
-			panic(err) // only if two kinds had one name
+			panic(err) // only if two kinds had the same name
 		}
 	}
 	return scheme
 })
 
-// restMapper knows the resources of all kinds of Scheme.
+// restMapper maps all kinds of Scheme to their resources.
 var restMapper = sync.OnceValue(func() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind := range Scheme().AllKnownTypes() {
@@ -50,8 +50,8 @@ var restMapper = sync.OnceValue(func() meta.RESTMapper {
 	return mapper
 })
 
-// NewClient returns a client for the cluster and user of config. It asks the server for nothing in advance: there are
-// users here who may do one thing only, and a request that is not the test's own would blur what they may.
+// NewClient returns a client for the cluster and the user of config. It makes no discovery requests: some users have a single
+// permission, and requests other than those of the test would hide what it allows.
 func NewClient(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: Scheme(), Mapper: restMapper()})
 }

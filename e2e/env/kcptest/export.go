@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Export exports kinds from the workspace of config, as an APIExport with that name.
+// Export exports kinds from the workspace of config in an APIExport of the given name.
 func Export(ctx context.Context, config *rest.Config, name string, crds ...*apiextensionsv1.CustomResourceDefinition) error {
 	c, err := NewClient(config)
 	if err != nil {
@@ -42,8 +42,8 @@ func Export(ctx context.Context, config *rest.Config, name string, crds ...*apie
 	return nil
 }
 
-// Bind binds an APIExport of the workspace at path in the workspace, and as the user, of config. It waits until a kind of the
-// APIExport is served there.
+// Bind binds an APIExport of the workspace at path in the workspace of config, as the user of config. It waits until kcp serves a
+// kind of the APIExport there.
 func Bind(ctx context.Context, config *rest.Config, path, name string, kind schema.GroupVersionKind) error {
 	c, err := NewClient(config)
 	if err != nil {
@@ -61,7 +61,7 @@ func Bind(ctx context.Context, config *rest.Config, path, name string, kind sche
 	kind.Kind += "List"
 	var last error
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		var served client.Client // which knows what is served at this time
+		var served client.Client // it reads the served resources when it is created
 		if served, last = client.New(config, client.Options{}); last != nil {
 			return false, last
 		}

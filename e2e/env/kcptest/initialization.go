@@ -11,11 +11,10 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 )
 
-// InitializationError returns why kcp cannot create the default API bindings of a logical cluster, in kcp's words, and ""
-// as long as it has not been refused.
+// InitializationError returns kcp's error for the default API bindings of a logical cluster, "" if there is none yet.
 //
-// In v0.32 the reason is a condition of the LogicalCluster. v0.30 refuses its own update of that condition ("only removing
-// the \"system:apibindings\" initializer is supported"), so that the reason is in its log only.
+// In v0.32, the error is in a condition of the LogicalCluster. v0.30 rejects its own update of that condition ("only removing the
+// \"system:apibindings\" initializer is supported"), so that the error is only in its log.
 func (s *Server) InitializationError(ctx context.Context, clusterName string) (string, error) {
 	shard, lc, err := s.shardOf(ctx, clusterName)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// Metric returns the sum of a counter or gauge of kcp, of the root shard where there are several, as Warrantgate.Metric does.
+// Metric returns the sum of a counter or gauge of kcp over all series with the given labels. If there are several shards, it reads
+// the root shard.
 func (s *Server) Metric(ctx context.Context, name string, labels map[string]string) (float64, error) {
 	httpClient, err := rest.HTTPClientFor(s.ShardAdmin("root"))
 	if err != nil {

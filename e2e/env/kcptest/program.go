@@ -9,22 +9,22 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// program is one of the programs that a kcp consists of: a shard, the front-proxy, the cache server. It may be stopped and
-// started again: with the same data, at the same place.
+// program is one of the programs of a kcp: a shard, the front-proxy or the cache server. It can stop and start again with the same
+// data and the same port.
 type program struct {
 	name string
-	// url is where it serves.
+	// url is the URL of its API.
 	url string
-	// dir is where it keeps its data.
+	// dir is the directory of its data.
 	dir     string
 	logFile string
 	binary  string
 	args    []string
-	// process is nil while it is meant to be down.
+	// process is nil while the program is stopped.
 	process *process.Process
 }
 
-// startNew starts the program without the data of an earlier attempt, which would hold on to the ports of that attempt.
+// startNew starts the program without the data of an earlier attempt, because that data contains the ports of that attempt.
 func (p *program) startNew() error {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err
@@ -38,12 +38,12 @@ func (p *program) start() (err error) {
 }
 
 func (p *program) waitReady(ctx context.Context) error {
-	// Asked before its certificate is known.
+	// The probe does not verify the certificate, which is not known yet.
 	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	return p.process.WaitReady(ctx, p.url+"/readyz", config)
 }
 
-// stop may be called when the program does not run.
+// stop does nothing if the program does not run.
 func (p *program) stop() error {
 	if p.process == nil {
 		return nil
@@ -53,7 +53,7 @@ func (p *program) stop() error {
 	return running.Stop()
 }
 
-// kill ends the program as a crash would, if it runs.
+// kill kills the program, as a crash does, if it runs.
 func (p *program) kill() {
 	if p.process != nil {
 		p.process.Kill()
@@ -61,7 +61,7 @@ func (p *program) kill() {
 	}
 }
 
-// alive returns an error, with the end of the log, if the program has ended by itself.
+// alive returns an error, with the end of the log, if the program has ended without a stop.
 func (p *program) alive() error {
 	if p.process == nil {
 		return nil

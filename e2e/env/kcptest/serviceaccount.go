@@ -13,8 +13,8 @@ import (
 	"warrantgate.dev/e2e/env/access"
 )
 
-// ServiceAccount creates a service account in the workspace of admin, with its namespace if that is missing, and returns
-// a config that acts as it there.
+// ServiceAccount creates a service account in the workspace of admin, and its namespace if it does not exist. It returns a config
+// that acts as the service account there.
 func ServiceAccount(ctx context.Context, admin *rest.Config, namespace, name string) (*rest.Config, error) {
 	c, err := NewClient(admin)
 	if err != nil {
@@ -23,8 +23,9 @@ func ServiceAccount(ctx context.Context, admin *rest.Config, namespace, name str
 	return access.ServiceAccount(ctx, c, admin, namespace, name)
 }
 
-// ServiceAccountOfAllShards is ServiceAccount with the token of a Secret, which every shard accepts for its signature. A token
-// that was requested is no good on other shards with v0.30: they look for its service account among their own.
+// ServiceAccountOfAllShards creates a service account with a token in a Secret. Every shard accepts that token, because it verifies
+// only the signature. In v0.30, other shards reject a requested token, because they look for the service account in their own
+// storage.
 func ServiceAccountOfAllShards(ctx context.Context, admin *rest.Config, namespace, name string) (*rest.Config, error) {
 	c, err := NewClient(admin)
 	if err != nil {
@@ -54,7 +55,7 @@ func ServiceAccountOfAllShards(ctx context.Context, admin *rest.Config, namespac
 	return access.WithToken(admin, string(secret.Data[corev1.ServiceAccountTokenKey])), nil
 }
 
-// EnsureNamespace creates a namespace that is not there.
+// EnsureNamespace creates a namespace if it does not exist.
 func EnsureNamespace(ctx context.Context, config *rest.Config, name string) error {
 	c, err := NewClient(config)
 	if err != nil {

@@ -11,10 +11,11 @@ import (
 	"warrantgate.dev/e2e/env/access"
 )
 
-// file is one of the files by which the programs of a sharded kcp know each other.
+// file is one of the files with certificates, keys and kubeconfigs of the programs of a sharded kcp.
 func (s *Sharded) file(name string) string { return filepath.Join(s.Dir(), "etc", name) }
 
-// writeCertificates writes what the programs serve with, know the front-proxy by, and know service accounts by.
+// writeCertificates writes the serving certificates, the certificates of the front-proxy, and the key that signs tokens of service
+// accounts.
 func (s *Sharded) writeCertificates() error {
 	if err := os.MkdirAll(s.file(""), 0o700); err != nil {
 		return err
@@ -35,7 +36,7 @@ func (s *Sharded) writeCertificates() error {
 	if err != nil {
 		return err
 	}
-	// Only the key matters. The certificate is how its public half is given to kcp.
+	// Only the key matters. kcp reads the public key from the certificate.
 	serviceAccount, err := servingCA.ClientPair("kcptest-service-accounts", nil)
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func (s *Sharded) writeCertificates() error {
 	return nil
 }
 
-// writeKubeconfigs writes who the programs come to each other as, and what AdminKubeconfig and ShardKubeconfigs name.
+// writeKubeconfigs writes the kubeconfigs that the programs use for each other, and those of AdminKubeconfig and ShardKubeconfigs.
 func (s *Sharded) writeKubeconfigs(cache *program) error {
 	s.admin, s.shardAdmin = s.certified("kcp-admin", "system:kcp:admin"), s.certified("shard-admin", "system:masters")
 	s.adminKubeconfig = s.file("admin.kubeconfig")
@@ -63,7 +64,7 @@ func (s *Sharded) writeKubeconfigs(cache *program) error {
 	kubeconfigs := map[string]*clientcmdapi.Config{
 		s.adminKubeconfig:          s.kubeconfig(s.admin, map[string]string{"base": s.url, "root": s.url + "/clusters/root"}, "root"),
 		s.file("cache.kubeconfig"): s.kubeconfig(s.shardAdmin, map[string]string{"cache": cache.url}, "cache"),
-		// Who makes LogicalClusters on other shards: kcp puts their addresses in the place of this one.
+		// This user creates LogicalClusters on other shards. kcp replaces this address by theirs.
 		s.file("logical-cluster-admin.kubeconfig"): s.kubeconfig(
 			s.certified("logical-cluster-admin", "system:kcp:logical-cluster-admin"), map[string]string{"base": root.url}, "base"),
 		s.file("external-logical-cluster-admin.kubeconfig"): s.kubeconfig(
@@ -72,7 +73,7 @@ func (s *Sharded) writeKubeconfigs(cache *program) error {
 	for _, shard := range s.shards {
 		path := s.file(shard.name + ".kubeconfig")
 		s.shardKubeconfigs = append(s.shardKubeconfigs, path)
-		// By the names of kcp's own admin.kubeconfig, which other shards look for.
+		// The names are those of kcp's own admin.kubeconfig. Other shards look for them.
 		kubeconfigs[path] = s.kubeconfig(s.shardAdmin,
 			map[string]string{"shard-base": shard.url, "system:admin": shard.url + "/clusters/system:admin"}, "shard-base")
 	}
@@ -84,7 +85,7 @@ func (s *Sharded) writeKubeconfigs(cache *program) error {
 	return nil
 }
 
-// certified is a user whom every program knows by a client certificate.
+// certified is a user with a client certificate that every program accepts.
 func (s *Sharded) certified(user, group string) *clientcmdapi.AuthInfo {
 	pair := s.clientPair(user, group)
 	return &clientcmdapi.AuthInfo{ClientCertificateData: pair.Certificate, ClientKeyData: pair.Key}
@@ -102,8 +103,8 @@ func (s *Sharded) kubeconfig(user *clientcmdapi.AuthInfo, servers map[string]str
 	return kubeconfig
 }
 
-// writeMapping writes where the front-proxy sends requests: those for a cluster to the shard that has it, whatever backend
-// stands here; those for a virtual workspace to root's, as it knows no others.
+// writeMapping writes the routes of the front-proxy. It sends a request for a cluster to the shard that contains it, whatever this
+// file contains. It sends a request for a virtual workspace to the root shard, because it knows no other.
 func (s *Sharded) writeMapping(root *program) error {
 	mapping := ""
 	for _, path := range []string{"/clusters/", "/services/"} {

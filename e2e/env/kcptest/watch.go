@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// WatchWorkspaces watches the Workspaces in the cluster of config, for whoever must not miss a state or needs to know
-// when it came about. It has begun when the call returns, and ends with ctx.
+// WatchWorkspaces watches the Workspaces in the cluster of config. Use it to see every state, or the time of a state. The watch is
+// active when the call returns, and ends with ctx.
 func WatchWorkspaces(ctx context.Context, config *rest.Config) (watch.Interface, error) {
 	c, err := client.NewWithWatch(config, client.Options{Scheme: Scheme(), Mapper: restMapper()})
 	if err != nil {
 		return nil, err
 	}
-	// A new workspace is Ready shortly before the kinds that are bound in it are served. The context of the poll ends with it.
+	// A new workspace is Ready shortly before kcp serves the bound kinds there. The context of the poll ends with the poll.
 	var w watch.Interface
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 		var err error

@@ -9,9 +9,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/services"
 )
 
-// RegisterEndpoint puts a service, such as one of the type compute, into the catalog, with a public endpoint in a region,
-// which it makes if need be. Every call makes a service of its own. Tokens that were issued before show the old catalog to
-// those who kept it.
+// RegisterEndpoint adds a service of a type, such as compute, to the catalog, with a public endpoint in a region. It creates the
+// region if it does not exist. Every call creates a new service. The catalog in an existing token does not change.
 func (k *Keystone) RegisterEndpoint(ctx context.Context, serviceType, region, url string) error {
 	service, err := services.Create(ctx, k.admin, services.CreateOpts{Name: serviceType, Type: serviceType}).Extract()
 	if err != nil {

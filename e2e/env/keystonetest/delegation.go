@@ -9,8 +9,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/trusts"
 )
 
-// CreateApplicationCredential makes an application credential of a user for a project, as the user. Its roles are all that
-// the user has on the project, unless options name some of them. The result carries the secret.
+// CreateApplicationCredential creates an application credential of a user for a project, as that user. It has all roles of the user
+// on the project, unless options name some of them. The result contains the secret.
 func (k *Keystone) CreateApplicationCredential(
 	ctx context.Context, user User, projectID string, options applicationcredentials.CreateOpts,
 ) (*applicationcredentials.ApplicationCredential, error) {
@@ -25,7 +25,7 @@ func (k *Keystone) CreateApplicationCredential(
 	return credential, nil
 }
 
-// CreateTrust makes a trust with impersonation, as Magnum does: the trustor, with a token for the project, delegates roles there
+// CreateTrust creates a trust with impersonation, as Magnum does: the trustor, with a token for the project, delegates roles there
 // to the trustee. The trustee then logs in with the trust as scope.
 func (k *Keystone) CreateTrust(ctx context.Context, trustor, trustee User, projectID string, roles ...string) (*trusts.Trust, error) {
 	client, err := k.Login(ctx, trustor, tokens.Scope{ProjectID: projectID})

@@ -18,20 +18,20 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// Region is where Keystone's own endpoint is.
+// Region is the region of Keystone's own endpoint.
 const Region = "RegionOne"
 
-// Options say how to run a Keystone.
+// Options configure a Keystone.
 type Options struct {
-	// Python is an interpreter that has Keystone. Default: what TEST_ASSET_PYTHON names, else Debian's, /usr/bin/python3.
+	// Python is an interpreter that has Keystone. Default: that of TEST_ASSET_PYTHON or, if it is empty, Debian's /usr/bin/python3.
 	Python string
-	// Dir is where Keystone keeps its data and its log. Default: a new temporary directory.
+	// Dir is the directory for the data and the log of Keystone. Default: a new temporary directory.
 	Dir string
-	// Keep leaves the directory in place at the end, for a look at the log. Default: whether KEEP is set.
+	// Keep keeps the directory after the end, to read the log. Default: whether KEEP is set.
 	Keep bool
 	// Policy overrides Keystone's own rules, in YAML or JSON; see SetPolicy. Default: no override.
 	Policy []byte
-	// ExtraConf comes after the rest of keystone.conf and begins with a section; see AdminProject.
+	// ExtraConf is appended to keystone.conf and begins with a section; see AdminProject.
 	ExtraConf string
 }
 
@@ -44,11 +44,11 @@ type Keystone struct {
 	admin    *gophercloud.ServiceClient
 
 	mu sync.Mutex
-	// policyTime is the modification time of the policy, which has to grow.
+	// policyTime is the modification time of the policy, which must increase.
 	policyTime time.Time
 }
 
-// Start sets up a Keystone, runs it and waits until it answers. The end of ctx ends a start, not a Keystone that has started.
+// Start sets up a Keystone, runs it and waits until it responds. The end of ctx ends a start, but not a Keystone that has started.
 func Start(ctx context.Context, options Options) (*Keystone, error) {
 	if options.Python == "" {
 		options.Python = python()
@@ -108,7 +108,7 @@ func (k *Keystone) start(ctx context.Context) error {
 	return k.applyPolicy(ctx)
 }
 
-// manage runs keystone-manage. It is called by its module, since only Debian's interpreter has it at a known place.
+// manage runs keystone-manage as a Python module, because only Debian has the script in a known place.
 func (k *Keystone) manage(ctx context.Context, command string, args ...string) error {
 	args = append([]string{"-c", "from keystone.cmd.manage import main; main()", "--config-file=" + k.file("keystone.conf"), command}, args...)
 	p, err := k.run("keystone-manage "+command, []string{"OS_BOOTSTRAP_PASSWORD=" + k.password}, args...)
@@ -123,7 +123,7 @@ func (k *Keystone) manage(ctx context.Context, command string, args ...string) e
 	return nil
 }
 
-// run starts the interpreter, which is to heed no variables that are meant for another one (-E).
+// run starts the interpreter with -E, so that it ignores environment variables for another interpreter.
 func (k *Keystone) run(name string, env []string, args ...string) (*process.Process, error) {
 	return process.Start(process.Options{
 		Name: name, LogFile: k.LogFile(), Binary: k.options.Python, Args: append([]string{"-E"}, args...),
@@ -143,19 +143,19 @@ func (k *Keystone) Stop() error {
 	return errors.Join(errs...)
 }
 
-// AuthURL is where Keystone answers, as http://127.0.0.1:PORT/v3.
+// AuthURL is the address of Keystone, as http://127.0.0.1:PORT/v3.
 func (k *Keystone) AuthURL() string { return k.authURL }
 
-// Admin is a client of the administrator, whose token is for the project admin.
+// Admin is a client of the administrator with a token for the project admin.
 func (k *Keystone) Admin() *gophercloud.ServiceClient { return k.admin }
 
-// Dir is Keystone's directory. Its content goes with it.
+// Dir is the directory of Keystone. Stop removes it.
 func (k *Keystone) Dir() string { return k.options.Dir }
 
-// KeepDir leaves the directory in place at the end, as Options.Keep does.
+// KeepDir keeps the directory after the end, as Options.Keep does.
 func (k *Keystone) KeepDir() { k.options.Keep = true }
 
-// LogFile is the log of Keystone and of what set it up.
+// LogFile is the log of Keystone and of its setup.
 func (k *Keystone) LogFile() string { return k.file("keystone.log") }
 
 func (k *Keystone) file(name string) string { return filepath.Join(k.options.Dir, name) }

@@ -10,8 +10,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
-// Login is a client with a new token of a user for a project, a domain, the system or a trust. Without a scope the token is
-// unscoped. The token itself is what Token() of the client returns.
+// Login returns a client with a new token of a user for a project, a domain, the system or a trust. Without a scope, the token is
+// unscoped. The client's Token() returns the token.
 func (k *Keystone) Login(ctx context.Context, user User, scope tokens.Scope) (*gophercloud.ServiceClient, error) {
 	client, err := k.login(ctx, &tokens.AuthOptions{UserID: user.ID, Password: user.Password, Scope: scope})
 	if err != nil {
@@ -20,7 +20,7 @@ func (k *Keystone) Login(ctx context.Context, user User, scope tokens.Scope) (*g
 	return client, nil
 }
 
-// LoginWith is a client with a new token by an application credential, which must be as it was created, with its secret.
+// LoginWith returns a client with a new token of an application credential. The credential must contain its secret.
 func (k *Keystone) LoginWith(ctx context.Context, credential *applicationcredentials.ApplicationCredential) (*gophercloud.ServiceClient, error) {
 	client, err := k.login(ctx, &tokens.AuthOptions{
 		ApplicationCredentialID: credential.ID, ApplicationCredentialSecret: credential.Secret,

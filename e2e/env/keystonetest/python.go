@@ -11,14 +11,13 @@ import (
 // PythonEnv names a Python interpreter that has keystone 22, if it is not Debian's.
 const PythonEnv = "TEST_ASSET_PYTHON"
 
-// python is the interpreter that Debian's packages are for, unless another one is named.
+// python returns the interpreter of Debian's packages, unless the variable names another one.
 func python() string { return cmp.Or(os.Getenv(PythonEnv), "/usr/bin/python3") }
 
-// Find returns an error that says what to install, or which interpreter to name, if there is no Keystone.
+// Find returns an error if there is no Keystone. The error says what to install, or how to name another interpreter.
 func Find(ctx context.Context) error { return findKeystone(ctx, python()) }
 
-// findKeystone returns an error that says what is missing if an interpreter has no Keystone. It does not load it, which takes
-// a second.
+// findKeystone returns an error if an interpreter has no Keystone. It does not import Keystone, which takes a second.
 func findKeystone(ctx context.Context, interpreter string) error {
 	const program = "import importlib.util, sys; sys.exit(importlib.util.find_spec('keystone') is None)"
 	said, err := exec.CommandContext(ctx, interpreter, "-E", "-c", program).CombinedOutput()

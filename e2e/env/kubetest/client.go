@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// NewClient returns a client whose changes are over only when the API server's watch cache has them.
+// NewClient returns a client whose writes return only when the API server's watch cache contains the change.
 //
-// The API server judges a change by what that cache holds of the object. Is the change refused and the cache was behind, it
-// judges the change once more by what it really holds: webhooks are then asked twice, with two different objects, and a test
-// that counts what they did, or looks at the first Event, would now and then see both.
+// The API server first validates a change against the object in that cache. If the change is denied and the cache was outdated, the
+// API server validates it again against the stored object. Webhooks are then called twice, with two different objects. A test that
+// counts calls, or reads the first Event, would sometimes see both.
 func (s *Server) NewClient(config *rest.Config) (client.Client, error) {
 	direct, err := client.NewWithWatch(config, client.Options{})
 	if err != nil {
@@ -62,9 +62,10 @@ func (s *Server) NewClient(config *rest.Config) (client.Client, error) {
 	}), nil
 }
 
-// awaitCached waits until the watch cache has what was written. It looks as the administrator, as who wrote may not read.
+// awaitCached waits until the watch cache contains the written object. It reads as the administrator, because the user may have no
+// permission to read.
 func (s *Server) awaitCached(ctx context.Context, written client.Object) error {
-	if written.GetResourceVersion() == "" { // of a dry run, or of what is not kept, such as a review
+	if written.GetResourceVersion() == "" { // of a dry run, or of an object that is not stored, such as a review
 		return nil
 	}
 	kind, err := s.direct.GroupVersionKindFor(written)
@@ -75,10 +76,10 @@ func (s *Server) awaitCached(ctx context.Context, written client.Object) error {
 	cached.SetGroupVersionKind(kind)
 	key := client.ObjectKeyFromObject(written)
 	err = wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		// Resource version 0 is whatever the cache has.
+		// With resource version 0, the API server responds from its cache.
 		err := s.direct.Get(ctx, key, cached, &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "0"}})
 		if apierrors.IsNotFound(err) {
-			// Not there yet, or gone again.
+			// It is not created yet, or already deleted.
 			err = s.direct.Get(ctx, key, cached)
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		}

@@ -12,7 +12,8 @@ import (
 	"warrantgate.dev/e2e/env/kubetest"
 )
 
-// changesAreCached shows, with a client that waits for nothing, what the watch cache has after each change of one that waits.
+// changesAreCached compares, with a client that does not wait, the content of the watch cache after each change by a client that
+// waits.
 func changesAreCached(t *testing.T, s *kubetest.Server) {
 	t.Helper()
 	direct, err := client.New(s.Config(), client.Options{})
@@ -52,7 +53,7 @@ func changesAreCached(t *testing.T, s *kubetest.Server) {
 	}
 }
 
-// label is a patch that gives a machine a label with its version.
+// label is a patch that sets a label of a machine to its version.
 func label(machine *unstructured.Unstructured, key string) client.Patch {
 	return client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"labels":{"`+key+`":"at-`+machine.GetResourceVersion()+`"}}}`))

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crdFiles are the kinds of Cluster API, of its provider for CloudSigma and of Kube-DC, reduced to the fields that
-// warrantgate looks at. Everything else is kept as it comes.
+// crdFiles are the kinds of Cluster API, of its provider for CloudSigma and of Kube-DC, reduced to the fields that warrantgate
+// reads. All other fields are preserved.
 //
 //go:embed crds/*.yaml
 var crdFiles embed.FS
 
-// CRDs returns the kinds that every server has, or those of them that are named.
+// CRDs returns the CRDs that every server has, or only those with the given names.
 func CRDs(kinds ...string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	names, err := fs.Glob(crdFiles, "crds/*.yaml")
 	if err != nil {
@@ -41,7 +41,7 @@ func CRDs(kinds ...string) ([]*apiextensionsv1.CustomResourceDefinition, error) 
 	return crds, nil
 }
 
-// ApplyCRDs creates or replaces further kinds and waits until all their versions are served.
+// ApplyCRDs creates or replaces CRDs and waits until all their versions are served.
 func (s *Server) ApplyCRDs(ctx context.Context, crds ...*apiextensionsv1.CustomResourceDefinition) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("apply CRDs: %w", err)

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// StoreSecret stores a Secret without admission, as one that was there before the gates, or that somebody has restored from a
-// backup of etcd. An existing one is replaced. It returns once the API server has it.
+// StoreSecret stores a Secret without admission, such as one from before the gates were installed, or from a backup of etcd. It
+// replaces an existing Secret, and returns when the API server's cache contains the Secret.
 func (s *Server) StoreSecret(ctx context.Context, namespace, name string, data map[string][]byte) error {
 	secret := &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -31,7 +31,7 @@ func (s *Server) StoreSecret(ctx context.Context, namespace, name string, data m
 	if err != nil {
 		return err
 	}
-	// The gateway of etcd takes keys and values as JSON takes bytes, in base64.
+	// The gateway of etcd reads keys and values in base64, as JSON encodes bytes.
 	body, err := json.Marshal(map[string][]byte{"key": []byte("/registry/secrets/" + namespace + "/" + name), "value": value})
 	if err != nil {
 		return err

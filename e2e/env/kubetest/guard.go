@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// guard ends servers with this process, however it ends. envtest gives each server a process group of its own and stops it
-// in order only: after a panic, when time has run out for the tests, or after SIGKILL, it would run on forever.
+// guard kills the servers when this process ends for any reason. envtest gives each server its own process group and stops it only
+// in a graceful end. Without the guard, a server would keep running after a panic, the timeout of a test, or SIGKILL.
 //
-// It keeps a named pipe open. Whoever reads from the pipe learns that the guard, or this process, is gone.
+// It keeps a named pipe open. The end of the pipe tells a reader that the guard or this process has ended.
 type guard struct {
 	pipe string
-	// close kills what still runs. It may be called again.
+	// close kills the servers that still run. It can be called more than once.
 	close func() error
 }
 
@@ -25,20 +25,20 @@ func newGuard(dir string) (*guard, error) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		return nil, fmt.Errorf("make pipe %s: %w", path, err)
 	}
-	// For reading as well, because to open a pipe for writing only waits for a reader.
+	// It is also open for reading, because an open for writing alone waits for a reader.
 	pipe, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	return &guard{pipe: path, close: sync.OnceValue(func() error {
-		// First its name, so that nobody waits for this end of the pipe who comes too late to see it close.
+		// Remove the name first, so that no process opens the pipe after this end is closed and waits forever.
 		return errors.Join(os.Remove(path), pipe.Close())
 	})}, nil
 }
 
-// watched has the place of a server's binary. The server takes the place of the script's process, so that it gets the
-// signals of envtest; a second process, of the same group, waits for the guard to go. Not for --help, which envtest asks for
-// first: that runs in the group of the tests. Nobody but the script itself tells the process id.
+// watched is a script in the place of the binary of a server. The server replaces the script's process, and so gets the signals of
+// envtest. A second process of the same group waits for the end of the guard. It does not start for --help, which envtest runs first
+// in the group of the tests. Only the script itself knows the process ID.
 const watched = `#!/bin/sh
 if [ "$*" != --help ]; then
 	echo $$ >%s
@@ -47,17 +47,17 @@ fi
 exec %s "$@"
 `
 
-// pidSuffix is what the file of a server's process id has after the name of its script.
+// pidSuffix is the suffix of the file that contains the process ID of a server.
 const pidSuffix = ".pid"
 
-// watch writes a program to path that is binary, and ends with the guard. It has to lead a process group.
+// watch writes a script to path that runs binary and ends with the guard. The script must lead a process group.
 func (g *guard) watch(path, binary string) error {
-	// A child that is forked meanwhile would hold on to the open file for a moment, and a file that is open for writing
-	// cannot be executed.
+	// A child that is forked at this time would keep the open file for a moment, and a file that is open for writing cannot be
+	// executed.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(path, fmt.Appendf(nil, watched, quoted(path+pidSuffix), quoted(g.pipe), quoted(binary)), 0o700)
 }
 
-// quoted is a word of the shell that stands for itself.
+// quoted quotes a word for the shell.
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -12,18 +12,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Heard is what API servers have told clients besides what they asked for: refusals and warnings. The zero value has heard
-// nothing.
+// Heard records the denials and warnings that clients receive from API servers. The zero value is empty.
 type Heard struct {
 	mu       sync.Mutex
 	texts    strings.Builder
 	warnings []string
 }
 
-// Listen returns a config whose clients let it know what they are told.
+// Listen returns a config whose clients record their denials and warnings here.
 func (h *Heard) Listen(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.WarningHandler = rest.NoWarnings{} // they are kept below
+	config.WarningHandler = rest.NoWarnings{} // RoundTrip records them
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
 			response, err := next.RoundTrip(request)
@@ -36,7 +35,7 @@ func (h *Heard) Listen(config *rest.Config) *rest.Config {
 	return config
 }
 
-// Texts are all refusals and warnings, one after the other.
+// Texts are all denials and warnings, one after the other.
 func (h *Heard) Texts() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// pollInterval is how often tests look.
+	// pollInterval is the interval between two checks.
 	pollInterval = 25 * time.Millisecond
-	// patience is how long they wait.
+	// patience limits how long tests wait.
 	patience = 30 * time.Second
-	// standInEnv makes the tests' own binary a stand-in for warrantgate, of the name that it holds.
+	// standInEnv makes the test binary a stand-in for warrantgate. Its value is the name of the stand-in.
 	standInEnv = "KUBETEST_STAND_IN"
 )
 
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// standIn prints the words of a command, as whom it has come to the server, and those flags that differ from one command to
-// another. "serve" is ready from then on, unless there is a flag --fail.
+// standIn prints the words of a command, the user of its kubeconfig, and the flags that differ between commands. Then "serve"
+// becomes ready, unless there is a flag --fail.
 func standIn(ctx context.Context, name string, args []string) error {
 	words, flags := []string{name}, []string{}
 	values := map[string]string{}

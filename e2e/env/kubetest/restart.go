@@ -15,8 +15,8 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// KillAPIServer ends kube-apiserver as a crash does. etcd runs on, with all objects. (In order it would end only once everybody
-// who watches has gone, or after a minute.)
+// KillAPIServer kills kube-apiserver, as a crash does. etcd keeps running with all objects. (A graceful stop waits until all watches
+// end, for up to a minute.)
 func (s *Server) KillAPIServer(ctx context.Context) error {
 	apiServer := s.environment.ControlPlane.APIServer
 	content, err := os.ReadFile(apiServer.Path + pidSuffix)
@@ -30,7 +30,7 @@ func (s *Server) KillAPIServer(ctx context.Context) error {
 	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill kube-apiserver: %w", err)
 	}
-	// To stop it fails for as long as it is on its way out.
+	// Stop returns an error until the process has ended.
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		last = apiServer.Stop()
@@ -42,7 +42,7 @@ func (s *Server) KillAPIServer(ctx context.Context) error {
 	return nil
 }
 
-// StartAPIServer starts kube-apiserver again where it was before, and returns once it is healthy. The end of ctx does not end a
+// StartAPIServer starts kube-apiserver again on the same address, and returns when it is healthy. The end of ctx does not end a
 // start.
 func (s *Server) StartAPIServer(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

@@ -1,5 +1,5 @@
-// Package podtest runs the containers of the chart's pods as processes of this machine, with exactly their arguments and with
-// the files that a kubelet would mount. Their folder and their ports are others, as several share this machine.
+// Package podtest runs the containers of the chart's pods as processes of this machine, with exactly their arguments and with the
+// files that a kubelet mounts. Only the folder and the ports differ, because several processes share this machine.
 package podtest
 
 import (
@@ -20,8 +20,8 @@ import (
 // mounted is the folder of all files of the chart's pods.
 const mounted = "/etc/warrantgate/"
 
-// Args are a container's arguments as a process has them whose files are below dir, and which listens on other addresses:
-// addresses are its own by the container's.
+// Args returns the arguments of a container for a process whose files are below dir. addresses are the addresses of the process, by
+// those of the container.
 func Args(container corev1.Container, dir string, addresses map[string]string) []string {
 	args := make([]string, 0, len(container.Args))
 	for _, arg := range container.Args {
@@ -36,9 +36,9 @@ func Args(container corev1.Container, dir string, addresses map[string]string) [
 	return args
 }
 
-// Mount writes below dir what a kubelet would mount for the only container of a pod in a namespace: it reads ConfigMaps and
-// Secrets, and requests tokens, as the client. It is an error if something is not there, or of a kind that the chart has not used
-// so far. With names of volumes it writes only these again, as a kubelet does after a change of their Secrets.
+// Mount writes below dir what a kubelet mounts for the only container of a pod in a namespace. It reads ConfigMaps and Secrets and
+// requests tokens with the client. It returns an error if an object is missing or if the kind of volume is unknown. With names of
+// volumes, it writes only these, as a kubelet does after a change of their Secrets.
 func Mount(ctx context.Context, c client.Client, namespace string, pod corev1.PodSpec, dir string, only ...string) error {
 	volumes := map[string]corev1.Volume{}
 	for _, volume := range pod.Volumes {
@@ -66,7 +66,7 @@ func Mount(ctx context.Context, c client.Client, namespace string, pod corev1.Po
 	return nil
 }
 
-// source is where the files of a pod come from.
+// source reads the files of the volumes of a pod.
 type source struct {
 	client             client.Client
 	namespace, account string
@@ -131,7 +131,7 @@ func (s source) secret(ctx context.Context, name string, items []corev1.KeyToPat
 	return picked("Secret "+name, object.Data, items)
 }
 
-// picked are the items of what an object has, all where none are named.
+// picked returns the named items of an object, or all if there are no names.
 func picked(object string, content map[string][]byte, items []corev1.KeyToPath) (map[string][]byte, error) {
 	if len(items) == 0 {
 		return content, nil
@@ -147,7 +147,7 @@ func picked(object string, content map[string][]byte, items []corev1.KeyToPath) 
 	return files, nil
 }
 
-// token requests one of the pod's service account.
+// token requests a token of the pod's service account.
 func (s source) token(ctx context.Context, seconds *int64) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.account}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: seconds}}

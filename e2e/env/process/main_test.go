@@ -17,10 +17,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// parentEnv makes the tests' own binary the parent of a process, with its files in the directory that it names.
+// parentEnv makes the test binary the parent of a process. Its value is the directory for the files of the process.
 const parentEnv = "PROCESS_TEST_PARENT"
 
-// waitFor waits until a file has a text, and returns the file's content.
+// waitFor waits until a file contains a text, and returns the content of the file.
 func waitFor(t *testing.T, path, text string) string {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Metric returns the sum of a counter or gauge over all series that carry the given labels, 0 where there is none. The
-// program serves its metrics below url, which is without a path.
+// Metric returns the sum of a counter or gauge over all series with the given labels, 0 if there is none. url is the base URL of the
+// metrics endpoint, without a path.
 func Metric(ctx context.Context, httpClient *http.Client, url, name string, labels map[string]string) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Only Linux tells a process of its parent's end.
+// Only Linux sends a signal to a process when its parent ends.
 func TestProcessEndsWithItsParent(t *testing.T) {
 	dir := t.TempDir()
 	command := exec.CommandContext(t.Context(), os.Args[0])
@@ -39,7 +39,7 @@ func TestProcessEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// runs tells whether a process is there and more than a name that nobody has asked after.
+// runs returns whether a process exists and is not a zombie.
 func runs(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

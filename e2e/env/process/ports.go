@@ -8,19 +8,18 @@ import (
 	"strconv"
 )
 
-// Ports are taken from below the range from which systems take the ports of outgoing connections. A port from inside
-// that range could be taken by any connection while its server restarts, and a client that keeps calling a server that
-// is down could even be connected to itself.
+// Ports are below the range of ports for outgoing connections. Any connection can take a port of that range while its server
+// restarts, and a client that keeps calling a server that is down can even connect to itself.
 const (
 	firstPort = 15000
 	lastPort  = 29999
 )
 
-// FreePorts returns n different ports of the loopback interface that nobody listens on.
+// FreePorts returns n different ports of the loopback interface on which no process listens.
 func FreePorts(ctx context.Context, n int) ([]int, error) {
 	var config net.ListenConfig
 	ports := make([]int, 0, n)
-	var held []net.Listener // until all ports are found, so that they differ
+	var held []net.Listener // open until all ports are found, so that they differ
 	defer func() {
 		for _, listener := range held {
 			_ = listener.Close()

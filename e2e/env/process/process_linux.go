@@ -2,8 +2,8 @@ package process
 
 import "syscall"
 
-// dieWithParent makes the system kill a child whose parent was killed before it could stop it. The child has a process
-// group of its own, so that an interrupt from the keyboard reaches only the parent, which then stops it in order.
+// dieWithParent makes the system kill a child when its parent is killed. The child has its own process group. So an interrupt from
+// the keyboard reaches only the parent, which then stops the child gracefully.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

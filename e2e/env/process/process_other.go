@@ -4,7 +4,7 @@ package process
 
 import "syscall"
 
-// dieWithParent does what it says on Linux only. Elsewhere a server stays behind if its parent is killed.
+// dieWithParent works only on Linux. On other systems, a server keeps running if its parent is killed.
 func dieWithParent() *syscall.SysProcAttr {
 	return nil
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// defaultLimit is how many servers a list has if the client does not say. A limit of 0 means all.
+// defaultLimit is the number of servers in a list without a limit parameter. A limit of 0 means all.
 const defaultLimit = 20
 
-// apiError is an error of CloudSigma's API. An answer has a list of them.
+// apiError is an error of CloudSigma's API. A response contains a list of them.
 type apiError struct {
 	Type    string  `json:"error_type"`
 	Message string  `json:"error_message"`
 	Point   *string `json:"error_point"`
 }
 
-// SetBareErrors says whether the API answers with one error instead of a list of errors, as was seen in the wild.
+// SetBareErrors makes the API respond with one error instead of a list of errors, as production servers sometimes do.
 func (c *Cloud) SetBareErrors(bare bool) { c.bareErrors.Store(bare) }
 
 func (c *Cloud) writeError(w http.ResponseWriter, status int, kind, message string) {
@@ -33,14 +33,14 @@ func (c *Cloud) writeError(w http.ResponseWriter, status int, kind, message stri
 	writeJSON(w, status, []apiError{said})
 }
 
-// denied answers that a user may not do something.
+// denied responds that a user has no permission.
 func (c *Cloud) denied(w http.ResponseWriter, user User, permission, resource string) {
 	c.writeError(w, http.StatusForbidden, "permission", fmt.Sprintf(
 		"User %s does not have all of the permissions [%s] in order to complete the operation on resources [%s]",
 		user.UUID, permission, resource))
 }
 
-// userHandler answers a user who has been authenticated.
+// userHandler responds to an authenticated user.
 type userHandler func(w http.ResponseWriter, r *http.Request, user User)
 
 func (c *Cloud) routeAPI(r *http.Request, region, resource string) (route, error) {
@@ -84,7 +84,7 @@ func (c *Cloud) routeAPI(r *http.Request, region, resource string) (route, error
 	return to, checkQuery(r, parameters...)
 }
 
-// serverID returns the UUID in the path of a server. Only the usual form is known: 36 lower-case characters.
+// serverID returns the UUID in the path of a server. It accepts only the canonical form: 36 lower-case characters.
 func serverID(resource string) (string, bool) {
 	const prefix, length = "servers/", 36
 	if len(resource) != len(prefix)+length+1 || resource[:len(prefix)] != prefix || resource[len(resource)-1] != '/' {
@@ -95,7 +95,7 @@ func serverID(resource string) (string, bool) {
 	return id, err == nil && parsed.String() == id
 }
 
-// claimed returns the e-mail of the user whom a request claims to be of.
+// claimed returns the email address of the user that a request claims to act as.
 func (c *Cloud) claimed(r *http.Request) string {
 	if email, _, ok := r.BasicAuth(); ok {
 		return email
@@ -104,7 +104,7 @@ func (c *Cloud) claimed(r *http.Request) string {
 	return g.user.Email
 }
 
-// authenticated lets users pass who prove who they are, by a token for the API or, where allowed, a password.
+// authenticated authenticates a user by a token for the API or, if it is enabled, a password.
 func (c *Cloud) authenticated(handle userHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		user, err := c.authenticateUser(r)
@@ -156,7 +156,7 @@ func page(r *http.Request) (limit, offset int, err error) {
 	return limit, offset, nil
 }
 
-// decodeJSON decodes the JSON object that a request has, and nothing else.
+// decodeJSON decodes one JSON object from the body of a request. It rejects any further content.
 func decodeJSON(r *http.Request, into any) error {
 	if err := checkContentType(r, "application/json"); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// servingCertificate makes a certificate for this machine, signed by an authority of its own that nobody keeps. Both hold
-// for a day, and from an hour ago in case clocks differ.
+// servingCertificate creates a certificate for this machine and the CA that signs it. The key of the CA is not kept. Both are valid
+// for a day. They begin an hour ago, in case clocks differ.
 func servingCertificate() (certificate tls.Certificate, caPEM []byte, err error) {
 	now := time.Now()
 	ca := &x509.Certificate{

@@ -10,7 +10,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// User is a user of CloudSigma, known by the same UUID in all regions.
+// User is a user of CloudSigma. The UUID is the same in all regions.
 type User struct {
 	UUID, Email string
 }
@@ -20,18 +20,18 @@ type Client struct {
 	ID, Secret string
 }
 
-// directory is whom the identity provider knows.
+// directory contains the users and clients of the identity provider.
 type directory struct {
 	secrets *secrets
 
 	mu        sync.Mutex
-	users     map[string]User   // by e-mail
+	users     map[string]User   // by email address
 	emails    map[string]string // by UUID
 	passwords map[string]string
 	clients   map[string]*account
 }
 
-// account is a client that gets tokens for itself, and of whom else.
+// account is a client and the users that it can impersonate.
 type account struct {
 	secret      string
 	user        User
@@ -45,7 +45,7 @@ func newDirectory(secrets *secrets) *directory {
 	}
 }
 
-// AddUser adds a user, or returns the one that has this e-mail already.
+// AddUser adds a user, or returns the existing one with this email address.
 func (d *directory) AddUser(email string) User {
 	return d.addUser(User{UUID: uuid.NewString(), Email: email})
 }
@@ -60,7 +60,7 @@ func (d *directory) addUser(user User) User {
 	return user
 }
 
-// RemoveUser removes a user, whose tokens are refused from now on. The servers stay.
+// RemoveUser removes a user and invalidates the user's tokens. The user's servers stay.
 func (d *directory) RemoveUser(email string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,7 +68,7 @@ func (d *directory) RemoveUser(email string) {
 	delete(d.passwords, email)
 }
 
-// AllowPassword lets a user use the API with a password, which is the old way and off for everybody else.
+// AllowPassword allows a user to authenticate with a password. This is the legacy way and off by default.
 func (d *directory) AllowPassword(email, password string) {
 	d.secrets.remember(password, basicAuth(email, password))
 	d.mu.Lock()
@@ -76,7 +76,7 @@ func (d *directory) AllowPassword(email, password string) {
 	d.passwords[email] = password
 }
 
-// AddClient adds a client with a service account that may impersonate nobody, or returns the one with this ID.
+// AddClient adds a client with a service account that may not impersonate any user, or returns the existing one with this ID.
 func (d *directory) AddClient(id string) Client {
 	user := d.AddUser("service-account-" + id)
 	secret := d.secrets.random()
@@ -88,19 +88,19 @@ func (d *directory) AddClient(id string) Client {
 	return Client{ID: id, Secret: d.clients[id].secret}
 }
 
-// RotateSecret gives a client a new secret. The old one is refused from now on; tokens that it brought stay valid.
+// RotateSecret gives a client a new secret and invalidates the old one. Existing tokens stay valid.
 func (d *directory) RotateSecret(clientID string) (Client, error) {
 	secret := d.secrets.random()
 	err := d.change(clientID, func(a *account) { a.secret = secret })
 	return Client{ID: clientID, Secret: secret}, err
 }
 
-// AllowImpersonation lets a client act as users, by their e-mails. They need not exist yet.
+// AllowImpersonation allows a client to impersonate users, by their email addresses. The users need not exist yet.
 func (d *directory) AllowImpersonation(clientID string, emails ...string) error {
 	return d.setImpersonation(clientID, true, emails)
 }
 
-// DenyImpersonation takes back what AllowImpersonation gave. Tokens that exist stay valid; see RevokeTokens.
+// DenyImpersonation reverts AllowImpersonation. Existing tokens stay valid; see RevokeTokens.
 func (d *directory) DenyImpersonation(clientID string, emails ...string) error {
 	return d.setImpersonation(clientID, false, emails)
 }
@@ -124,8 +124,8 @@ func (d *directory) change(clientID string, change func(*account)) error {
 	return nil
 }
 
-// impersonated returns the user whom a client asks for, by e-mail or UUID. Like Keycloak, it does not tell whether there
-// is no such user or the client may not.
+// impersonated returns the user that a client requests, by email address or UUID. As in Keycloak, the error is the same whether the
+// user does not exist or the client has no permission.
 func (d *directory) impersonated(clientID, user string) (User, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,10 +146,10 @@ func (d *directory) user(id string) (User, bool) {
 
 func (d *directory) byUUID(id string) (User, bool) {
 	user, ok := d.users[d.emails[id]]
-	return user, ok && user.UUID == id // whoever got the e-mail of a user who was removed is another user
+	return user, ok && user.UUID == id // a new user with the email address of a removed one is another user
 }
 
-// withPassword returns the user whom a name and password are of.
+// withPassword returns the user with a name and a password.
 func (d *directory) withPassword(email, password string) (User, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,14 +158,14 @@ func (d *directory) withPassword(email, password string) (User, bool) {
 	return user, ok && known && password == want
 }
 
-// serviceAccount returns the user that a client is for itself.
+// serviceAccount returns the user of the client's own service account.
 func (d *directory) serviceAccount(clientID string) User {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.clients[clientID].user
 }
 
-// authenticate checks a client's secret and answers a wrong one in Keycloak's words.
+// authenticate checks a client's secret. The errors are those of Keycloak.
 func (d *directory) authenticate(clientID, secret string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

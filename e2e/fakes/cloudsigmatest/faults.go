@@ -14,13 +14,13 @@ import (
 	"warrantgate.dev/e2e/fakes/faults"
 )
 
-// Fault answers a request in place of the cloud.
+// Fault responds to a request instead of the cloud.
 type Fault = faults.Fault
 
-// Failure is a fault that requests meet.
+// Failure is a fault for a number of requests.
 type Failure = faults.Failure[Operation]
 
-// TooManyRequests answers 429. If retryAfter is not 0, the answer asks to wait for so long, in whole seconds.
+// TooManyRequests responds with 429. If retryAfter is not 0, it sets the header Retry-After in whole seconds.
 func TooManyRequests(retryAfter time.Duration) Fault {
 	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, _ http.HandlerFunc) {
 		if retryAfter > 0 {
@@ -30,25 +30,26 @@ func TooManyRequests(retryAfter time.Duration) Fault {
 	}
 }
 
-// Status answers with a status code, such as 500. The body repeats the credentials of the request, as careless servers do:
-// whoever logs it has told a secret.
+// Status responds with a status code, such as 500. The body repeats the credentials of the request, as careless servers do, so that
+// a client that logs the body leaks a secret.
 func Status(code int) Fault {
 	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, _ http.HandlerFunc) {
 		writeFault(w, r, code)
 	}
 }
 
-// Hang answers once the failure is released, and not at all if the client goes before.
+// Hang blocks a request until the failure is released, then the cloud responds. It does not respond if the client disconnects
+// before.
 func Hang() Fault { return faults.Hang() }
 
-// Cut closes the connection without an answer.
+// Cut closes the connection without a response.
 func Cut() Fault {
 	return func(http.ResponseWriter, *http.Request, <-chan struct{}, http.HandlerFunc) {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// BadJSON answers 200 with a body that is not JSON.
+// BadJSON responds with 200 and a body that is not JSON.
 func BadJSON() Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}, _ http.HandlerFunc) {
 		w.Header().Set("Content-Type", "application/json")
@@ -56,8 +57,8 @@ func BadJSON() Fault {
 	}
 }
 
-// Field replaces a field of the answer, such as expires_in. The value nil removes it. Answers that are refusals, or no
-// JSON object, stay as they are.
+// Field replaces a field of the response, such as expires_in. The value nil removes it. Error responses, and bodies that are not a
+// JSON object, do not change.
 func Field(name string, value any) Fault {
 	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
 		writeChanged(w, r, answer, func(fields map[string]any) {
@@ -70,7 +71,7 @@ func Field(name string, value any) Fault {
 	}
 }
 
-// ExpiredToken answers with a token that has expired a minute ago, and says that it lives for 5 minutes.
+// ExpiredToken responds with a token that expired a minute ago, with a lifetime of 5 minutes in the response.
 func ExpiredToken() Fault {
 	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
 		r = r.WithContext(context.WithValue(r.Context(), spoiledKey{}, spoiled{expired: true}))
@@ -78,20 +79,20 @@ func ExpiredToken() Fault {
 	}
 }
 
-// TokenOf answers with a token of another user than was asked for.
+// TokenOf responds with a token of a user other than the requested one.
 func TokenOf(email string) Fault {
 	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
 		answer(w, r.WithContext(context.WithValue(r.Context(), spoiledKey{}, spoiled{user: email})))
 	}
 }
 
-// spoiled is what is wrong with a token that is about to be issued.
+// spoiled describes the fault of a token that is about to be issued.
 type spoiled struct {
 	expired bool
 	user    string
 }
 
-// spoiledKey is where a context keeps what is to be spoiled.
+// spoiledKey is the key of a spoiled in a context.
 type spoiledKey struct{}
 
 func spoiledOf(ctx context.Context) spoiled {
@@ -99,7 +100,7 @@ func spoiledOf(ctx context.Context) spoiled {
 	return s
 }
 
-// orSpoiled returns the user whom a token is issued for: the one who was asked for, unless a fault wants another.
+// orSpoiled returns the user for which a token is issued: the requested one, unless a fault replaces it.
 func (d *directory) orSpoiled(ctx context.Context, user User) User {
 	if email := spoiledOf(ctx).user; email != "" {
 		return d.AddUser(email)
@@ -107,7 +108,7 @@ func (d *directory) orSpoiled(ctx context.Context, user User) User {
 	return user
 }
 
-// writeFault answers in the words of the identity provider or of the API.
+// writeFault writes an error of the identity provider or of the API.
 func writeFault(w http.ResponseWriter, r *http.Request, status int) {
 	said := fmt.Sprintf("failed to handle %q %q", r.Header.Get("Authorization"), r.PostForm.Encode())
 	if strings.HasPrefix(r.URL.Path, realmPath) {
@@ -117,7 +118,7 @@ func writeFault(w http.ResponseWriter, r *http.Request, status int) {
 	writeJSON(w, status, []apiError{{Type: "backend", Message: said}})
 }
 
-// writeChanged answers as the cloud would, after a change of the fields of its answer.
+// writeChanged writes the cloud's own response after a change of its fields.
 func writeChanged(w http.ResponseWriter, r *http.Request, answer http.HandlerFunc, change func(map[string]any)) {
 	recorder := httptest.NewRecorder()
 	answer(recorder, r)
@@ -137,5 +138,5 @@ func writeChanged(w http.ResponseWriter, r *http.Request, answer http.HandlerFun
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // the client may have gone
+	_ = json.NewEncoder(w).Encode(value) // the client may have disconnected
 }

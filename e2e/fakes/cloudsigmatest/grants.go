@@ -10,8 +10,8 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// grantParameters are the parameters of each grant, and those that may come more than once. RFC 6749 has a server ignore
-// what it does not know; here it is kept as a violation, because a misspelled parameter is ignored as well.
+// grantParameters are the parameters of each grant, and those that can occur more than once. A server of RFC 6749 ignores unknown
+// parameters. Here they are violations, because a misspelled parameter would be ignored too.
 var grantParameters = map[string]struct {
 	operation        Operation
 	parameters, many []string
@@ -77,8 +77,8 @@ func (c *Cloud) routeGrant(r *http.Request, to route) (route, error) {
 	return to, nil
 }
 
-// answerTicket answers the UMA grant of Keycloak: a service account's access token for a token (RPT) with which it may use
-// the service provider API.
+// answerTicket implements the UMA grant of Keycloak. It exchanges the access token of a service account for a token (RPT) for the
+// service provider API.
 func (c *Cloud) answerTicket(w http.ResponseWriter, r *http.Request) {
 	refuse := func(status int, err *oidc.Error, description string) {
 		op.WriteError(w, r, op.NewStatusError(err.WithDescription("%s", description), status), nil)

@@ -1,18 +1,17 @@
 package cloudsigmatest
 
-// Incident is two servers of one name. A machine object was given the UUID of the stale one, which an earlier attempt had
-// made under another identity, while its own server got lost in a conflict. Everything that asked as the user was refused
-// from then on.
+// Incident is two servers with one name. A machine object got the UUID of the stale server, which an earlier attempt had created
+// under another identity. The machine's own server was lost in a conflict. From then on, every request as the user was denied.
 type Incident struct {
-	// Region is where it happened.
+	// Region is the region of the servers.
 	Region string
-	// Client is the service account that impersonates the user, and the other one as well.
+	// Client is the service account that impersonates both users.
 	Client Client
-	// User is whom the machines' provider acts as, Other the identity of the earlier attempt.
+	// User is the user that the machines' provider acts as. Other is the identity of the earlier attempt.
 	User, Other User
-	// Created is the server that the machine should name, Stale the one that it does name.
+	// Created is the server that the machine should name. Stale is the server that it names.
 	Created, Stale Server
-	// Sibling is the server of the machine next to it, which is fine.
+	// Sibling is the server of another machine, which is correct.
 	Sibling Server
 }
 

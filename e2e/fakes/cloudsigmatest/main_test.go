@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// world is a cloud with a client that may act as alice, and bob as whom it may not.
+// world is a cloud with a client that may act as alice but not as bob.
 type world struct {
 	*cloudsigmatest.Cloud
 	partner    cloudsigmatest.Client
@@ -56,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// wantNoViolations is for clients that behave.
+// wantNoViolations is for tests without violations.
 func (w *world) wantNoViolations(t *testing.T) {
 	t.Helper()
 	if violations := w.Violations(); len(violations) > 0 {
@@ -64,7 +64,7 @@ func (w *world) wantNoViolations(t *testing.T) {
 	}
 }
 
-// accountToken gets the service account's own token, with golang.org/x/oauth2.
+// accountToken requests the service account's own token, with golang.org/x/oauth2.
 func (w *world) accountToken(ctx context.Context, style oauth2.AuthStyle) (*oauth2.Token, error) {
 	config := clientcredentials.Config{
 		ClientID: w.partner.ID, ClientSecret: w.partner.Secret, TokenURL: w.TokenURL(), AuthStyle: style,
@@ -91,7 +91,7 @@ type exchangeRequest struct {
 	Audience           string         `schema:"audience,omitempty"`
 }
 
-// exchange exchanges a token for one of a user, with the client of zitadel/oidc.
+// exchange exchanges a token for a token of a user, with the client of zitadel/oidc.
 func (w *world) exchange(ctx context.Context, change func(*exchangeRequest)) (*oidc.TokenExchangeResponse, error) {
 	account, err := w.accountToken(ctx, oauth2.AuthStyleInHeader)
 	if err != nil {
@@ -116,7 +116,7 @@ func (w *world) exchange(ctx context.Context, change func(*exchangeRequest)) (*o
 	return client.CallTokenExchangeEndpoint(ctx, request, authorize, exchanger)
 }
 
-// aliceToken gets a token of alice by token exchange.
+// aliceToken requests a token of alice by token exchange.
 func (w *world) aliceToken(t *testing.T) string {
 	t.Helper()
 	response, err := w.exchange(t.Context(), nil)
@@ -126,7 +126,7 @@ func (w *world) aliceToken(t *testing.T) string {
 	return response.AccessToken
 }
 
-// ticket gets the token for the service provider API.
+// ticket requests the token for the service provider API.
 func (w *world) ticket(t *testing.T, account string) (status int, body map[string]any) {
 	t.Helper()
 	form := url.Values{
@@ -135,7 +135,7 @@ func (w *world) ticket(t *testing.T, account string) (status int, body map[strin
 	return w.post(t, w.TokenURL(), account, "application/x-www-form-urlencoded", form.Encode())
 }
 
-// impersonate gets a token of a user from the service provider API.
+// impersonate requests a token of a user from the service provider API.
 func (w *world) impersonate(t *testing.T, ticket, subject, email string) (status int, body map[string]any) {
 	t.Helper()
 	request, err := json.Marshal(map[string]string{"user_email": email, "subject_token": subject})
@@ -154,14 +154,14 @@ func (w *world) post(t *testing.T, url, bearer, contentType, body string) (statu
 	return got.status, fields
 }
 
-// answered is what a request was answered.
+// answered is the response to a request.
 type answered struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// do sends a request and reads the answer.
+// do sends a request and reads the response.
 func (w *world) do(t *testing.T, method, url string, header http.Header, body string) answered {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewBufferString(body))
@@ -183,7 +183,7 @@ func (w *world) do(t *testing.T, method, url string, header http.Header, body st
 	return answered{response.StatusCode, response.Header, answer}
 }
 
-// sdk is CloudSigma's SDK for a region. It knows hosts below cloudsigma.com only.
+// sdk is CloudSigma's SDK for a region. It only supports hosts below cloudsigma.com.
 func (w *world) sdk(credentials cloudsigma.CredentialsProvider) *cloudsigma.Client {
 	return cloudsigma.NewClient(credentials, cloudsigma.WithLocation(region),
 		cloudsigma.WithHTTPClient(&http.Client{Transport: rewriting{base: w.OAuthURL(), next: w.HTTPClient().Transport}}))
@@ -193,7 +193,7 @@ func (w *world) sdkOf(token string) *cloudsigma.Client {
 	return w.sdk(cloudsigma.NewTokenCredentialsProvider(token))
 }
 
-// rewriting sends https://<region>.cloudsigma.com/<path> to <base>/<region>/<path>.
+// rewriting sends requests for https://<region>.cloudsigma.com/<path> to <base>/<region>/<path>.
 type rewriting struct {
 	base string
 	next http.RoundTripper

@@ -7,11 +7,11 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// oauthClient is a client in the terms of the library: one with a secret and no people who log in. What is about logins
-// says so by its zero value.
+// oauthClient is the library's interface of a client, with a secret and without logins of users. Methods about logins return zero
+// values.
 type oauthClient struct {
 	id string
-	// skew is how far the clock that tokens are issued by is behind this machine's.
+	// skew is how far the clock of the tokens is behind that of this machine.
 	skew time.Duration
 }
 

@@ -22,7 +22,7 @@ const (
 	grantTypeUMATicket = "urn:ietf:params:oauth:grant-type:uma-ticket"
 )
 
-// provider is the identity provider. The library checks and signs; what it cannot know is whom a client may act as.
+// provider is the identity provider. The library verifies and signs tokens. The provider adds which users a client can impersonate.
 type provider struct {
 	*op.LegacyServer
 	directory *directory
@@ -77,7 +77,7 @@ func (p *provider) ClientCredentialsExchange(
 	return response, nil
 }
 
-// TokenExchange implements op.Server. On top of RFC 8693 it knows requested_subject, as Keycloak does.
+// TokenExchange implements op.Server. In addition to RFC 8693, it supports Keycloak's requested_subject.
 func (p *provider) TokenExchange(ctx context.Context, r *op.ClientRequest[oidc.TokenExchangeRequest]) (*op.Response, error) {
 	ctx = context.WithValue(ctx, requestedSubjectKey{}, r.Form.Get("requested_subject"))
 	response, err := p.LegacyServer.TokenExchange(ctx, r)
@@ -90,7 +90,7 @@ func (p *provider) TokenExchange(ctx context.Context, r *op.ClientRequest[oidc.T
 	return response, nil
 }
 
-// mint issues a token outside of the library's own grants, and returns it with its life in seconds.
+// mint issues a token outside of the library's grants, and returns it with its lifetime in seconds.
 func (p *provider) mint(ctx context.Context, g *grant, kind op.AccessTokenType) (accessToken string, seconds int, err error) {
 	ctx = op.ContextWithIssuer(ctx, p.issuer)
 	accessToken, _, validity, err := op.CreateAccessToken(ctx, g, kind, p.Provider(), p.client(g.client), "")
@@ -101,11 +101,10 @@ func (p *provider) mint(ctx context.Context, g *grant, kind op.AccessTokenType) 
 	return accessToken, int(validity.Seconds()), nil
 }
 
-// client is a client that is given tokens by the clock of the cloud.
+// client is a client whose tokens are issued by the clock of the cloud.
 func (p *provider) client(id string) oauthClient { return oauthClient{id: id, skew: -p.tokens.ahead()} }
 
-// verify checks a token: that it was issued and signed here, that it holds now, and that it is for the audience, unless
-// that is "".
+// verify verifies a token: its signature, that it is issued here and valid now, and its audience, unless audience is "".
 func (p *provider) verify(ctx context.Context, raw, audience string) (grant, error) {
 	if raw == "" {
 		return grant{}, errors.New("there is no bearer token")
@@ -130,12 +129,12 @@ func (p *provider) verify(ctx context.Context, raw, audience string) (grant, err
 	return g, nil
 }
 
-// whose returns whose a token is, for the record: it may be expired or forged.
+// whose returns the grant of a token for the journal. The token can be expired or forged.
 func (p *provider) whose(raw string) (grant, bool) {
 	return p.tokens.grantOf(p.idOf(raw))
 }
 
-// idOf reads the ID of a token that nobody has verified.
+// idOf reads the ID of a token without verification.
 func (p *provider) idOf(raw string) string {
 	if isJWT(raw) {
 		claims := &oidc.AccessTokenClaims{}

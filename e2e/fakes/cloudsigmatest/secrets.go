@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// secrets remembers everything that nobody may see.
+// secrets records all secrets.
 type secrets struct {
 	mu   sync.Mutex
 	seen map[string]struct{}
 }
 
-// Secrets returns, sorted, every secret, password and token that was ever issued here or presented by a client, also the
-// wrong ones: none of them may be found in a log, an Event or a metric.
+// Secrets returns, sorted, every secret, password and token that was ever issued here or presented by a client, including wrong
+// ones. None of them may be in a log, an Event or a metric.
 func (s *secrets) Secrets() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,14 +41,14 @@ func (s *secrets) remember(values ...string) {
 	}
 }
 
-// random makes a secret and remembers it.
+// random creates and records a secret.
 func (s *secrets) random() string {
 	secret := rand.Text()
 	s.remember(secret)
 	return secret
 }
 
-// rememberPresented remembers what a request proves itself with. Its form has been parsed.
+// rememberPresented records the credentials of a request. Its form must be parsed.
 func (s *secrets) rememberPresented(r *http.Request) {
 	scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	s.remember(credentials)
@@ -62,7 +62,7 @@ func (s *secrets) rememberPresented(r *http.Request) {
 	}
 }
 
-// bearer returns the bearer token of a request, "" where there is none.
+// bearer returns the bearer token of a request, "" if there is none.
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -71,7 +71,7 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// basicAuth is the header by which a user and password are presented.
+// basicAuth is the header with a user and a password.
 func basicAuth(user, password string) string {
 	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 }

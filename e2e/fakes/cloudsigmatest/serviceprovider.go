@@ -36,8 +36,8 @@ func (c *Cloud) routeServiceProvider(r *http.Request, resource string) (route, e
 	return to, nil
 }
 
-// answerImpersonate gives a service provider a token of a user: the bearer token has to be one for this API, the subject
-// token has to be the service account's own, and the client has to be allowed to impersonate the user.
+// answerImpersonate issues a token of a user to a service provider. The bearer token must be for this API, the subject token must be
+// that of the service account, and the client must be allowed to impersonate the user.
 func (c *Cloud) answerImpersonate(w http.ResponseWriter, r *http.Request, wanted impersonation) {
 	ticket, err := c.provider.verify(r.Context(), bearer(r), AudienceServiceProvider)
 	if err != nil {

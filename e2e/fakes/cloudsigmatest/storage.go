@@ -14,11 +14,11 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// requestedSubjectKey is where a context keeps the parameter requested_subject, which the library does not know.
+// requestedSubjectKey is the context key of the parameter requested_subject, which the library does not support.
 type requestedSubjectKey struct{}
 
-// storage is what the library asks. The embedded interface is nil: what is not implemented here belongs to endpoints that
-// are not served.
+// storage implements the library's storage. The embedded interface is nil: its other methods belong to endpoints that are not
+// served.
 type storage struct {
 	op.Storage
 	directory *directory
@@ -54,8 +54,8 @@ func (s *storage) ClientCredentialsTokenRequest(ctx context.Context, clientID st
 	}, nil
 }
 
-// ValidateTokenExchangeRequest implements op.TokenExchangeStorage. The library has verified the subject token's signature,
-// issuer and expiry. The answers are Keycloak's, except that an unknown audience is answered by RFC 8693, section 2.2.2.
+// ValidateTokenExchangeRequest implements op.TokenExchangeStorage. The library has verified the signature, issuer and expiry of the
+// subject token. The errors are Keycloak's, except that of an unknown audience, which is that of RFC 8693, section 2.2.2.
 func (s *storage) ValidateTokenExchangeRequest(ctx context.Context, request op.TokenExchangeRequest) error {
 	subject, err := s.tokens.valid(request.GetExchangeSubjectTokenIDOrToken())
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *storage) CreateAccessToken(ctx context.Context, request op.TokenRequest
 	return s.tokens.issue(g, expires), expires, nil
 }
 
-// CreateAccessAndRefreshTokens implements op.AuthStorage. Nothing accepts the refresh token: no client here should keep one.
+// CreateAccessAndRefreshTokens implements op.AuthStorage. No endpoint accepts the refresh token: clients should not store one.
 func (s *storage) CreateAccessAndRefreshTokens(
 	ctx context.Context, request op.TokenRequest, _ string,
 ) (id, refreshToken string, expires time.Time, err error) {
@@ -137,12 +137,12 @@ func (s *storage) GetPrivateClaimsFromTokenExchangeRequest(
 	return s.GetPrivateClaimsFromRequest(ctx, request, nil)
 }
 
-// SetUserinfoFromTokenExchangeRequest implements op.TokenExchangeStorage. It would be for ID tokens, which nobody gets here.
+// SetUserinfoFromTokenExchangeRequest implements op.TokenExchangeStorage. It is for ID tokens, which are not issued here.
 func (s *storage) SetUserinfoFromTokenExchangeRequest(context.Context, *oidc.UserInfo, op.TokenExchangeRequest) error {
 	return nil
 }
 
-// grantOf returns what a token is to be issued for.
+// grantOf returns the grant of a token that is about to be issued.
 func (s *storage) grantOf(request op.TokenRequest) (grant, error) {
 	var g grant
 	switch request := request.(type) {
@@ -174,7 +174,7 @@ func (s *storage) SignatureAlgorithms(context.Context) ([]jose.SignatureAlgorith
 	return []jose.SignatureAlgorithm{jose.RS256}, nil
 }
 
-// signingKey is what tokens are signed with, in the way that Keycloak does by default.
+// signingKey signs tokens, with Keycloak's default algorithm.
 type signingKey struct {
 	key *rsa.PrivateKey
 }

@@ -10,15 +10,15 @@ import (
 
 // Audiences of tokens.
 const (
-	// AudienceAPI is whom tokens for a region's API are for.
+	// AudienceAPI is the audience of tokens for the API of a region.
 	AudienceAPI = "cloudsigma-api"
-	// AudienceServiceProvider is whom tokens for the service provider API are for.
+	// AudienceServiceProvider is the audience of tokens for the service provider API.
 	AudienceServiceProvider = "service_provider_api"
-	// audienceAccount is whom Keycloak issues a token for that nobody said an audience for.
+	// audienceAccount is the audience of Keycloak's tokens without a requested audience.
 	audienceAccount = "account"
 )
 
-// grant is what a token was issued for. It implements op.TokenRequest.
+// grant is the user, client and audience of a token. It implements op.TokenRequest.
 type grant struct {
 	operation Operation
 	client    string
@@ -31,14 +31,14 @@ func (g *grant) GetSubject() string    { return g.user.UUID }
 func (g *grant) GetAudience() []string { return g.audience }
 func (g *grant) GetScopes() []string   { return g.scopes }
 
-// token is a token that was issued.
+// token is an issued token.
 type token struct {
 	grant
 	expires time.Time
 	revoked bool
 }
 
-// tokens are all tokens that were issued, by their IDs (jti).
+// tokens are all issued tokens, by their IDs (jti).
 type tokens struct {
 	mu          sync.Mutex
 	issued      map[string]*token
@@ -52,8 +52,8 @@ func newTokens(life time.Duration) *tokens {
 	return &tokens{issued: map[string]*token{}, defaultLife: life, lives: map[Operation]time.Duration{}}
 }
 
-// SetTokenLife says how long the tokens live that operations issue from now on, all of them if none is named. Tokens carry
-// whole seconds.
+// SetTokenLife sets the lifetime of new tokens of the operations, or of all operations if there are none. Tokens contain whole
+// seconds.
 func (t *tokens) SetTokenLife(life time.Duration, operations ...Operation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,30 +66,29 @@ func (t *tokens) SetTokenLife(life time.Duration, operations ...Operation) {
 	}
 }
 
-// SetOpaque says whether the service provider API issues tokens that only CloudSigma can read, instead of JWTs.
+// SetOpaque makes the service provider API issue opaque tokens, which only CloudSigma can read, instead of JWTs.
 func (t *tokens) SetOpaque(opaque bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.opaque = opaque
 }
 
-// SetClock says how far the clock of the cloud and its identity provider is ahead of this machine's, or behind it if offset is
-// negative. Tokens are issued and checked by that clock; certificates are not.
+// SetClock sets how far the clock of the cloud and its identity provider is ahead of that of this machine, or behind it if offset is
+// negative. Tokens are issued and verified by that clock, certificates are not.
 func (t *tokens) SetClock(offset time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.offset = offset
 }
 
-// ahead is how far the clock is ahead of this machine's.
+// ahead is how far the clock is ahead of that of this machine.
 func (t *tokens) ahead() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.offset
 }
 
-// RevokeTokens makes all tokens of a user invalid that were issued until now. A service account is the user
-// "service-account-<client ID>".
+// RevokeTokens invalidates all existing tokens of a user. A service account is the user "service-account-<client ID>".
 func (t *tokens) RevokeTokens(email string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +99,7 @@ func (t *tokens) RevokeTokens(email string) {
 	}
 }
 
-// life is how long a token lives that an operation issues now.
+// life is the lifetime of a new token of an operation.
 func (t *tokens) life(operation Operation) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +115,7 @@ func (t *tokens) isOpaque() bool {
 	return t.opaque
 }
 
-// issue registers a token and returns its ID.
+// issue records a token and returns its ID.
 func (t *tokens) issue(g grant, expires time.Time) string {
 	id := uuid.NewString()
 	t.mu.Lock()
@@ -125,7 +124,7 @@ func (t *tokens) issue(g grant, expires time.Time) string {
 	return id
 }
 
-// grantOf returns what a token was issued for, also if it is not valid any more.
+// grantOf returns the grant of a token, even if the token is no longer valid.
 func (t *tokens) grantOf(id string) (grant, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,7 +135,7 @@ func (t *tokens) grantOf(id string) (grant, bool) {
 	return issued.grant, true
 }
 
-// valid returns what a token was issued for, if it holds now.
+// valid returns the grant of a token, if the token is valid now.
 func (t *tokens) valid(id string) (grant, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

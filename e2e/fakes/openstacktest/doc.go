@@ -1,8 +1,8 @@
-// Package openstacktest stands for Nova on this machine, for the end-to-end suites. The Keystone beside it is a real one.
+// Package openstacktest is a proxy in front of a real Nova of package novatest, for the end-to-end suites.
 //
-// It knows two requests, those of the servers that a project sees, and judges each by its token, as the real one does: whose
-// the token is, is asked of Keystone. What it does not know is refused and kept as a violation, so that a suite can assert
-// that there are none.
+// It forwards, records and counts requests, and injects faults: errors, blocked requests and latency, which a real Nova does not
+// have on demand. It accepts only the two requests about servers that warrantgate may send. It rejects all others and records them
+// as violations. Each suite asserts that there are no violations. It serves HTTPS, as the endpoints of a cloud do.
 //
-// It is a plain library. All state can be changed while it runs. Several may run at the same time.
+// It is a plain library. Faults can change while it runs. Several fronts can run at the same time.
 package openstacktest

@@ -19,13 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// deletions are what was deleted of the release.
+// deletions are the deleted objects of the release.
 type deletions struct {
 	mu    sync.Mutex
 	found []deletion
 }
 
-// deletion is that of an object. Revisions of an API server with one etcd are in the order of time.
+// deletion is the deletion of an object. With one etcd, the order of revisions is the order of time.
 type deletion struct {
 	what     string
 	revision uint64
@@ -82,7 +82,7 @@ func describe(object runtime.Object) string {
 	}
 }
 
-// inOrder returns what was deleted, the first one first.
+// inOrder returns the deleted objects in the order of their deletion.
 func (d *deletions) inOrder() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

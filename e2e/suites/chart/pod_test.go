@@ -18,16 +18,16 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// pod is a container of the chart's Deployment as a process. Its folder and its ports are others, as several share this
-// machine; everything else is the container's.
+// pod is a container of the chart's Deployment as a process. Only its folder and its ports differ, because several processes share
+// this machine.
 type pod struct {
 	dir, binary string
 	deployment  client.ObjectKey
-	// addresses are those that it listens on, by those that the container would.
+	// addresses are the addresses of the process, by those of the container.
 	addresses map[string]string
 }
 
-// mount writes what the volumes of the Deployment's pods have, or only those of the names.
+// mount writes the files of the volumes of the Deployment's pods, or only of those with the given names.
 func (p pod) mount(ctx context.Context, reader client.Client, only ...string) {
 	GinkgoHelper()
 	deployment := &appsv1.Deployment{}
@@ -35,8 +35,8 @@ func (p pod) mount(ctx context.Context, reader client.Client, only ...string) {
 	Expect(podtest.Mount(ctx, reader, p.deployment.Namespace, deployment.Spec.Template.Spec, p.dir, only...)).To(Succeed())
 }
 
-// start runs serve with the arguments that the Deployment has in the API server. It ends with the spec or container that it
-// is called from, if not before.
+// start runs serve with the arguments of the Deployment in the API server. It stops at the latest with the spec or container that
+// calls it.
 func (p pod) start(ctx context.Context, reader client.Client) *process.Process {
 	GinkgoHelper()
 	deployment := &appsv1.Deployment{}
@@ -51,7 +51,7 @@ func (p pod) start(ctx context.Context, reader client.Client) *process.Process {
 	return serve
 }
 
-// startReady waits until it is ready, by the address of the probe.
+// startReady starts the pod and waits until the readiness probe succeeds.
 func (p pod) startReady(ctx context.Context, reader client.Client) *process.Process {
 	GinkgoHelper()
 	serve := p.start(ctx, reader)
@@ -59,7 +59,7 @@ func (p pod) startReady(ctx context.Context, reader client.Client) *process.Proc
 	return serve
 }
 
-// probe is the status of a probe, 0 where nobody answers.
+// probe is the status of a probe, 0 without a response.
 func (p pod) probe(ctx context.Context, path string) int {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addresses[":8081"]+path, http.NoBody)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p pod) probe(ctx context.Context, path string) int {
 	return response.StatusCode
 }
 
-// metric is the sum of a metric over all series with the labels.
+// metric is the sum of a metric over all series with the given labels.
 func (p pod) metric(ctx context.Context, name string, labels map[string]string) (float64, error) {
 	return process.Metric(ctx, http.DefaultClient, "http://"+p.addresses[":8080"], name, labels)
 }

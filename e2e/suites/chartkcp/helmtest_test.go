@@ -14,8 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// testing returns what one of the pods of "helm test" says of a test that fails, and an error of one that does not. The other
-// pod is left out.
+// testing returns the output of the pod of "helm test" that fails, or an error if it does not. It skips the other pod.
 func (w *world) testing(ctx context.Context, pod string) func() (string, error) {
 	return func() (string, error) {
 		if err := w.helm(ctx, "test", "--filter=name="+pod+",name=warrantgate-test"); err == nil {
@@ -29,8 +28,8 @@ func (w *world) testing(ctx context.Context, pod string) func() (string, error) 
 	}
 }
 
-// awaitAsked waits until both API servers ask warrantgate: they take up a registration a moment after it was made. It sends what
-// "helm test" does, but as the administrators.
+// awaitAsked waits until both API servers call warrantgate, a moment after the installation of the webhook configurations. It sends
+// the requests of "helm test" as the administrators.
 func (w *world) awaitAsked(ctx context.Context) {
 	GinkgoHelper()
 	config := filepath.Join(w.api.Dir(), "serve", "config", "config.yaml")

@@ -13,7 +13,7 @@ import (
 	"warrantgate.dev/internal/identity/identitytest"
 )
 
-// TestEffectiveIsWhatKCPSays compares, in order, as whom an owner counts before and after a rewrite.
+// TestEffectiveIsWhatKCPSays compares, in order, the effective users of an owner before and after a rewrite.
 func TestEffectiveIsWhatKCPSays(t *testing.T) {
 	ask := startOracle(t)
 	for tc := range identitytest.Cases(6, 2_000) {

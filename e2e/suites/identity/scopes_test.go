@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package identity_test holds the owner rewrite against kcp's own rules of scopes and warrants.
+// Package identity_test compares the owner rewrite with kcp's own rules of scopes and warrants.
 package identity_test
 
 import (
@@ -20,7 +20,7 @@ import (
 	"warrantgate.dev/internal/identity/identitytest"
 )
 
-// third is a logical cluster that no generated owner comes from or is scoped to.
+// third is a logical cluster that is neither the origin nor a scope of any generated owner.
 const third logicalcluster.Name = "tttttttt"
 
 type question struct {
@@ -34,8 +34,8 @@ type answer struct {
 	Groups    []string         `json:"groups"`
 }
 
-// TestRewriteGainsNothingElsewhere: as whomever the new owner counts in any logical cluster but the new one, the creator
-// counted there before. kcp itself says who counts as whom.
+// TestRewriteGainsNothingElsewhere: in every logical cluster except the new one, each effective user of the new owner was an
+// effective user of the creator before. kcp's own code evaluates the effective users.
 func TestRewriteGainsNothingElsewhere(t *testing.T) {
 	ask := startOracle(t)
 	rewritten := 0
@@ -67,8 +67,8 @@ func TestRewriteGainsNothingElsewhere(t *testing.T) {
 	}
 }
 
-// TestRewriteWorksInTheNewCluster: there, the new owner counts as itself, in the required groups where these may be
-// given, and never as an administrator.
+// TestRewriteWorksInTheNewCluster: in the new cluster, the new owner is an effective user, has the required groups if these can be
+// added, and is never an administrator.
 func TestRewriteWorksInTheNewCluster(t *testing.T) {
 	ask := startOracle(t)
 	for tc := range identitytest.Cases(4, 3_000) {
@@ -97,12 +97,12 @@ func TestRewriteWorksInTheNewCluster(t *testing.T) {
 	}
 }
 
-// TestInScopeIsWhatKCPSays compares the question on which all else rests.
+// TestInScopeIsWhatKCPSays compares InScope, on which the rewrite depends.
 func TestInScopeIsWhatKCPSays(t *testing.T) {
 	ask := startOracle(t)
 	for tc := range identitytest.Cases(5, 3_000) {
 		owner := tc.Owner
-		owner.UID = "the owner itself" // and not one of its warrants
+		owner.UID = "the owner itself" // to distinguish it from its warrants
 		for _, cluster := range append(slices.Clone(identitytest.Clusters), third) {
 			want := slices.ContainsFunc(ask(question{cluster, owner, false}).Effective, func(u identity.Owner) bool { return u.UID == owner.UID })
 			if got := owner.InScope(cluster); got != want {
@@ -112,17 +112,17 @@ func TestInScopeIsWhatKCPSays(t *testing.T) {
 	}
 }
 
-// isGlobalName tells whether an effective user is the global name of the service account that the owner was made of.
-// Where global service accounts are off, kcp did not count the creator as that, but nobody else can have the name.
+// isGlobalName returns whether an effective user is the global name of the service account that is the owner. If global service
+// accounts are off, kcp did not count the creator as this user, but no other user can have the name.
 func isGlobalName(now, owner identity.Owner) bool {
 	return now.Username == owner.Username && strings.HasPrefix(owner.Username, "system:kcp:serviceaccount:") &&
 		!slices.ContainsFunc(now.Groups, func(group string) bool { return group != "system:authenticated" })
 }
 
-// countedBefore tells whether one of the effective users from before is the same user with at least the same groups.
+// countedBefore returns whether one of the earlier effective users is the same user with at least the same groups.
 //
-// Two differences are kcp's own. Whoever is out of scope counts as anonymous, as anybody does without credentials. And kcp
-// adds the group system:cluster:<name> for each scope of a warrant, which marks where somebody comes from.
+// Two differences are kcp's own. A user who is out of scope counts as anonymous, as every client without credentials does. And kcp
+// adds the group system:cluster:<name> for each scope of a warrant, as the origin of the user.
 func countedBefore(now identity.Owner, before []identity.Owner) bool {
 	groups := slices.DeleteFunc(slices.Clone(now.Groups), func(group string) bool { return strings.HasPrefix(group, "system:cluster:") })
 	anonymous := now.Username == "system:anonymous"
@@ -135,7 +135,7 @@ func countedBefore(now identity.Owner, before []identity.Owner) bool {
 	})
 }
 
-// startOracle starts the program that asks kcp's own code.
+// startOracle starts the program that runs kcp's own code.
 func startOracle(t *testing.T) func(question) answer {
 	t.Helper()
 	path, err := asset.Path(asset.EffectiveUsers)
@@ -158,7 +158,7 @@ func startOracle(t *testing.T) func(question) answer {
 	t.Cleanup(func() {
 		_ = in.Close()
 		_, _ = io.Copy(io.Discard, out)
-		_ = cmd.Wait() // killed by the context of the test, if it has not ended by itself
+		_ = cmd.Wait() // killed by the context of the test, if it is still running
 	})
 	encoder, answers := json.NewEncoder(in), bufio.NewReader(out)
 	return func(q question) answer {

@@ -17,8 +17,8 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// ContainEverythingOf succeeds if all that stands in wanted stands in the actual value too, which may hold more: what the
-// API server defaults and adds.
+// ContainEverythingOf succeeds if the actual value contains all fields of wanted. It can contain more: the API server sets defaults
+// and adds fields.
 func ContainEverythingOf(wanted any) types.GomegaMatcher {
 	return WithTransform(func(actual any) bool { return contains(actual, wanted) }, BeTrue())
 }
@@ -43,7 +43,7 @@ func contains(actual, wanted any) bool {
 	}
 }
 
-// numbersEqual compares across the types in which YAML and JSON decoders put numbers.
+// numbersEqual compares numbers of the types that YAML and JSON decoders return.
 func numbersEqual(a, b any) bool {
 	float := reflect.TypeFor[float64]()
 	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
@@ -61,8 +61,8 @@ func createAs(ctx context.Context, creator *rest.Config, name string) *tenancyv1
 	return ws
 }
 
-// eventReasons returns the reasons of the Events of a Workspace, each once, for Eventually. There is an Event for each try of
-// kcp's scheduler, which places a workspace once more where its cache was behind.
+// eventReasons returns the reasons of the Events of a Workspace without duplicates, for Eventually. There is an Event for each try
+// of kcp's scheduler, which tries again if its cache was outdated.
 func eventReasons(ctx context.Context, ws *tenancyv1alpha1.Workspace) func() ([]string, error) {
 	return func() ([]string, error) {
 		events, err := kcptest.Events(ctx, provider, ws)

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// collector takes spans by OTLP over gRPC and keeps the IDs of their traces.
+// collector receives spans by OTLP over gRPC and keeps their trace IDs.
 type collector struct {
 	collectorv1.UnimplementedTraceServiceServer
 	address string
@@ -23,7 +23,7 @@ type collector struct {
 	traces map[string]bool
 }
 
-// newCollector starts a collector, which ends with the suite or the spec that it is called from.
+// newCollector starts a collector, which ends with the suite or the spec that calls it.
 func newCollector(ctx context.Context) *collector {
 	GinkgoHelper()
 	var listening net.ListenConfig
@@ -55,7 +55,7 @@ func (c *collector) Export(_ context.Context, request *collectorv1.ExportTraceSe
 	return &collectorv1.ExportTraceServiceResponse{}, nil
 }
 
-// has tells whether there is a span of a trace.
+// has returns whether there is a span of a trace.
 func (c *collector) has(trace string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -86,7 +86,7 @@ func body(ctx context.Context, at string) (string, error) {
 	return string(content), err
 }
 
-// listening is a client of the administrator, whose refusals and warnings are kept.
+// listening is a client of the administrator that records denials and warnings.
 func (w *world) listening() client.Client {
 	GinkgoHelper()
 	listening, err := w.api.NewClient(w.heard.Listen(w.api.Config()))

@@ -268,7 +268,7 @@ var unusual = regexp.MustCompile(`(?m)` +
 	`|(^|: +|^ *- +|[\[{,] *)([^\pL_"'\[\]{}(|>#! \n-]|![^ \n]|-[^ ])` + // what is neither a word nor in quotes where a value begins
 	`|---|\.\.\.|\\|[|>].*[0-9]|[^ \n]#|not not not`) // documents, escapes, indentation by number, comments that touch
 
-// usual tells whether a file is written as people may write it. A text in quotes that goes on is indented then.
+// usual reports whether a file is written as people may write it. A text in quotes that goes on is indented then.
 func usual(file []byte) bool {
 	lines := strings.Split(string(file), "\n")
 	for i, line := range lines[1:] {

@@ -21,7 +21,7 @@ const exportName = "capcs"
 
 var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 
-// makeWorkspace makes a workspace as an administrator, and waits until it is Ready.
+// makeWorkspace creates a workspace as an administrator, and waits until it is Ready.
 func makeWorkspace(ctx context.Context, parent, name string) {
 	GinkgoHelper()
 	_, err := kcptest.CreateWorkspace(ctx, kcp.Admin(parent), name)
@@ -38,13 +38,13 @@ func exportKinds(ctx context.Context, config *rest.Config) {
 	Expect(kcptest.Export(ctx, config, exportName, crds...)).To(Succeed())
 }
 
-// bindKinds binds them in a workspace, and waits until they are served there.
+// bindKinds binds them in a workspace, and waits until kcp serves them there.
 func bindKinds(ctx context.Context, config *rest.Config) {
 	GinkgoHelper()
 	Expect(kcptest.Bind(ctx, config, "root:provider", exportName, infrastructure.WithKind("CloudSigmaMachine"))).To(Succeed())
 }
 
-// unstructuredClient knows what the workspace serves at this time.
+// unstructuredClient knows the kinds that the workspace serves now.
 func unstructuredClient(config *rest.Config) client.Client {
 	GinkgoHelper()
 	c, err := client.New(config, client.Options{})

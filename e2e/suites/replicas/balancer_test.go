@@ -15,18 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// probeInterval is how often the balancer looks whether a replica is ready.
+// probeInterval is the interval of the balancer's readiness probes.
 const probeInterval = 50 * time.Millisecond
 
-// balancer is the one address of all replicas. It does with connections what kube-proxy does: new ones go to the replicas that
-// are ready, one after the other, and those that are open stay where they are. It does not look into them.
+// balancer is the one address of all replicas. It balances connections as kube-proxy does: new ones go to the ready replicas in
+// turn, and open ones stay. It does not read their content.
 type balancer struct {
 	listener net.Listener
 
 	mu       sync.Mutex
 	backends []*backend
 	next     int
-	// chosen is the only one that connections go to, if there is one.
+	// chosen is the only replica that gets connections, nil for all.
 	chosen *backend
 }
 
@@ -34,14 +34,14 @@ type balancer struct {
 type backend struct {
 	address, probe string
 
-	// What follows is guarded by the balancer's mutex.
+	// The balancer's mutex guards the following fields.
 	ready    bool
 	accepted int
 	// open are the API server's ends of the connections.
 	open map[net.Conn]bool
 }
 
-// newBalancer listens on a port of the loopback interface, until the spec or container ends that it is called from.
+// newBalancer listens on a port of the loopback interface until the end of the spec or container that calls it.
 func newBalancer(ctx context.Context, address string) *balancer {
 	GinkgoHelper()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -58,7 +58,7 @@ func newBalancer(ctx context.Context, address string) *balancer {
 	return b
 }
 
-// add has the balancer send connections to an address while the URL of a probe answers 200.
+// add makes the balancer send connections to an address while the URL of a probe responds with 200.
 func (b *balancer) add(ctx context.Context, address, probe string) *backend {
 	added := &backend{address: address, probe: probe, open: map[net.Conn]bool{}}
 	b.mu.Lock()
@@ -83,28 +83,28 @@ func (b *balancer) set(backend *backend, ready bool) {
 	backend.ready = ready
 }
 
-// isReady says whether new connections go to a replica.
+// isReady returns whether a replica gets new connections.
 func (b *balancer) isReady(backend *backend) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return backend.ready
 }
 
-// connections is how many of a replica are open, and how many it was given since the start.
+// connections returns the number of open connections of a replica, and the number of its connections since the start.
 func (b *balancer) connections(backend *backend) (open, accepted int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(backend.open), backend.accepted
 }
 
-// choose sends all new connections to one replica, and has those of the others closed. With nil, it ends that.
+// choose sends all new connections to one replica, and closes those of the others. nil reverts this.
 func (b *balancer) choose(chosen *backend) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.chosen = chosen
 	for _, backend := range b.backends {
 		for client := range backend.open {
-			// One half only, so that the connection counts until the API server has closed it, too.
+			// Only one direction, so that the connection counts until the API server has closed it too.
 			if half, ok := client.(*net.TCPConn); ok && chosen != nil && chosen != backend {
 				_ = half.CloseWrite()
 			}
@@ -112,7 +112,7 @@ func (b *balancer) choose(chosen *backend) {
 	}
 }
 
-// openBeside is how many connections are open of all replicas but one.
+// openBeside is the number of open connections of all replicas but one.
 func (b *balancer) openBeside(backend *backend) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +125,7 @@ func (b *balancer) openBeside(backend *backend) int {
 	return open
 }
 
-// pick returns the replica that a connection goes to, nil where none is ready.
+// pick returns the replica for a connection, nil if none is ready.
 func (b *balancer) pick(client net.Conn) *backend {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +150,7 @@ func (b *balancer) accept(ctx context.Context, ended *sync.WaitGroup) {
 	for {
 		client, err := b.listener.Accept()
 		if err != nil {
-			return // it has been closed
+			return // it is closed
 		}
 		backend := b.pick(client)
 		if backend == nil {
@@ -164,8 +164,8 @@ func (b *balancer) accept(ctx context.Context, ended *sync.WaitGroup) {
 	}
 }
 
-// join connects a client with an address until both have closed their ends. That the one has gone is all that the other is
-// told, as by the kernel of a node whose process was killed.
+// join connects a client with an address until both have closed their ends. When one end closes, the other end gets only that, as
+// from the kernel of a node whose process was killed.
 func join(ctx context.Context, client net.Conn, address string) {
 	defer client.Close()
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -180,7 +180,7 @@ func join(ctx context.Context, client net.Conn, address string) {
 	var both sync.WaitGroup
 	for to, from := range map[net.Conn]net.Conn{client: server, server: client} {
 		both.Go(func() {
-			_, _ = io.Copy(to, from) // an end that is broken is one that is closed
+			_, _ = io.Copy(to, from) // a broken end counts as closed
 			if half, ok := to.(*net.TCPConn); ok {
 				_ = half.CloseWrite()
 			}
@@ -189,10 +189,10 @@ func join(ctx context.Context, client net.Conn, address string) {
 	both.Wait()
 }
 
-// prober asks each time anew, as a kubelet does.
+// prober opens a new connection for each probe, as a kubelet does.
 var prober = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// answers says whether a URL answers 200.
+// answers returns whether a URL responds with 200.
 func answers(ctx context.Context, url string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// mountSmall mounts a file system of a few pages, and returns whether it could: that is for root.
+// mountSmall mounts a file system of a few pages, and returns whether that succeeded: it needs root.
 func mountSmall(dir string) bool {
 	GinkgoHelper()
 	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k")

@@ -2,5 +2,5 @@
 
 package replicas_test
 
-// mountSmall mounts nothing here. A file that is cut off is the same to who reads it.
+// mountSmall mounts nothing here. For a reader, a truncated file is equivalent.
 func mountSmall(string) bool { return false }

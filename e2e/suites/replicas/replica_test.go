@@ -20,11 +20,11 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// tlsFolder is where the serving certificate is, below a replica's folder.
+// tlsFolder is the folder of the serving certificate, below that of a replica.
 const tlsFolder = "tls"
 
-// replica is a pod of the chart's Deployment as a process: with its arguments and files, as its service account. Its folder
-// and its ports are others, as all share this machine.
+// replica is a pod of the chart's Deployment as a process, with its arguments and files, as its service account. Only its folder and
+// its ports differ, because all share this machine.
 type replica struct {
 	world                    *world
 	edition                  edition
@@ -34,7 +34,7 @@ type replica struct {
 	backend                  *backend
 }
 
-// newReplica prepares a replica, with its files. start has to follow.
+// newReplica prepares a replica with its files. Call start next.
 func (w *world) newReplica(ctx context.Context) *replica {
 	GinkgoHelper()
 	ports, err := process.FreePorts(ctx, 3)
@@ -54,8 +54,8 @@ func (w *world) newReplica(ctx context.Context) *replica {
 	return r
 }
 
-// mountCertificate replaces what the Secret of the serving certificate holds, as a kubelet does: the files lead through a
-// link, which is another one at once.
+// mountCertificate replaces the files of the Secret of the serving certificate as a kubelet does, by an atomic change of a symbolic
+// link.
 func (r *replica) mountCertificate(pair access.KeyPair) {
 	GinkgoHelper()
 	tlsDir := filepath.Join(r.dir, tlsFolder)
@@ -74,7 +74,7 @@ func (r *replica) mountCertificate(pair access.KeyPair) {
 	}
 }
 
-// start runs serve with the arguments that the Deployment has, and does not wait for anything.
+// start runs serve with the arguments of the Deployment, and does not wait.
 func (r *replica) start() {
 	GinkgoHelper()
 	args := podtest.Args(r.edition.pod.Containers[0], r.dir, map[string]string{":9443": r.webhook, ":8080": r.metrics, ":8081": r.health})
@@ -83,7 +83,7 @@ func (r *replica) start() {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// serve starts the replica and returns once new connections go to it.
+// serve starts the replica and returns once it gets new connections.
 func (r *replica) serve(ctx context.Context) {
 	GinkgoHelper()
 	r.start()
@@ -98,17 +98,17 @@ func (r *replica) awaitServing(ctx context.Context) {
 
 func (r *replica) isReady() bool { return r.world.balancer.isReady(r.backend) }
 
-// live is the answer to the probe of liveness.
+// live is the response to the liveness probe.
 func (r *replica) live(ctx context.Context) bool { return answers(ctx, "http://"+r.health+"/healthz") }
 
-// terminate ends the replica as a kubelet ends a pod, and waits until it has ended in order.
+// terminate stops the replica as a kubelet stops a pod, and waits for the graceful end.
 func (r *replica) terminate(ctx context.Context) {
 	GinkgoHelper()
 	Expect(r.process.Signal(syscall.SIGTERM)).To(Succeed())
 	r.awaitEnd(ctx)
 }
 
-// awaitEnd waits until the replica has ended in order, and the API server has noticed.
+// awaitEnd waits until the replica has ended gracefully and the API server has closed its connections.
 func (r *replica) awaitEnd(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(r.process.Alive).WithContext(ctx).WithTimeout(timeout).ShouldNot(Succeed())
@@ -117,8 +117,8 @@ func (r *replica) awaitEnd(ctx context.Context) {
 	Eventually(r.openConnections).WithContext(ctx).Should(BeZero())
 }
 
-// kill ends the replica as a lack of memory does, and returns once all have noticed that: new connections go to others, and
-// the API server has given up those that were open.
+// kill kills the replica as the OOM killer does. It returns once new connections go to others and the API server has closed the old
+// ones.
 func (r *replica) kill(ctx context.Context) {
 	GinkgoHelper()
 	r.process.Kill()
@@ -126,7 +126,7 @@ func (r *replica) kill(ctx context.Context) {
 	Eventually(r.openConnections).WithContext(ctx).Should(BeZero())
 }
 
-// only calls do while all admissions come to one of the replicas. None may be under way at its begin.
+// only calls do while all admissions go to one of the replicas. There must be no admission at its start.
 func (w *world) only(ctx context.Context, chosen *replica, do func()) {
 	GinkgoHelper()
 	w.choose(ctx, chosen)
@@ -134,7 +134,7 @@ func (w *world) only(ctx context.Context, chosen *replica, do func()) {
 	do()
 }
 
-// choose has all further admissions come to one of the replicas. None may be under way.
+// choose sends all further admissions to one of the replicas. There must be no admission at this time.
 func (w *world) choose(ctx context.Context, chosen *replica) {
 	GinkgoHelper()
 	w.balancer.choose(chosen.backend)
@@ -146,7 +146,7 @@ func (r *replica) openConnections() int {
 	return open
 }
 
-// stop ends the replica at the end of its story. No secret may have come into its log.
+// stop stops the replica at the end of its spec. Its log must contain no secret.
 func (r *replica) stop() {
 	if r.process == nil {
 		return
@@ -158,9 +158,9 @@ func (r *replica) stop() {
 	}
 }
 
-// serves is the serial number of the certificate that a new connection meets, "" where there is none.
+// serves is the serial number of the serving certificate of a new connection, "" if there is none.
 func (r *replica) serves(ctx context.Context) string {
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}} // it is looked at, not trusted
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}} // the certificate is read, not trusted
 	connection, err := dialer.DialContext(ctx, "tcp", r.webhook)
 	if err != nil {
 		return ""
@@ -173,19 +173,19 @@ func (r *replica) serves(ctx context.Context) string {
 	return secured.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// metric is the sum of a metric over all series with the labels.
+// metric is the sum of a metric over all series with the given labels.
 func (r *replica) metric(ctx context.Context, name string, labels map[string]string) (float64, error) {
 	return process.Metric(ctx, http.DefaultClient, "http://"+r.metrics, name, labels)
 }
 
-// passes is how many passes of the audit the replica has made since it was started.
+// passes is the number of audit passes of the replica since its start.
 func (r *replica) passes(ctx context.Context) (float64, error) {
 	return r.metric(ctx, "warrantgate_audit_passes_total", nil)
 }
 
 func (r *replica) logFile() string { return filepath.Join(r.dir, "warrantgate.log") }
 
-// log is all that the replica has logged, over restarts.
+// log is the log of the replica, over restarts.
 func (r *replica) log() string {
 	GinkgoHelper()
 	content, err := os.ReadFile(r.logFile())

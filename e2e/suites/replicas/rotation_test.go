@@ -20,7 +20,7 @@ import (
 	"warrantgate.dev/e2e/env/access"
 )
 
-// pickedUpWithin is how long a replica may take to serve with the certificate that is in its files.
+// pickedUpWithin is the time within which a replica uses a new certificate in its files.
 const pickedUpWithin = 15 * time.Second
 
 // certify gives all replicas another certificate, one after the other.
@@ -33,8 +33,8 @@ func (w *world) certify(ctx context.Context, pair access.KeyPair) {
 	}
 }
 
-// changeAuthority gives all replicas a certificate of another authority. Both are trusted from before the first has its own
-// until after the last has.
+// changeAuthority gives all replicas a certificate of another CA. The API server trusts both CAs from before the first change until
+// after the last.
 func (w *world) changeAuthority(ctx context.Context) {
 	GinkgoHelper()
 	authority, pair := newAuthority()
@@ -44,10 +44,10 @@ func (w *world) changeAuthority(ctx context.Context) {
 	w.trust(ctx, authority.PEM())
 }
 
-// marks counts what trust has made.
+// marks is the number of webhook configurations that trust created.
 var marks int
 
-// trust has the API server trust authorities, and returns once it does.
+// trust makes the API server trust CAs, and returns once it does.
 func (w *world) trust(ctx context.Context, bundle []byte) {
 	GinkgoHelper()
 	registration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
@@ -57,8 +57,8 @@ func (w *world) trust(ctx context.Context, bundle []byte) {
 	}
 	Expect(w.admin.Update(ctx, registration)).To(Succeed())
 
-	// The API server hears of a change a moment later, and of one registration after the other: it knows of this one as soon as
-	// it asks a webhook that was registered after it, whom nobody can reach.
+	// The API server observes webhook configurations with a delay and in order. So it has observed this one as soon as it calls an
+	// unreachable webhook that was installed later.
 	marks++
 	mark := mark(fmt.Sprintf("mark-%d", marks))
 	Expect(w.admin.Create(ctx, mark)).To(Succeed())
@@ -69,7 +69,7 @@ func (w *world) trust(ctx context.Context, bundle []byte) {
 	Expect(w.admin.Delete(ctx, mark)).To(Succeed())
 }
 
-// mark is a registration of a webhook that cannot be reached, for objects with a label of its name.
+// mark is a webhook configuration of an unreachable webhook, for objects with a label of its name.
 func mark(name string) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

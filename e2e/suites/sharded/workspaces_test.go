@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// place is a workspace on one shard that an administrator made for one spec, with a service account in it that may create
+// place is a workspace on one shard that an administrator created for one spec, with a service account in it that may create
 // workspaces.
 type place struct {
 	path, cluster string
@@ -38,8 +38,8 @@ func newPlace(ctx context.Context, shard string) place {
 
 func (p place) admin() *rest.Config { return kcp.Admin(p.path) }
 
-// expectAtHome expects a workspace that the service account created to become Ready, on the shard that it was meant for, and
-// the service account to be able to work in it.
+// expectAtHome expects a workspace that the service account created to become Ready on its shard, and the service account to be able
+// to write in it.
 func (p place) expectAtHome(ctx context.Context, name, shard string) {
 	GinkgoHelper()
 	ws := waitReady(ctx, p.admin(), name)
@@ -47,7 +47,7 @@ func (p place) expectAtHome(ctx context.Context, name, shard string) {
 	p.expectWorking(ctx, ws, shard)
 }
 
-// expectWorking expects a workspace to be on a shard, and the service account to be able to work in it.
+// expectWorking expects a workspace to be on a shard, and the service account to be able to write in it.
 func (p place) expectWorking(ctx context.Context, ws *tenancyv1alpha1.Workspace, shard string) {
 	GinkgoHelper()
 	Expect(kcp.ShardOf(ctx, ws.Spec.Cluster)).To(Equal(shard))
@@ -58,7 +58,7 @@ func (p place) expectWorking(ctx context.Context, ws *tenancyv1alpha1.Workspace,
 	}).Should(Succeed())
 }
 
-// create creates a workspace on a shard, as the user of config and in its place.
+// create creates a workspace on a shard, as the user of config and in its workspace.
 func create(ctx context.Context, config *rest.Config, name, shard string, options ...kcptest.WorkspaceOption) *tenancyv1alpha1.Workspace {
 	GinkgoHelper()
 	ws, err := kcptest.CreateWorkspace(ctx, config, name, append(options, kcptest.OnShard(shard))...)

@@ -1,4 +1,4 @@
-// Package cloudhttptest helps to test clients of clouds: answers of a server, and what the metrics have counted.
+// Package cloudhttptest contains helpers to test clients of clouds: HTTP handlers, and the values of metrics.
 package cloudhttptest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Reply answers with a status, a body, and headers as pairs.
+// Reply returns a handler that sends a status, a body, and headers as pairs.
 func Reply(status int, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(header); i += 2 {
@@ -21,7 +21,7 @@ func Reply(status int, body string, header ...string) http.HandlerFunc {
 	}
 }
 
-// InTurn gives one answer after the other, and the last one from then on.
+// InTurn returns a handler that calls the handlers one after the other, and then only the last one.
 func InTurn(all ...http.HandlerFunc) http.HandlerFunc {
 	var mu sync.Mutex
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +35,7 @@ func InTurn(all ...http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Counted returns the counts of a cloud's requests by operation and code, and of their durations by operation.
+// Counted returns the number of requests of a cloud by operation and code, and the number of observed durations by operation.
 func Counted(t *testing.T, cloud string) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -64,8 +64,8 @@ func Counted(t *testing.T, cloud string) map[string]float64 {
 	return counts
 }
 
-// CountedBy returns what has been counted for a cloud while do ran, and fails if there are new series then: all are there
-// from the start, or nobody could tell the first failure from none.
+// CountedBy returns how much the metrics of a cloud increase while do runs. It fails if do creates series: all series exist from
+// the start, so that the first failure is visible as an increase.
 func CountedBy(t *testing.T, cloud string, do func()) map[string]float64 {
 	t.Helper()
 	before := Counted(t, cloud)

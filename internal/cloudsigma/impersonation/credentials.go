@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// Credentials are those of a service account at an identity provider. They can be logged: no verb, logger or encoder
-// shows the secret.
+// Credentials belong to a service account of an identity provider. They are safe to log: no fmt verb, logger or encoder prints the
+// secret.
 type Credentials struct {
 	// OAuthURL is the base URL of the identity provider, such as https://oauth.example.com/auth. Only https is accepted.
 	OAuthURL string
-	// ClientID names the service account.
+	// ClientID is the OAuth client ID of the service account.
 	ClientID string
-	// ClientSecret proves it.
+	// ClientSecret is the OAuth client secret.
 	ClientSecret string
 }
 
-// FromFile returns the source of credentials whose secret is in a file. The file is read at each use, so that a new
-// secret needs no restart. White space around the secret, such as the newline that editors leave, is no part of it.
+// FromFile returns a source of credentials with the secret in a file. It reads the file at each use, so that a new secret needs no
+// restart. It trims white space, such as a trailing newline.
 func FromFile(oauthURL, clientID, secretFile string) func(context.Context) (Credentials, error) {
 	return func(context.Context) (Credentials, error) {
 		secret, err := os.ReadFile(secretFile)
@@ -39,26 +39,26 @@ func FromFile(oauthURL, clientID, secretFile string) func(context.Context) (Cred
 	}
 }
 
-// Fixed returns the source of credentials that never change, such as those of the environment.
+// Fixed returns a source of credentials that never change, such as those of environment variables.
 func Fixed(credentials Credentials) func(context.Context) (Credentials, error) {
 	return func(context.Context) (Credentials, error) { return credentials, nil }
 }
 
-// String says whose the credentials are.
+// String returns the client ID and the URL.
 func (c Credentials) String() string {
 	return fmt.Sprintf("client %q at %q", c.ClientID, c.OAuthURL)
 }
 
-// GoString is what %#v prints.
+// GoString implements fmt.GoStringer for %#v.
 func (c Credentials) GoString() string { return c.String() }
 
-// Format implements fmt.Formatter: String is not asked for verbs such as %d, which would print the fields.
+// Format implements fmt.Formatter. For verbs such as %d, fmt would print the fields instead of calling String.
 func (c Credentials) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, c.String()) }
 
 // LogValue implements slog.LogValuer.
 func (c Credentials) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// MarshalJSON says whose the credentials are.
+// MarshalJSON returns String as JSON.
 func (c Credentials) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
 func (c Credentials) validate() error {
@@ -74,7 +74,8 @@ func (c Credentials) validate() error {
 	return nil
 }
 
-// parseURL accepts a plain https URL. The error does not repeat the URL, which could hold a password.
+// parseURL accepts an https URL without user, query and fragment. The error does not contain the URL, which could contain a
+// password.
 func parseURL(raw string) (*url.URL, error) {
 	parsed, err := url.Parse(raw)
 	switch {

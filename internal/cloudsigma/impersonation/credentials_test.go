@@ -89,7 +89,7 @@ func TestSecretOfAFileIsReloaded(t *testing.T) {
 	ask(t, s, alice)
 
 	write("canary-2\n")
-	ask(t, s, bob) // not known yet, so the old one does it
+	ask(t, s, bob) // the cached token of the old secret is still valid
 	cloud.secrets = []string{"canary-3"}
 	write("canary-3\n")
 	ask(t, s, "carol@example.com")

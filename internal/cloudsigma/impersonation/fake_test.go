@@ -36,7 +36,7 @@ const (
 	secret    = "canary-secret-1"
 )
 
-// reply is what a fake server answers instead of what it would.
+// reply is the response that a fake server sends instead of its own.
 type reply struct {
 	status int
 	header map[string]string
@@ -45,16 +45,16 @@ type reply struct {
 
 func says(status int, body string) *reply { return &reply{status: status, body: body} }
 
-// cloud is an identity provider and a service provider API. It fails the test for each request that is not to the letter.
+// cloud is an identity provider and a service provider API. A request that does not match exactly fails the test.
 type cloud struct {
 	t *testing.T
-	// secrets are those that are taken.
+	// secrets are the accepted secrets.
 	secrets []string
 	// life is the expires_in of all tokens.
 	life int
-	// delay is how long each answer takes.
+	// delay is the duration of each response.
 	delay time.Duration
-	// answer may answer in place of the cloud.
+	// answer may return another response.
 	answer func(step step, form url.Values, number int) *reply
 
 	mu       sync.Mutex
@@ -124,7 +124,7 @@ func (c *cloud) normal(at step, form url.Values, number int, revoked bool) *repl
 	return says(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"expires_in":%d,"token_type":"Bearer"}`, token, c.life))
 }
 
-// read says which step a request is, and what it asks.
+// read returns the step and the parameters of a request.
 func (c *cloud) read(r *http.Request, body string) (step, url.Values) {
 	bearer, hasBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/service_provider/") && r.Header.Get("Content-Type") == "application/json" {
@@ -156,7 +156,7 @@ func (c *cloud) read(r *http.Request, body string) (step, url.Values) {
 	return at, form
 }
 
-// RoundTrip implements http.RoundTripper, without a network, for times that a test sets.
+// RoundTrip implements http.RoundTripper without a network, for tests with a fake clock.
 func (c *cloud) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.delay > 0 {
 		select {
@@ -190,7 +190,7 @@ func options(flow v1beta1.ImpersonationFlow) Options {
 	}
 }
 
-// source returns a source of tokens of a cloud without a network.
+// source returns a source of tokens with a cloud without a network.
 func source(t *testing.T, c http.RoundTripper, opts Options) *Source {
 	t.Helper()
 	s, err := newSource(opts, c)
@@ -200,13 +200,13 @@ func source(t *testing.T, c http.RoundTripper, opts Options) *Source {
 	return s
 }
 
-// settle lets the work in the background of a bubble come to its end.
+// settle waits until the background work of a bubble is done.
 func settle() {
 	pass(2 * workTimeout)
 	synctest.Wait()
 }
 
-// pass lets time go by, for a test in a bubble.
+// pass advances the clock of a bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
 // ask returns a token or fails the test.
@@ -219,7 +219,7 @@ func ask(t *testing.T, s *Source, user string) string {
 	return token
 }
 
-// unknown returns the error as the type that it has to have.
+// unknown returns the error as an *ownership.UnknownError, or fails the test.
 func unknown(t *testing.T, err error) *ownership.UnknownError {
 	t.Helper()
 	found, ok := err.(*ownership.UnknownError) //nolint:errorlint // the type itself is promised

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// failuresToOpen is how many requests to a server have to fail one after the other before it is left alone.
+	// failuresToOpen is the number of consecutive failures that open the circuit breaker of a server.
 	failuresToOpen = 3
-	// openFor is how long a server is left alone before one request may find out whether it works again.
+	// openFor is the time from then until one request checks the server again.
 	openFor = time.Second
-	// maxServers bounds the memory for servers: each region has one of its own.
+	// maxServers limits the memory of guards: each region has its own server.
 	maxServers = 1000
-	// requestTimeout ends one request.
+	// requestTimeout limits one request.
 	requestTimeout = 5 * time.Second
-	// maxTries and firstWait bound the retries of one request. They end earlier where nobody waits any longer.
+	// maxTries and firstWait limit the retries of one request. Retries end earlier if no caller waits any longer.
 	maxTries  = 4
 	firstWait = 100 * time.Millisecond
 )
 
-// guards are the guards of all servers, by their host and port.
+// guards contains the guards of all servers, by host and port.
 type guards struct {
 	servers *otter.Cache[string, *guard]
 }
@@ -40,8 +40,8 @@ func newGuards() (*guards, error) {
 	return &guards{servers: servers}, nil
 }
 
-// send asks a server, again where that may help, as long as somebody waits for the answer. The waits are random from 0
-// to twice a growing mean ("full jitter"), or what the server asks for.
+// send sends a request, and repeats it if a retry may help, while a caller waits for the response. The delays are random between 0
+// and twice a growing mean ("full jitter"), or the Retry-After of the server.
 func (g *guards) send(ctx context.Context, server string, at step, request func(context.Context) (issued, error)) (issued, error) {
 	guard, _ := g.servers.ComputeIfAbsent(server, func() (*guard, bool) { return newGuard(), false })
 	waits := &backoff.ExponentialBackOff{
@@ -70,23 +70,23 @@ func (g *guards) send(ctx context.Context, server string, at step, request func(
 	}, backoff.WithBackOff(waits), backoff.WithMaxTries(maxTries), backoff.WithMaxElapsedTime(patience(ctx)))
 }
 
-// guard keeps requests away from one server that fails or asked to be left alone.
+// guard is the circuit breaker of one server. It also respects Retry-After.
 type guard struct {
 	breaker *gobreaker.CircuitBreaker[issued]
 	last    atomic.Pointer[failure]
 }
 
-// failure is the last one of a server.
+// failure is the last failure of a server.
 type failure struct {
 	requestError
-	until time.Time // not before then, because the server asked for it
+	until time.Time // the end of Retry-After
 }
 
 func newGuard() *guard {
 	return &guard{breaker: gobreaker.NewCircuitBreaker[issued](gobreaker.Settings{
 		Timeout:     openFor,
 		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= failuresToOpen },
-		IsSuccessful: func(err error) bool { // a server that says no works
+		IsSuccessful: func(err error) bool { // a server that rejects a request works
 			failed, ok := errors.AsType[*requestError](err)
 			return err == nil || ok && failed.fault == faultRefused
 		},
@@ -100,7 +100,7 @@ func (g *guard) do(request func() (issued, error)) (issued, error) {
 	token, err := g.breaker.Execute(request)
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		last := g.last.Load()
-		if last == nil { // the first request after a failure has just worked
+		if last == nil { // the first request after a failure has succeeded
 			last = &failure{requestError: requestError{fault: faultUnavailable}}
 		}
 		return issued{}, last.hold()
@@ -113,7 +113,7 @@ func (g *guard) do(request func() (issued, error)) (issued, error) {
 	return token, err
 }
 
-// hold is the error for a request that is not sent.
+// hold returns the error for a request that is not sent.
 func (f *failure) hold() *requestError {
 	held := f.requestError
 	held.held = true
@@ -123,8 +123,8 @@ func (f *failure) hold() *requestError {
 
 type patienceKey struct{}
 
-// withPatience notes for how long the caller waits. The work for it is shared and goes on when the caller has left, so
-// the caller's deadline does not bound the work, but it does bound how long a retry is put off.
+// withPatience adds the deadline of the caller. Callers share the work, and it continues when one of them leaves. So the deadline
+// does not limit the work, but it limits the delay of retries.
 func withPatience(ctx context.Context) context.Context {
 	until, bounded := ctx.Deadline()
 	if !bounded {
@@ -133,13 +133,13 @@ func withPatience(ctx context.Context) context.Context {
 	if outer, ok := ctx.Value(patienceKey{}).(time.Time); ok && outer.Before(until) {
 		until = outer
 	}
-	if outer, ok := ownership.Patience(ctx); ok && outer.Before(until) { // a caller who shares ctx with others
+	if outer, ok := ownership.Patience(ctx); ok && outer.Before(until) { // a caller that shares ctx with others
 		until = outer
 	}
 	return context.WithValue(ctx, patienceKey{}, until)
 }
 
-// patience returns how long the caller still waits. It is more than 0, which stands for ever where it is used.
+// patience returns how long the caller still waits. It is more than 0, because 0 means no limit in the callers.
 func patience(ctx context.Context) time.Duration {
 	until, _ := ctx.Value(patienceKey{}).(time.Time)
 	return max(time.Until(until), 1)

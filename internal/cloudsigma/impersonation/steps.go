@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// grantUMATicket is the grant of UMA 2.0 (Federated Authorization, section 3.3.1) in the way of Keycloak.
+	// grantUMATicket is the grant type of UMA 2.0 (Federated Authorization, section 3.3.1) as Keycloak implements it.
 	grantUMATicket = "urn:ietf:params:oauth:grant-type:uma-ticket"
-	// impersonatePath is below the URL of the service provider API.
+	// impersonatePath is relative to the URL of the service provider API.
 	impersonatePath = "user/impersonate"
-	// maxBodyBytes bounds an answer. The oauth2 package has the same bound of its own.
+	// maxBodyBytes limits the size of a response. The oauth2 package has the same limit.
 	maxBodyBytes = 1 << 20
 )
 
-// requestAccount asks for the service account's own token (RFC 6749 section 4.4).
+// requestAccount requests the service account's own token (RFC 6749 section 4.4).
 func (s *Source) requestAccount(ctx context.Context, credentials Credentials) (issued, error) {
 	want := expectation{step: stepAccount, life: unknownLife}
 	return s.requestToken(ctx, credentials.OAuthURL, want, "", &clientcredentials.Config{
@@ -34,7 +34,7 @@ func (s *Source) requestAccount(ctx context.Context, credentials Credentials) (i
 	})
 }
 
-// requestTicket asks for a ticket of the service provider API with the service account's token.
+// requestTicket requests a ticket for the service provider API with the service account's token.
 func (s *Source) requestTicket(ctx context.Context, issuer string, account issued) (issued, error) {
 	want := expectation{step: stepTicket, life: unknownLife, audience: s.options.Audience}
 	return s.requestToken(ctx, issuer, want, account.value, &clientcredentials.Config{
@@ -42,8 +42,8 @@ func (s *Source) requestTicket(ctx context.Context, issuer string, account issue
 	})
 }
 
-// exchange asks for a user's token with the service account's (RFC 8693). The user is named by requested_subject,
-// which is Keycloak's.
+// exchange exchanges the service account's token for a user token (RFC 8693). The parameter requested_subject contains the user. It
+// is an extension of Keycloak.
 func (s *Source) exchange(ctx context.Context, credentials Credentials, account issued, user string) (issued, error) {
 	want := expectation{
 		step: stepExchange, life: unknownLife, audience: s.options.Audience,
@@ -62,7 +62,7 @@ func (s *Source) exchange(ctx context.Context, credentials Credentials, account 
 	})
 }
 
-// requestToken sends a request to the token endpoint of an issuer, with a bearer token if there is one.
+// requestToken sends a request to the token endpoint of an issuer. If bearer is not empty, it authenticates with this token.
 func (s *Source) requestToken(
 	ctx context.Context, issuer string, want expectation, bearer string, config *clientcredentials.Config,
 ) (issued, error) {
@@ -81,17 +81,17 @@ func (s *Source) requestToken(
 		got := answer{token: token.AccessToken, tokenType: token.TokenType}
 		got.issuedTokenType, _ = token.Extra("issued_token_type").(string)
 		if !token.Expiry.IsZero() {
-			// The package counts from the answer, we from the request. Whole seconds are what the server said.
+			// The oauth2 package counts from the response, this package from the request. The server sent whole seconds.
 			got.life = min(time.Until(token.Expiry).Round(time.Second), maxLife)
 			if got.life == 0 {
-				got.life = -1 // 0 would be a life that was not told
+				got.life = -1 // 0 means that the response had no expires_in
 			}
 		}
 		return got.accept(want)
 	})
 }
 
-// impersonate asks the service provider API of a region for a user's token.
+// impersonate requests a user token from the service provider API of a region.
 func (s *Source) impersonate(ctx context.Context, ticket, account issued, k key) (issued, error) {
 	endpoint, err := serviceProviderURL(s.options.ServiceProviderAPI, k.region)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Source) ask(ctx context.Context, client *http.Client, request *http.Req
 		var refusal struct {
 			Error string `json:"error"`
 		}
-		_ = json.Unmarshal(body, &refusal) // a code is welcome, but the status says enough
+		_ = json.Unmarshal(body, &refusal) // the code is optional, the status is sufficient
 		return answer{}, errorOfAnswer(stepImpersonate, response, refusal.Error)
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *Source) ask(ctx context.Context, client *http.Client, request *http.Req
 	return got, nil
 }
 
-// client returns a client that sends a bearer token, if there is one, and follows no redirect with it.
+// client returns a client that sends a bearer token, if there is one. It does not follow redirects.
 func (s *Source) client(bearer string) *http.Client {
 	client := &http.Client{Transport: s.transport, CheckRedirect: cloudhttp.RefuseRedirect}
 	if bearer != "" {
@@ -153,10 +153,10 @@ func (s *Source) client(bearer string) *http.Client {
 	return client
 }
 
-// regionPlaceholder stands for the region in URLs.
+// regionPlaceholder is replaced with the region in URL templates.
 const regionPlaceholder = "{region}"
 
-// serviceProviderURL puts a region, which has been checked, into a URL.
+// serviceProviderURL inserts a validated region into a URL template.
 func serviceProviderURL(template, region string) (*url.URL, error) {
 	return parseURL(strings.ReplaceAll(template, regionPlaceholder, region))
 }

@@ -1,5 +1,5 @@
-// Package identitytest makes up owners for property tests: service accounts and persons, scoped and not, with nested
-// warrants, administrators' groups and per-request fields in all places, and the clusters to try them in.
+// Package identitytest generates owners for property tests: service accounts and users, with and without scopes, with nested warrants,
+// privileged groups and per-request fields, and logical clusters for them.
 package identitytest
 
 import (
@@ -14,10 +14,10 @@ import (
 	"warrantgate.dev/internal/identity"
 )
 
-// Clusters are the logical clusters that generated owners live in or are scoped to. NewCluster is not among them.
+// Clusters are the homes and scopes of generated owners. NewCluster is not one of them.
 var Clusters = []logicalcluster.Name{"aaaaaaaa", "bbbbbbbb", "cccccccc", "root"}
 
-// NewCluster is the logical cluster of a new workspace, which no generated owner has been in.
+// NewCluster is the logical cluster of a new workspace. No generated owner has it as home or scope.
 const NewCluster logicalcluster.Name = "nnnnnnnn"
 
 var groups = []string{
@@ -28,24 +28,24 @@ var groups = []string{
 
 var names = []string{
 	"alice", "bob", "https://issuer.example.com#carol", "system:serviceaccount:default:bot", "system:serviceaccount:kube-system:rest",
-	"system:kcp:serviceaccount:aaaaaaaa:default:bot", // which somebody impersonates
+	"system:kcp:serviceaccount:aaaaaaaa:default:bot", // impersonated
 }
 
 // requiredGroups are values of the annotation authorization.kcp.io/required-groups.
 var requiredGroups = []string{"", "team-a", "team-a,team-b;ops", "system:kcp:admin;ops", "system:kcp:admin", "system:authenticated", ";", "a,,b"}
 
-// policies are delegation policies from none to all.
+// policies are delegation policies, from one that keeps nothing to one that keeps all.
 var policies = []identity.Policy{{}, {Users: []string{"*"}}, {Groups: []string{"team-*"}}, {Users: []string{"*", "*/*", "*/*/*"}, Groups: []string{"*"}}}
 
-// Case is what a rewrite is asked.
+// Case is the input of a rewrite.
 type Case struct {
 	Owner          identity.Owner
 	RequiredGroups string
 	Policy         identity.Policy
 }
 
-// Creator is the owner as kcp counts its creator today: with its home under the key that kcp reads. A kcp that wrote the home
-// under the older key counted it in the same way.
+// Creator returns the owner with its home under the key that kcp reads today. kcp versions that wrote the older key treated it in the same
+// way.
 func (c Case) Creator() identity.Owner {
 	const older = "authentication.kubernetes.io/cluster-name"
 	creator := c.Owner
@@ -56,12 +56,12 @@ func (c Case) Creator() identity.Owner {
 	return creator
 }
 
-// Rewrite rewrites the owner of the case for NewCluster, and returns what is recorded then.
+// Rewrite rewrites the owner of the case for NewCluster, and returns the owner to record.
 func (c Case) Rewrite() (string, identity.Report) {
 	return Rewrite(c.Owner.String(), NewCluster, c.RequiredGroups, c.Policy)
 }
 
-// Rewrite is identity.Rewrite, and returns what is recorded then.
+// Rewrite calls identity.Rewrite, and returns the owner to record.
 func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, policy identity.Policy) (string, identity.Report) {
 	owner, report := identity.Rewrite(raw, newCluster, requiredGroups, policy)
 	if !report.Changed() {
@@ -70,7 +70,7 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 	return owner.String(), report
 }
 
-// Cases makes up cases, the same ones for the same seed.
+// Cases generates cases. The same seed returns the same cases.
 func Cases(seed uint64, count int) iter.Seq[Case] {
 	return func(yield func(Case) bool) {
 		random := rand.New(rand.NewPCG(4038, seed)) //nolint:gosec // made up again in each run, not kept secret
@@ -82,7 +82,7 @@ func Cases(seed uint64, count int) iter.Seq[Case] {
 	}
 }
 
-// owner makes up an owner that kcp might record.
+// owner generates an owner that kcp may record.
 func owner(r *rand.Rand) identity.Owner {
 	return identity.Owner{Username: pick(r, names), UID: uid(r), Groups: someGroups(r), Extra: extra(r, 3)}
 }
@@ -99,10 +99,10 @@ func extra(r *rand.Rand, depth int) map[string][]string {
 	default:
 		extra[identity.ClusterNameKey] = []string{home}
 	}
-	if r.IntN(2) == 0 { // as kcp does with its tokens
+	if r.IntN(2) == 0 { // as in kcp's own tokens
 		extra[identity.ScopesKey] = []string{"cluster:" + home}
 	}
-	for range r.IntN(3) { // as whoever impersonates it likes
+	for range r.IntN(3) { // set by an impersonator
 		scope := "cluster:" + cluster(r)
 		if r.IntN(3) == 0 {
 			scope += ",cluster:" + cluster(r)

@@ -1,4 +1,4 @@
-// Package ownershiptest helps to test what reads the IDs of instances.
+// Package ownershiptest contains tests for parsers of instance IDs.
 package ownershiptest
 
 import (
@@ -8,8 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// FuzzID checks that whatever is taken for an ID is a plain UUID, means itself when it stands behind the prefix, and goes into
-// a path as it is.
+// FuzzID checks that each result of parse is a plain UUID that is contained in the input, and that parse accepts it after the prefix.
 func FuzzID(f *testing.F, parse func(string) (string, error), prefix string, seeds ...string) {
 	f.Helper()
 	for _, seed := range seeds {

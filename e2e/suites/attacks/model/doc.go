@@ -1,11 +1,11 @@
-// Package model has tenants write random sequences of requests to a real API server with a real warrantgate, and looks after each
-// admitted write whether what warrantgate promises still holds:
+// Package model makes tenants write random sequences of requests to a real API server with a real warrantgate. After each admitted
+// write, it verifies warrantgate's promises:
 //
 //   - No machine holds an instance whose owner is not the user that its provider acts as, unless it did so before the write.
 //   - No two machines hold one instance, unless they did so before the write. On kcp those of one workspace count.
 //   - No tenant has named a user whom it may not impersonate.
-//   - No refusal names what belongs to another tenant.
+//   - No denial names the property of another tenant.
 //
-// It knows the objects, the users and the servers of the cloud, and how a provider finds the user of a machine. It does not know
-// how warrantgate decides. A sequence that breaks a promise is made as short as possible by pgregory.net/rapid.
+// The model contains the objects, the users and the servers of the cloud, and how a provider finds the user of a machine. It does
+// not contain how warrantgate decides. The library pgregory.net/rapid shortens a sequence that breaks a promise as far as possible.
 package model

@@ -12,25 +12,25 @@ import (
 	"pgregory.net/rapid"
 )
 
-// objectsPerKind is how many objects of each kind a place has at most, where the world does not say it.
+// objectsPerKind is the default maximum of objects of each kind in a place.
 const objectsPerKind = 2
 
-// notThere is a UUID that no server has.
+// notThere is a UUID without a server.
 const notThere = "00000000-dead-4bad-8000-000000000000"
 
-// dice are thrown for everything that is not the same in each write.
+// dice are the random draws of one write.
 type dice struct{ *rand.Rand }
 
-// pick is one of the values.
+// pick returns one of the values.
 func pick[V any](d dice, values ...V) V { return values[d.IntN(len(values))] }
 
-// drawDice draws the dice of one step. rapid makes a sequence shorter by leaving out one number after the other: with one number
-// for each step it leaves out whole steps, and the others stay what they were.
+// drawDice draws the dice of one step. rapid shortens a sequence by removing one number after the other. With one number for each
+// step, it removes whole steps, and the other steps stay the same.
 func drawDice(t *rapid.T) dice {
 	return dice{rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "step"), 0))}
 }
 
-// draw draws a write that the objects allow to be made.
+// draw draws a write that is possible with the existing objects.
 func (s *sequence) draw(t dice) write {
 	actor := pick(t, s.world.Actors...)
 	kind := pick(t, actor.Kinds...)
@@ -45,7 +45,7 @@ func (s *sequence) draw(t dice) write {
 	} else {
 		w.verb = []string{merge, update, patch, apply, merge, update, patch, apply, merge, update, patch, remove}[verb]
 	}
-	// Of each kind of field one is drawn, whether or not the write needs it.
+	// One field of each kind is drawn, even if the write does not need it.
 	d := draws{
 		label: s.drawClusterLabel(t), owners: s.drawOwners(t), region: s.drawRegion(t), email: s.drawEmail(t, actor), secret: s.drawSecretRef(t),
 		id: t.IntN(1000), form: t.IntN(24),
@@ -76,20 +76,20 @@ func (s *sequence) draw(t dice) write {
 	return w
 }
 
-// draws are what a write can be made of.
+// draws are the parts of a write.
 type draws struct {
 	label, owners, region, annotation field
 	email, state                      any
 	secret                            map[string]any
 	id, form                          int
-	// which says which fields are written, by its bits.
+	// which says by its bits which fields the write contains.
 	which                int
 	annotated, finalized bool
-	// metadata is whether nothing else of a machine is written than metadata.
+	// metadata is true if the write changes only the metadata of a machine.
 	metadata bool
 }
 
-// name is that of an object of this sequence. Objects of one kind have the same names in all places.
+// name is the name of an object of this sequence. Objects of one kind have the same names in all places.
 func (s *sequence) name(kind schema.GroupVersionKind, i int) string {
 	return fmt.Sprintf("%s-%s-%d", s.prefix, strings.ToLower(kind.Kind), i)
 }
@@ -99,7 +99,7 @@ func (s *sequence) machine(w *write, d draws, current *unstructured.Unstructured
 		w.version = s.world.MachineVersion
 	}
 	fresh := current == nil
-	if !fresh && d.metadata { // by both paths, although only one of them changes it
+	if !fresh && d.metadata { // on both paths, although only one of them changes it
 		w.status = d.which>>9&1 == 1
 		w.fields = [][]field{{d.label}, {d.owners}, {d.label, d.owners}, {d.label}}[d.which>>7&3]
 		return
@@ -113,7 +113,7 @@ func (s *sequence) machine(w *write, d draws, current *unstructured.Unstructured
 	if d.finalized {
 		w.fields = append(w.fields, field{[]string{"metadata", "finalizers"}, []any{[]any{"example.com/held"}, nil}[d.which>>6&1]})
 	}
-	if fresh && d.which>>7&1 == 0 { // as Cluster API makes machines
+	if fresh && d.which>>7&1 == 0 { // as Cluster API creates machines
 		return
 	}
 	path := []string{"spec", "providerID"}
@@ -132,7 +132,7 @@ func (s *sequence) machine(w *write, d draws, current *unstructured.Unstructured
 	w.fields = append(w.fields, field{path, s.id(d, path[0] == "spec", user)})
 }
 
-// id is the UUID of a server, of the user above all, in one of the forms that it may be written in.
+// id is the UUID of a server, mostly of the user, in one of its possible notations.
 func (s *sequence) id(d draws, providerID bool, user string) any {
 	var own, all []string
 	for _, server := range s.servers {
@@ -204,7 +204,7 @@ func (s *sequence) drawRegion(t dice) field {
 	)}
 }
 
-// drawSecretRef draws a reference to a Secret of any place.
+// drawSecretRef draws a reference to a Secret of a random place.
 func (s *sequence) drawSecretRef(t dice) map[string]any {
 	reference := map[string]any{"name": s.name(Secret, t.IntN(objectsPerKind))}
 	namespaces := append([]string{"", "", ""}, s.objects.namespaces...)
@@ -230,7 +230,7 @@ func cluster(d draws, fresh bool) []field {
 		return append(fields, email, reference)
 	}
 	if !fresh && d.which>>7&1 == 1 {
-		email.value = nil // so that the Secret counts
+		email.value = nil // so that the Secret applies
 		fields = append(fields, email)
 	}
 	return append(fields, reference)
@@ -247,7 +247,7 @@ func secret(d draws, verb string) field {
 	return field{[]string{"stringData", "userEmail"}, email}
 }
 
-// drawEmail draws a user: those whom the actor may name above all, then everybody, in one of the ways to write an e-mail.
+// drawEmail draws a user, in one of the notations of an email address: mostly one that the actor may name, sometimes any user.
 func (s *sequence) drawEmail(t dice, actor *Actor) any {
 	var users []string
 	for range 6 / max(1, len(actor.May)) {

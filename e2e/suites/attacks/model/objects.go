@@ -23,27 +23,27 @@ var (
 
 const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
 
-// ownerAnnotations are those by which a KdcCluster names a user.
+// ownerAnnotations are the annotations of a KdcCluster that name a user.
 var ownerAnnotations = []string{"kube-dc.com/owner-email", "cloudsigma.com/owner-email"}
 
-// uuids finds what a provider could take for the UUID of a server, in whatever it is wrapped.
+// uuids finds every part of a text that a provider could read as the UUID of a server.
 var uuids = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// key is where an object is. Place is the index of a Place.
+// key is the identity of an object. Place is the index of a Place.
 type key struct {
 	place int
 	kind  string
 	name  string
 }
 
-// Server is a server of the cloud. Label is how failures call it.
+// Server is a server of the cloud. Label is its name in failures.
 type Server struct {
 	UUID, Owner, Region, Name, Label string
 }
 
-// objects is what the API servers hold.
+// objects are the objects of the API servers.
 type objects struct {
-	// namespaces and clusters are the namespaces and logical clusters of the places. userRefs is false where no Secret names a user.
+	// namespaces and clusters are the namespaces and logical clusters of the places. userRefs is false if no Secret names a user.
 	namespaces, clusters []string
 	userRefs             bool
 	servers              map[string]Server // by UUID
@@ -56,7 +56,7 @@ func (o *objects) clone() *objects {
 	return &c
 }
 
-// wrong returns the machines that hold an instance which does not belong to the user whom their provider acts as.
+// wrong returns the machines with an instance that does not belong to the user of their provider.
 func (o *objects) wrong() map[key]string {
 	found := map[key]string{}
 	for k, machine := range o.held {
@@ -64,7 +64,7 @@ func (o *objects) wrong() map[key]string {
 			continue
 		}
 		user, region := o.account(k, machine)
-		if user == "" { // the provider acts as nobody
+		if user == "" { // the provider has no user
 			continue
 		}
 		for _, id := range instances(machine) {
@@ -100,7 +100,7 @@ func (o *objects) shared() map[string]string {
 	return found
 }
 
-// instances are the UUIDs that the machine's fields hold.
+// instances are the UUIDs in the fields of a machine.
 func instances(machine *unstructured.Unstructured) []string {
 	var ids []string
 	for _, path := range [][]string{{"status", "instanceID"}, {"spec", "providerID"}} {
@@ -109,8 +109,8 @@ func instances(machine *unstructured.Unstructured) []string {
 	return ids
 }
 
-// account is the user that a machine's provider acts as and the region in which, "" if it acts as nobody. A provider takes the
-// cluster of the machine's owner in Cluster API. A machine without an owner is judged by its own label.
+// account returns the user and region of a machine's provider, "" if there is none. A provider uses the cluster of the machine's
+// owner in Cluster API. For a machine without an owner, the label of the machine decides.
 func (o *objects) account(k key, machine *unstructured.Unstructured) (user, region string) {
 	name := machine.GetLabels()[clusterNameLabel]
 	for _, ref := range machine.GetOwnerReferences() {
@@ -120,7 +120,7 @@ func (o *objects) account(k key, machine *unstructured.Unstructured) (user, regi
 		}
 		owner := o.held[key{k.place, OwnerMachine.Kind, ref.Name}]
 		if owner == nil {
-			return "", "" // the provider waits for it
+			return "", "" // the provider waits for the owner
 		}
 		if name = owner.GetLabels()[clusterNameLabel]; name == "" {
 			return "", "" // "cluster-name label is missing"
@@ -132,12 +132,12 @@ func (o *objects) account(k key, machine *unstructured.Unstructured) (user, regi
 		return "", ""
 	}
 	if region = strings.TrimSpace(text(cluster, "spec", "region")); region == "" {
-		return "", "" // there is no cloud to act in
+		return "", "" // the provider has no cloud
 	}
 	return o.userOf(k.place, cluster), region
 }
 
-// userOf is whom a CloudSigmaCluster names, itself or by a Secret.
+// userOf is the user that a CloudSigmaCluster names, directly or by a Secret.
 func (o *objects) userOf(place int, cluster *unstructured.Unstructured) string {
 	if email := canonical(text(cluster, "spec", "userEmail")); email != "" || !o.userRefs {
 		return email
@@ -152,7 +152,7 @@ func (o *objects) userOf(place int, cluster *unstructured.Unstructured) string {
 	return secretUser(secret)
 }
 
-// named are the users that each object names.
+// named returns the users that each object names.
 func (o *objects) named() map[key][]string {
 	found := map[key][]string{}
 	for k, object := range o.held {
@@ -178,10 +178,10 @@ func secretUser(secret *unstructured.Unstructured) string {
 	return canonical(string(email))
 }
 
-// canonical is an e-mail as clouds compare them.
+// canonical is an email address in the form in which clouds compare them.
 func canonical(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
-// text is the string at a path, "" where there is none.
+// text is the string at a path, "" if there is none.
 func text(object *unstructured.Unstructured, path ...string) string {
 	value, _, err := unstructured.NestedString(object.Object, path...)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// report takes what rapid tells a test, so that several workers can run in one spec.
+// report receives the messages of rapid to a test, so that several workers can run in one spec.
 type report struct {
 	text   strings.Builder
 	failed bool
-	// found is whether a sequence of this worker has failed, which is made shorter from then on.
+	// found is true if a sequence of this worker has failed. rapid then shortens it.
 	found atomic.Bool
-	// uids are those of the objects that there have been in each place.
+	// uids are the UIDs of all objects of each place, deleted ones too.
 	uids []map[string]bool
 }
 
-// story is what happened, without what was drawn for it.
+// story is the log of the writes, without the random draws.
 func (r *report) story() string {
 	var lines []string
 	for line := range strings.Lines(r.text.String()) {

@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// A model that finds nothing proves nothing: where nobody denies anything, it has to find in a few writes what is promised.
+// A model without findings proves nothing: without warrantgate, it must find each broken promise within a few writes.
 func TestRunFindsWhatNobodyDenies(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		kinds []schema.GroupVersionKind
-		// objects is as in World: where there is one machine, no two hold one instance.
+		// objects is that of World: with one machine, no two machines hold one instance.
 		objects int
 		may     []string
 		want    string

@@ -23,7 +23,7 @@ const (
 	remove = "delete"
 )
 
-// field is a field that a write sets, or removes where the value is nil.
+// field is a field that a write sets, or removes if the value is nil.
 type field struct {
 	path  []string
 	value any
@@ -45,7 +45,7 @@ type write struct {
 
 func (w write) key() key { return key{w.at, w.kind.Kind, w.name} }
 
-// String tells the write to people, and holds everything that the request holds.
+// String describes the write with everything that the request contains.
 func (w write) String() string {
 	resource := w.kind.Kind
 	if w.version != w.kind.Version {
@@ -100,7 +100,7 @@ func (w write) empty() *unstructured.Unstructured {
 	return object
 }
 
-// body is that of a patch.
+// body is the body of a patch.
 func (w write) body(current *unstructured.Unstructured) (client.Patch, client.PatchOptions) {
 	var (
 		content any
@@ -123,12 +123,12 @@ func (w write) body(current *unstructured.Unstructured) (client.Patch, client.Pa
 	}
 	encoded, err := json.Marshal(content)
 	if err != nil {
-		panic(err) // it consists of maps and strings
+		panic(err) // maps and strings can always be encoded
 	}
 	return client.RawPatch(kind, encoded), options
 }
 
-// set sets the fields. What is to be removed becomes null where nulls is true.
+// set sets the fields. Removed fields become null if nulls is true.
 func (w write) set(object *unstructured.Unstructured, nulls bool) {
 	for _, f := range w.fields {
 		if f.value == nil && !nulls {
@@ -139,7 +139,7 @@ func (w write) set(object *unstructured.Unstructured, nulls bool) {
 	}
 }
 
-// setField replaces what is in its way, as a tenant's object may hold anything.
+// setField replaces values on its path, because a tenant's object can contain any value.
 func setField(object map[string]any, path []string, value any) {
 	for _, name := range path[:len(path)-1] {
 		below, ok := object[name].(map[string]any)
