@@ -322,7 +322,7 @@ func isRewritePolicy(object client.Object) bool {
 	return object.GetName() == workspace.RewritePolicyName
 }
 
-// refusing tells whether the webhook that refuses canaries is registered so that it refuses also while no serve answers.
+// refusing reports whether the webhook that refuses canaries is registered so that it refuses also while no serve answers.
 func refusing(registration []client.Object) bool {
 	for _, object := range registration {
 		if configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {

@@ -27,7 +27,7 @@ import (
 
 // pathsEverServed are those of all hooks that a release has registered. While a release is rolled out, API servers are told of
 // new paths before the last old replica has gone, and of old ones, if it is rolled back, while there still are new replicas: a
-// path that is not served is a 404, and refuses the write. So one stays here, and is served, until a release after the one that
+// path that is not served is a 404, and denies the write. So one stays here, and is served, until a release after the one that
 // last registered it, and a new one is served a release before it is registered.
 var pathsEverServed = []string{
 	"/cluster/delegation",

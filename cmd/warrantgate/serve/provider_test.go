@@ -16,8 +16,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// TestTheProviderOfAPath: what is in a path is part of an address only if it is the name of a logical cluster. Where a path of an
-// older release does not name the provider, nobody is asked.
+// TestTheProviderOfAPath: what is in a path is part of an address only if it is the name of a logical cluster.
 func TestTheProviderOfAPath(t *testing.T) {
 	config, err := config.Parse([]byte(everyGateOn))
 	if err != nil {
