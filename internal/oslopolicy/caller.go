@@ -4,21 +4,21 @@ import "strings"
 
 // Caller is whoever asks something of Keystone: a token, by what matters to rules.
 type Caller struct {
-	// User is the user's ID, UserDomain that of the user's domain.
+	// User is the ID of the user, UserDomain the ID of the user's domain.
 	User, UserDomain string
-	// Roles are the names of the roles in the token.
+	// Roles are the names of the roles of the token.
 	Roles []string
-	// Domain is the ID of the domain that the token is for, Project that of the project, in the domain ProjectDomain. At most
-	// one of Domain, Project and System is set.
+	// Domain is the ID of the domain of the token. Project is the ID of its project, which belongs to ProjectDomain. At most one of
+	// Domain, Project and System is set.
 	Domain, Project, ProjectDomain string
-	// System tells that the token is for the system.
+	// System is true for a token with system scope.
 	System bool
-	// AdminProject is what is_admin_project says. Keystone says so of every token for a project, unless the options
+	// AdminProject is the value of is_admin_project. In Keystone, it is true for every token of a project, unless the options
 	// admin_project_name and admin_project_domain_name are set.
 	AdminProject bool
 }
 
-// Credentials are what Keystone hands to oslo.policy for a caller.
+// Credentials returns the credentials that Keystone passes to oslo.policy for a caller.
 func (c Caller) Credentials() map[string]any {
 	object := func(id string) map[string]any { return map[string]any{"id": id, "name": id} }
 	owned := func(id, domain string) map[string]any {
@@ -56,7 +56,7 @@ func orNil(text string) any {
 	return text
 }
 
-// Flatten makes the keys of a target as Keystone does: {"target": {"user": {"id": …}}} becomes target.user.id.
+// Flatten flattens a target as Keystone does: {"target": {"user": {"id": …}}} becomes target.user.id.
 func Flatten(target map[string]any) map[string]any {
 	flat := make(map[string]any, len(target))
 	var add func(parent string, fields map[string]any, depth int)
@@ -77,7 +77,7 @@ func Flatten(target map[string]any) map[string]any {
 	return flat
 }
 
-// credentialNames are what rules may look at in Keystone's credentials. Below those that end with a dot anything may be.
+// credentialNames are the paths in Keystone's credentials that rules can check.
 const credentialNames = "user_id user_domain_id system_scope system domain_id project_id project_domain_id roles is_admin_project " +
 	"is_admin service_user_id service_user_domain_id service_project_id service_project_domain_id service_roles " +
 	"token.methods token.expires_at token.issued_at token.audit_ids token.is_domain token.is_admin_project token.user.id " +
@@ -85,7 +85,7 @@ const credentialNames = "user_id user_domain_id system_scope system domain_id pr
 	"token.project.id token.project.name token.project.domain.id token.project.domain.name token.roles.id token.roles.name " +
 	"token.system.all token.application_credential.id token.application_credential.name token.application_credential.restricted"
 
-// credentialHints are names of other services, or of checks, and what Keystone has instead.
+// credentialHints maps credentials of other services, and wrong names, to credentials of Keystone.
 var credentialHints = map[string]string{
 	"user": "user_id", "tenant": "project_id", "tenant_id": "project_id", "project": "project_id", "domain": "domain_id",
 	"user_domain": "user_domain_id", "token.domain_id": "token.domain.id", "token.project_id": "token.project.id",
@@ -93,7 +93,7 @@ var credentialHints = map[string]string{
 	"scope": "system_scope",
 }
 
-// knowsCredential tells whether Keystone's credentials have something at a path, and what may have been meant if not.
+// knowsCredential reports whether Keystone's credentials have a path. If not, meant is a suggestion.
 func knowsCredential(path string) (known bool, meant string) {
 	if hasWord(credentialNames, path) || strings.HasPrefix(path, "token.OS-") {
 		return true, ""

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Case is one question to a policy. In a table of cases it has the answer that is expected.
+// Case is a request that is checked against a policy. In a table of cases, Expect is the expected answer.
 type Case struct {
 	Name   string         `json:"name"`
 	As     string         `json:"as"`
@@ -21,7 +21,7 @@ const (
 	AnswerDeny = "DENY"
 )
 
-// Ask puts the question to a policy. An error means that there is no answer; Keystone would not let it pass then.
+// Ask evaluates the case. An error means that there is no answer. Keystone then denies the request.
 func (c Case) Ask(policy *Policy) (string, error) {
 	caller, err := ParseCaller(c.As)
 	if err != nil {
@@ -41,8 +41,8 @@ func (c Case) Ask(policy *Policy) (string, error) {
 	return AnswerDeny, nil
 }
 
-// ParseCaller reads who asks from text such as role=manager,domain=acme. The domain of the user and of the project is that of the
-// token, if it is not given.
+// ParseCaller parses a caller such as role=manager,domain=acme. The domains of the user and of the project default to the domain of the
+// token.
 func ParseCaller(text string) (Caller, error) {
 	caller := Caller{User: "caller"}
 	fields := map[string]*string{

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// maxFileBytes bounds a policy file. Keystone's own sample has about 100 KiB.
+	// maxFileBytes is the maximum size of a policy file. Keystone's own sample has about 100 KiB.
 	maxFileBytes = 256 << 10
-	// maxNodes bounds what a file holds.
+	// maxNodes is the maximum number of values in a file.
 	maxNodes = 100_000
-	// maxNesting bounds lists within lists. Three levels mean something.
+	// maxNesting is the maximum depth of nested lists. oslo.policy uses three levels.
 	maxNesting = 32
 )
 
-// FileError says why a file is not read: oslo.policy cannot load it, or it is written in a way that oslo.policy may read
-// otherwise. What it cannot load has Keystone go on with the rules that it had, or fail at every request.
+// FileError means that oslo.policy cannot load a file, or may parse it in another way than this package. If Keystone cannot load a file, it
+// keeps the former rules, or fails for every request.
 type FileError struct {
-	// File is the name that was given, Line counts from 1 and is 0 where the place is not known.
+	// File is the name of the file. Line counts from 1. It is 0 if the position is unknown.
 	File string
 	Line int
-	// Err says what is wrong.
+	// Err is the error.
 	Err error
 }
 
@@ -36,7 +36,7 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
 }
 
-// Unwrap returns the cause.
+// Unwrap returns Err.
 func (e *FileError) Unwrap() error { return e.Err }
 
 // rule is one entry of a file.
@@ -44,20 +44,20 @@ type rule struct {
 	name string
 	// line is where its name stands, from 1.
 	line int
-	// value is what was written.
+	// value is the value in the file.
 	value any
-	// check is what it means.
+	// check is the parsed rule.
 	check check
-	// bareBang tells that the value is an exclamation mark without quotes, which YAML takes for a tag.
+	// bareBang is true if the value is an exclamation mark without quotes, which is a tag in YAML.
 	bareBang bool
 }
 
-// File is a policy file that oslo.policy loads, with the same meaning.
+// File is a parsed policy file.
 type File struct {
 	name string
-	// rules are in the order of the file. Of those with the same name the last counts.
+	// rules are in the order of the file. The last rule of a name replaces the others.
 	rules []rule
-	// unnamed are those whose name YAML does not read as a text, such as off without quotes.
+	// unnamed are the rules whose name is no string in YAML, such as off without quotes.
 	unnamed []rule
 }
 
@@ -89,7 +89,7 @@ func (r *reader) fail(line int, format string, args ...any) error {
 	return &FileError{File: r.file.name, Line: line, Err: fmt.Errorf(format, args...)}
 }
 
-// add takes a rule in. One whose name is no text is loaded, but nobody can ask for it.
+// add adds a rule. oslo.policy loads a rule whose name is no string, but nothing can refer to it.
 func (r *reader) add(line int, key, value any, bareBang bool) error {
 	name, named := key.(string)
 	if !named {
@@ -108,7 +108,7 @@ func (r *reader) add(line int, key, value any, bareBang bool) error {
 	return nil
 }
 
-// readYAML reads the part of YAML that oslo.policy certainly reads alike.
+// readYAML parses the subset of YAML that oslo.policy parses in the same way.
 func (r *reader) readYAML() error {
 	entries, err := readYAML(string(r.data))
 	var unreadable *yamlError
@@ -123,10 +123,10 @@ func (r *reader) readYAML() error {
 	return err
 }
 
-// surrogate finds halves of characters in JSON. Python keeps those that have no other half, which no text here can hold.
+// surrogate finds escaped surrogates in JSON. Python keeps surrogates without a pair, which Go strings cannot contain.
 var surrogate = regexp.MustCompile(`\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
 
-// readJSON reads JSON, which oslo.policy tries first.
+// readJSON parses JSON. oslo.policy tries JSON before YAML.
 func (r *reader) readJSON() error {
 	if surrogate.Match(r.data) {
 		return r.fail(0, `it holds characters in two halves, such as \ud83d\ude00; write the characters themselves`)
@@ -161,7 +161,7 @@ func (r *reader) readJSON() error {
 	return nil
 }
 
-// lineCounter finds the lines of offsets that only grow.
+// lineCounter returns the line numbers of increasing offsets.
 type lineCounter struct {
 	data       []byte
 	from, line int

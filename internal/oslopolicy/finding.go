@@ -8,62 +8,62 @@ import (
 	"slices"
 )
 
-// Severity says what a finding is worth.
+// Severity is the severity of a finding.
 type Severity string
 
 // Severities.
 const (
-	// SeverityError: the rule does not do what it says, or it gives away what it must not.
+	// SeverityError: the rule does not have the meaning that its text suggests, or it grants too much.
 	SeverityError Severity = "error"
-	// SeverityWarning: the rule is likely not to do what was meant.
+	// SeverityWarning: the rule is probably not what its author intended.
 	SeverityWarning Severity = "warning"
-	// SeverityNote: worth knowing.
+	// SeverityNote: for information.
 	SeverityNote Severity = "note"
 )
 
 // Codes of findings.
 const (
-	// CodeFile: oslo.policy cannot load the file. Keystone goes on with the former rules, or fails at every request.
+	// CodeFile: oslo.policy cannot load the file. Keystone keeps the former rules, or fails for every request.
 	CodeFile = "file"
-	// CodeAlwaysAllows: the rule allows everybody without saying so.
+	// CodeAlwaysAllows: the rule allows every request, but is not @.
 	CodeAlwaysAllows = "always-allows"
-	// CodeNeverAllows: the rule denies everybody without saying so.
+	// CodeNeverAllows: the rule denies every request, but is not !.
 	CodeNeverAllows = "never-allows"
-	// CodeSyntax: oslo.policy cannot parse the rule and takes it for "deny".
+	// CodeSyntax: oslo.policy cannot parse the rule, so the rule denies.
 	CodeSyntax = "syntax"
-	// CodeRaises: asking the rule raises an exception, so that requests end with 400 or 500.
+	// CodeRaises: the rule raises an exception, so requests end with 400 or 500.
 	CodeRaises = "raises"
-	// CodeMalformedCheck: a word is no check and counts as false.
+	// CodeMalformedCheck: a word is no check, and is always false.
 	CodeMalformedCheck = "malformed-check"
-	// CodeOperatorInList: an element of the list form is an expression, where only single checks are read.
+	// CodeOperatorInList: an element of the list form is an expression. Only single checks are valid there.
 	CodeOperatorInList = "operator-in-list"
-	// CodeMapping: the value is a mapping, of which only the keys are read.
+	// CodeMapping: the value is a mapping. oslo.policy reads its keys only.
 	CodeMapping = "mapping-rule"
 	// CodeUnknownRule: a reference to a rule that does not exist.
 	CodeUnknownRule = "unknown-rule"
-	// CodeCycle: rules refer to each other in a circle.
+	// CodeCycle: a rule refers to itself, directly or through other rules.
 	CodeCycle = "cycle"
-	// CodeDuplicateRule: a rule is overwritten by a later one of the same name.
+	// CodeDuplicateRule: a later rule of the same name replaces the rule.
 	CodeDuplicateRule = "duplicate-rule"
-	// CodeUnknownOperation: the name of the rule is none of Keystone's operations, so that nobody asks it.
+	// CodeUnknownOperation: the name is no operation of Keystone, so the rule has no effect.
 	CodeUnknownOperation = "unknown-operation"
-	// CodeNameNotText: YAML reads the name of the rule as something else, such as false for off.
+	// CodeNameNotText: the name of the rule is no string in YAML, such as off, which is false.
 	CodeNameNotText = "name-not-text"
 	// CodeUnusedRule: nothing refers to the rule.
 	CodeUnusedRule = "unused-rule"
-	// CodeOpenDefault: the rule that stands in for missing ones allows.
+	// CodeOpenDefault: the rule "default", which replaces missing rules, allows.
 	CodeOpenDefault = "open-default"
 	// CodeNonASCII: the rule has letters or blanks that look like others.
 	CodeNonASCII = "non-ascii"
-	// CodeUnknownAttribute: an attribute of the target that Keystone does not fill in for the operation.
+	// CodeUnknownAttribute: an attribute of the target that Keystone does not set for the operation.
 	CodeUnknownAttribute = "unknown-attribute"
-	// CodeDeadBranch: a part of the rule that can never match, because of a rule that it refers to.
+	// CodeDeadBranch: an alternative of the rule can never match, because of a rule that it refers to.
 	CodeDeadBranch = "dead-branch"
-	// CodeUnknownCredential: something that Keystone's credentials do not have.
+	// CodeUnknownCredential: Keystone's credentials do not have this path.
 	CodeUnknownCredential = "unknown-credential"
-	// CodeQuotedMatch: quotes after the colon are compared as they stand.
+	// CodeQuotedMatch: the value after the colon includes its quotes.
 	CodeQuotedMatch = "quoted-match"
-	// CodeRemoteCheck: the rule asks another host, which is not judged.
+	// CodeRemoteCheck: the rule sends a request to another host. Its result is unknown here.
 	CodeRemoteCheck = "remote-check"
 	// CodeBroaderThanDefault: the rule lets pass whom Keystone's own denies, beyond what a domain manager is for.
 	CodeBroaderThanDefault = "broader-than-default"
@@ -71,17 +71,17 @@ const (
 	CodeEscalation = "escalation"
 )
 
-// Finding is something about a policy file that its author should know.
+// Finding is a finding of the linter about a policy file.
 type Finding struct {
-	// File is the name of the file, Line counts from 1 and is 0 where the place is not known.
+	// File is the name of the file. Line counts from 1. It is 0 if the position is unknown.
 	File string `json:"file"`
 	Line int    `json:"line"`
-	// Rule is the name of the rule, "" where the finding is about the file.
+	// Rule is the name of the rule, "" for findings about the file.
 	Rule     string   `json:"rule,omitempty"`
 	Severity Severity `json:"severity"`
 	// Code is one of the codes.
 	Code string `json:"code"`
-	// Message says what is so, Suggestion what to write instead.
+	// Message describes the finding, Suggestion the correction.
 	Message    string `json:"message"`
 	Suggestion string `json:"suggestion,omitempty"`
 }
@@ -90,7 +90,7 @@ type Finding struct {
 type LintOptions struct {
 	// ManagerRoles are the roles of those who manage a domain and nothing beyond. Default: manager.
 	ManagerRoles []string
-	// ManagedRoles are the roles that those may grant. Default: member and load-balancer_member (SCS standard scs-0302).
+	// ManagedRoles are the roles that domain managers may grant. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string
 }
 

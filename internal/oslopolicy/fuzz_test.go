@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzPolicy reads, asks and judges whatever may be a policy file. Nothing of that may panic or take long.
+// FuzzPolicy parses, evaluates and lints any input. It must not panic or take long.
 func FuzzPolicy(f *testing.F) {
 	for _, seed := range []string{
 		"rule: \"role:admin and (user_id:%(user_id)s or not rule:b)\"\nb: \"@\"", "rule: [[role:a, role:b], [[x]]]", `{"rule": "a:%(b)s", "b": null}`,

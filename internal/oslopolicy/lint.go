@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxFindings bounds what is said about a file, and so the time that is spent on hostile ones.
+// maxFindings is the maximum number of findings. It limits the time for malicious files.
 const maxFindings = 200
 
-// linter judges one file.
+// linter lints files that Keystone loads together.
 type linter struct {
 	file    *File
 	options LintOptions
@@ -21,17 +21,17 @@ type linter struct {
 	policy, own *Policy
 	// last are the rules of the file that count, by name.
 	last map[string]*rule
-	// users are the operations that get to a rule, by the name of the rule and in order.
+	// users are the operations whose rule refers to a rule, directly or through others, by the name of the rule and in order.
 	users map[string][]*shippedRule
-	// explained are attributes of rules that have been found unknown, so that what follows from it is not said again.
+	// explained are the rules and attributes with a finding, to avoid further findings with the same cause.
 	explained map[[2]string]bool
 	// referred are the rules that some rule refers to.
 	referred map[string]bool
-	// folded are the outcomes of rules for any operation.
+	// folded caches the outcomes of rules, for any operation.
 	folded map[string]outcome
-	// circles are the rules that get back to themselves.
+	// circles are the names of rules that refer to themselves, directly or through others.
 	circles map[string]bool
-	// ordinary and managers are the callers that rules are tried with.
+	// ordinary and managers are the callers for which rules are evaluated.
 	ordinary, managers []trial
 	findings           []Finding
 }
@@ -56,7 +56,7 @@ func newLinter(file *File, options LintOptions) *linter {
 	return l
 }
 
-// steps are what there is to do, in order, in pieces that take little time whatever the file holds.
+// steps returns the steps of the linter in order. Each step takes little time for every file.
 func (l *linter) steps() []func() {
 	var steps []func()
 	for i := range shippedRules {
@@ -75,14 +75,14 @@ func (l *linter) steps() []func() {
 	return steps
 }
 
-// follow notes which rules an operation gets to.
+// follow records the rules that an operation refers to.
 func (l *linter) follow(operation *shippedRule) {
 	for _, name := range reached(l.policy, operation.name) {
 		l.users[name] = append(l.users[name], operation)
 	}
 }
 
-// reached lists the rules that a rule refers to, and those that they refer to.
+// reached returns the rules that a rule refers to, directly or through others.
 func reached(policy *Policy, name string) []string {
 	var names []string
 	seen := map[string]bool{}
@@ -100,8 +100,7 @@ func reached(policy *Policy, name string) []string {
 	return names
 }
 
-// circular finds the rules that get back to themselves, with Tarjan's algorithm: those in a strongly connected component of
-// several rules, and those that refer to themselves.
+// circular returns the rules that refer to themselves, directly or through others (Tarjan's algorithm for strongly connected components).
 func circular(policy *Policy) map[string]bool {
 	circles, index, low, waiting := map[string]bool{}, map[string]int{}, map[string]int{}, map[string]bool{}
 	var stack []string
@@ -169,7 +168,7 @@ func (l *linter) lintRule(r *rule) {
 	}
 }
 
-// lintGifts finds what a rule gives away.
+// lintGifts finds rules that grant too much or too little.
 func (l *linter) lintGifts(r *rule) {
 	if l.full() || l.last[r.name] != r {
 		return
@@ -181,7 +180,7 @@ func (l *linter) lintGifts(r *rule) {
 	l.lintEscalation(r)
 }
 
-// full tells whether no more is said about the file.
+// full reports whether there are maxFindings findings.
 func (l *linter) full() bool { return len(l.findings) >= maxFindings }
 
 func (l *linter) add(r *rule, severity Severity, code, message, suggestion string) {
@@ -193,7 +192,7 @@ func (l *linter) add(r *rule, severity Severity, code, message, suggestion strin
 	})
 }
 
-// hasErrors tells whether an error was found since there were so many findings.
+// hasErrors reports whether there is an error among the findings from an index on.
 func (l *linter) hasErrors(since int) bool {
 	return slices.ContainsFunc(l.findings[since:], func(f Finding) bool { return f.Severity == SeverityError })
 }
@@ -239,7 +238,7 @@ func didYouMean(names ...string) string {
 	return "write " + strings.Join(quoted, " or ")
 }
 
-// lintValue finds values that are no rules, and those that allow without saying so.
+// lintValue finds values that are no rules, and values that allow every request but are not @.
 func (l *linter) lintValue(r *rule) {
 	const deny = `write "!" in quotes to deny, or "@" in quotes to allow everybody`
 	own, known := shipped().checks[r.name]
@@ -261,7 +260,7 @@ func (l *linter) lintValue(r *rule) {
 	}
 }
 
-// lintList finds expressions where the list form has room for single checks only.
+// lintList finds expressions in the list form, which supports single checks only.
 func (l *linter) lintList(r *rule, list []any) {
 	for _, element := range list {
 		switch element := element.(type) {
@@ -277,7 +276,7 @@ func (l *linter) lintList(r *rule, list []any) {
 	}
 }
 
-// lintCheck judges a check by itself.
+// lintCheck lints a single check.
 func (l *linter) lintCheck(r *rule, c check, negated bool) {
 	if l.full() {
 		return
@@ -320,7 +319,7 @@ func (l *linter) lintMalformed(r *rule, c malformed, negated bool) {
 }
 
 func (l *linter) lintReference(r *rule, c ruleCheck, negated bool) {
-	if _, ok := l.policy.rules[c.name]; ok || len(tokenize(c.name)) > 1 { // of an expression in a list more is said elsewhere
+	if _, ok := l.policy.rules[c.name]; ok || len(tokenize(c.name)) > 1 { // lintList reports expressions
 		return
 	}
 	message := fmt.Sprintf("there is no rule %q, which counts as false", c.name)
@@ -346,7 +345,7 @@ func (l *linter) lintGeneric(r *rule, c genericCheck) {
 	}
 }
 
-// lintCycle finds rules that get back to themselves.
+// lintCycle finds rules that refer to themselves.
 func (l *linter) lintCycle(r *rule) {
 	if l.circles[r.name] {
 		l.add(r, SeverityError, CodeCycle, "the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400",
@@ -354,7 +353,7 @@ func (l *linter) lintCycle(r *rule) {
 	}
 }
 
-// lintLetters finds what is not ASCII, in the name or anywhere in the value.
+// lintLetters finds characters that are not ASCII in the name and the value of a rule.
 func (l *linter) lintLetters(r *rule) {
 	var look func(v any)
 	look = func(v any) {

@@ -2,19 +2,20 @@ package oslopolicy
 
 import "slices"
 
-// outcome is what can be said of a check without a request.
+// outcome is the result of a check for all requests.
 type outcome int
 
 const (
 	// varies: it depends on the request.
 	varies outcome = iota
-	// neverPasses: it is false whatever the request.
+	// neverPasses: it is false for every request.
 	neverPasses
-	// alwaysPasses: it is true whatever the request.
+	// alwaysPasses: it is true for every request.
 	alwaysPasses
 )
 
-// outcome folds a check for an operation, or for any if that is nil. What raises an exception varies.
+// outcome returns the outcome of a check for an operation, or for all operations if it is nil. It is varies for a check that raises an
+// exception.
 func (l *linter) outcome(c check, operation *shippedRule) outcome {
 	f := folding{policy: l.policy, operation: operation, known: map[string]outcome{}}
 	if operation == nil {
@@ -26,7 +27,7 @@ func (l *linter) outcome(c check, operation *shippedRule) outcome {
 type folding struct {
 	policy    *Policy
 	operation *shippedRule
-	// known are the outcomes of rules. Those that are being folded vary, because of circles.
+	// known are the outcomes of rules. It is varies during the evaluation of a rule, because of cycles.
 	known map[string]outcome
 	steps int
 }
@@ -72,7 +73,7 @@ func (f *folding) fold(c check) outcome {
 	return varies
 }
 
-// join folds the parts of an "and" or an "or": one that is decisive decides, and so do all together if they are neutral.
+// join returns the outcome of an "and" or "or": decisive if one operand is, neutral if all operands are, otherwise varies.
 func (f *folding) join(parts []check, decisive, neutral outcome) outcome {
 	all := true
 	for _, part := range parts {
@@ -106,7 +107,7 @@ func (f *folding) reference(name string) outcome {
 	return f.known[name]
 }
 
-// isDead tells whether a template names an attribute that the operation does not fill in.
+// isDead reports whether a template contains an attribute that Keystone does not set for the operation.
 func (f *folding) isDead(pattern template) bool {
 	if f.operation == nil || pattern.mistake() != "" {
 		return false
@@ -114,7 +115,7 @@ func (f *folding) isDead(pattern template) bool {
 	return slices.ContainsFunc(pattern.attributes(), func(name string) bool { return f.operation.fills(name) == never })
 }
 
-// lintOutcome finds rules that say neither @ nor ! and mean it.
+// lintOutcome finds rules that allow or deny every request, but are not @ or !.
 func (l *linter) lintOutcome(r *rule) {
 	if _, plain := r.check.(constant); plain {
 		return
@@ -122,7 +123,7 @@ func (l *linter) lintOutcome(r *rule) {
 	if l.outcome(r.check, operation(r.name)) == alwaysPasses {
 		l.add(r, SeverityError, CodeAlwaysAllows, "the rule allows everybody, whatever the request", `write "@" in quotes if that is meant`)
 	}
-	// One that denies because of the rules that it refers to is no surprise, or the surprise is there.
+	// A rule that denies because of the rules that it refers to has no finding of its own.
 	alone := folding{}
 	if alone.fold(r.check) == neverPasses {
 		l.add(r, SeverityWarning, CodeNeverAllows, "the rule denies everybody, whatever the request", `write "!" in quotes if that is meant`)

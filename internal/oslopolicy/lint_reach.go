@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// The domains of the callers and objects that rules are tried with.
+// Domains of callers and objects in trials.
 const (
 	ownDomain     = "own-domain"
 	foreignDomain = "foreign-domain"
 )
 
-// trial is a caller to try rules with.
+// trial is a caller for which rules are evaluated.
 type trial struct {
 	label       string
 	credentials map[string]any
 }
 
-// newTrials makes a caller with a token for a project and one with a token for the domain.
+// newTrials returns a caller with a token for a project, and one with a token for the domain.
 func newTrials(label string, roles ...string) []trial {
 	caller := Caller{User: "caller", UserDomain: ownDomain, Roles: roles}
 	project, domain := caller, caller
@@ -47,17 +47,16 @@ func managerTrials(roles []string) []trial {
 	return trials
 }
 
-// setting is where the objects of a request are.
+// setting contains the domains of the objects of a request.
 type setting struct {
 	label string
-	// objects is the domain of users and groups, scopes that of projects and domains, request what the caller writes into
-	// body and query.
+	// objects is the domain of users and groups, scopes the domain of projects and domains, request the domain in body and query.
 	objects, scopes, request string
-	// far tells that the setting is out of bounds for a manager of the own domain.
+	// far is true if the setting is outside of the domain of a manager.
 	far bool
 }
 
-// settings are those that make a difference to an operation. A body is the caller's to choose, unless it makes the object.
+// settings returns the settings that make a difference to an operation. The caller chooses the body freely, unless it creates the object.
 func settings(operation *shippedRule) []setting {
 	request := ownDomain
 	if operation.verb() == "create" && operation.path == "" || operation.target == "" {
@@ -75,7 +74,7 @@ func settings(operation *shippedRule) []setting {
 	return all
 }
 
-// attributes are those that the rules for an operation ask for, the file's and Keystone's own, and that Keystone fills in.
+// attributes returns the attributes in the rules for an operation that Keystone sets.
 func (l *linter) attributes(operation *shippedRule) []string {
 	var names []string
 	for _, rules := range []*Policy{l.policy, l.own} {
@@ -85,7 +84,7 @@ func (l *linter) attributes(operation *shippedRule) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return operation.fills(name) == never })
 }
 
-// target makes a target with these attributes.
+// target returns a target with these attributes.
 func (s setting) target(attributes []string) map[string]any {
 	target := make(map[string]any, len(attributes))
 	for _, name := range attributes {
@@ -94,7 +93,7 @@ func (s setting) target(attributes []string) map[string]any {
 	return target
 }
 
-// asked are the attributes of requests that a rule, and those that it refers to, ask for.
+// asked returns the attributes in a rule, and in the rules that it refers to.
 func asked(policy *Policy, name string) []string {
 	var names []string
 	for _, rule := range append(reached(policy, name), name) {
@@ -177,7 +176,7 @@ func (l *linter) isBroader(o *shippedRule, target map[string]any, t trial) bool 
 	return err != nil || !passed
 }
 
-// grants are the operations that give roles away, and the attribute with the name of the role.
+// grants are the operations that grant roles, and the attribute with the name of the role.
 var grants = map[string]string{
 	prefix + "create_grant":                  "target.role.name",
 	prefix + "create_system_grant_for_user":  "target.role.name",
@@ -185,7 +184,7 @@ var grants = map[string]string{
 	prefix + "create_implied_role":           "target.implied_role.name",
 }
 
-// lintEscalation finds out whether managers or ordinary users can grant a role that is not managed, in their own domain.
+// lintEscalation checks whether managers or ordinary users can grant a role that is not a managed role, in their own domain.
 func (l *linter) lintEscalation(r *rule) {
 	attribute, ok := grants[r.name]
 	if !ok {
@@ -195,7 +194,7 @@ func (l *linter) lintEscalation(r *rule) {
 	target := setting{objects: ownDomain, scopes: ownDomain, request: ownDomain}.target(l.attributes(own))
 	managed := l.options.ManagedRoles
 	if strings.Contains(r.name, "system") || strings.Contains(r.name, "implied") {
-		managed = nil // no role of the system, and no implication, is a manager's to give
+		managed = nil // managers may grant no role on the system, and create no implied role
 	}
 	roles := slices.Concat([]string{"admin", "ADMIN"}, l.options.ManagerRoles, []string{"reader", "service", "some-other-role"}, l.options.ManagedRoles)
 	given := map[string]string{}

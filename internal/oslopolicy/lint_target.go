@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// lintAttributes finds attributes that Keystone does not fill in: for an operation, for all operations that use a helper, or for
-// any operation at all.
+// lintAttributes finds attributes that Keystone does not set: for an operation, for all operations that use a helper, or for any operation.
 func (l *linter) lintAttributes(r *rule) {
 	operations := l.users[r.name]
 	if own := operation(r.name); own != nil {
@@ -69,7 +68,7 @@ func (l *linter) lintAttribute(r *rule, name string, operations []*shippedRule, 
 	}
 }
 
-// describeOperations names operations, but no more than three.
+// describeOperations lists at most three operations.
 func describeOperations(operations []*shippedRule) string {
 	const most = 3
 	var names []string
@@ -82,8 +81,8 @@ func describeOperations(operations []*shippedRule) string {
 	return strings.Join(names, ", ")
 }
 
-// lintBranches finds alternatives of an operation's rule that can never match, because a helper in them needs an attribute that
-// this operation does not have. The helper may be right for others.
+// lintBranches finds alternatives of the rule of an operation that can never match, because of an attribute in a helper that this operation
+// does not have. The helper may be correct for other operations.
 func (l *linter) lintBranches(r *rule) {
 	own := operation(r.name)
 	if own == nil {
@@ -109,8 +108,8 @@ func (l *linter) lintBranches(r *rule) {
 	}
 }
 
-// unexplained finds an attribute that the operation does not have, and the rule that asks for it. It is not ok if there is one
-// about which enough was said.
+// unexplained returns an attribute that the operation does not have, and its rule. ok is false if there is none, or if one already has a
+// finding.
 func (l *linter) unexplained(name string, branch check, own *shippedRule) (owner, attribute string, ok bool) {
 	said := false
 	seen := map[string]bool{}

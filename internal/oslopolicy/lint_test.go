@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// found gives the findings of a file as lines.
+// found returns the findings of a file as lines.
 func found(file string, options LintOptions) []string {
 	var lines []string
 	findings, err := LintKeystone(context.Background(), "policy.yaml", []byte(file), options)

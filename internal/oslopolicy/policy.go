@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// maxChecks bounds the work for one question. What Keystone ships takes about 50 checks.
+	// maxChecks is the maximum number of checks for one request. The rules of Keystone need about 50.
 	maxChecks = 2000
-	// defaultRule is the rule that stands in for those that do not exist, if the file has one of this name.
+	// defaultRule is the name of the rule that replaces rules that do not exist.
 	defaultRule = "default"
 )
 
-// Policy is a set of rules that can be asked.
+// Policy is a set of rules.
 type Policy struct {
 	rules map[string]check
 }
 
-// NewPolicy returns the rules of a file, of which the last of a name counts, and nothing else.
+// NewPolicy returns a policy with the rules of a file only. The last rule of a name replaces the others.
 func NewPolicy(file *File) *Policy {
 	p := &Policy{rules: make(map[string]check, len(file.rules))}
 	p.override(file)
@@ -42,7 +42,7 @@ func (p *Policy) override(file *File) {
 	}
 }
 
-// lookup finds a rule, or the one that stands in for it.
+// lookup returns a rule, or the rule "default" if it does not exist.
 func (p *Policy) lookup(name string) (check, bool) {
 	if c, ok := p.rules[name]; ok {
 		return c, true
@@ -51,9 +51,9 @@ func (p *Policy) lookup(name string) (check, bool) {
 	return c, ok
 }
 
-// Enforce answers whether credentials pass a rule for a target. The target is flat: its keys are such as
-// target.user.domain_id. Both hold what JSON can hold. An error means that Keystone would answer with an exception, or that the
-// answer needs another host or more work than is done here; the caller has to take it for a denial.
+// Enforce reports whether a rule allows a request with these credentials for a target. The target is flat, with keys such as
+// target.user.domain_id. Both contain JSON values. An error means that Keystone raises an exception, or that the result depends on another
+// host or exceeds a limit. The caller must treat it as a denial.
 func (p *Policy) Enforce(rule string, target, credentials map[string]any) (bool, error) {
 	c, ok := p.lookup(rule)
 	if !ok {
@@ -63,13 +63,13 @@ func (p *Policy) Enforce(rule string, target, credentials map[string]any) (bool,
 	return e.check(c, 0)
 }
 
-// evaluation is the answer to one question.
+// evaluation is the state of one call of Enforce.
 type evaluation struct {
 	policy              *Policy
 	target, credentials map[string]any
-	// checks counts the work that was done.
+	// checks is the number of evaluated checks.
 	checks int
-	// open are the rules that are being evaluated, known the answers of those that were.
+	// open are the rules that are being evaluated, known the results of evaluated rules.
 	open  []string
 	known map[string]bool
 }
@@ -110,7 +110,7 @@ func (e *evaluation) check(c check, depth int) (bool, error) {
 	case raising:
 		return false, fmt.Errorf("the rule is the lone word %q, which raises an exception", c.word)
 	}
-	return false, nil // malformed and unparsed ones
+	return false, nil // malformed and unparsed checks
 }
 
 func (e *evaluation) rule(name string, depth int) (bool, error) {
@@ -128,7 +128,7 @@ func (e *evaluation) rule(name string, depth int) (bool, error) {
 	passed, err := e.check(c, depth+1)
 	e.open = e.open[:len(e.open)-1]
 	if errors.Is(err, errMissing) {
-		// oslo.policy takes the missing attribute for a missing rule. Only http and https checks get here.
+		// oslo.policy treats the missing attribute as a missing rule. This happens with http and https checks only.
 		passed, err = false, nil
 	}
 	if err == nil {
@@ -165,7 +165,7 @@ func (e *evaluation) role(pattern template) (bool, error) {
 	return found, nil
 }
 
-// lower is Python's str.lower.
+// lower implements Python's str.lower.
 func lower(text string) string {
 	for i := range len(text) {
 		if text[i] >= 0x80 {
@@ -200,7 +200,7 @@ func (e *evaluation) generic(c genericCheck) (bool, error) {
 	return false, fmt.Errorf("%q before the colon is neither a name nor a literal of Python", c.kind)
 }
 
-// find looks for a text at the end of a path. In a list every element is looked at.
+// find reports whether the value at a path is a text. In a list, it compares every element.
 func find(value any, path []string, match string) (bool, error) {
 	if len(path) == 0 {
 		return pythonString(value) == match, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// enforce asks a file's rule "rule" and gives allow, deny, or error with what it says.
+// enforce evaluates the rule "rule" of a file and returns allow, deny, or the error.
 func enforce(t *testing.T, file string, target, credentials map[string]any) string {
 	t.Helper()
 	f, err := Read("policy.yaml", []byte(file))

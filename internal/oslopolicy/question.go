@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Validate says what is wrong with a question to Keystone's policy, so that a slip of the pen is not taken for a denial: a rule
-// that does not exist, or attributes of the target that Keystone does not fill in for the operation.
+// Validate returns an error for a rule that does not exist, and for attributes of the target that Keystone does not set for the operation.
+// Without it, a misspelled name would look like a denial.
 func (p *Policy) Validate(rule string, target map[string]any) error {
 	if _, ok := p.rules[rule]; !ok {
 		hint := didYouMean(nearest(rule, slices.Collect(maps.Keys(p.rules))))

@@ -7,39 +7,39 @@ import (
 	"sync"
 )
 
-// shippedRule is a rule that Keystone registers, and, for an operation, what it fills in when it asks it.
+// shippedRule is a rule that Keystone registers and, for an operation, the attributes that Keystone sets.
 type shippedRule struct {
-	// name is that of an operation, such as identity:create_user, or of a rule that others refer to.
+	// name is the name of an operation, such as identity:create_user, or of a helper.
 	name string
-	// rule is its text. Unless a file overrides it, former is accepted as well (oslo.policy's enforce_new_defaults is off).
+	// rule is its text. Unless a file overrides it, former is an alternative (oslo.policy's enforce_new_defaults is false).
 	rule, former string
 	// path are the variables of the URL, target the objects below target., filters the query parameters below filter_attr.
 	// All are separated by blanks.
 	path, target, filters string
-	// body tells that there may be a request body, below request_body.
+	// body is true if there can be a request body, below request_body.
 	body bool
 }
 
-// prefix is what the names of all operations of Keystone begin with.
+// prefix is the prefix of the names of all operations of Keystone.
 const prefix = "identity:"
 
 func (s *shippedRule) isOperation() bool { return strings.HasPrefix(s.name, prefix) }
 
-// verb is what an operation does: get, list, create and so on.
+// verb returns the verb of an operation: get, list, create and so on.
 func (s *shippedRule) verb() string {
 	verb, _, _ := strings.Cut(strings.TrimPrefix(s.name, prefix), "_")
 	return verb
 }
 
-// reads tells whether an operation changes nothing.
+// reads reports whether an operation is read-only.
 func (s *shippedRule) reads() bool {
 	return slices.Contains([]string{"get", "list", "check", "validate"}, s.verb())
 }
 
-// creates tells whether an operation makes objects of a kind, so that their attributes are those of the request.
+// creates reports whether an operation creates objects of a kind, so that their attributes are those of the request.
 func (s *shippedRule) creates(kind string) bool { return s.name == prefix+"create_"+kind }
 
-// objectAttributes are the attributes of objects below target., by kind. Of the kinds that are not here any attribute counts as known.
+// objectAttributes are the attributes of objects below target., by kind. For all other kinds, every attribute is known.
 var objectAttributes = map[string]string{ //nolint:gosec // the names of attributes, no credentials
 	"user":         "default_project_id description domain_id email enabled federated id name options password_expires_at",
 	"group":        "description domain_id id name",
@@ -54,7 +54,7 @@ var objectAttributes = map[string]string{ //nolint:gosec // the names of attribu
 		"remaining_uses roles trustee_user_id trustor_user_id",
 }
 
-// shippedTable finds shipped rules by name, with their checks.
+// shippedTable contains the shipped rules of a release and their checks by name.
 type shippedTable struct {
 	rules  map[string]*shippedRule
 	checks map[string]check
@@ -74,10 +74,10 @@ var shipped = sync.OnceValue(func() shippedTable {
 	return table
 })
 
-// parseWhole parses the text of a rule of ours, which may be empty.
+// parseWhole parses the text of a shipped rule, which may be empty.
 func parseWhole(text string) check {
 	c, err := parseRule(text)
-	if err != nil { // a test holds that there is none
+	if err != nil { // a test checks that there is none
 		return unparsed{why: err.Error()}
 	}
 	return c
@@ -89,15 +89,15 @@ func shippedChecks() map[string]check { return maps.Clone(shipped().checks) }
 type knowledge int
 
 const (
-	// never: it does not.
+	// never: Keystone never sets it.
 	never knowledge = iota
-	// doubtful: only if somebody stored a further attribute with the object.
+	// doubtful: Keystone sets it only if the object was stored with this additional attribute.
 	doubtful
-	// filled: it does, at least in some of the requests.
+	// filled: Keystone sets it in all or some requests.
 	filled
 )
 
-// fills says whether an operation fills an attribute in.
+// fills returns whether Keystone sets an attribute for an operation.
 func (s *shippedRule) fills(attribute string) knowledge {
 	if hasWord(s.path, attribute) {
 		return filled
@@ -130,7 +130,7 @@ func (s *shippedRule) fills(attribute string) knowledge {
 	return doubtful
 }
 
-// known are all attributes that an operation is known to fill in, but for those of request bodies.
+// known returns all attributes that Keystone sets for an operation, without those of request bodies.
 func (s *shippedRule) known() []string {
 	names := strings.Fields(s.path)
 	for _, filter := range strings.Fields(s.filters) {
@@ -149,7 +149,7 @@ func (s *shippedRule) known() []string {
 	return names
 }
 
-// suggest names what may have been meant by an attribute that is not filled in, in the order of likelihood.
+// suggest returns suggestions for an attribute that Keystone does not set, the most likely first.
 func (s *shippedRule) suggest(attribute string) []string {
 	known := s.known()
 	var meant []string
@@ -180,8 +180,8 @@ func hasWord(words, word string) bool {
 	return false
 }
 
-// nearest finds the name that takes the fewest changes of letters, at most a third of them and no more than three. Of several
-// it is the first in the alphabet.
+// nearest returns the name with the smallest Levenshtein distance, if it is at most three and a third of the letters. Of several it returns the
+// first in alphabetical order.
 func nearest(name string, names []string) string {
 	best, fewest := "", min(3, len(name)/3)
 	for _, candidate := range names {
@@ -195,7 +195,7 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// changes counts the letters to insert, drop or replace (Levenshtein distance).
+// changes returns the Levenshtein distance.
 func changes(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
