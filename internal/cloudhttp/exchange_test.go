@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// serve starts a server that answers everything with the status and the body, and returns connections to it.
+// serve starts a server that sends the same status and body to every request, and returns a transport for it.
 func serve(t *testing.T, status int, body string) (url string, transport *http.Transport) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,13 +7,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Operation is what a request is for, as a word for metrics and errors.
+// Operation is the purpose of a request, for metrics and errors.
 type Operation string
 
-// codeError is the code of a request that got no answer, or none that could be understood.
+// codeError is the code label of a request without a response, or with a response that cannot be parsed.
 const codeError = "error"
 
-// codes are the codes of answers by the class of their status. Any status outside of 200 to 599 is none that HTTP knows.
+// codes are the code labels by the class of the status. HTTP defines no status outside of 200 to 599 for a final response.
 var codes = [...]string{2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
 
 var (
@@ -28,14 +28,14 @@ var (
 	}, []string{"cloud", "operation"})
 )
 
-func init() { //nolint:gochecknoinits // collectors belong to the process, like the registry that they are put into
+func init() { //nolint:gochecknoinits // collectors belong to the process, as their registry does
 	metrics.Registry.MustRegister(requestsTotal, requestDuration)
 }
 
 // Requests counts the requests to one cloud.
 type Requests struct{ cloud string }
 
-// NewRequests returns the counts of a cloud, under its word in metrics. All that there can be are 0 from then on.
+// NewRequests returns the counters of a cloud, with the label cloud. It creates all series, with value 0.
 func NewRequests(cloud string, operations ...Operation) Requests {
 	for _, operation := range operations {
 		requestDuration.WithLabelValues(cloud, string(operation))
@@ -46,8 +46,7 @@ func NewRequests(cloud string, operations ...Operation) Requests {
 	return Requests{cloud: cloud}
 }
 
-// Observe counts one request. The status is 0 where there was no answer; understood tells whether an answer that is none of an
-// error could be read.
+// Observe counts one request. status is 0 without a response. understood reports whether a response with status 2xx could be parsed.
 func (r Requests) Observe(operation Operation, status int, understood bool, took time.Duration) {
 	requestsTotal.WithLabelValues(r.cloud, string(operation), codeOf(status, understood)).Inc()
 	requestDuration.WithLabelValues(r.cloud, string(operation)).Observe(took.Seconds())

@@ -1,8 +1,9 @@
-// Package cloudsigma asks CloudSigma whose a server is, as the user who claims it.
+// Package cloudsigma checks the owner of a CloudSigma server. It sends its requests as the user who claims the server.
 //
-// The verdict rests on what the cloud answers to that user: a server that it shows has an owner, which is the user or is
-// not; one that it refuses is another's, and one that it does not know is none. No verdict is cached, only the UUIDs of
-// users. Nothing here asks again after a failure, except once with another token: who asks, decides whether to go on.
+// The response of the cloud to this user decides. If the cloud returns the server, the package compares the owner with the user. If
+// it denies access, the server belongs to another user. If it does not know the server, the server does not exist. Only the UUIDs
+// of users are cached, no verdicts. After a failure the package does not retry, except once with another token. Retries are up to
+// the caller.
 package cloudsigma
 
 import (
@@ -18,44 +19,44 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// defaultUserAgent is how CloudSigma sees us unless told otherwise.
+// defaultUserAgent is the default User-Agent header.
 const defaultUserAgent = "warrantgate"
 
-// Tokens are the tokens with which warrantgate acts as users.
+// Tokens provides the tokens to impersonate users.
 type Tokens interface {
-	// Token returns a token of the user in the region. The error is an *ownership.UnknownError.
+	// Token returns a token of the user for the region. The error is an *ownership.UnknownError.
 	Token(ctx context.Context, user, region string) (string, error)
-	// Drop says that the cloud refused a token in a request begun at asked, so that no token is given out again that is
-	// older than that.
+	// Drop reports that the cloud rejected a token in a request that began at asked. Token must then not return a token that is
+	// older than asked.
 	Drop(user, region string, asked time.Time)
 }
 
-// LegacyCredentials are those of one fixed account.
+// LegacyCredentials are the credentials of one fixed account.
 type LegacyCredentials struct {
-	// Username is the account's email.
+	// Username is the email of the account.
 	Username string
 	Password string
 }
 
-// Options say how CloudSigma is asked. Either Tokens or Legacy has to be given.
+// Options configure a Cloud. Either Tokens or Legacy is required.
 type Options struct {
-	// Tokens are the tokens of the users whose servers are claimed.
+	// Tokens provides the tokens of the users who claim servers.
 	Tokens Tokens
-	// Legacy returns the credentials of the account that asks every question, whoever the user is. It is called for each
-	// question, so that they can change.
+	// Legacy returns the credentials of one account that sends all requests, for every user. It is called for each question, because
+	// the credentials may change.
 	Legacy func() (LegacyCredentials, error)
-	// Regions are the regions that may be asked. Default: any that looks like one.
+	// Regions are the allowed regions. Default: every valid name of a region.
 	Regions []string
-	// API is the URL of a region's API, with https; {region} stands for the region. Default:
+	// API is the URL template of the APIs, with https. {region} is replaced with the region. Default:
 	// https://{region}.cloudsigma.com/api/2.0/.
 	API string
-	// RootCAs are the certificate authorities to trust. Default: those of the system.
+	// RootCAs are the trusted CAs. Default: those of the system.
 	RootCAs *x509.CertPool
-	// UserAgent is how CloudSigma sees us. Default: warrantgate.
+	// UserAgent is the User-Agent header. Default: warrantgate.
 	UserAgent string
 }
 
-// Cloud is CloudSigma. Its methods may be called at the same time.
+// Cloud is a client of CloudSigma. Its methods are safe for concurrent use.
 type Cloud struct {
 	tokens    Tokens
 	legacy    func() (LegacyCredentials, error)
@@ -67,7 +68,7 @@ type Cloud struct {
 
 var _ ownership.Cloud = &Cloud{}
 
-// New returns CloudSigma as the options say, or what is wrong with them. It sends no request.
+// New returns a client, or the errors in the options. It sends no request.
 func New(options Options) (*Cloud, error) {
 	return newCloud(options, cloudhttp.NewTransport(options.RootCAs))
 }
@@ -94,9 +95,10 @@ func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
 	}, nil
 }
 
-// Ask implements ownership.Cloud. Once the user's UUID is known, a server that is the user's own costs one request.
+// Ask implements ownership.Cloud. If the user's UUID is cached and the user owns the server, it sends one request.
 //
-// Besides an *ownership.UnknownError, Ask may return an *ownership.RegionError, and ownership.ParseInstanceID's error for an ID that is none.
+// Besides an *ownership.UnknownError, Ask may return an *ownership.RegionError, and the error of ownership.ParseInstanceID for an
+// invalid ID.
 func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
 	id, err := ownership.ParseInstanceID(claim.ID)
 	if err != nil {
@@ -117,8 +119,8 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 		return q.refuse(ctx, claim, ownership.Answer{
 			Verdict: ownership.Absent, Response: "404 not found", RequestID: x.RequestID(),
 		})
-	// Operations that are not possible are answered 403 as well, and so does whoever stands before the API. They say
-	// nothing about the server.
+	// The cloud, and proxies in front of it, also use 403 for operations that are not available. Such a response does not tell who
+	// owns the server.
 	case x.Status == http.StatusForbidden && x.refusal.kind == kindPermission:
 		return q.refuse(ctx, claim, ownership.Answer{
 			Verdict: ownership.Foreign, Response: "403 permission", RequestID: x.RequestID(), UserID: x.refusal.userID,
@@ -128,7 +130,7 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 	}
 }
 
-// judge looks at whose a server is that the user can see. That may be another's, who shares it.
+// judge compares the owner of a server that the user can see with the user. The server may belong to another user who shares it.
 func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
 	if got, ok := ownership.PlainUUID(s.UUID); !ok || got != id {
 		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer is about another server", opServer)
@@ -149,8 +151,8 @@ func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, 
 	return ownership.Answer{Verdict: ownership.Owned, UserID: user.id, Response: "200", RequestID: x.RequestID()}, nil
 }
 
-// refuse completes a refusal with what helps to understand it. The refusal stands where that cannot be found out, unless
-// it turns out that it was given to somebody else than the user.
+// refuse adds information to a denial, to explain it. If the information is not available, the denial remains. If it shows that the
+// cloud denied another user than the claiming one, the result is an error.
 func (q *question) refuse(ctx context.Context, claim ownership.Claim, answer ownership.Answer) (ownership.Answer, error) {
 	ctx, cancel := cloudhttp.Half(ctx)
 	defer cancel()

@@ -298,7 +298,7 @@ func TestNoVerdict(t *testing.T) {
 	}
 }
 
-// expectFailure checks an *ownership.UnknownError, and that nothing is in it that must not be passed on.
+// expectFailure compares an *ownership.UnknownError, and checks that it contains no canary.
 func expectFailure(t *testing.T, err error, want failure) {
 	t.Helper()
 	var u *ownership.UnknownError
@@ -455,7 +455,7 @@ func TestNothingThatOnlyExplainsARefusalHoldsItUp(t *testing.T) {
 		"the list, without a deadline": {
 			answers: answers{getServer: forbidden(), getProfile: theProfile(), getCandidates: hang}, timeout: time.Hour,
 			want:   ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
-			wantIn: 15 * time.Second, // half of what any request may take
+			wantIn: 15 * time.Second, // half of the request timeout
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

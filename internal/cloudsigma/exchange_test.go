@@ -141,7 +141,7 @@ func TestConnectionsThatFail(t *testing.T) {
 	for name, tc := range map[string]struct {
 		url    string
 		modify func(*cloudsigma.Options)
-		want   string // a part of the text
+		want   string // part of the text
 	}{
 		"an old version of TLS": {url: old.URL, want: "protocol version"},
 		"no TLS":                {url: strings.Replace(plain.URL, "http:", "https:", 1), want: "the connection broke before the end of the answer"},
@@ -169,7 +169,7 @@ func TestConnectionsThatFail(t *testing.T) {
 	}
 }
 
-// closedAddress returns an address where nobody listens any more.
+// closedAddress returns an address without a listener.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(nil)
@@ -177,7 +177,7 @@ func closedAddress(t *testing.T) string {
 	return server.Listener.Addr().String()
 }
 
-// broken returns the URL of a server that answers everything with these bytes, and hangs up.
+// broken returns the URL of a server that sends these bytes to every request and closes the connection.
 func broken(t *testing.T, answer string) string {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -234,7 +234,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 	api := newAPI(t, answers{getServer: func(w http.ResponseWriter, r *http.Request) {
 		cancel()
 		hang(w, r)
-		panic(http.ErrAbortHandler) // an answer might still arrive
+		panic(http.ErrAbortHandler) // a response might still arrive
 	}})
 	_, err := api.cloud(&fakeTokens{}).Ask(ctx, claim())
 	expectFailure(t, err, failure{Cause: ownership.CauseTimeout, Text: "Timeout: server request: no answer in time"})

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// profileLife is how long a profile is kept. The UUID of a user never changes, but an email may go to another one.
+	// profileLife is the TTL of a cached profile. The UUID of a user never changes, but an email may get another user.
 	profileLife = 5 * time.Minute
-	// maxProfiles bounds the memory that profiles take: one is about 300 bytes.
+	// maxProfiles limits the memory of cached profiles. A profile takes about 300 bytes.
 	maxProfiles = 10_000
 )
 
-// profileKey is whose profile it is, and where.
+// profileKey identifies the profile of a user in a region.
 type profileKey struct{ user, region string }
 
-// profile is what is known of a user.
+// profile contains the identity of a user.
 type profile struct {
 	id, email string
-	// requestID is the id of the request that it came with.
+	// requestID is the ID of the request that returned the profile.
 	requestID string
 }
 
@@ -34,18 +34,18 @@ func newProfiles() (*otter.Cache[profileKey, profile], error) {
 	})
 }
 
-// profile returns the profile of the user that the credentials belong to, and makes sure that it is the one who is
-// claimed. Questions that need the same profile at the same time send one request.
+// profile returns the profile of the credentials' user, and checks that this is the claimed user. Concurrent questions for the same
+// profile send one request.
 func (q *question) profile(ctx context.Context) (profile, error) {
 	p, err := q.cloud.profiles.Get(ctx, q.key, otter.LoaderFunc[profileKey, profile](q.loadProfile))
 	var u *ownership.UnknownError
 	switch {
 	case errors.As(err, &u):
 		return profile{}, u
-	case err != nil: // the end of ctx, while another question was loading it
+	case err != nil: // ctx ended while another question loaded the profile
 		return profile{}, unknown(ownership.CauseTimeout, "", "%s request: no answer in time", opProfile)
 	case q.user != "" && !sameEmail(p.email, q.user):
-		q.cloud.profiles.Invalidate(q.key) // the next token may be the right one
+		q.cloud.profiles.Invalidate(q.key) // the next token may belong to the claimed user
 		return profile{}, unknown(ownership.CauseNotImpersonable, p.requestID,
 			"the credentials are those of somebody else than the user who is claimed")
 	}

@@ -11,12 +11,12 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// profileLife is not to change unnoticed.
+// profileLife is repeated here so that a change fails the test.
 const profileLife = 5 * time.Minute
 
 func contextWithTimeout(t *testing.T, timeout time.Duration) (context.Context, context.CancelFunc) {
 	t.Helper()
-	if timeout == time.Hour { // as good as none
+	if timeout == time.Hour { // longer than the test
 		return context.WithCancel(t.Context())
 	}
 	return context.WithTimeout(t.Context(), timeout)

@@ -14,24 +14,24 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// maxBytes bounds the body of an answer about one server or one user.
+// maxBytes limits the size of a response about one server or one user.
 const maxBytes = 1 << 20
 
-// question is what is asked on behalf of one user in one region.
+// question is a check for one user in one region. It may need several requests.
 type question struct {
 	cloud *Cloud
-	// key is whose profile is looked at: the user's, or that of the legacy account.
+	// key identifies the profile of the user, or of the legacy account.
 	key profileKey
-	// user is the user that is claimed, "" for whoever the legacy account is.
+	// user is the claimed user, or "" for the user of the legacy account.
 	user string
 	api  *url.URL
-	// legacy are the credentials of the legacy account, nil where there are tokens.
+	// legacy contains the credentials of the legacy account, or nil if tokens are used.
 	legacy sdk.CredentialsProvider
-	// requests is how many requests have been sent.
+	// requests is the number of sent requests.
 	requests int
 }
 
-// ask begins a question. It returns a *ownership.RegionError or an *ownership.UnknownError.
+// ask starts a question. It returns an *ownership.RegionError or an *ownership.UnknownError.
 func (c *Cloud) ask(account ownership.Account) (*question, error) {
 	api, err := c.endpoints.api(account.Region)
 	if err != nil {
@@ -58,25 +58,25 @@ func (c *Cloud) ask(account ownership.Account) (*question, error) {
 	return q, nil
 }
 
-// request is one GET.
+// request is a GET request.
 type request struct {
 	operation cloudhttp.Operation
 	path      []string
 	query     url.Values
-	// limit is the largest answer that is read, in bytes.
+	// limit is the maximum size of the response, in bytes.
 	limit int64
 }
 
-// url returns where the request goes. The paths of the API end in a slash.
+// url returns the URL of the request. Paths of the API end with a slash.
 func (r request) url(api *url.URL) string {
 	u := api.JoinPath(append(r.path, "/")...)
 	u.RawQuery = r.query.Encode()
 	return u.String()
 }
 
-// get sends a request and decodes the answer into the value that into points to. A token that is refused is dropped, and
-// the request repeated once with another one. Every error is an *ownership.UnknownError; the exchange tells more, and is
-// nil where no request was sent.
+// get sends a request and decodes the response into the value that into points to. If the cloud rejects the token, get drops it and
+// repeats the request once with another token. Every error is an *ownership.UnknownError. The exchange contains details; it is nil
+// if no request was sent.
 func (q *question) get(ctx context.Context, r request, into any) (*exchange, error) {
 	x, asked, err := q.send(ctx, r, into)
 	if x == nil || x.Status != http.StatusUnauthorized || q.legacy != nil {
@@ -87,7 +87,7 @@ func (q *question) get(ctx context.Context, r request, into any) (*exchange, err
 	return x, err
 }
 
-// send sends a request once. asked is when it began.
+// send sends a request once. asked is the time when it began.
 func (q *question) send(ctx context.Context, r request, into any) (x *exchange, asked time.Time, err error) {
 	credentials := q.legacy
 	if credentials == nil {
@@ -101,9 +101,9 @@ func (q *question) send(ctx context.Context, r request, into any) (x *exchange, 
 		Next: q.cloud.transport, Operation: r.operation, Limit: r.limit, RequestIDHeader: requestIDHeader,
 	}}
 	client := sdk.NewClient(credentials, sdk.WithHTTPClient(cloudhttp.NewClient(x)), sdk.WithUserAgent(q.cloud.userAgent))
-	// The SDK resolves the URL against that of a region of CloudSigma's own, and an absolute URL resolves to itself.
+	// The SDK resolves the URL relative to the default URL of a region. An absolute URL remains unchanged.
 	httpRequest, err := client.NewRequest(http.MethodGet, r.url(q.api), nil)
-	if err != nil { // the SDK found no token, user name or password
+	if err != nil { // the SDK has no token, user name or password
 		return nil, time.Time{}, &ownership.UnknownError{Cause: ownership.CauseCredentials, Err: err}
 	}
 	q.requests++
@@ -116,8 +116,8 @@ func (q *question) send(ctx context.Context, r request, into any) (x *exchange, 
 	return x, asked, err
 }
 
-// sameEmail compares emails without regard to case. Two letters outside of ASCII fold to letters within it (the signs for
-// Kelvin and for the long s), and an identity provider may take them for the same; their length in bytes gives them away.
+// sameEmail compares emails case-insensitively. Two letters outside of ASCII fold to ASCII letters (the Kelvin sign and the long
+// s), and an identity provider may treat them as equal. The comparison of the lengths in bytes rejects them.
 func sameEmail(a, b string) bool {
 	return len(a) == len(b) && strings.EqualFold(a, b)
 }

@@ -59,7 +59,7 @@ func TestParseRefusal(t *testing.T) {
 	}
 }
 
-// FuzzRefusal checks that nothing is kept of an error's body but a word and a UUID.
+// FuzzRefusal checks that parseRefusal returns only a word and a UUID of a body.
 func FuzzRefusal(f *testing.F) {
 	for _, seed := range []string{
 		`[{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have all of the permissions [LIST]","error_point":null}]`,

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// defaultAPI is where CloudSigma itself has the APIs of its regions.
+	// defaultAPI is the URL template of CloudSigma's own regions.
 	defaultAPI = "https://{region}.cloudsigma.com/api/2.0/"
-	// placeholder stands for the region in the URL of an API.
+	// placeholder is replaced with the region in the URL template.
 	placeholder = "{region}"
 )
 
-// regionPattern is what a region looks like: one label of a DNS name that begins with a letter. Nothing that matches it
-// can end the host or the segment of a path that it is put into.
+// regionPattern matches a region: one label of a DNS name that begins with a letter. A matching text cannot change the structure of
+// a URL as part of the host or of a path segment.
 var regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
-// endpoints knows the API of each region.
+// endpoints contains the API of each region.
 type endpoints struct {
 	template string
 	regions  []string
@@ -35,7 +35,7 @@ func newEndpoints(template string, regions []string) (endpoints, error) {
 	if !strings.HasSuffix(template, "/") {
 		template += "/"
 	}
-	// The error of url.Parse repeats the URL, which may hold a password.
+	// The error of url.Parse contains the URL, which may contain a password.
 	u, err := url.Parse(strings.ReplaceAll(template, placeholder, "zrh"))
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return endpoints{}, fmt.Errorf("the URL of the API has to be https://, a host and a path, such as %q", defaultAPI)
@@ -48,7 +48,7 @@ func newEndpoints(template string, regions []string) (endpoints, error) {
 	return endpoints{template: template, regions: slices.Sorted(slices.Values(regions))}, nil
 }
 
-// api returns the URL of a region's API. It returns an *ownership.RegionError for a region that is not allowed.
+// api returns the URL of a region's API, or an *ownership.RegionError if the region is not allowed.
 func (e endpoints) api(region string) (*url.URL, error) {
 	if !regionPattern.MatchString(region) || len(e.regions) > 0 && !slices.Contains(e.regions, region) {
 		return nil, &ownership.RegionError{Region: region, Allowed: e.regions}

@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// pageSize is how many servers are asked for at once.
+	// pageSize is the number of servers per request.
 	pageSize = 100
-	// maxPages bounds the list of one user's servers to 10,000.
+	// maxPages limits the list of one user's servers to 10,000.
 	maxPages = 100
-	// maxListBytes bounds the body of a page: 80 KiB for each server, which has a few KiB.
+	// maxListBytes limits the size of a page to 80 KiB per server. A server takes a few KiB.
 	maxListBytes = 8 << 20
-	// maxCandidates bounds what a refusal shows.
+	// maxCandidates limits the number of servers in a denial.
 	maxCandidates = 10
 )
 
-// server is what matters of a server. The SDK's own type has all of it, the passwords of consoles among the rest.
+// server contains the required fields of a server. The SDK's type contains all fields, including console passwords.
 type server struct {
 	UUID  string           `json:"uuid"`
 	Name  string           `json:"name"`
 	Owner sdk.ResourceLink `json:"owner"`
 	Meta  struct {
-		// MachineUID is whatever the user put there.
+		// MachineUID has the JSON type that the user wrote.
 		MachineUID any `json:"machine-uid"`
 	} `json:"meta"`
 }
 
-// instance returns the server as its user knows it, unless it is somebody else's or has no UUID.
+// instance returns the server as an instance of its user. own is false if the server belongs to another user or has no UUID.
 func (s server) instance(owner string) (instance ownership.Instance, own bool) {
 	id, ok := ownership.PlainUUID(s.UUID)
 	ownerID, _ := ownership.PlainUUID(s.Owner.UUID)
@@ -45,13 +45,14 @@ func (s server) instance(owner string) (instance ownership.Instance, own bool) {
 	return ownership.Instance{ID: id, Name: s.Name, MachineUID: machineUID}, true
 }
 
-// page is one answer to the request for a list. The SDK's own request for it knows neither pages nor filters.
+// page is one response of a list request. The list method of the SDK supports neither pages nor filters.
 type page struct {
 	Meta    sdk.Meta `json:"meta"`
 	Servers []server `json:"objects"`
 }
 
-// page asks for the servers that the user can see, from offset on. With a name it asks for those of that name.
+// page requests the servers that the user can see, beginning at offset. If name is not empty, it requests only servers with this
+// name.
 func (q *question) page(ctx context.Context, name string, offset int) (page, *exchange, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if offset > 0 {
@@ -71,9 +72,9 @@ func (q *question) page(ctx context.Context, name string, offset int) (page, *ex
 	return p, x, nil
 }
 
-// Instances implements ownership.Cloud. It returns the servers whose owner is the account's user, by name and UUID, and
-// none of those that others share with it. While servers come and go, a list of more than one page may miss some. Besides
-// an *ownership.UnknownError it may return a *ownership.RegionError. The number of requests is right in any case.
+// Instances implements ownership.Cloud. It returns the servers of the account's user, sorted by name and UUID, without servers that
+// others share with the user. If servers are created or deleted during a list of several pages, the result may miss some. Besides
+// an *ownership.UnknownError it may return an *ownership.RegionError. The number of requests is valid even with an error.
 func (c *Cloud) Instances(ctx context.Context, account ownership.Account) (instances []ownership.Instance, requests int, err error) {
 	q, err := c.ask(account)
 	if err != nil {
@@ -117,9 +118,9 @@ func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) 
 	}
 }
 
-// candidates returns the user's servers that have the name of the claim, or were made for its machine: what the machine
-// should perhaps have named. It asks by name, because the API filters by nothing else that a machine knows; providers
-// give a server the name of its machine. There are none where they cannot be found out.
+// candidates returns the user's servers that have the name of the claim or were created for its machine, as suggestions for the
+// user. It requests them by name, because the API cannot filter by other fields that a machine has. Providers name a server after
+// its machine. It returns none if a request fails.
 func (q *question) candidates(ctx context.Context, claim ownership.Claim, owner string) []ownership.Instance {
 	if claim.Name == "" {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// numbered returns the servers from first to last, which belong to the user, and what is expected of them.
+// numbered returns the servers of the user from first to last, and the expected instances.
 func numbered(first, last int) (servers []object, want []ownership.Instance) {
 	for n := first; n <= last; n++ {
 		instance := ownership.Instance{ID: fmt.Sprintf("63dd227a-9502-4311-919e-%012d", n), Name: fmt.Sprintf("server-%05d", n)}

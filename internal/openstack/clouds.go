@@ -15,18 +15,18 @@ const (
 	// cloudsKey and caKey are the keys of a Secret that Cluster API Provider OpenStack reads.
 	cloudsKey = "clouds.yaml"
 	caKey     = "cacert"
-	// maxCloudsBytes bounds clouds.yaml. One of ten clouds has some 5 KiB.
+	// maxCloudsBytes is the maximum size of clouds.yaml. A file with ten clouds has about 5 KiB.
 	maxCloudsBytes = 64 << 10
 )
 
-// clouds is a clouds.yaml. Its types are those of Cluster API Provider OpenStack, and so is the library that reads it: what
-// is judged here has to be what is used there.
+// clouds is a clouds.yaml. Types and parser are those of Cluster API Provider OpenStack, so that the gate checks the credentials that the
+// provider uses.
 type clouds struct {
 	Clouds map[string]entry `json:"clouds"`
 }
 
-// entry is one cloud, as far as it matters. The other fields are paths of files, or switch the check of certificates off;
-// neither is followed.
+// entry contains the used fields of a cloud. The other fields are paths of files, or disable the verification of certificates. They are
+// ignored.
 type entry struct {
 	Auth         *auth  `json:"auth"`
 	AuthType     string `json:"auth_type"`
@@ -59,7 +59,7 @@ type auth struct {
 	TrustID           string `json:"trust_id"`
 }
 
-// readEntry returns the cloud of that name. Errors have no word of the file: it is full of secrets, and parsers quote.
+// readEntry returns the cloud of the identity. Errors contain no part of the file, because it contains secrets.
 func readEntry(identity ownership.Identity, data map[string][]byte) (entry, error) {
 	fail := func(problem string) (entry, error) {
 		return entry{}, unusable(identity, IdentityMalformed, "%s", problem)
@@ -100,7 +100,7 @@ func readClouds(data map[string][]byte) (entries map[string]entry, problem strin
 
 var linePattern = regexp.MustCompile(`^[^\n]{0,40}?yaml: (line [0-9]{1,6}):`)
 
-// line says where the parser of YAML stopped, "" where it does not tell.
+// line returns the line number in the error of the YAML parser, "" if it has none.
 func line(err error) string {
 	if found := linePattern.FindStringSubmatch(err.Error()); found != nil {
 		return ": " + found[1]
@@ -108,7 +108,7 @@ func line(err error) string {
 	return ""
 }
 
-// place names the field that has the wrong type.
+// place returns the field with the wrong type.
 func place(err error) string {
 	var mistyped *json.UnmarshalTypeError
 	if !errors.As(err, &mistyped) || mistyped.Field == "" {

@@ -17,23 +17,23 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// credentials are what a Secret says, ready to be used.
+// credentials are the validated credentials of a Secret.
 type credentials struct {
 	identity ownership.Identity
-	// keystone is the URL of the Keystone that is asked, in canonical form.
+	// keystone is the URL of Keystone in canonical form.
 	keystone string
 	auth     *gophercloud.AuthOptions
-	// ca are certificate authorities in PEM, nil where the Secret has none.
+	// ca contains the CA certificates of the Secret in PEM, nil if there are none.
 	ca []byte
-	// region is the one to use where nobody names another, "" if the Secret does not say.
+	// region is the default region, "" if the Secret has none.
 	region string
 	// availability is the interface of the endpoints.
 	availability gophercloud.Availability
-	// key stands for all that decides what Keystone answers.
+	// key is the digest of all fields that change the response of Keystone.
 	key digest
 }
 
-// digest is a digest of credentials. It is comparable, and tells nothing of them.
+// digest is a digest of credentials. It is comparable.
 type digest [sha256.Size]byte
 
 // credentials reads the Secret. The error is an *ownership.IdentityError or an *ownership.UnknownError.
@@ -53,7 +53,7 @@ func (c *Cloud) credentials(ctx context.Context, identity ownership.Identity) (*
 	return parseCredentials(identity, data, c.authURLs)
 }
 
-// unread says that the Secret could not be read, which is not the fault of its owner.
+// unread returns the error for a Secret that could not be read. The cause is not the content of the Secret.
 func unread(identity ownership.Identity, err error) error {
 	cause := ownership.CauseIdentityProvider
 	switch {
@@ -67,7 +67,7 @@ func unread(identity ownership.Identity, err error) error {
 	return &ownership.UnknownError{Cause: cause, Err: fmt.Errorf("read Secret %q in namespace %q: %w", identity.Secret, identity.Namespace, err)}
 }
 
-// parseCredentials understands the data of a Secret. The error is an *ownership.IdentityError.
+// parseCredentials parses the data of a Secret. The error is an *ownership.IdentityError.
 func parseCredentials(identity ownership.Identity, data map[string][]byte, allowed []string) (*credentials, error) {
 	cloud, err := readEntry(identity, data)
 	if err != nil {
@@ -93,10 +93,10 @@ func parseCredentials(identity ownership.Identity, data map[string][]byte, allow
 	return c, nil
 }
 
-// authTypes are the values of auth_type that mean what is done here.
+// authTypes are the supported values of auth_type.
 var authTypes = []string{"", "password", "v3password", "v3applicationcredential"}
 
-// problem says what about the entry cannot be used, or means one thing to one program and another to the next.
+// problem returns the first problem of the entry: an unsupported field, or fields that programs interpret in different ways.
 func (e entry) problem() string {
 	a := e.Auth
 	byApplicationCredential := a.ApplicationCredentialID+a.ApplicationCredentialName+a.ApplicationCredentialSecret != ""
@@ -117,7 +117,7 @@ func (e entry) problem() string {
 	return ""
 }
 
-// allowedKeystone returns the URL in canonical form. The verdict rests on what is there, so not everything may be.
+// allowedKeystone returns the URL in canonical form. It must be configured, because verdicts depend on the responses of this Keystone.
 func allowedKeystone(identity ownership.Identity, authURL string, allowed []string) (string, error) {
 	keystone, ok := canonicalAuthURL(authURL)
 	if !ok { // the URL is not repeated, because it may hold a password
@@ -132,16 +132,16 @@ func allowedKeystone(identity ownership.Identity, authURL string, allowed []stri
 
 func hostOf(canonical string) string {
 	u, err := url.Parse(canonical)
-	if err != nil { // cannot be: it was put together from a URL
+	if err != nil { // impossible: canonicalAuthURL returned it
 		return ""
 	}
 	return u.Host
 }
 
-// options are the credentials as gophercloud sends them. Which field stands in for which is as in the clientconfig package of
-// gophercloud/utils, with which Cluster API Provider OpenStack reads them.
+// options returns the credentials for gophercloud. The defaults are those of the clientconfig package of gophercloud/utils, which Cluster
+// API Provider OpenStack uses.
 func (a *auth) options() *gophercloud.AuthOptions {
-	// domain_id and domain_name stand in for both domains, default_domain where there is none of them.
+	// domain_id and domain_name are the default of both domains, default_domain that of domain_id.
 	domains := func(id, name string) (string, string) {
 		switch {
 		case id+name != "":
@@ -178,7 +178,7 @@ func (a *auth) options() *gophercloud.AuthOptions {
 	return options
 }
 
-// availability is the interface that clouds.yaml names, in either of its spellings.
+// availability returns the interface in clouds.yaml, such as internal or internalURL.
 func availability(name string) gophercloud.Availability {
 	switch strings.TrimSuffix(name, "URL") {
 	case string(gophercloud.AvailabilityInternal):
@@ -189,8 +189,8 @@ func availability(name string) gophercloud.Availability {
 	return gophercloud.AvailabilityPublic
 }
 
-// digest covers the request that would be sent, where to, and whom would be trusted there. Its error is gophercloud's, which
-// says what is missing and has no values.
+// digest returns a digest of the URL of Keystone, the request, and the CA certificates. The error is from gophercloud. It names missing
+// fields, and contains no values.
 func (c *credentials) digest() (digest, error) {
 	scope, err := c.auth.ToTokenV3ScopeMap()
 	if err != nil {
@@ -207,7 +207,7 @@ func (c *credentials) digest() (digest, error) {
 	return sha256.Sum256(all), nil
 }
 
-// who names as whom the credentials authenticate, without what proves it.
+// who describes the user or application credential without its secret.
 func (c *credentials) who() string {
 	switch {
 	case c.auth.ApplicationCredentialID != "":

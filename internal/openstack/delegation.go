@@ -11,24 +11,24 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Reasons why credentials are not to be delegated to a cluster although they are good for a project.
+// Reasons why valid credentials of a project must not be delegated to a cluster.
 const (
-	// RolePrivileged: they carry a role with an administrator's power, or one that is denied by name.
+	// RolePrivileged: they have the role admin, or a denied role.
 	RolePrivileged = "RolePrivileged"
-	// RoleNotDelegable: they carry a role that is not among those which may be delegated.
+	// RoleNotDelegable: they have a role that is neither required nor allowed.
 	RoleNotDelegable = "RoleNotDelegable"
-	// RoleMissing: they lack a role without which a cluster does not work.
+	// RoleMissing: they lack a required role.
 	RoleMissing = "RoleMissing"
 )
 
-// maxNames and maxNameBytes bound the names in a message, in number and length.
+// maxNames and maxNameBytes are the maximum number and length of names in a message.
 const maxNames, maxNameBytes = 10, 100
 
-// plainName needs no quotes in a shell.
+// plainName matches names that need no quotes in a shell.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9._+@-]+$`)
 
-// Delegation finds out whether a cluster may act with the credentials, and what Keystone says of them. The error is an
-// *ownership.IdentityError where it must not, and an *ownership.UnknownError where it cannot be told.
+// Delegation decides whether a cluster may use the credentials, and returns their token. The error is an *ownership.IdentityError if it may
+// not, and an *ownership.UnknownError if there is no verdict.
 //
 // What is remembered of a token is at most 5 minutes old where it is allowed, and some seconds where it is refused.
 func (c *Cloud) Delegation(ctx context.Context, identity ownership.Identity, policy delegation.RolePolicy) (Token, error) {
@@ -94,7 +94,7 @@ func rolesOf(roles []string) string {
 	return "the roles " + list(roles)
 }
 
-// remedies say what is wrong with the roles, and what to do about each.
+// remedies returns the problems of the roles, and the remedy for each.
 func remedies(token Token, policy delegation.RolePolicy, report delegation.RoleReport) []string {
 	var said []string
 	if len(report.Privileged) > 0 {
@@ -116,7 +116,7 @@ func remedies(token Token, policy delegation.RolePolicy, report delegation.RoleR
 	return said
 }
 
-// insteadOf says what to use in place of an identity that has too many roles.
+// insteadOf returns the remedy for too many roles.
 func insteadOf(policy delegation.RolePolicy) string {
 	roles := policy.Delegable()
 	if len(roles) == 0 {
@@ -125,8 +125,8 @@ func insteadOf(policy delegation.RolePolicy) string {
 	return "use an identity of the tenant that has only " + list(roles) + ", or an application credential that is made with these roles only"
 }
 
-// grants returns the commands that give the user the roles, as the end of a sentence. There are none where a name could mean
-// something else to a shell, or the names are more than a message can carry.
+// grants returns the commands that grant the roles, as the end of a sentence. It returns "" if a shell could interpret a name differently, or
+// if there are more than maxNames roles.
 func grants(token Token, roles []string) string {
 	if len(roles) > maxNames {
 		return ""
@@ -143,12 +143,12 @@ func grants(token Token, roles []string) string {
 	return ": " + strings.Join(commands, " && ")
 }
 
-// plain tells whether a name means nothing but itself to a shell, to the command that it is given to, and in a list.
+// plain reports whether a name needs no quotes in a shell and in a list, and is no option of a command.
 func plain(name string) bool {
 	return len(name) <= maxNameBytes && plainName.MatchString(name) && !strings.HasPrefix(name, "-")
 }
 
-// list joins names that somebody else chose, no more than a message can carry. Those that could be misread are in quotes.
+// list joins at most maxNames names, which other users chose. Names that are not plain are quoted.
 func list(names []string) string {
 	said := make([]string, 0, maxNames)
 	for _, name := range names[:min(len(names), maxNames)] {

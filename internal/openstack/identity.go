@@ -6,32 +6,32 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Reasons of an *ownership.IdentityError, as words for metrics and status causes.
+// Reasons of an *ownership.IdentityError, for metrics and status causes.
 const (
-	// IdentitySecretMissing: there is no Secret with the credentials.
+	// IdentitySecretMissing: the Secret with the credentials does not exist.
 	IdentitySecretMissing = "IdentitySecretMissing"
-	// IdentityMalformed: the Secret cannot be read as Cluster API Provider OpenStack reads it, or says too little or too much.
+	// IdentityMalformed: the data of the Secret is invalid, incomplete or ambiguous for Cluster API Provider OpenStack.
 	IdentityMalformed = "IdentityMalformed"
-	// IdentityEndpointNotAllowed: the credentials are for a Keystone that is none of those configured.
+	// IdentityEndpointNotAllowed: the credentials are for a Keystone that is not configured.
 	IdentityEndpointNotAllowed = "IdentityEndpointNotAllowed"
-	// IdentityRefused: Keystone refuses the credentials, or Nova refuses what they are needed for.
+	// IdentityRefused: Keystone rejects the credentials, or Nova does not let them read servers.
 	IdentityRefused = "IdentityRefused"
-	// IdentityUnscoped: the credentials are for no project.
+	// IdentityUnscoped: the credentials have no scope.
 	IdentityUnscoped = "IdentityUnscoped"
-	// IdentityDomainScoped: the credentials are for a domain, not for a project.
+	// IdentityDomainScoped: the credentials are scoped to a domain, not to a project.
 	IdentityDomainScoped = "IdentityDomainScoped"
-	// IdentitySystemScoped: the credentials are for the whole OpenStack, not for a project.
+	// IdentitySystemScoped: the credentials are scoped to the system, not to a project.
 	IdentitySystemScoped = "IdentitySystemScoped"
-	// IdentityOfTrust: the credentials are those of a trust, by which somebody else acts. Only a gate refuses this.
+	// IdentityOfTrust: the credentials are those of a trust, so a trustee acts for another user. Only gates deny this.
 	IdentityOfTrust = "IdentityOfTrust"
 )
 
-// unusable says what is wrong with the credentials, for the person who wrote them. The message begins with where they are.
+// unusable returns an error for the user who wrote the credentials. The message begins with the Secret.
 func unusable(identity ownership.Identity, reason, format string, args ...any) *ownership.IdentityError {
 	return &ownership.IdentityError{Reason: reason, Message: identity.String() + ": " + fmt.Sprintf(format, args...)}
 }
 
-// unscoped says why credentials that are for no project cannot be used where a project is needed, nil where they are.
+// unscoped returns an error for credentials that are not scoped to a project, otherwise nil.
 func unscoped(identity ownership.Identity, token Token) error {
 	const remedy = "name the project in clouds.yaml, or use an application credential of it"
 	switch token.Scope {

@@ -1,12 +1,11 @@
-// Package openstack asks an OpenStack whose a server is, with the credentials that a cluster brings in a Secret.
+// Package openstack looks up the project of a server in an OpenStack, with the credentials in the Secret of a cluster.
 //
-// The verdict rests on two answers. Keystone says of the credentials which project they are for; Nova shows a server of
-// that project with the project's ID, knows no server of another one, and shows an administrator those of others, which
-// have another ID. Which Keystone may be believed is configured: a Secret cannot name its own. No verdict is cached, only
-// tokens, and for some seconds that Keystone refuses to give one out. Nothing here asks again after a failure, except once with
-// another token: who asks, decides whether to go on.
+// A verdict depends on two responses. Keystone returns the project of the credentials. Nova returns the server with the ID of its project: a
+// server of the same project, or, to administrators only, a server of another project. To all others it returns 404. Only configured
+// Keystones are trusted, so that a Secret cannot name another one. Verdicts are not cached. Tokens are, and rejections of credentials for
+// some seconds. A failed request is not retried, except once with a new token after 401.
 //
-// Everything about the credentials comes from the Secret, and nothing from the environment of the process.
+// All credentials come from the Secret, and none from the environment of the process.
 package openstack
 
 import (
@@ -20,22 +19,23 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// defaultUserAgent is how OpenStack sees us unless told otherwise.
+// defaultUserAgent is the default of Options.UserAgent.
 const defaultUserAgent = "warrantgate"
 
-// Options say how OpenStack is asked.
+// Options configure the access to OpenStack.
 type Options struct {
-	// AuthURLs are the Keystones that a clouds.yaml may name, such as https://keystone.example.com:5000/v3. At least one.
+	// AuthURLs are the URLs of Keystone that a clouds.yaml may contain, such as https://keystone.example.com:5000/v3. At least one is
+	// required.
 	AuthURLs []string
-	// RootCAs are the certificate authorities to trust besides those of a Secret. Default: those of the system.
+	// RootCAs are the trusted CAs, besides those of a Secret. Default: those of the system.
 	RootCAs *x509.CertPool
-	// UserAgent is how OpenStack sees us. Default: warrantgate.
+	// UserAgent is the User-Agent of requests. Default: warrantgate.
 	UserAgent string
-	// Secrets returns the data of a Secret. It is called for each question, so that a Secret that changes is used at once.
+	// Secrets returns the data of a Secret. It is called for each lookup, so that changes have an immediate effect.
 	Secrets func(ctx context.Context, namespace, name string) (map[string][]byte, error)
 }
 
-// Cloud is OpenStack. Its methods may be called at the same time.
+// Cloud is an OpenStack. It is safe for concurrent use.
 type Cloud struct {
 	secrets   func(ctx context.Context, namespace, name string) (map[string][]byte, error)
 	authURLs  []string // in canonical form
@@ -47,7 +47,7 @@ type Cloud struct {
 
 var _ ownership.Cloud = &Cloud{}
 
-// New returns OpenStack as the options say, or what is wrong with them. It sends no request.
+// New returns a Cloud, or an error for invalid options. It sends no request.
 func New(options Options) (*Cloud, error) {
 	if options.Secrets == nil {
 		return nil, errors.New("nothing to read Secrets with")
@@ -61,7 +61,7 @@ func New(options Options) (*Cloud, error) {
 	}
 	for i, authURL := range options.AuthURLs {
 		canonical, ok := canonicalAuthURL(authURL)
-		if !ok { // the URL is not repeated, because it may hold a password
+		if !ok { // the error does not contain the URL, which may contain a password
 			return nil, fmt.Errorf("auth URL %d: it has to be http:// or https://, a host and a path, such as %q", i+1, exampleAuthURL)
 		}
 		c.authURLs = append(c.authURLs, canonical)
@@ -83,7 +83,7 @@ func (c *Cloud) Token(ctx context.Context, identity ownership.Identity) (Token, 
 	return c.token(ctx, identity, recent)
 }
 
-// TokenNow is Token of an authentication that begins after the call. What it finds replaces what is remembered.
+// TokenNow is Token with a new authentication. Its result replaces the cached one.
 func (c *Cloud) TokenNow(ctx context.Context, identity ownership.Identity) (Token, error) {
 	return c.token(ctx, identity, begunSince(time.Now()))
 }
@@ -96,7 +96,7 @@ func (c *Cloud) token(ctx context.Context, identity ownership.Identity, wanted f
 	return s.token.clone(), nil
 }
 
-// session reads the Secret and returns a session that is as wanted. The error is that of Token.
+// session reads the Secret and returns a session for which wanted returns true. It has the errors of Token.
 func (c *Cloud) session(ctx context.Context, identity ownership.Identity, wanted func(*session) bool) (*session, error) {
 	credentials, err := c.credentials(ctx, identity)
 	if err != nil {

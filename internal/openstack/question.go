@@ -12,7 +12,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// question is what is asked of Nova with one set of credentials in one region.
+// question is a lookup in Nova with one set of credentials, in one region.
 type question struct {
 	cloud       *Cloud
 	credentials *credentials
@@ -22,11 +22,11 @@ type question struct {
 	session *session
 	// nova is the URL of Nova's API.
 	nova string
-	// requests is how many requests have been sent to Nova.
+	// requests is the number of requests to Nova.
 	requests int
 }
 
-// ask begins a question. It returns an *ownership.IdentityError, an *ownership.RegionError or an *ownership.UnknownError.
+// ask starts a lookup. The error is an *ownership.IdentityError, an *ownership.RegionError or an *ownership.UnknownError.
 func (c *Cloud) ask(ctx context.Context, account ownership.Account) (*question, error) {
 	with, err := c.credentials(ctx, account.Identity)
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *Cloud) ask(ctx context.Context, account ownership.Account) (*question, 
 	return q, nil
 }
 
-// authenticate gets a token for the question, and looks up where to ask with it.
+// authenticate sets the token and the URL of Nova.
 func (q *question) authenticate(ctx context.Context, wanted func(*session) bool) error {
 	s, err := q.cloud.sessions.get(ctx, q.credentials, wanted)
 	if err != nil {
@@ -59,20 +59,20 @@ func (q *question) authenticate(ctx context.Context, wanted func(*session) bool)
 	return nil
 }
 
-// project is the ID of the project that the credentials are for.
+// project returns the ID of the project of the credentials.
 func (q *question) project() string { return q.session.token.ProjectID }
 
 // request is one GET.
 type request struct {
 	operation cloudhttp.Operation
-	// limit is the largest answer that is read, in bytes.
+	// limit is the maximum size of the response, in bytes.
 	limit int64
-	// send sends it and decodes the answer.
+	// send sends the request and decodes the response.
 	send func(ctx context.Context, nova *gophercloud.ServiceClient) error
 }
 
-// get sends a request. A token that is refused is dropped, and the request repeated once with another one. The error is that
-// of ask; the exchange tells more, and is nil where there was no token for the repetition.
+// get sends a request. After 401 it repeats the request once with a new token. It has the errors of ask. The exchange has the details. It is
+// nil if there is no new token.
 func (q *question) get(ctx context.Context, r request) (*exchange, error) {
 	x, err := q.try(ctx, r)
 	if x.Status != http.StatusUnauthorized {
@@ -103,9 +103,8 @@ func (q *question) try(ctx context.Context, r request) (*exchange, error) {
 	return x, err
 }
 
-// forbidden says that Nova does not let these credentials look at servers at all. It is no verdict, because Nova hides the
-// servers of other projects behind 404; its policy asks for a role (os_compute_api:servers:show), and so the credentials are
-// what has to change.
+// forbidden returns the error for credentials that may not read servers. It is no verdict: for servers of other projects, Nova returns 404.
+// Nova's policy requires a role (os_compute_api:servers:show), so the credentials have to be changed.
 func (q *question) forbidden(x *exchange) error {
 	return unusable(q.credentials.identity, IdentityRefused, "Nova does not let %s look at servers of project %.100q (%d%s); grant it a role that may, such as reader or member",
 		q.credentials.who(), q.project(), x.Status, inParentheses(x.RequestID()))

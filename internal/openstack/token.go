@@ -7,22 +7,22 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
-// Scope is what a token is for.
+// Scope is the scope of a token.
 type Scope string
 
 // Scopes.
 const (
-	// ProjectScope: the resources of one project.
+	// ProjectScope: a project.
 	ProjectScope Scope = "Project"
-	// DomainScope: the users and projects of one domain.
+	// DomainScope: a domain.
 	DomainScope Scope = "Domain"
 	// SystemScope: the whole OpenStack.
 	SystemScope Scope = "System"
-	// Unscoped: nothing but who the user is.
+	// Unscoped: none.
 	Unscoped Scope = "Unscoped"
 )
 
-// Token is what Keystone said of a token when it gave it out. The token itself is not part of it.
+// Token contains the properties of a token in Keystone's response, without the token itself.
 type Token struct {
 	// UserID, UserName and UserDomain (a name) say whose it is. With a trust that impersonates, that is the trustor.
 	UserID, UserName, UserDomain string
@@ -32,31 +32,31 @@ type Token struct {
 	ProjectID, ProjectName, ProjectDomain string
 	// DomainID and DomainName are the domain that the token is for.
 	DomainID, DomainName string
-	// Roles are the names of the roles that the user has there, implied ones included, sorted, each once.
+	// Roles are the names of the roles of the token, including implied ones, sorted and without duplicates.
 	Roles []string
-	// Methods are the ways in which the user authenticated, sorted, such as password or application_credential.
+	// Methods are the authentication methods, sorted, such as password or application_credential.
 	Methods []string
 	// IssuedAt and ExpiresAt are by Keystone's clock.
 	IssuedAt, ExpiresAt time.Time
-	// ApplicationCredential is what the token was had with, nil if it was not one.
+	// ApplicationCredential is the application credential of the token, nil if it has none.
 	ApplicationCredential *ApplicationCredential
-	// TrustID is the trust by which the token was had, "" if there is none.
+	// TrustID is the ID of the trust of the token, "" if it has none.
 	TrustID string
-	// Impersonation tells whether the trustee of the trust appears as its trustor. TrustorUserID and TrusteeUserID are those two.
+	// Impersonation is true if the trustee impersonates the trustor. TrustorUserID and TrusteeUserID are the IDs of both.
 	Impersonation                bool
 	TrustorUserID, TrusteeUserID string
-	// RequestID is the id by which Keystone's operator finds the authentication.
+	// RequestID is the ID of the request in Keystone's log.
 	RequestID string
 }
 
 // ApplicationCredential is an application credential of a user.
 type ApplicationCredential struct {
 	ID, Name string
-	// Restricted is true where it cannot make further credentials or trusts.
+	// Restricted is true if it cannot create further application credentials or trusts.
 	Restricted bool
 }
 
-// clone returns a copy that shares nothing.
+// clone returns a deep copy.
 func (t Token) clone() Token {
 	t.Roles, t.Methods = slices.Clone(t.Roles), slices.Clone(t.Methods)
 	if t.ApplicationCredential != nil {
@@ -66,7 +66,7 @@ func (t Token) clone() Token {
 	return t
 }
 
-// tokenBody is the answer to an authentication, below "token" (Identity API v3, "Token authentication").
+// tokenBody is the response to an authentication, below "token" (Identity API v3, "Token authentication").
 type tokenBody struct {
 	Methods               []string       `json:"methods"`
 	User                  tokens.User    `json:"user"`
@@ -85,7 +85,7 @@ type tokenBody struct {
 	Catalog []tokens.CatalogEntry `json:"catalog"`
 }
 
-// token returns what is kept of the answer.
+// token returns the Token of the response.
 func (b tokenBody) token(requestID string) Token {
 	t := Token{
 		UserID: b.User.ID, UserName: b.User.Name, UserDomain: b.User.Domain.Name, Scope: b.scope(),

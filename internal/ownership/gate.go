@@ -14,34 +14,34 @@ import (
 )
 
 const (
-	// ownedFor is how long an instance that is the user's is taken for the user's. Instances do not change hands often.
+	// ownedFor is the TTL of the verdict Owned. Instances rarely change their owner.
 	ownedFor = 5 * time.Minute
-	// refusedFor is how long a refusal is said again without asking. It is shorter than the 10 seconds that providers wait
-	// before they try again, so that only a hot loop ever sees it.
+	// refusedFor is the TTL of the verdicts Foreign and Absent. It is shorter than the 10 seconds between the retries of providers, so
+	// that only a hot loop gets cached denials.
 	refusedFor = 9 * time.Second
-	// maxRemembered bounds the memory of each kind of answer: one takes some 500 bytes.
+	// maxRemembered is the maximum number of entries of each cache. An entry takes about 500 bytes.
 	maxRemembered = 20_000
-	// lookupTimeout bounds a question to the cloud. It is longer than an API server waits, because an answer that comes
-	// too late for one request is there for the next.
+	// lookupTimeout is the timeout of a lookup in the cloud. It is longer than the timeout of an admission request, because a late
+	// answer is cached for the next request.
 	lookupTimeout = 10 * time.Second
-	// waitingPerSlot and tenantWaitingPerSlot bound how many questions wait, for each that is being asked: of all tenants, and
-	// of one. With 16 slots and a cloud that takes 200 ms, the last of a tenant's own questions waits for 1.6 seconds.
+	// waitingPerSlot and tenantWaitingPerSlot limit the number of queued lookups per slot: of all tenants, and of one tenant. With 16
+	// slots and a cloud that takes 200 ms, the last lookup of a tenant is queued for 1.6 seconds.
 	waitingPerSlot, tenantWaitingPerSlot = 64, 8
-	// tenantRetryAfter is when a tenant that asks too much is told to try again.
+	// tenantRetryAfter is the Retry-After for a tenant with too many queued lookups.
 	tenantRetryAfter = 2 * time.Second
 )
 
-// Gate decides claims. It remembers answers, asks each question of a tenant once for any number of callers, asks each cloud
-// only so many at a time, and shares these between tenants.
+// Gate decides claims. It caches answers, merges concurrent lookups of a tenant for the same claim, limits the concurrent lookups of each
+// cloud, and shares the slots fairly between tenants.
 type Gate struct {
 	clouds map[string]*limitedCloud
 	owned  *otter.Cache[Claim, Answer]
-	// refused are refusals by the instance alone, so that new names for it are no new questions.
+	// refused caches denials by instance, so that another machine name does not cause another lookup.
 	refused  *otter.Cache[instance, refusal]
 	inFlight singleflight.Group
 }
 
-// instance is what a refusal is about.
+// instance is an instance ID for an account, the key of cached denials.
 type instance struct {
 	Account
 	id string
@@ -49,21 +49,21 @@ type instance struct {
 
 func (c Claim) instance() instance { return instance{Account: c.Account, id: c.ID} }
 
-// refusal is an answer that refuses a claim.
+// refusal is an answer that denies a claim.
 type refusal struct {
 	claim  Claim
 	answer Answer
 }
 
-// limitedCloud is a cloud that is asked only so many questions at a time.
+// limitedCloud is a cloud with a limit of concurrent lookups.
 type limitedCloud struct {
 	Cloud
 	name  string
 	queue *fairqueue.Queue
 }
 
-// NewGate returns a gate for the clouds, by the word for each in Account. concurrency is how many questions are put to each
-// at the same time at most, by the same words. Close frees what it holds.
+// NewGate returns a gate for the clouds, by their names in Account. concurrency contains the maximum number of concurrent lookups, by the
+// same names. Close releases its resources.
 func NewGate(clouds map[string]Cloud, concurrency map[string]int32) (*Gate, error) {
 	owned, err := otter.New(&otter.Options[Claim, Answer]{
 		MaximumSize: maxRemembered, ExpiryCalculator: otter.ExpiryWriting[Claim, Answer](ownedFor),
@@ -87,20 +87,19 @@ func NewGate(clouds map[string]Cloud, concurrency map[string]int32) (*Gate, erro
 	return g, nil
 }
 
-// Close frees what the gate holds.
+// Close stops the goroutines of the caches.
 func (g *Gate) Close() {
 	g.owned.StopAllGoroutines()
 	g.refused.StopAllGoroutines()
 }
 
-// Decide answers the claim of a tenant before ctx ends. The error is an *UnknownError: no answer could be found, and the
-// caller has to refuse. Its cause is CauseTenantBusy where the tenant itself asks too much. Errors are not remembered.
+// Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict, and the caller
+// must deny. Its cause is CauseTenantBusy if the tenant has too many queued lookups. Errors are not cached.
 func (g *Gate) Decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
 	return g.decide(ctx, tenant, claim, true)
 }
 
-// Preview is Decide for requests that are not to have any effect (dry run). It remembers refusals only: they are what
-// somebody who tries IDs gets, and nobody is admitted because of them.
+// Preview is Decide for dry runs. It caches denials only: a tenant that tries many IDs gets these, and a cached denial admits no request.
 func (g *Gate) Preview(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
 	return g.decide(ctx, tenant, claim, false)
 }
@@ -111,7 +110,7 @@ func (g *Gate) Instances(ctx context.Context, tenant fairqueue.Tenant, account A
 	return g.InstancesBy(ctx, tenant, account, nil)
 }
 
-// InstancesBy is Instances as lister says, within the limits of the account's cloud. nil is this cloud.
+// InstancesBy is Instances with another lister, within the limits of the account's cloud. nil is this cloud.
 func (g *Gate) InstancesBy(ctx context.Context, tenant fairqueue.Tenant, account Account, lister Lister) ([]Instance, error) {
 	instances, err := fly(ctx, g, fmt.Sprintf("list %q %q %p", tenant, account, lister), tenant, account.Cloud,
 		func(ctx context.Context, cloud *limitedCloud) ([]Instance, error) {
@@ -159,7 +158,7 @@ func (g *Gate) remembered(claim Claim) (Answer, bool) {
 		return answer, true
 	}
 	refused, found := g.refused.GetIfPresent(claim.instance())
-	if refused.claim != claim { // the candidates were those of another machine
+	if refused.claim != claim { // these are the candidates of another machine
 		refused.answer.Candidates = nil
 	}
 	return refused.answer, found
@@ -174,9 +173,9 @@ func (g *Gate) remember(claim Claim, answer Answer, alsoOwned bool) {
 	}
 }
 
-// fly puts a question of a tenant to a cloud, together with all of the tenant who ask the same at this time. The end of ctx
-// ends the waiting of this caller only: the answer is remembered even if nobody waits for it any more. Tenants do not share
-// a question, because the one who asked first may have to wait for its own others.
+// fly runs a lookup, or waits for the same lookup of the same tenant if it is in flight. The end of ctx ends only the wait of this caller:
+// the lookup continues, and its answer is cached. Tenants do not share lookups, because a lookup is queued behind the other lookups of the
+// tenant that started it.
 func fly[T any](
 	ctx context.Context, g *Gate, question string, tenant fairqueue.Tenant, cloudName string, ask func(context.Context, *limitedCloud) (T, error),
 ) (landed T, err error) {
@@ -209,7 +208,7 @@ func fly[T any](
 	}
 }
 
-// acquire waits until the tenant may ask.
+// acquire waits for a slot of the tenant.
 func (c *limitedCloud) acquire(ctx context.Context, tenant fairqueue.Tenant) (release func(), err error) {
 	waiting.WithLabelValues(c.name).Inc()
 	release, err = c.queue.Acquire(ctx, tenant)
@@ -234,7 +233,7 @@ func (c *limitedCloud) decide(ctx context.Context, claim Claim) (Answer, error) 
 	return answer, err
 }
 
-// asUnknown makes an error of any kind one that says why there is no verdict.
+// asUnknown returns an *UnknownError for any error of a lookup.
 func asUnknown(err error) *UnknownError {
 	var unknown *UnknownError
 	var region *RegionError

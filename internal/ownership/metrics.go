@@ -5,7 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Where an answer came from.
+// Sources of answers.
 const (
 	sourceCache = "cache"
 	sourceCloud = "cloud"

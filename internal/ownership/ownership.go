@@ -1,8 +1,7 @@
-// Package ownership answers one question for every cloud: does this instance belong to the user whom a machine acts
-// as?
+// Package ownership decides for every cloud whether an instance belongs to the user that the provider of a machine acts as.
 //
-// It knows neither admission requests nor the API of any cloud. A cloud is asked through the interface Cloud; what it
-// answered is a value, and an error means that there is no answer, so that the caller has to refuse.
+// It has no dependency on admission requests or on the API of a cloud. It calls a cloud by the interface Cloud. A verdict is a value. An
+// error means that there is no verdict, and the caller must deny.
 package ownership
 
 import (
@@ -12,31 +11,31 @@ import (
 	"time"
 )
 
-// Account is whose instances a machine may name: a user, in a region of a cloud. It is comparable.
+// Account is a user of a cloud, in a region. A machine may name the instances of its account only. It is comparable.
 type Account struct {
-	// Cloud is the word for the cloud, such as "cloudsigma".
+	// Cloud is the name of the cloud, such as "cloudsigma".
 	Cloud string
-	// User is the user that the machine's provider acts as, in the cloud's own terms: an email at CloudSigma. It is "" where
-	// Identity says it, and for the one account of credentials that all clusters share.
+	// User is the user that the machine's provider acts as: an email at CloudSigma. It is empty if Identity is set, and if all clusters
+	// share one account.
 	User string
-	// Identity is what the machine's provider acts with where clusters bring their own credentials, as with OpenStack.
+	// Identity refers to the credentials of the machine's provider, if each cluster has its own credentials, as with OpenStack.
 	Identity Identity
-	// Region is the place of the cloud that the instance is in, "" for the one that the credentials name.
+	// Region is the region of the instance. If empty, it is the region of the credentials.
 	Region string
 }
 
-// Identity refers to credentials in a Secret. It is comparable; the zero value is none.
+// Identity refers to credentials in a Secret. It is comparable. The zero value means none.
 type Identity struct {
-	// Namespace and Secret are where they are.
+	// Namespace and Secret are the namespace and name of the Secret.
 	Namespace, Secret string
-	// Entry is the one of several in that Secret: a cloud of its clouds.yaml.
+	// Entry is the name of the credentials in the Secret: a cloud of its clouds.yaml.
 	Entry string
 }
 
-// String names the credentials for people who work in their namespace.
+// String describes the credentials in messages to users of their namespace.
 func (i Identity) String() string { return fmt.Sprintf("cloud %q of Secret %q", i.Entry, i.Secret) }
 
-// Owner names whose instances they are as a person would.
+// Owner describes the owner of the instances in messages.
 func (a Account) Owner() string {
 	switch {
 	case a.Identity != Identity{}:
@@ -47,7 +46,7 @@ func (a Account) Owner() string {
 	return fmt.Sprintf("user %q", a.User)
 }
 
-// Acting relates the owner to the cluster whose provider acts so, in the words of a sentence.
+// Acting is a relative clause for messages, after Owner: it names the cluster of the account.
 func (a Account) Acting(cluster string) string {
 	if (a.Identity != Identity{}) {
 		return fmt.Sprintf("with which cluster %q acts", cluster)
@@ -55,7 +54,7 @@ func (a Account) Acting(cluster string) string {
 	return fmt.Sprintf("as whom cluster %q acts", cluster)
 }
 
-// Place names where the instances are, in the words of a sentence.
+// Place describes the region of the instances in messages.
 func (a Account) Place() string {
 	if a.Region == "" {
 		return "the region of its credentials"
@@ -63,82 +62,81 @@ func (a Account) Place() string {
 	return fmt.Sprintf("region %q", a.Region)
 }
 
-// Claim is what a machine object says: this instance is mine.
+// Claim is the instance that a machine object names, and the account of its provider.
 type Claim struct {
 	Account
-	// ID is the instance's UUID in lower case.
+	// ID is the UUID of the instance in lower case.
 	ID string
-	// Name is the machine's name, which providers give to the instance.
+	// Name is the name of the machine. Providers use it as the name of the instance.
 	Name string
-	// MachineUID is the UID of the machine object, which some providers leave on the instance.
+	// MachineUID is the UID of the machine object. Some providers store it in the instance.
 	MachineUID string
 }
 
-// Verdict is what a cloud says of a claim. The zero value is no verdict.
+// Verdict is the result for a claim. The zero value is no verdict.
 type Verdict string
 
 // Verdicts.
 const (
-	// Owned: the instance is the user's.
+	// Owned: the instance belongs to the user.
 	Owned Verdict = "Owned"
-	// Foreign: the instance exists and is somebody else's.
+	// Foreign: the instance exists and belongs to another user.
 	Foreign Verdict = "Foreign"
-	// Absent: there is no such instance.
+	// Absent: the instance does not exist.
 	Absent Verdict = "Absent"
 )
 
-// Instance is one instance of a user.
+// Instance is an instance of a user.
 type Instance struct {
-	// ID is its UUID in lower case, Name what the user sees, MachineUID the machine that it was made for, if that is known.
+	// ID is the UUID in lower case, Name the name, and MachineUID the UID of its machine object, if known.
 	ID, Name, MachineUID string
 }
 
-// Answer is a verdict and what it rests on.
+// Answer is a verdict with its details.
 type Answer struct {
 	Verdict Verdict
-	// UserID is the cloud's own id of the user, or of the project where instances belong to one; "" where the cloud did not
-	// tell.
+	// UserID is the ID of the user in the cloud, or of the project if instances belong to projects. It is empty if unknown.
 	UserID string
-	// CreatorID is the cloud's own id of the user that made the instance, "" where the cloud did not tell. It is for the
-	// operator only: it can be another tenant's.
+	// CreatorID is the ID of the user that created the instance, if known. It is for the operator only, because it may be the user of
+	// another tenant.
 	CreatorID string
-	// Response says in short what kind of answer the cloud gave, such as "403 permission". It holds nothing of the
-	// answer's body that could name another user.
+	// Response is the status of the cloud's response, such as "403 permission". It contains no part of the body that could name another
+	// user.
 	Response string
-	// RequestID is the id by which the cloud's support finds the request, "" where there is none.
+	// RequestID is the ID of the request for the support of the cloud, if there is one.
 	RequestID string
-	// Candidates are the user's own instances that the claim may have meant, by name or by machine UID. Only refusals have them.
+	// Candidates are instances of the user with the name or the machine UID of the claim. They are set for denials only.
 	Candidates []Instance
 }
 
-// Cause says why there is no verdict, as a word for metrics and people.
+// Cause is the reason why there is no verdict, for metrics and messages.
 type Cause string
 
 // Causes.
 const (
-	// CauseTimeout: no answer in time.
+	// CauseTimeout: a timeout of the cloud or the identity provider.
 	CauseTimeout Cause = "Timeout"
-	// CauseRateLimited: the cloud or the identity provider asks for fewer requests.
+	// CauseRateLimited: the cloud or the identity provider answered 429.
 	CauseRateLimited Cause = "RateLimited"
-	// CauseCloud: the cloud failed, could not be reached, or its answer could not be understood.
+	// CauseCloud: the cloud failed, is unreachable, or sent an invalid response.
 	CauseCloud Cause = "CloudUnavailable"
-	// CauseIdentityProvider: the identity provider failed, could not be reached, or its answer could not be understood.
+	// CauseIdentityProvider: the identity provider failed, is unreachable, or sent an invalid response.
 	CauseIdentityProvider Cause = "IdentityProviderUnavailable"
-	// CauseNotImpersonable: the identity provider refuses to let warrantgate act for the user.
+	// CauseNotImpersonable: the identity provider does not permit warrantgate to impersonate the user.
 	CauseNotImpersonable Cause = "UserNotImpersonable"
-	// CauseCredentials: the identity provider or the cloud refuses warrantgate's own credentials.
+	// CauseCredentials: the identity provider or the cloud rejects the credentials of warrantgate.
 	CauseCredentials Cause = "CredentialsRefused"
 	// CauseBusy: too many questions of all tenants are waiting already.
 	CauseBusy Cause = "TooManyQuestions"
 	// CauseTenantBusy: too many questions of the tenant itself are waiting already.
 	CauseTenantBusy Cause = "TooManyRequests"
-	// CauseRegion: the region may not be asked; see RegionError.
+	// CauseRegion: the region is not allowed, see RegionError.
 	CauseRegion Cause = "RegionNotAllowed"
-	// CauseIdentity: the credentials that the cluster brings are of no use; see IdentityError.
+	// CauseIdentity: the credentials of the cluster cannot be used, see IdentityError.
 	CauseIdentity Cause = "IdentityUnusable"
 )
 
-// Explain says for people what a cause means and what to do.
+// Explain describes a cause and the remedy in messages to users.
 func (c Cause) Explain() string {
 	switch c {
 	case CauseTimeout:
@@ -165,27 +163,27 @@ func (c Cause) Explain() string {
 	return "the cloud does not answer as it should; try again"
 }
 
-// Reasons, as words for metrics, status causes and Events.
+// Reasons for metrics, status causes and Events.
 const (
-	// ReasonNotOwned: a machine names an instance of somebody else.
+	// ReasonNotOwned: a machine names an instance of another user.
 	ReasonNotOwned = "InstanceNotOwned"
 	// ReasonNotFound: a machine names an instance that does not exist.
 	ReasonNotFound = "InstanceNotFound"
 	// ReasonConflict: two machines name the same instance.
 	ReasonConflict = "InstanceIDConflict"
-	// ReasonInvalid: what a machine names is no instance ID.
+	// ReasonInvalid: a machine names an invalid instance ID.
 	ReasonInvalid = "InstanceIDInvalid"
 	// ReasonMismatch: the two fields of a machine name different instances.
 	ReasonMismatch = "InstanceIDMismatch"
-	// ReasonWithoutCluster: a machine does not say which cluster it is of.
+	// ReasonWithoutCluster: a machine names no cluster.
 	ReasonWithoutCluster = "MachineWithoutCluster"
-	// ReasonUnknown: it could not be told whose the instance is.
+	// ReasonUnknown: the owner of the instance is unknown.
 	ReasonUnknown = "OwnershipUnknown"
 )
 
-// RegionError says that a cluster names a region that may not be asked, or none at all.
+// RegionError means that the region of a cluster is missing, invalid or not allowed.
 type RegionError struct {
-	// Region is what the cluster names, Allowed what it may name; none means any that looks like a region.
+	// Region is the region of the cluster. Allowed are the configured regions. If it is empty, every valid name is allowed.
 	Region  string
 	Allowed []string
 }
@@ -198,46 +196,45 @@ func (e *RegionError) Error() string {
 	return fmt.Sprintf("region %.100q is none of those configured (%s)", e.Region, strings.Join(e.Allowed, ", "))
 }
 
-// IdentityError says that the credentials that a cluster brings cannot be used, and that it is not the cloud's fault. It is
-// for the person who wrote them, and has no secret.
+// IdentityError means that the credentials of a cluster cannot be used. The cause is not a failure of the cloud. The text is for the user
+// who wrote the credentials, and contains no secret.
 type IdentityError struct {
-	// Reason is a word in CamelCase.
+	// Reason is the reason in CamelCase.
 	Reason string
-	// Message says what is wrong and what to do.
+	// Message describes the error and the remedy.
 	Message string
 }
 
 // Error implements error.
 func (e *IdentityError) Error() string { return e.Message }
 
-// UnknownError is the error where there is no verdict. Its text has no secret, no token and no body of an answer.
+// UnknownError means that there is no verdict. Its text contains no secret, no token and no body of a response.
 type UnknownError struct {
 	Cause Cause
-	// RequestID is the id of the cloud's request that failed, if there was one.
+	// RequestID is the ID of the failed request to the cloud, if there is one.
 	RequestID string
-	// RetryAfter is how long the other side asked to be left alone, 0 if it did not say.
+	// RetryAfter is the Retry-After of the response, 0 if it had none.
 	RetryAfter time.Duration
-	// Err says more, for the operator's log.
+	// Err has the details, for the operator's log.
 	Err error
 }
 
 // Error implements error.
 func (e *UnknownError) Error() string { return fmt.Sprintf("%s: %v", e.Cause, e.Err) }
 
-// Unwrap returns the error that caused this one.
+// Unwrap returns Err.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// Cloud is a cloud that can be asked. It caches tokens, but no verdicts.
+// Cloud looks up instances in a cloud. It caches tokens, but no verdicts.
 type Cloud interface {
-	// Ask finds out whose the claimed instance is. It returns an *UnknownError where it could not, a *RegionError where the
-	// region may not be asked, and an *IdentityError where the account's own credentials are of no use.
+	// Ask returns the verdict for a claim. The error is an *UnknownError if there is no verdict, a *RegionError if the region is not
+	// allowed, or an *IdentityError if the credentials of the account cannot be used.
 	Ask(ctx context.Context, claim Claim) (Answer, error)
 	Lister
 }
 
 // Lister lists instances.
 type Lister interface {
-	// Instances lists all instances of an account and the number of requests that this took. Its errors are those of Ask of a
-	// Cloud.
+	// Instances returns all instances of an account, and the number of requests to the cloud. It has the errors of Cloud.Ask.
 	Instances(ctx context.Context, account Account) (instances []Instance, requests int, err error)
 }

@@ -8,7 +8,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// patient is a cloud that tells how long it is waited for.
+// patient is a cloud that records Patience.
 type patient struct {
 	ownership.Cloud
 	until chan time.Time

@@ -20,7 +20,7 @@ var (
 	victim   = fairqueue.Tenant{Namespace: "team-b", User: "provider"}
 )
 
-// blockingCloud answers that there is no such instance, one question for each permission.
+// blockingCloud answers Absent to one lookup for each permission.
 type blockingCloud struct {
 	permissions chan struct{}
 	mu          sync.Mutex
@@ -61,7 +61,7 @@ func (c *blockingCloud) asked() []string {
 	return append([]string(nil), c.order...)
 }
 
-// flood has the attacker ask about n random instances, half of them in dry runs. It returns when none of them moves any more.
+// flood starts lookups of n random instances for the attacker, half of them in dry runs. It returns when all of them are blocked.
 func flood(t *testing.T, gate *ownership.Gate, n int) (answers func() map[string]int) {
 	t.Helper()
 	var mu sync.Mutex

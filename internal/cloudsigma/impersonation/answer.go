@@ -14,46 +14,46 @@ import (
 )
 
 const (
-	// maxLife is the longest that a token is used, whatever its server says.
+	// maxLife limits the lifetime of every token, whatever the server sends.
 	maxLife = time.Hour
-	// userLife is the life of a user's token of the service provider API that does not tell it.
+	// userLife is the lifetime of a user token of the service provider API without expires_in.
 	userLife = 15 * time.Minute
-	// unknownLife is the life of any other token that does not tell it (RFC 6749 section 5.1 leaves it to documentation).
+	// unknownLife is the lifetime of any other token without expires_in (RFC 6749 section 5.1 leaves it to documentation).
 	unknownLife = time.Minute
-	// refreshFrom and refreshSpread say when a token is due: between 75 and 85 percent of its life, at random, so that
-	// tokens which were had together are not renewed together.
+	// refreshFrom and refreshSpread define when a token is refreshed: at random between 75 and 85 percent of its lifetime, so that
+	// tokens with the same start are not refreshed at the same time.
 	refreshFrom, refreshSpread = 0.75, 0.10
 )
 
-// answer is what a server sent as a token, not yet believed.
+// answer is a token response before validation.
 type answer struct {
 	token           string
-	tokenType       string        // "" where the server did not say
-	issuedTokenType string        // "" where the server did not say
-	life            time.Duration // 0 where the server did not say
+	tokenType       string        // "" if the response has none
+	issuedTokenType string        // "" if the response has none
+	life            time.Duration // 0 if the response has none
 }
 
-// expectation says what a token has to be. As far as it is a JWT, this is checked; its signature is not, because the
-// token came from its issuer over TLS, and who is to believe it checks it.
+// expectation describes a valid token. It applies to the claims of a token that is a JWT. The signature is not verified: the token
+// came from its issuer over TLS, and the API that receives the token verifies it.
 type expectation struct {
 	step     step
-	began    time.Time // when it was asked for: its life is counted from then, by our clock
+	began    time.Time // time of the request: the lifetime starts then, by the local clock
 	life     time.Duration
-	audience string // "" for any
+	audience string // "" for any audience
 	user     string // "" for no user
-	client   string // who asks
-	account  string // the token that it was asked for with
+	client   string // the client ID of the request
+	account  string // the token that authenticated the request
 }
 
-// claims are those of a JWT that are looked at. Types are checked by hand: a token need not follow RFC 7519.
+// claims are the claims of a JWT. Their types are checked, because a token need not comply with RFC 7519.
 type claims map[string]any
 
 func (c claims) text(name string) string {
-	value, _ := c[name].(string) // a claim of another type is as good as none
+	value, _ := c[name].(string) // a claim of another type counts as missing
 	return value
 }
 
-// texts returns a claim that is a text or a list of texts.
+// texts returns a claim that is a string or a list of strings.
 func (c claims) texts(name string) []string {
 	switch value := c[name].(type) {
 	case string:
@@ -70,20 +70,20 @@ func (c claims) texts(name string) []string {
 	return nil
 }
 
-// life is the time from iat to exp. The two are of one clock, which need not be ours.
+// life is the time from iat to exp. Both come from the server's clock, which may differ from the local one.
 func (c claims) life() (life time.Duration, known bool) {
 	expires, hasExpires := c["exp"].(float64)
 	began, hasBegan := c["iat"].(float64)
 	return seconds(expires - began), hasExpires && hasBegan
 }
 
-// seconds is a duration within a day either way.
+// seconds returns a duration, limited to one day in both directions.
 func seconds(value float64) time.Duration {
 	const day = 24 * 60 * 60
 	return time.Duration(min(max(value, -day), day) * float64(time.Second))
 }
 
-// claimsOf returns the claims of a JWT, and none of any other token.
+// claimsOf returns the claims of a JWT, or none for any other token.
 func claimsOf(token string) claims {
 	found := claims{}
 	if _, err := oidc.ParseToken(token, &found); err != nil {
@@ -92,7 +92,7 @@ func claimsOf(token string) claims {
 	return found
 }
 
-// accept checks a token and says until when it is used. Of the answer only the access token is kept.
+// accept validates a response and computes the expiry of the token. It keeps only the access token.
 func (a answer) accept(want expectation) (issued, error) {
 	refuse := func(fault fault, reason string) (issued, error) {
 		return issued{}, &requestError{step: want.step, fault: fault, status: http.StatusOK, reason: reason}
@@ -125,11 +125,11 @@ func (a answer) accept(want expectation) (issued, error) {
 	}
 	return issued{
 		value: a.token, obtained: now, expires: want.began.Add(life),
-		refresh: want.began.Add(time.Duration(float64(life) * (refreshFrom + refreshSpread*rand.Float64()))), //nolint:gosec // jitter is no secret
+		refresh: want.began.Add(time.Duration(float64(life) * (refreshFrom + refreshSpread*rand.Float64()))), //nolint:gosec // jitter need not be secret
 	}, nil
 }
 
-// mismatch says what is wrong with a token, "" if nothing is. The text does not name another user.
+// mismatch returns what is wrong with the claims, or "". The text does not name another user.
 func (want expectation) mismatch(found claims) string {
 	if audiences := found.texts("aud"); want.audience != "" && len(audiences) > 0 && !slices.Contains(audiences, want.audience) {
 		return "the token is for another audience"
@@ -142,10 +142,10 @@ func (want expectation) mismatch(found claims) string {
 	if subject != "" && subject == account {
 		return "the token is the service account's own, not the requested user's"
 	}
-	// The email decides where there is one: in some realms users choose their names, and could choose another's email.
+	// If there is an email claim, it decides. In some realms users choose their names, and could choose the email of another user.
 	who := []string{found.text("email"), found.text("preferred_username")}
 	if strings.Contains(subject, "@") {
-		who = append(who, subject) // any other subject is an id, which says nothing
+		who = append(who, subject) // any other subject is an ID without a user name
 	}
 	for _, name := range who {
 		if name == "" {
@@ -164,7 +164,7 @@ func (want expectation) mismatch(found claims) string {
 	return ""
 }
 
-// parseAnswer reads an answer of the service provider API.
+// parseAnswer parses a response of the service provider API.
 func parseAnswer(body []byte) (answer, error) {
 	var wire struct {
 		AccessToken string      `json:"access_token"`
@@ -174,7 +174,7 @@ func parseAnswer(body []byte) (answer, error) {
 	if err := json.Unmarshal(body, &wire); err != nil {
 		return answer{}, err
 	}
-	// What is out of range is infinite, and what is missing is 0.
+	// A value out of range becomes infinite, and a missing value 0.
 	life, _ := wire.ExpiresIn.Float64()
 	return answer{token: wire.AccessToken, tokenType: wire.TokenType, life: seconds(life)}, nil
 }

@@ -16,9 +16,9 @@ import (
 
 func TestExpiry(t *testing.T) {
 	cases := map[string]struct {
-		expiresIn string // "" for none
+		expiresIn string // "" for no field
 
-		// How long the token is used; 0 where it is refused.
+		// The lifetime of the token; 0 if it is rejected.
 		wantServiceProvider, wantExchange time.Duration
 	}{
 		"none":                 {wantServiceProvider: userLife, wantExchange: unknownLife},
@@ -69,7 +69,7 @@ func TestExpiry(t *testing.T) {
 					if err != nil {
 						t.Fatalf("Token() error = %v", err)
 					}
-					cloud.delay = time.Hour // no refresh comes
+					cloud.delay = time.Hour // no refresh succeeds
 					pass(want - time.Millisecond)
 					if got := ask(t, s, alice); got != token {
 						t.Errorf("Token() = %q before %v, want %q", got, want, token)
@@ -194,7 +194,7 @@ func TestTicketOfAnotherAudience(t *testing.T) {
 	}
 }
 
-// FuzzTokenAnswer feeds whatever a server may send to both ways of reading it.
+// FuzzTokenAnswer parses arbitrary responses with both flows.
 func FuzzTokenAnswer(f *testing.F) {
 	for _, body := range []string{
 		`{"access_token":"opaque","expires_in":300,"token_type":"Bearer"}`,

@@ -12,32 +12,33 @@ import (
 )
 
 const (
-	// maxTokens bounds the memory for tokens, which are of 1 or 2 KiB, 16 at most.
+	// maxTokens limits the memory of cached tokens. A token takes 1 or 2 KiB, at most 16.
 	maxTokens = 10_000
-	// workTimeout ends work that is shared by callers, whose own deadlines do not.
+	// workTimeout limits work that several callers share. Their own deadlines do not apply to it.
 	workTimeout = 10 * time.Second
-	// refusalLife is how long a refusal is repeated without asking again.
+	// refusalLife is how long a rejection is cached.
 	refusalLife = 5 * time.Second
-	// refreshRetry is the mean time after which a refresh that failed is tried again.
+	// refreshRetry is the mean time between two attempts to refresh a token.
 	refreshRetry = 2 * time.Second
 )
 
-// issued is a token, or the refusal of one.
+// issued is a token or a cached rejection.
 type issued struct {
 	value string
-	// obtained is when the answer came, by our clock.
+	// obtained is the time of the response, by the local clock.
 	obtained time.Time
-	// refresh is when a new one is asked for, expires when this one must not be used any more.
+	// refresh is the time to request a new token. expires is the time after which the token must not be used.
 	refresh, expires time.Time
-	// refusal is the error where no token is had.
+	// refusal is the error of a cached rejection.
 	refusal error
 }
 
-// tokenCache keeps tokens until they expire, asks for new ones before, and asks once for all who wait for the same.
+// tokenCache caches tokens until they expire, refreshes them before, and sends one request for all callers that wait for the same
+// token.
 type tokenCache[K comparable] struct {
 	entries *otter.Cache[K, issued]
 	load    func(ctx context.Context, key K) (issued, error)
-	// remembered are the steps whose refusals are repeated for refusalLife.
+	// remembered are the steps whose rejections are cached for refusalLife.
 	remembered []step
 	// refreshed is called when a refresh begins.
 	refreshed func()
@@ -53,7 +54,7 @@ func newTokenCache[K comparable](
 		}),
 		RefreshCalculator: newRefreshTimes[K](),
 		Clock:             passiveClock{start: time.Now()},
-		Logger:            &otter.NoopLogger{}, // what it would log is logged below
+		Logger:            &otter.NoopLogger{}, // the code below logs these events
 	})
 	if err != nil {
 		return nil, err
@@ -61,16 +62,16 @@ func newTokenCache[K comparable](
 	return &tokenCache[K]{entries: entries, load: load, refreshed: refreshed, remembered: remembered}, nil
 }
 
-// hit returns a token that is there, and sees to it that a new one is asked for in the background when it is due.
+// hit returns a cached token. If the token is due, hit starts a refresh in the background.
 func (c *tokenCache[K]) hit(ctx context.Context, key K) (issued, bool) {
-	// With a context that has ended, the cache serves and refreshes what it has and loads nothing.
+	// With a canceled context, the cache returns and refreshes existing entries, and loads nothing.
 	ended, cancel := context.WithCancel(withPatience(ctx))
 	cancel()
 	token, err := c.entries.Get(ended, key, c)
 	return token, err == nil
 }
 
-// get returns a token. Where there is none, one request is made for all who ask, which goes on when they leave.
+// get returns a token. If it is not cached, one request serves all callers. The request continues if callers leave.
 func (c *tokenCache[K]) get(ctx context.Context, key K) (issued, error) {
 	token, found := c.hit(ctx, key)
 	if !found {
@@ -90,7 +91,7 @@ func (c *tokenCache[K]) get(ctx context.Context, key K) (issued, error) {
 	return token, token.refusal
 }
 
-// drop forgets a token that was obtained before the given time.
+// drop removes a token that was obtained before the given time.
 func (c *tokenCache[K]) drop(key K, before time.Time) {
 	c.entries.ComputeIfPresent(key, func(token issued) (issued, otter.ComputeOp) {
 		if token.refusal == nil && !token.obtained.After(before) {
@@ -100,7 +101,7 @@ func (c *tokenCache[K]) drop(key K, before time.Time) {
 	})
 }
 
-// Load implements otter.Loader. The context is one that no caller can cancel.
+// Load implements otter.Loader. No caller can cancel ctx.
 func (c *tokenCache[K]) Load(ctx context.Context, key K) (issued, error) {
 	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
@@ -113,10 +114,10 @@ func (c *tokenCache[K]) Load(ctx context.Context, key K) (issued, error) {
 	return token, err
 }
 
-// Reload implements otter.Loader. With an error the old token stays.
+// Reload implements otter.Loader. After an error the old token stays in the cache.
 func (c *tokenCache[K]) Reload(ctx context.Context, key K, old issued) (issued, error) {
 	if time.Now().Before(old.refresh) {
-		return old, nil // it came between the look-up of a caller and its request for one
+		return old, nil // the token arrived between a caller's lookup and its request
 	}
 	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
@@ -128,7 +129,7 @@ func (c *tokenCache[K]) Reload(ctx context.Context, key K, old issued) (issued, 
 	return token, err
 }
 
-// refreshTimes implements otter.RefreshCalculator: a token knows when it is due.
+// refreshTimes implements otter.RefreshCalculator with the refresh time of each token.
 type refreshTimes[K comparable] struct {
 	otter.RefreshCalculator[K, issued]
 }
@@ -139,17 +140,17 @@ func newRefreshTimes[K comparable]() refreshTimes[K] {
 	})}
 }
 
-// RefreshAfterReloadFailure implements otter.RefreshCalculator. A token whose refresh failed is due again soon.
+// RefreshAfterReloadFailure implements otter.RefreshCalculator. It delays the next attempt by refreshRetry on average.
 func (refreshTimes[K]) RefreshAfterReloadFailure(otter.Entry[K, issued], error) time.Duration {
 	return time.Duration(float64(refreshRetry) * (0.5 + rand.Float64())) //nolint:gosec // jitter is no secret
 }
 
-// passiveClock has the cache remove what has expired when it is used, without a goroutine that would have to be ended.
-// It is monotonic, so that setting the system's clock changes no life.
+// passiveClock makes the cache remove expired entries during accesses, without a goroutine that needs an end. It is monotonic, so
+// that changes of the system clock do not change lifetimes.
 type passiveClock struct{ start time.Time }
 
 // NowNano implements otter.Clock.
 func (c passiveClock) NowNano() int64 { return int64(time.Since(c.start)) }
 
-// Tick implements otter.Clock. It never ticks.
+// Tick implements otter.Clock. The channel never receives a value.
 func (passiveClock) Tick(time.Duration) <-chan time.Time { return nil }

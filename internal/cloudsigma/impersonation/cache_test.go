@@ -35,7 +35,7 @@ func TestRefresh(t *testing.T) {
 
 				pass(life * 12 / 100)
 				cloud.delay = time.Second
-				for range 10 { // the refresh hangs, and nobody waits for it
+				for range 10 { // the refresh blocks, and no caller waits for it
 					if got := ask(t, s, alice); got != first {
 						t.Fatalf("Token() = %q while it is refreshed, want %q", got, first)
 					}
@@ -165,7 +165,7 @@ func TestOneExchangeForAllInAHurry(t *testing.T) {
 	}
 }
 
-// A caller can ask for a token that has come since it looked.
+// A caller can request a token that arrived after its lookup.
 func TestReloadOfATokenThatIsNotDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()
@@ -202,7 +202,7 @@ func TestHangingProvider(t *testing.T) {
 		if waited := time.Since(began); waited != 2400*time.Millisecond {
 			t.Errorf("the caller waited for %v, want 2.4 s", waited)
 		}
-		_, err = s.Token(t.Context(), alice, "zrh") // waits for the work, which has a bound of its own
+		_, err = s.Token(t.Context(), alice, "zrh") // waits for the shared work, which has its own timeout
 		wantCause(t, err, ownership.CauseTimeout)
 		if waited := time.Since(began); waited > workTimeout+time.Second {
 			t.Errorf("the work took %v", waited)
@@ -258,7 +258,7 @@ func TestCacheIsBounded(t *testing.T) {
 			t.Errorf("%d tokens are kept, want %d at most", got, maxTokens)
 		}
 		pass(2 * time.Minute)
-		for number := range 100 { // what has expired goes when the cache is used
+		for number := range 100 { // accesses remove expired entries
 			if _, err := cache.get(t.Context(), -number); err != nil {
 				t.Fatalf("get() error = %v", err)
 			}

@@ -18,27 +18,27 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// step is a request on the way to a user's token.
+// step is one of the requests to get a user token.
 type step string
 
 const (
-	stepAccount     step = "account"     // client credentials for the service account's own token
-	stepTicket      step = "ticket"      // that token for a UMA ticket of the service provider API
-	stepImpersonate step = "impersonate" // that ticket for the user's token
-	stepExchange    step = "exchange"    // the service account's token for the user's, by RFC 8693
+	stepAccount     step = "account"     // the service account's token for its client credentials
+	stepTicket      step = "ticket"      // a UMA ticket of the service provider API for that token
+	stepImpersonate step = "impersonate" // the user token for that ticket
+	stepExchange    step = "exchange"    // the user token for the service account's token (RFC 8693)
 )
 
-// forUser says whether the step asks for the token of a user.
+// forUser reports whether the step requests the token of a user.
 func (s step) forUser() bool { return s == stepImpersonate || s == stepExchange }
 
-// fault says what went wrong with a request.
+// fault is the kind of a failure.
 type fault int
 
 const (
-	faultBroken      fault = iota // an answer that cannot be understood
-	faultRefused                  // an answer that says no, or a token that must not be used
-	faultUnavailable              // no answer, or one that says that the server failed
-	faultTimeout                  // no answer in time
+	faultBroken      fault = iota // the response cannot be parsed
+	faultRefused                  // the server rejected the request, or the token is not acceptable
+	faultUnavailable              // no response, or a server error
+	faultTimeout                  // no response in time
 	faultLimited                  // too many requests
 )
 
@@ -46,20 +46,19 @@ func (f fault) String() string {
 	return [...]string{"broken", "refused", "unavailable", "timeout", "limited"}[f]
 }
 
-// maxRetryAfter bounds how long a server can keep requests away from itself, so that a mistake of its own heals without
-// a restart here.
+// maxRetryAfter limits the Retry-After of a server, so that a wrong value does not require a restart of warrantgate.
 const maxRetryAfter = 5 * time.Minute
 
-// requestError says how a request failed. Of what the server wrote it has the status and a registered error code only,
-// because anything else can repeat a token or a secret.
+// requestError describes a failed request. Of the response it contains only the status and a registered error code, because other
+// parts may contain a token or a secret.
 type requestError struct {
 	step       step
 	fault      fault
-	status     int           // 0 where no answer came
+	status     int           // 0 without a response
 	code       string        // "" or one of errorCodes
-	reason     string        // in words of our own
-	retryAfter time.Duration // 0 where the server did not say
-	held       bool          // the request was not sent, because an earlier one failed like this
+	reason     string        // text of this package
+	retryAfter time.Duration // 0 if the response has none
+	held       bool          // the request was not sent, because a recent one failed with this error
 }
 
 // Error implements error.
@@ -82,13 +81,13 @@ func (e *requestError) Error() string {
 	return text.String()
 }
 
-// transient says whether the same request may work in a moment.
+// transient reports whether a retry may soon succeed.
 func (e *requestError) transient() bool {
 	return !e.held && (e.fault == faultUnavailable || e.fault == faultTimeout || e.fault == faultLimited)
 }
 
-// stale says whether a token that the request used may have expired or been revoked. RFC 8693 section 2.2.2 has
-// invalid_request for a subject token that is not valid, other servers have what RFC 6749 and RFC 6750 say.
+// stale reports whether a token in the request may have expired or been revoked. RFC 8693 section 2.2.2 defines invalid_request for
+// an invalid subject token. Other servers use the codes of RFC 6749 and RFC 6750.
 func (e *requestError) stale() bool {
 	if e.step == stepAccount || e.fault != faultRefused {
 		return false
@@ -109,14 +108,14 @@ func (e *requestError) cause() ownership.Cause {
 		return ownership.CauseCredentials
 	case e.step.forUser() && (e.code == "access_denied" || e.status == http.StatusForbidden || e.status == http.StatusNotFound):
 		return ownership.CauseNotImpersonable
-	case e.code == "access_denied" || e.status == http.StatusForbidden: // the service account lacks a permission of its own
+	case e.code == "access_denied" || e.status == http.StatusForbidden: // the service account lacks a permission
 		return ownership.CauseCredentials
 	default:
 		return ownership.CauseIdentityProvider
 	}
 }
 
-// asUnknown makes an *ownership.UnknownError of any error.
+// asUnknown converts any error to an *ownership.UnknownError.
 func asUnknown(err error) error {
 	if unknown, ok := errors.AsType[*ownership.UnknownError](err); ok {
 		return unknown
@@ -138,16 +137,16 @@ func causeOf(err error) ownership.Cause {
 	return ""
 }
 
-// errorCodes are the codes of RFC 6749 section 5.2 and 4.1.2.1, RFC 6750, RFC 8693, RFC 8628 and UMA 2.0. No other text
-// of a server is passed on.
+// errorCodes are the codes of RFC 6749 sections 5.2 and 4.1.2.1, RFC 6750, RFC 8693, RFC 8628 and UMA 2.0. No other text of a
+// response is passed on.
 var errorCodes = []string{
 	"access_denied", "insufficient_scope", "invalid_client", "invalid_grant", "invalid_request", "invalid_scope",
 	"invalid_target", "invalid_token", "need_info", "request_denied", "server_error", "slow_down",
 	"temporarily_unavailable", "unauthorized_client", "unsupported_grant_type", "unsupported_token_type",
 }
 
-// errorOf says how a request to a token endpoint failed, from the error of the oauth2 package. That error prints the
-// body of the answer, so it is never passed on.
+// errorOf converts an error of the oauth2 package for a request to a token endpoint. That error prints the body of the response, so
+// it is never passed on.
 func errorOf(ctx context.Context, at step, err error) error {
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return errorOfAnswer(at, refused.Response, refused.ErrorCode)
@@ -155,14 +154,14 @@ func errorOf(ctx context.Context, at step, err error) error {
 	return errorOfTransport(ctx, at, err)
 }
 
-// errorOfTransport says how a request failed that has no answer which could be understood.
+// errorOfTransport converts the error of a request without a response that can be parsed.
 func errorOfTransport(ctx context.Context, at step, err error) error {
 	failed := &requestError{step: at, fault: faultUnavailable}
 	if timeout, ok := errors.AsType[net.Error](err); ctx.Err() != nil || ok && timeout.Timeout() {
 		failed.fault = faultTimeout
 		return failed
 	}
-	// Errors of net/http can repeat what the server sent. Those of lower layers say what to repair.
+	// Errors of net/http can contain parts of the response. Errors of lower layers are safe, and tell what to fix.
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		failed.reason = lookup.Error()
 	} else if dial, ok := errors.AsType[*net.OpError](err); ok {
@@ -177,7 +176,7 @@ func errorOfTransport(ctx context.Context, at step, err error) error {
 	return failed
 }
 
-// errorOfAnswer says how a request failed from its answer.
+// errorOfAnswer converts an error response.
 func errorOfAnswer(at step, response *http.Response, code string) error {
 	failed := &requestError{step: at, fault: faultRefused, status: response.StatusCode}
 	if slices.Contains(errorCodes, code) {
@@ -197,7 +196,7 @@ func errorOfAnswer(at step, response *http.Response, code string) error {
 	return failed
 }
 
-// retryAfter reads Retry-After. A date is compared with the server's own clock where the answer tells it.
+// retryAfter parses Retry-After. It compares a date with the server's clock, if the response has a Date header.
 func retryAfter(header http.Header) time.Duration {
 	now, err := http.ParseTime(header.Get("Date"))
 	if err != nil {

@@ -239,7 +239,7 @@ func TestAsUnknown(t *testing.T) {
 	}
 }
 
-// What servers send and what proves us must never be seen, whatever goes wrong with it.
+// Texts of servers and secrets must never be in an error, a log line or a metric, for any failure.
 func TestCanaries(t *testing.T) {
 	canary := `"access_token":"canary-token","refresh_token":"canary-refresh","error_description":"canary-description"`
 	replies := map[string]*reply{

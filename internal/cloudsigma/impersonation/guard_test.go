@@ -21,7 +21,7 @@ func TestRetries(t *testing.T) {
 		first    *reply
 		patience time.Duration
 
-		wantCause ownership.Cause // "" where the second answer is waited for
+		wantCause ownership.Cause // "" if the second request succeeds
 		wantLeast time.Duration
 		wantMost  time.Duration
 	}{
@@ -167,7 +167,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestUnknownUsersDoNotOpenTheBreaker names users whom nobody knows, one after the other and many at the same time.
+// TestUnknownUsersDoNotOpenTheBreaker requests tokens of unknown users, in sequence and concurrently.
 func TestUnknownUsersDoNotOpenTheBreaker(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flow  v1beta1.ImpersonationFlow

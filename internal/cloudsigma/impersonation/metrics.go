@@ -7,16 +7,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// cacheResult is what the cache of users' tokens had.
+// cacheResult is the result of a lookup in the cache of user tokens.
 type cacheResult string
 
 const (
 	cacheHit     cacheResult = "hit"
 	cacheMiss    cacheResult = "miss"
-	cacheRefresh cacheResult = "refresh" // a token that is due was served, and a new one is asked for
+	cacheRefresh cacheResult = "refresh" // a due token was returned, and a refresh started
 )
 
-// No label holds a user or a region: the number of series is that of steps times outcomes.
+// No label contains a user or a region: the number of series is the product of steps and outcomes.
 var (
 	requestsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_token_requests_total",
@@ -29,7 +29,7 @@ var (
 	}, []string{"result"})
 )
 
-func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+func init() { //nolint:gochecknoinits // a collector belongs to the process, as its registry does
 	metrics.Registry.MustRegister(requestsTotal, cacheTotal)
 	for _, result := range []cacheResult{cacheHit, cacheMiss, cacheRefresh} {
 		cacheTotal.WithLabelValues(string(result))

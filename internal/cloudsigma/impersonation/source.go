@@ -1,11 +1,11 @@
-// Package impersonation has tokens of the users whom a service account may act for, at CloudSigma.
+// Package impersonation gets access tokens of CloudSigma users that a service account may impersonate.
 //
-// There are two ways to a token. CloudSigma's own takes three steps: the service account's token, a UMA ticket for it,
-// and the service provider API of the user's region. That of RFC 8693 takes two: the service account's token, and the
-// exchange. What each step gives is cached, so that most questions cost no request and a new user costs one.
+// There are two flows. CloudSigma's own flow has three steps: the service account's token, a UMA ticket for it, and the user token
+// of the service provider API of the region. The flow of RFC 8693 has two: the service account's token, and the token exchange. The
+// results of all steps are cached, so that most calls need no request, and a new user needs one.
 //
-// No error, log line or metric of the package holds a token, a secret, or what a server wrote beyond its status and a
-// registered error code.
+// No error, log line or metric of this package contains a token or a secret. Of responses they contain only the status and
+// registered error codes.
 package impersonation
 
 import (
@@ -29,21 +29,21 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Options say how tokens are had. All are needed but RootCAs, and ServiceProviderAPI for the flow TokenExchange.
+// Options configure a Source. All fields are required except RootCAs, and ServiceProviderAPI with the flow TokenExchange.
 type Options struct {
-	// Flow is the way to a user's token.
+	// Flow is the flow to get a user token.
 	Flow v1beta1.ImpersonationFlow
-	// TokenPath is the path of the token endpoint below the identity provider's URL.
+	// TokenPath is the path of the token endpoint, relative to the URL of the identity provider.
 	TokenPath string
-	// ServiceProviderAPI is the https URL of a region's service provider API. {region} stands for the region.
+	// ServiceProviderAPI is the https URL template of the service provider API. {region} is replaced with the region.
 	ServiceProviderAPI string
 	// Audience is the audience of the UMA ticket (ServiceProvider) or of the user's token (TokenExchange).
 	Audience string
-	// RootCAs are the certificate authorities to trust. Default: those of the system.
+	// RootCAs are the trusted CAs. Default: those of the system.
 	RootCAs *x509.CertPool
-	// Credentials are asked for when a token is not in the cache, a few times for one token but never twice at the same
-	// time. They may be others each time: the old ones are used until the identity provider has taken the new ones. The
-	// context ends after 10 s.
+	// Credentials returns the credentials of the service account. It is called if a token is not cached: a few times per token, but
+	// never concurrently. The result may change. The old credentials are used until the identity provider has accepted the new ones.
+	// The context ends after 10 s.
 	Credentials func(context.Context) (Credentials, error)
 }
 
@@ -70,25 +70,25 @@ func (o Options) validate() error {
 	return errors.Join(faults...)
 }
 
-// Source has tokens of users. It needs no end: it leaves no goroutine behind but those of connections.
+// Source returns user tokens. It needs no Close: it has no goroutines except those of connections.
 type Source struct {
 	options   Options
 	transport http.RoundTripper
 	guards    *guards
-	accounts  *tokenCache[Credentials] // by the secret too, so that only a new secret proves itself
+	accounts  *tokenCache[Credentials] // the key contains the secret, so that a new secret needs a new token
 	tickets   *tokenCache[key]
 	users     *tokenCache[key]
-	// proven are the credentials that the identity provider took last.
+	// proven contains the last credentials that the identity provider accepted.
 	proven  atomic.Pointer[Credentials]
 	reading singleflight.Group
 }
 
-// key says whose token it is, by whom, and for what.
+// key identifies a token: issuer, client, user and audience.
 type key struct {
 	issuer, client, subject, audience, region string
 }
 
-// New returns a source of tokens. It makes no request.
+// New returns a source of tokens. It sends no request.
 func New(options Options) (*Source, error) {
 	return newSource(options, &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -117,8 +117,8 @@ func newSource(options Options, transport http.RoundTripper) (*Source, error) {
 
 // Token returns an access token of a user for a region. The error is an *ownership.UnknownError.
 //
-// It comes from the cache where it can. Else it is asked for once for all who wait for it, and nobody waits longer than
-// its own context; the work goes on for the others, for 10 s at most.
+// If the token is not cached, one request serves all callers. Each caller waits until its own context ends at most. The request
+// continues for the others, for at most 10 s.
 func (s *Source) Token(ctx context.Context, user, region string) (string, error) {
 	token, err := s.token(ctx, user, region)
 	if err != nil {
@@ -145,8 +145,8 @@ func (s *Source) token(ctx context.Context, user, region string) (issued, error)
 	return s.users.get(ctx, s.userKey(credentials, user, region))
 }
 
-// Drop forgets a user's token that was had before the time asked: the API answered 401 to a request that began then
-// with the token. The service account's own tokens stay: if they are what is wrong, the next exchange notices.
+// Drop removes a user token that was obtained before asked, because the API responded with 401 to a request that began then. The
+// service account's own tokens stay in the cache: if they are invalid, the next exchange detects it.
 func (s *Source) Drop(user, region string, asked time.Time) {
 	if proven := s.proven.Load(); proven != nil {
 		s.users.drop(s.userKey(*proven, user, region), asked)
@@ -155,7 +155,7 @@ func (s *Source) Drop(user, region string, asked time.Time) {
 
 var regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
-// maxUserBytes is the longest that an email address can be (RFC 5321 section 4.5.3.1).
+// maxUserBytes is the maximum length of an email address (RFC 5321 section 4.5.3.1).
 const maxUserBytes = 320
 
 func validateUser(user, region string) error {
@@ -176,13 +176,13 @@ func (s *Source) userKey(credentials Credentials, user, region string) key {
 	}
 }
 
-// errSuperseded ends the refresh of a token that nobody asks for any more.
+// errSuperseded is the error of a refresh of a token that is no longer in use.
 var errSuperseded = &ownership.UnknownError{
 	Cause: ownership.CauseIdentityProvider, Err: errors.New("the credentials have been replaced by those of another client; ask again"),
 }
 
-// loadUser asks for a user's token. Where the service account's token or ticket came from the cache and may be what was
-// refused, it is dropped and the way is gone once more.
+// loadUser requests a user token. If the service account's token or ticket came from the cache and may be the reason for a
+// rejection, loadUser drops it and repeats all steps once.
 func (s *Source) loadUser(ctx context.Context, k key) (issued, error) {
 	began := time.Now()
 	token, credentials, cached, err := s.request(ctx, k, began)
@@ -194,7 +194,7 @@ func (s *Source) loadUser(ctx context.Context, k key) (issued, error) {
 	return token, err
 }
 
-// request goes the way to a user's token once. It returns what it went with, and whether any of it was had before began.
+// request runs the steps to a user token once. It returns the credentials in use, and whether a token was obtained before began.
 func (s *Source) request(ctx context.Context, k key, began time.Time) (token issued, credentials Credentials, cached bool, err error) {
 	credentials, account, err := s.account(ctx)
 	switch {
@@ -229,8 +229,8 @@ func (s *Source) loadTicket(ctx context.Context, k key) (issued, error) {
 	return s.requestTicket(ctx, credentials.OAuthURL, account)
 }
 
-// account returns a token of the service account and the credentials behind it: the newest, or those that worked last
-// as long as the identity provider does not take the newest.
+// account returns a token of the service account and its credentials: the newest ones, or the last accepted ones while the identity
+// provider does not accept the newest.
 func (s *Source) account(ctx context.Context) (Credentials, issued, error) {
 	older := s.proven.Load()
 	newest, err := s.readCredentials(ctx)
@@ -253,7 +253,7 @@ func (s *Source) account(ctx context.Context) (Credentials, issued, error) {
 	return *older, token, err
 }
 
-// readCredentials asks for the credentials once for all who want them now.
+// readCredentials reads the credentials once for all concurrent callers.
 func (s *Source) readCredentials(ctx context.Context) (Credentials, error) {
 	if err := ctx.Err(); err != nil {
 		return Credentials{}, err

@@ -22,12 +22,12 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// serve starts a cloud behind TLS, of the given settings if any, and returns the options for it.
+// serve starts a cloud with TLS and the given settings, if any, and returns the options for it.
 func serve(t *testing.T, handler http.Handler, settings *tls.Config, flow v1beta1.ImpersonationFlow) Options {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.TLS = settings
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that are meant to leave
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients close connections on purpose
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	opts := options(flow)
@@ -188,7 +188,7 @@ func TestTokenRegion(t *testing.T) {
 	}
 	wantCounts(t, cloud, map[step]int{})
 
-	// The user goes into JSON only, whatever it looks like.
+	// The user becomes part of JSON only, so that every value is safe.
 	ask(t, s, `"},"x":"../../?`)
 	wantCounts(t, cloud, map[step]int{stepAccount: 1, stepTicket: 1, stepImpersonate: 1})
 }
@@ -281,7 +281,7 @@ func TestTokenRefusedForGood(t *testing.T) {
 			_, err := s.Token(t.Context(), bob, "zrh")
 			wantCause(t, err, ownership.CauseCredentials)
 		}
-		// From the start once more, because the account's token was from the cache, and then no more for some seconds.
+		// All steps once more, because the account's token was cached, and then no requests for some seconds.
 		wantCounts(t, cloud, map[step]int{stepAccount: 2, stepExchange: 3})
 		cloud.answer = nil
 		pass(refusalLife + time.Millisecond)
@@ -295,7 +295,7 @@ func TestDrop(t *testing.T) {
 		cloud := newCloud(t)
 		cloud.delay = time.Millisecond
 		s := source(t, cloud, options(v1beta1.ServiceProvider))
-		s.Drop(alice, "zrh", time.Now()) // nothing is there
+		s.Drop(alice, "zrh", time.Now()) // the cache is empty
 		early := time.Now()
 		first := ask(t, s, alice)
 		ask(t, s, bob)
@@ -313,7 +313,7 @@ func TestDrop(t *testing.T) {
 		if second == first {
 			t.Errorf("Token() = %q, which was dropped", second)
 		}
-		s.Drop(alice, "zrh", asked) // by another that was refused at the same time
+		s.Drop(alice, "zrh", asked) // by another caller that was rejected at the same time
 		if got := ask(t, s, alice); got != second {
 			t.Errorf("Token() = %q, want %q", got, second)
 		}
@@ -435,7 +435,7 @@ func TestRefreshWithAnotherClient(t *testing.T) {
 		ask(t, s, alice)
 		credentials.ClientID = "other"
 		pass(260 * time.Second)
-		ask(t, s, alice) // the old client's, which is due
+		ask(t, s, alice) // the token of the old client, which is due
 		synctest.Wait()
 		if got, want := ask(t, s, alice), "canary-impersonate-2"; got != want {
 			t.Errorf("Token() = %q, want %q of the new client", got, want)
