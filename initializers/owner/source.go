@@ -70,7 +70,7 @@ type shardSource struct {
 	selector labels.Selector
 	// trim returns what is held of an object.
 	trim func(client.Object) client.Object
-	// requestFor returns the request for a trimmed object, and due when it is to be handled.
+	// requestFor returns the request for a trimmed object, and look when it is handled first.
 	requestFor func(shard string, object client.Object) request
 	due        func(client.Object) time.Time
 	// finish is whether there is a last request for an object that was due and is not selected any more.
@@ -94,7 +94,8 @@ type shardInformer struct {
 	failure atomic.Pointer[error]
 }
 
-// initializingWorkspaces watches the Workspaces that are Initializing. Each is due once it counts as stuck.
+// initializingWorkspaces watches the Workspaces that are Initializing. Each is due once it counts as stuck. It is looked at before, to
+// report what is missing.
 func initializingWorkspaces(shards *Shards, after time.Duration, failed func(context.Context, error)) *shardSource {
 	return &shardSource{
 		informers: map[string]*shardInformer{},

@@ -1,7 +1,7 @@
-// Package canary tries whether an API server asks warrantgate: it sends, as a dry run, an object that a gate has to refuse,
-// and says who refused it. Only warrantgate's own refusal counts, or its warning where the gate only warns.
+// Package canary checks whether an API server calls the gates of warrantgate. It sends an object that a gate has to deny, as a dry
+// run, and reports who denied it. Only a denial of the gate itself counts, or the warning of a gate in mode Warn.
 //
-// It tells what it saw, not what is configured: a webhook may be registered, and still not be asked.
+// It reports the behavior, not the configuration: the API server may not call a webhook although its configuration is installed.
 package canary
 
 import (
@@ -17,49 +17,49 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Canary is an object that a gate has to refuse.
+// Canary is an object that a gate has to deny.
 type Canary struct {
-	// Webhook is the name of the webhook that has to refuse it.
+	// Webhook is the name of the webhook that has to deny the object.
 	Webhook string
-	// Reason is the word by which the gate names what is wrong with the object.
+	// Reason is the reason of the denial in the gate's answer.
 	Reason string
-	// Warns is true where the gate only warns: the object passes, and the warning is the proof.
+	// Warns is true if the gate is in mode Warn. It then admits the object with a warning, and the warning is the proof.
 	Warns bool
-	// Object is what is sent. It needs a name or a generateName.
+	// Object is the object to send. It needs a name or a generateName.
 	Object client.Object
 }
 
-// hookPath finds the path in the URL of a webhook. API servers put it into their errors, and only readers of webhook
-// configurations may know it.
+// hookPath finds the path in the URL of a webhook. API servers include the URL in error messages. The path is secret: only users
+// who may read webhook configurations may know it.
 var hookPath = regexp.MustCompile(`(https://[^/"\s]+)/[^"\s]*`)
 
-// Verdict is what came out. The zero value is that nothing is known.
+// Verdict is the result of a canary. The zero value is Unknown.
 type Verdict string
 
 const (
-	// Unknown is a request that ended otherwise: it was refused by somebody else, or nobody answered.
+	// Unknown means that another component denied the request, or that there was no response.
 	Unknown Verdict = ""
-	// Proven is a refusal or warning of the gate's own.
+	// Proven means that the gate itself denied the object or warned.
 	Proven Verdict = "proven"
-	// Missing is an object that passed the gate unseen, or a gate that the API server could not reach.
+	// Missing means that the API server admitted the object without the gate, or did not reach the gate.
 	Missing Verdict = "missing"
 )
 
-// Finding is what became of a canary.
+// Finding is the result of a canary, with an explanation.
 type Finding struct {
 	Verdict Verdict
-	// Message says who did what, for people. Advice says what to look at, one line each; there is none for a proof.
+	// Message explains the verdict to the user. Advice lists what to check; it is empty if the verdict is Proven.
 	Message string
 	Advice  []string
 }
 
-// Sender sends canaries to one API server, as one user. It is not for concurrent use.
+// Sender sends canaries to one API server, as one user. It is not safe for concurrent use.
 type Sender struct {
 	client   client.Client
 	warnings warnings
 }
 
-// NewSender returns a sender with a client for the config, which newClient makes.
+// NewSender returns a sender. It calls newClient with a copy of config that collects warnings.
 func NewSender(config *rest.Config, newClient func(*rest.Config) (client.Client, error)) (*Sender, error) {
 	s := &Sender{}
 	config = rest.CopyConfig(config)
@@ -72,16 +72,16 @@ func NewSender(config *rest.Config, newClient func(*rest.Config) (client.Client,
 	return s, nil
 }
 
-// warnings are those that the API server sent along with its last answer (KEP-1693).
+// warnings collects the warnings in the last response of the API server (KEP-1693).
 type warnings struct{ texts []string }
 
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }
 
-// Send creates the object as a dry run, and finds out whether the gate did what it has to.
+// Send creates the object as a dry run and reports whether the gate denied it or warned.
 func (s *Sender) Send(ctx context.Context, canary Canary) Finding {
 	s.warnings.texts = nil
-	object := canary.Object.DeepCopyObject().(client.Object) //nolint:errcheck,forcetypeassert // a copy is of the same kind
+	object := canary.Object.DeepCopyObject().(client.Object) //nolint:errcheck,forcetypeassert // a copy has the same type
 	err := s.client.Create(ctx, object, client.DryRunAll)
 	switch {
 	case err == nil:
@@ -107,8 +107,8 @@ func (c Canary) named(what string) string {
 	return fmt.Sprintf("admission webhook %q %s", c.Webhook, what)
 }
 
-// denied says what a refusal of the webhook proves: what is not allowed is 403, a malformed value 422. A gate that could not judge
-// answers too, but as 503.
+// denied interprets a denial by the webhook. The gate denies with 403 (not allowed) or 422 (malformed value). With 503 it answers
+// that it could not decide.
 func (c Canary) denied(err error) Finding {
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		return unknown(fmt.Sprintf("warrantgate answers, but could not judge: %v", err), "the log of warrantgate")
@@ -119,7 +119,7 @@ func (c Canary) denied(err error) Finding {
 	return Finding{Verdict: Proven, Message: fmt.Sprintf("warrantgate refused it: %v", err)}
 }
 
-// passed says what it means that the object was not refused.
+// passed interprets an object that the API server admitted.
 func (c Canary) passed(texts []string) Finding {
 	told := slices.IndexFunc(texts, func(text string) bool { return strings.HasPrefix(text, c.Reason+" (mode Warn") })
 	switch {

@@ -21,7 +21,7 @@ import (
 
 const webhook = "policies.keystone.warrantgate.dev"
 
-// apiServer answers every request in the same way, and takes dry runs only.
+// apiServer sends the same response to every request, and accepts only dry runs.
 type apiServer struct {
 	t       *testing.T
 	status  *metav1.Status
@@ -53,7 +53,7 @@ func newPolicy() *corev1.ConfigMap {
 	}
 }
 
-// newClient makes a client that knows ConfigMaps without asking.
+// newClient returns a client with a RESTMapper for ConfigMaps, without discovery.
 func newClient(config *rest.Config) (client.Client, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
@@ -141,7 +141,7 @@ func TestSend(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Twice, as what was heard of the first has to be forgotten.
+			// Send twice: the second result does not contain the warnings of the first.
 			sender.Send(t.Context(), canary.Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", Warns: tc.warns, Object: newPolicy()})
 			got := sender.Send(t.Context(), canary.Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", Warns: tc.warns, Object: newPolicy()})
 			if diff := cmp.Diff([]any{tc.wantVerdict, tc.wantMessage}, []any{got.Verdict, got.Message}); diff != "" {

@@ -12,14 +12,14 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
-// namePrefix is the begin of the name of every object that is sent as a dry run.
+// namePrefix is the prefix of the names of all canary objects.
 const namePrefix = "warrantgate-canary-"
 
-// ForKubernetes returns objects that the gates of a Kubernetes API server have to refuse without asking anybody, for each gate
-// that the configuration has on.
+// ForKubernetes returns one canary for each gate that the configuration enables on Kubernetes. The gates deny these objects without
+// a request to a cloud.
 func ForKubernetes(config v1beta1.GateConfiguration, namespace string) ([]Canary, error) {
 	var canaries []Canary
-	// Those selected by name are in namespaces where the asker need not be allowed to create anything.
+	// Objects selected by name are in namespaces where the user of this command may lack permission to create objects.
 	if gate := config.KeystonePolicy; gate.Mode != v1beta1.Off && (gate.Selector != nil || len(gate.Objects) == 0) {
 		object, err := policyCanary(gate, namespace)
 		if err != nil {
@@ -49,8 +49,9 @@ func ForKubernetes(config v1beta1.GateConfiguration, namespace string) ([]Canary
 	return canaries, nil
 }
 
-// machineSpecs are specs with a provider ID that is no UUID, by the kinds that are built in. The rest is there because an API
-// server refuses a machine without it before it asks anybody. Of other kinds it is not known what that is.
+// machineSpecs returns specs with an invalid provider ID (not a UUID) for the built-in kinds. They contain the other required
+// fields, because the API server rejects a machine without them before it calls webhooks. The required fields of other kinds are
+// unknown.
 var machineSpecs = map[string]func() map[string]any{
 	"CloudSigmaMachine": func() map[string]any {
 		return map[string]any{
@@ -67,8 +68,8 @@ var machineSpecs = map[string]func() map[string]any{
 	},
 }
 
-// policyCanary is a ConfigMap that the gate's selector picks, with a rule that YAML reads as an empty one, so that everybody
-// would be let pass.
+// policyCanary returns a ConfigMap that the gate's selector selects. YAML parses its rule as an empty rule, which would allow every
+// user.
 func policyCanary(gate v1beta1.KeystonePolicy, namespace string) (*corev1.ConfigMap, error) {
 	picked, err := labelsPicked(gate.Selector)
 	if err != nil {
@@ -85,7 +86,7 @@ func policyCanary(gate v1beta1.KeystonePolicy, namespace string) (*corev1.Config
 	}, nil
 }
 
-// labelsPicked are labels that a selector picks. It is an error if none were found.
+// labelsPicked returns labels that a selector selects, or an error if it finds none.
 func labelsPicked(selector *metav1.LabelSelector) (map[string]string, error) {
 	if selector == nil {
 		return nil, nil

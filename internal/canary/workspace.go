@@ -15,10 +15,10 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// IntegrityWebhook is the webhook that refuses a Workspace with the annotation for canaries.
+// IntegrityWebhook is the name of the webhook that denies a Workspace with the canary annotation.
 const IntegrityWebhook = "owner-integrity.warrantgate.dev"
 
-// ForKCP returns a Workspace with an annotation that nobody but warrantgate may write, if the gate that guards it is on.
+// ForKCP returns a Workspace with an annotation that only warrantgate may write, if the owner integrity gate is enabled.
 func ForKCP(config v1beta1.Workspace) []Canary {
 	mode := config.OwnerIntegrity.Mode
 	if mode == v1beta1.Off {
@@ -30,36 +30,37 @@ func ForKCP(config v1beta1.Workspace) []Canary {
 	}}
 }
 
-// Effect is what a canary says of the policy that rewrites owners.
+// Effect is the result of a canary for the policy that rewrites owners.
 type Effect string
 
 const (
-	// EffectUnknown is a request that ended before it could tell.
+	// EffectUnknown means that the request failed before the policy was evaluated.
 	EffectUnknown Effect = ""
-	// Acting is a policy that kcp evaluates.
+	// Acting means that kcp evaluates the policy.
 	Acting Effect = "acting"
-	// NotActing is a policy that kcp does not evaluate: there is none, it is too new, or its admission plugin is disabled.
+	// NotActing means that kcp does not evaluate the policy: it does not exist, kcp has not compiled it yet, or its admission plugin
+	// is disabled.
 	NotActing Effect = "not acting"
 )
 
-// PolicyEffect asks whether kcp evaluates the policy that rewrites owners, by a dry run that stores nothing. The client may be that
-// of any workspace in which its user may create Workspaces. An error says why it is not known.
+// PolicyEffect checks with a dry run whether kcp evaluates the policy that rewrites owners. c may be a client for any workspace in
+// which its user may create Workspaces. An error contains the reason for EffectUnknown.
 func PolicyEffect(ctx context.Context, c client.Client) (Effect, error) {
 	canary := Workspace(kcp.PolicyCanary)
 	err := c.Create(ctx, canary, client.DryRunAll)
 	switch _, kept := canary.GetAnnotations()[kcp.CanaryAnnotation]; {
 	case err == nil && !kept:
 		return Acting, nil
-	case err == nil, strings.Contains(err.Error(), fmt.Sprintf("webhook %q", IntegrityWebhook)): // which is asked after the policy
+	case err == nil, strings.Contains(err.Error(), fmt.Sprintf("webhook %q", IntegrityWebhook)): // kcp calls the webhook after the policy
 		return NotActing, nil
 	}
 	return EffectUnknown, err
 }
 
-// Workspace is a Workspace that is sent as a dry run only. It is unstructured, so that the answer replaces what was sent.
+// Workspace returns a canary Workspace, for dry runs only. It is unstructured, so that the response replaces all of its fields.
 func Workspace(value string) *unstructured.Unstructured {
 	canary := &unstructured.Unstructured{Object: map[string]any{
-		// Everybody may use this type.
+		// Every user may use this type.
 		"spec": map[string]any{"type": map[string]any{"path": kcp.Root.String(), "name": "universal"}},
 	}}
 	canary.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"))
@@ -68,14 +69,14 @@ func Workspace(value string) *unstructured.Unstructured {
 	return canary
 }
 
-// PolicyRefuses tells whether the admission policy of that name, which guards owners, refuses a dry run of what it guards. An error
-// says why that is not known.
+// PolicyRefuses checks with a dry run whether the owner integrity policy of that name denies a request. An error means that the
+// result is unknown.
 func PolicyRefuses(ctx context.Context, c client.Client, policy string) (bool, error) {
 	canary := Workspace("true")
 	canary.SetAnnotations(map[string]string{kcp.CreatedByAnnotation: namePrefix})
 	err := c.Create(ctx, canary, client.DryRunAll)
 	switch {
-	case err == nil, strings.Contains(fmt.Sprint(err), fmt.Sprintf("webhook %q", IntegrityWebhook)): // which is asked after the policy
+	case err == nil, strings.Contains(fmt.Sprint(err), fmt.Sprintf("webhook %q", IntegrityWebhook)): // kcp calls the webhook after the policy
 		return false, nil
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+policy+"'"):
 		return true, nil

@@ -8,11 +8,11 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 )
 
-// SameOwner tells whether the owner of a LogicalCluster can have come from the owner of its Workspace: it is the same one, or
-// what Rewrite makes of it. kcp copies the owner once, and before v0.32 others can then change it on the LogicalCluster.
+// SameOwner reports whether the owner of a LogicalCluster is the owner of its Workspace, or the result of Rewrite of that owner. kcp
+// copies the owner from the Workspace once. Before v0.32, others can then change it on the LogicalCluster.
 //
-// kcp cuts both down to the user name, one after the other, once the logical cluster is Ready. From then on the names are
-// all that can be compared. An owner of the Workspace that cannot be read differs from none.
+// When the logical cluster is Ready, kcp reduces both owners to the user name, one after the other. From then on, only the names can be
+// compared. If the owner of the Workspace cannot be read, SameOwner returns true.
 func SameOwner(workspace, cluster string, name logicalcluster.Name, requiredGroups string, ready bool) bool {
 	recorded, err := ParseOwner(workspace)
 	if workspace == cluster || err != nil {
@@ -31,7 +31,7 @@ func SameOwner(workspace, cluster string, name logicalcluster.Name, requiredGrou
 	return ready && (recorded.isNameOnly() || acting.isNameOnly()) && sameName(recorded, acting)
 }
 
-// without returns the owner without some warrants: those that a delegation policy, which is not known here, may have kept.
+// without returns the owner without the given warrants. A delegation policy, which is unknown here, may have kept them.
 func (o Owner) without(warrants []string) Owner {
 	if len(o.Extra[WarrantKey]) == 0 {
 		return o
@@ -41,11 +41,11 @@ func (o Owner) without(warrants []string) Owner {
 	return o
 }
 
-// isNameOnly tells whether kcp has cut the owner down to its name.
+// isNameOnly reports whether kcp has reduced the owner to its name.
 func (o Owner) isNameOnly() bool { return o.UID == "" && len(o.Groups) == 0 && len(o.Extra) == 0 }
 
-// sameName tells whether two owners have the same user name, or names of the same service account: the one that it has at
-// home, and the global one.
+// sameName reports whether two owners have the same user name, or names of the same service account: the name in its home, and the
+// global name.
 func sameName(a, b Owner) bool {
 	if a.Username == b.Username {
 		return true
@@ -58,7 +58,7 @@ func sameName(a, b Owner) bool {
 	return ok && namespaceA == namespaceB && nameA == nameB && (homeA.Empty() || homeB.Empty() || homeA == homeB)
 }
 
-// DescribeDifference says that SameOwner is false, for the person who reads it in kubectl.
+// DescribeDifference returns the message for a LogicalCluster for which SameOwner returns false.
 func DescribeDifference(workspace, cluster string) string {
 	return fmt.Sprintf("kcp recorded user %q as the owner on the Workspace, but acts as user %q with what the LogicalCluster records: "+
 		"somebody changed it there, as the author of the WorkspaceType can before kcp v0.32; delete the workspace", username(workspace), username(cluster))

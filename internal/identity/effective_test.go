@@ -72,8 +72,8 @@ func TestAsWhomAnOwnerCounts(t *testing.T) {
 	}
 }
 
-// TestRewriteGainsNothingInAThirdCluster: wherever but in the new logical cluster, the new owner counts only as those whom the
-// creator, as kcp authenticated it, counted as there. e2e/suites/identity asks kcp's own code the same.
+// TestRewriteGainsNothingInAThirdCluster checks that in all logical clusters except the new one, the effective identities of the new owner
+// are effective identities of the creator. e2e/suites/identity checks the same with kcp's own code.
 func TestRewriteGainsNothingInAThirdCluster(t *testing.T) {
 	rewritten := 0
 	cases := 10_000
@@ -105,8 +105,8 @@ func TestRewriteGainsNothingInAThirdCluster(t *testing.T) {
 	}
 }
 
-// includes tells whether somebody has at least what another has. Anybody counts as anonymous, and kcp marks by the groups
-// system:cluster:<name> where somebody comes from.
+// includes reports whether the identity was has at least the permissions of now. The anonymous user is always included, and kcp adds the
+// groups system:cluster:<name> for scopes.
 func includes(was, now identity.Owner) bool {
 	if now.Username == "system:anonymous" {
 		return now.Groups[0] == "system:unauthenticated" || slices.Contains(was.Groups, "system:authenticated")

@@ -15,42 +15,42 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Keys of the extra fields by which kcp decides where an identity is valid
-// (kcp-dev/kubernetes, pkg/registry/rbac/validation).
+// Keys of extra fields that kcp uses to decide in which logical clusters an identity is valid (kcp-dev/kubernetes,
+// pkg/registry/rbac/validation).
 const (
-	// ClusterNameKey holds the logical cluster that a service account comes from, its home.
+	// ClusterNameKey contains the logical cluster of a service account, its home.
 	ClusterNameKey = "authentication.kcp.io/cluster-name"
-	// olderClusterNameKey is where kcp kept the home before it had a key of its own. kcp v0.30 and later do not read it.
+	// olderClusterNameKey is the former key of the home. kcp v0.30 and later ignore it.
 	olderClusterNameKey = "authentication.kubernetes.io/cluster-name"
-	// ScopesKey holds the logical clusters that an identity is restricted to: "cluster:<name>[,cluster:<name>…]".
-	// The clusters within a value are alternatives; each value has to be met.
+	// ScopesKey contains the logical clusters that an identity is restricted to: "cluster:<name>[,cluster:<name>…]". The clusters of
+	// one value are alternatives, and every value must match.
 	ScopesKey = "authentication.kcp.io/scopes"
-	// WarrantKey holds further identities, each JSON of a Warrant, whose rights the identity has as well.
+	// WarrantKey contains further identities, each as JSON of a Warrant. The identity has their permissions, too.
 	WarrantKey = "authorization.kcp.io/warrant"
 )
 
 const (
 	scopePrefix = "cluster:"
-	// globalServiceAccountPrefix starts the name by which kcp knows a service account outside its home:
+	// globalServiceAccountPrefix is the prefix of the global name of a service account, which kcp uses outside its home:
 	// system:kcp:serviceaccount:<home>:<namespace>:<name>.
 	globalServiceAccountPrefix = "system:kcp:serviceaccount:"
 )
 
-// Bounds on what is read. Nesting doubles the quoting at each level, so an honest owner is far below all of them.
+// Limits of owners. Each level of nesting doubles the quoting, so owners that nobody forged are far below them.
 const (
-	// MaxOwnerBytes is the largest owner that is looked at, in bytes.
+	// MaxOwnerBytes is the maximum size of an owner, in bytes.
 	MaxOwnerBytes = 64 << 10
-	// MaxWarrantDepth is how many warrants may be nested in one another.
+	// MaxWarrantDepth is the maximum depth of nested warrants.
 	MaxWarrantDepth = 8
-	// MaxWarrants is how many warrants an owner may carry, nested ones included.
+	// MaxWarrants is the maximum number of warrants of an owner, including nested ones.
 	MaxWarrants = 64
 
-	// maxAnnotationBytes is what an API server accepts of all annotations of an object together.
+	// maxAnnotationBytes is the maximum size of all annotations of an object in the API server.
 	maxAnnotationBytes = validation.TotalAnnotationSizeLimitB
 )
 
-// perRequestKeys name extra fields that describe one credential or the pod that held it. What is true of one
-// request must not be stored as if it were true of the owner.
+// perRequestKeys are the keys of extra fields that describe the credential of one request, or its pod. They must not be stored as
+// properties of the owner.
 var perRequestKeys = []string{
 	user.CredentialIDKey,
 	serviceaccount.NodeNameKey,
@@ -62,13 +62,13 @@ var perRequestKeys = []string{
 // Owner is the identity that kcp records for a workspace: authentication/v1 UserInfo, as JSON in the annotation
 // experimental.tenancy.kcp.io/owner of a Workspace and LogicalCluster, and as LogicalCluster.spec.createdBy.
 type Owner struct {
-	// Username is the name that kcp acts under and that it binds to cluster-admin in the workspace.
+	// Username is the user that kcp impersonates and binds to cluster-admin in the workspace.
 	Username string `json:"username,omitempty"`
-	// UID tells users of equal name apart.
+	// UID distinguishes users with the same name.
 	UID string `json:"uid,omitempty"`
-	// Groups are the groups that kcp acts in.
+	// Groups are the groups of the user.
 	Groups []string `json:"groups,omitempty"`
-	// Extra holds home, scopes and warrants, and whatever else the authenticator knew.
+	// Extra contains home, scopes and warrants, and all other extra fields of the authenticator.
 	Extra map[string][]string `json:"extra,omitempty"`
 }
 
@@ -102,11 +102,11 @@ func parseOwner(raw string) (Owner, error) {
 	return owner, nil
 }
 
-// String returns the owner in the form that kcp itself writes.
+// String returns the owner as JSON, as kcp encodes it.
 func (o Owner) String() string { return encode(o) }
 
-// InScope tells whether the identity itself is valid in the logical cluster, by kcp's rules: a service account in
-// its home, anybody within all of the scopes it carries. What its warrants are worth there is not asked.
+// InScope reports whether the identity itself is valid in the logical cluster, by kcp's rules: a service account in its home, and every
+// identity in the logical clusters that all its scopes include. Warrants do not matter.
 func (o Owner) InScope(cluster logicalcluster.Name) bool {
 	if homes := o.Extra[ClusterNameKey]; o.IsServiceAccount() && len(homes) > 0 && !slices.Equal(homes, []string{cluster.String()}) {
 		return false
@@ -119,16 +119,16 @@ func (o Owner) InScope(cluster logicalcluster.Name) bool {
 	return true
 }
 
-// IsServiceAccount tells whether the owner goes by the name that a service account has in its home. Elsewhere that name is
-// anybody's who makes a service account of it.
+// IsServiceAccount reports whether the owner has the name of a service account in its home. In other logical clusters, users can create
+// another service account with this name.
 func (o Owner) IsServiceAccount() bool {
 	return strings.HasPrefix(o.Username, serviceaccount.ServiceAccountUsernamePrefix)
 }
 
-// homes returns the logical clusters that the identity claims as its home. A home that stands under the older key as
-// well is one home; one that stands twice under the same key is not, as kcp goes by the number of values.
+// homes returns the logical clusters that the identity claims as its home. The same home under both keys counts once. The same home twice
+// under one key counts twice, because kcp counts the values.
 func (o Owner) homes() []string {
-	homes := slices.Clip(o.Extra[ClusterNameKey]) // so that to append copies
+	homes := slices.Clip(o.Extra[ClusterNameKey]) // append must not change the original
 	for _, older := range o.Extra[olderClusterNameKey] {
 		if !slices.Contains(homes, older) {
 			homes = append(homes, older)
@@ -137,7 +137,7 @@ func (o Owner) homes() []string {
 	return homes
 }
 
-// at returns the owner with its home under the key that kcp reads.
+// at returns the owner with the given home, under the key that kcp reads.
 func (o Owner) at(home logicalcluster.Name) Owner {
 	o.Extra = maps.Clone(o.Extra)
 	delete(o.Extra, olderClusterNameKey)
@@ -153,8 +153,9 @@ func scopeOf(cluster logicalcluster.Name) string {
 	return scopePrefix + cluster.String()
 }
 
-// decodeStrictly is case-sensitive and refuses unknown and repeated fields: two readers that disagree about an identity
-// would be a way to forge one.
+// decodeStrictly is case-sensitive and rejects unknown and repeated fields: two readers that disagree about an identity would be a way
+// to forge one. Unlike encoding/json and sigs.k8s.io/json, this decoder also rejects text that is not UTF-8 and surrogates without a
+// pair. The others replace these by U+FFFD, so that different names become the same name (TestParseOwnerIsStrict).
 func decodeStrictly(raw string, into any) error {
 	err := json.Unmarshal([]byte(raw), into, json.RejectUnknownMembers(true))
 	var semantic *json.SemanticError

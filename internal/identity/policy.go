@@ -9,19 +9,19 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Policy says which delegations may be passed on. The zero value passes on none.
+// Policy decides which warrants of a creator are kept in the owner of its workspace. The zero value keeps none.
 //
-// Warrants that a creator arrived with were lent to it for one request. They are kept in the recorded owner, which
-// lives as long as the workspace, only if the policy names them, and never if they carry an administrator's power.
+// The warrants of a request are valid for that request. The recorded owner is valid as long as the workspace exists. So a warrant is kept
+// only if the policy names it, and never if it has the permissions of an administrator.
 type Policy struct {
-	// Users are patterns (path.Match: *, ?, [a-z]) of user names whose warrants are kept.
+	// Users are patterns (path.Match: *, ?, [a-z]) of user names. The warrants of these users are kept.
 	Users []string
-	// Groups are patterns of groups. A warrant is kept if all of its groups match; system:authenticated matches
-	// by itself, but is not enough.
+	// Groups are patterns of groups. A warrant is kept if all its groups match. system:authenticated always matches, but is not
+	// sufficient.
 	Groups []string
 }
 
-// Validate returns each pattern that cannot be read, at its place below root.
+// Validate returns the invalid patterns, with field paths below root.
 func (p Policy) Validate(root *field.Path) field.ErrorList {
 	return append(validatePatterns(p.Users, root.Child("users")), validatePatterns(p.Groups, root.Child("groups"))...)
 }
@@ -59,7 +59,7 @@ func (p Policy) refuses(w carried) DropReason {
 	return ""
 }
 
-// keeps tells whether the policy names the warrant itself; nested warrants are asked about one by one.
+// keeps reports whether the policy names the warrant itself. It does not check nested warrants.
 func (p Policy) keeps(w Warrant) bool {
 	if w.User != "" && matchesAny(p.Users, w.User) {
 		return true
@@ -84,8 +84,8 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// privilegedGroups carry an administrator's power over a shard or over all workspaces (kcp,
-// pkg/authorization/bootstrap). No configuration can have them delegated.
+// privilegedGroups have the permissions of an administrator of a shard or of all workspaces (kcp, pkg/authorization/bootstrap). No
+// configuration can delegate them.
 var privilegedGroups = []string{
 	user.SystemPrivilegedGroup,
 	"system:kcp:admin",
@@ -94,25 +94,24 @@ var privilegedGroups = []string{
 	"system:kcp:tenancy:workspace-bootstrapper",
 }
 
-// privilegedPrefixes start the groups in which kcp's virtual workspaces act for an initializer or a terminator.
+// privilegedPrefixes are the prefixes of the groups that kcp's virtual workspaces use for initializers and terminators.
 var privilegedPrefixes = []string{
 	"system:kcp:initializer:",
 	"system:kcp:terminator:",
 }
 
-// PrivilegedGroups returns the groups, and the prefixes of groups, that carry an administrator's power.
+// PrivilegedGroups returns the groups, and the prefixes of groups, with the permissions of an administrator.
 func PrivilegedGroups() (groups, prefixes []string) {
 	return slices.Clone(privilegedGroups), slices.Clone(privilegedPrefixes)
 }
 
-// isPrivileged tells whether a group carries an administrator's power.
+// isPrivileged reports whether a group has the permissions of an administrator.
 func isPrivileged(group string) bool {
 	return slices.Contains(privilegedGroups, group) ||
 		slices.ContainsFunc(privilegedPrefixes, func(prefix string) bool { return strings.HasPrefix(group, prefix) })
 }
 
-// privilegedIn returns the groups with an administrator's power among groups and at any depth of the warrants,
-// sorted, each once.
+// privilegedIn returns the privileged groups among groups and in the warrants, including nested ones, sorted and without duplicates.
 func privilegedIn(groups []string, warrants []carried) []string {
 	var found []string
 	for _, group := range groups {

@@ -11,18 +11,17 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Rewrite returns the owner under which kcp can set up the logical cluster newCluster, and a report of what was done.
+// Rewrite returns the owner with which kcp can initialize the logical cluster newCluster, and a report.
 //
-// raw is the recorded owner, requiredGroups the workspace's annotation authorization.kcp.io/required-groups
-// ("a,b;c" means a and b, or c; empty where no groups are required). An owner that is valid in newCluster is not changed.
-// Neither is one that cannot be understood, except that it loses an administrator's power: whoever may
-// impersonate somewhere may forge any extra field, and must not keep a forged warrant by making the rest unusable.
-// Nobody gains a permission in a third logical cluster. Rewriting the result again changes nothing.
+// raw is the recorded owner. requiredGroups is the annotation authorization.kcp.io/required-groups of the workspace: "a,b;c" means a and
+// b, or c. It is empty if no groups are required. An owner that is valid in newCluster is not changed. An owner that cannot be decoded is
+// not rewritten either, but loses the permissions of an administrator: a user who may impersonate in any workspace can forge all extra
+// fields, and must not keep a forged warrant because the rest of the owner is invalid. No identity gains a permission in a third logical
+// cluster. Rewrite of the result changes nothing.
 //
-// Unless the report says that the owner was changed, raw stays what is recorded, and the returned owner is what was read of it,
-// or the zero value.
+// If Report.Changed returns false, raw stays the recorded owner, and the returned owner is the decoded raw or the zero value.
 //
-// See kcp-dev/kcp#4038 for why, and the effective users of kcp's RBAC for what the result is worth where.
+// kcp-dev/kcp#4038 describes the problem. Effective returns the permissions of the result in each logical cluster.
 func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, policy Policy) (Owner, Report) {
 	if strings.TrimSpace(raw) == "" {
 		return Owner{}, Report{Reason: Absent, Message: "no owner is recorded, so kcp has nobody to act as"}
@@ -59,7 +58,7 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 	if r.report.Reason.Harmless() || !r.confined() || err == nil && !r.powerful() {
 		return result, r.report
 	}
-	// Without that power, which it does not have the next time, the owner may be one that can be rewritten.
+	// Without these permissions, the owner may be valid input. Rewrite must return the same result for the owner that is then recorded.
 	left, dropped := r.withoutPower(err)
 	result, report := Rewrite(left.String(), newCluster, requiredGroups, policy)
 	if !report.Reason.Rewritten() {
@@ -69,20 +68,18 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 	return result, report
 }
 
-// confined tells whether somebody may have impersonated the owner. Whoever is impersonated, but by system:masters, carries a
-// scope.
+// confined reports whether the owner may be an impersonated identity. All of these have a scope, unless system:masters impersonates.
 func (r *rewriting) confined() bool {
 	return r.owner.IsServiceAccount() || len(r.owner.Extra[ScopesKey]) > 0
 }
 
-// powerful tells whether the owner carries an administrator's power, or warrants that kcp may read otherwise than this
-// package does.
+// powerful reports whether the owner has the permissions of an administrator, or warrants that kcp may decode in another way.
 func (r *rewriting) powerful() bool {
 	return len(r.report.Privileged) > 0 || anyUnreadable(r.warrants)
 }
 
-// withoutPower returns the owner without its warrants and without an administrator's groups, and what was dropped. What
-// restricts the owner, such as its home and scopes, stays. The error is why not all warrants were read.
+// withoutPower returns the owner without its warrants and privileged groups, and the dropped parts. It keeps all restrictions of the
+// owner, such as home and scopes. unread is the error if not all warrants could be decoded.
 func (r *rewriting) withoutPower(unread error) (Owner, []Drop) {
 	r.report.Dropped = nil
 	left := Owner{Username: r.owner.Username, UID: r.owner.UID, Groups: r.passableGroups(), Extra: maps.Clone(r.owner.Extra)}
@@ -103,7 +100,7 @@ func (r *rewriting) withoutPower(unread error) (Owner, []Drop) {
 	return left, r.report.Dropped
 }
 
-// passableGroups returns the owner's groups but those with an administrator's power, which it reports as dropped.
+// passableGroups returns the groups of the owner without the privileged ones, which it reports as dropped.
 func (r *rewriting) passableGroups() []string {
 	groups := make([]string, 0, len(r.owner.Groups))
 	for _, group := range r.owner.Groups {
@@ -116,7 +113,7 @@ func (r *rewriting) passableGroups() []string {
 	return groups
 }
 
-// rewriting is one call of Rewrite: what was asked, read, and the report as it grows.
+// rewriting is the state of one call of Rewrite.
 type rewriting struct {
 	owner          Owner
 	warrants       []carried
@@ -149,9 +146,8 @@ func (r *rewriting) inScope() Owner {
 	return r.unchanged(InScope, "%q is in scope in logical cluster %q", r.owner.Username, r.newCluster)
 }
 
-// serviceAccount gives a service account the name that kcp knows it by outside its home, backed by a warrant of
-// what it is there. The bare name must not stay: in the new logical cluster it would be the name of a service
-// account that anybody with access can make (kcp-dev/kcp#4038).
+// serviceAccount returns the global name of a service account, with the service account itself as a warrant. The local name must not stay:
+// in the new logical cluster, every user with access can create a service account of that name (kcp-dev/kcp#4038).
 func (r *rewriting) serviceAccount() Owner {
 	username := r.owner.Username
 	namespace, name, err := serviceaccount.SplitUsername(username)
@@ -192,8 +188,8 @@ func (r *rewriting) serviceAccount() Owner {
 	backing := append([]string{self.warrant().String()}, kept...)
 	clause, note := requiredClause(r.requiredGroups, rewritten.Groups)
 	if len(clause) > 0 {
-		// kcp lets a service account pass a workspace's required groups by the look of its name, and judges the
-		// global name as anybody else's. This gives it in its own new logical cluster what it could do anyway.
+		// kcp exempts local names of service accounts from the required groups, but not global names. With this warrant, the owner
+		// has the groups in its new logical cluster only.
 		backing = append(backing, Warrant{
 			User: rewritten.Username, Groups: clause, Extra: map[string][]string{ScopesKey: {scopeOf(r.newCluster)}},
 		}.String())
@@ -232,10 +228,10 @@ func (r *rewriting) person() Owner {
 	return rewritten
 }
 
-// scopes names the owner's scopes for a message, all of which have to be met.
+// scopes returns the scopes of the owner for a message.
 func (r *rewriting) scopes() string { return strings.Join(r.owner.Extra[ScopesKey], " and ") }
 
-// delegate returns the owner as it may be stored, without warrants, and the warrants that the policy keeps.
+// delegate returns the owner without warrants, privileged groups and per-request fields, and the kept warrants.
 func (r *rewriting) delegate() (self Owner, kept []string) {
 	self = Owner{
 		Username: r.owner.Username, UID: r.owner.UID,
@@ -268,14 +264,13 @@ func (r *rewriting) drop(kind DropKind, reason DropReason, name string) {
 	r.report.Dropped = append(r.report.Dropped, Drop{Kind: kind, Reason: reason, Name: name})
 }
 
-// requiredClause picks the first clause of the required groups that may be given to the owner of a new workspace:
-// none where the groups it has suffice, and never one with an administrator's group. The note is a half-sentence
-// for the report.
+// requiredClause returns the first clause of the required groups that the owner of a new workspace may get. It returns none if the
+// groups of the owner are sufficient, and never a clause with a privileged group. note is appended to the message of the report.
 func requiredClause(requiredGroups string, has []string) (clause []string, note string) {
 	if !unmet(requiredGroups, has) {
 		return nil, ""
 	}
-	// Whoever is out of scope somewhere still counts there as authenticated or not, so that group is never given.
+	// In every logical cluster, kcp checks whether an identity is authenticated, so an owner must not get this group.
 	authenticated := slices.Contains(has, user.AllAuthenticated)
 	for _, groups := range clauses(requiredGroups) {
 		if !slices.ContainsFunc(groups, func(group string) bool {
@@ -287,7 +282,7 @@ func requiredClause(requiredGroups string, has []string) (clause []string, note 
 	return nil, "; the workspace requires groups that must not be given away, so kcp will refuse it there"
 }
 
-// unmet tells whether groups are required and the groups at hand meet none of the clauses.
+// unmet reports whether groups are required and none of the clauses matches the given groups.
 func unmet(requiredGroups string, has []string) bool {
 	if requiredGroups == "" {
 		return false
@@ -305,7 +300,7 @@ func clauses(requiredGroups string) [][]string {
 	return all
 }
 
-// oneLine keeps a decoder's words on one line and short enough for an Event.
+// oneLine returns the error of a decoder on one line, short enough for an Event.
 func oneLine(err error) string {
 	const most = 256
 	text := strings.Join(strings.Fields(err.Error()), " ")

@@ -590,7 +590,7 @@ func TestRewriteLeavesAsItIs(t *testing.T) {
 	}
 }
 
-// ofSize is an owner without scopes, whom therefore nobody has impersonated, of so many bytes.
+// ofSize returns an owner of this many bytes. It has no scopes, so it was not impersonated.
 func ofSize(bytes int) string {
 	owner := identity.Owner{Username: "kcp-admin", Groups: []string{"system:kcp:admin"}, Extra: map[string][]string{"example.com/x": {""}}}
 	withExtra("example.com/x", strings.Repeat("x", bytes-len(owner.String())))(&owner)

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Scheme knows the kinds of kcp, and those of Kubernetes that are read and written in logical clusters.
+// Scheme contains the kinds of kcp, and the kinds of Kubernetes that warrantgate reads and writes in logical clusters.
 var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -31,8 +31,8 @@ var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	return scheme
 })
 
-// mapper knows the resources of all kinds of Scheme that are addressed by themselves. Without it every client would first
-// ask its logical cluster for all of its resources, which takes rights of its own.
+// mapper maps all kinds of Scheme that are not namespaced. Without it, every client would first run discovery in its logical
+// cluster, which needs additional permissions.
 var mapper = sync.OnceValue(func() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for kind := range Scheme().AllKnownTypes() {
@@ -43,18 +43,18 @@ var mapper = sync.OnceValue(func() meta.RESTMapper {
 	return m
 })
 
-// namespaced are the kinds of Scheme that live in namespaces, in which nothing is addressed.
+// namespaced are the namespaced kinds of Scheme. No client addresses them.
 var namespaced = sets.New("Role", "RoleBinding", "LocalSubjectAccessReview")
 
-// NewClient returns a client for exactly what config leads to.
+// NewClient returns a client for the URL of config. It does not change the logical cluster.
 func NewClient(config *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: Scheme(), Mapper: mapper()})
 }
 
-// Clients reaches logical clusters, by name or path.
+// Clients returns a client for a logical cluster, by name or path.
 type Clients func(cluster logicalcluster.Path) (client.Client, error)
 
-// NewClients returns the clients for the logical clusters of the kcp that config reaches. They share their connections.
+// NewClients returns clients for the logical clusters of the kcp of config. They share one HTTP client.
 func NewClients(config *rest.Config) (Clients, error) {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -81,7 +81,7 @@ func TestAddressesOfLogicalClusters(t *testing.T) {
 	}
 }
 
-// configView is what is compared of a rest.Config, which is not comparable as a whole.
+// configView contains the compared fields of a rest.Config. cmp cannot compare a whole rest.Config.
 type configView struct{ Host, BearerToken, UserAgent string }
 
 func view(config *rest.Config) configView {

@@ -9,16 +9,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// clusterName is what kcp names the logical clusters of workspaces: one segment of a path, without a colon. The IsValid of
-// logicalcluster.Name also takes everything that begins with "system:", slashes included.
+// clusterName matches the names that kcp gives to the logical clusters of workspaces: one path segment without a colon. IsValid of
+// logicalcluster.Name also accepts every text with the prefix "system:", even with slashes.
 var clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // maxShownBytes is how much of an invalid name is quoted.
 const maxShownBytes = 64
 
-// ValidateName returns why name is not the name of a workspace's logical cluster, nil if it is. It rejects the wildcard "*",
-// paths of workspaces such as "root:org", and the logical clusters of a shard itself, such as "system:admin". A name that comes
-// with a request has to be validated before it becomes part of an address.
+// ValidateName returns an error if name is not the name of a workspace's logical cluster. It rejects the wildcard "*", paths of
+// workspaces such as "root:org", and the logical clusters of a shard, such as "system:admin". Validate a name from a request before
+// it becomes part of a URL.
 func ValidateName(name logicalcluster.Name) error {
 	if clusterName.MatchString(name.String()) {
 		return nil
@@ -26,7 +26,7 @@ func ValidateName(name logicalcluster.Name) error {
 	return fmt.Errorf("%.*q is not the name of a logical cluster", maxShownBytes, name.String())
 }
 
-// validatePath takes the path of a workspace, the name of its logical cluster, and those of a shard itself: valid names,
+// validatePath accepts the path of a workspace, the name of its logical cluster, and the logical clusters of a shard: valid names,
 // separated by colons.
 func validatePath(path logicalcluster.Path) error {
 	for segment := range strings.SplitSeq(path.String(), ":") {
@@ -37,8 +37,8 @@ func validatePath(path logicalcluster.Path) error {
 	return nil
 }
 
-// ConfigForName returns config for the logical cluster of a workspace, by its name. Unlike ConfigFor it takes names that come
-// with requests.
+// ConfigForName returns config for the logical cluster of a workspace, by its name. It validates the name, so the name may come
+// from a request.
 func ConfigForName(config *rest.Config, name logicalcluster.Name) (*rest.Config, error) {
 	if err := ValidateName(name); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func ConfigForName(config *rest.Config, name logicalcluster.Name) (*rest.Config,
 	return ConfigFor(config, name.Path())
 }
 
-// RequestPath returns the path below which kcp serves the logical cluster of a workspace.
+// RequestPath returns the URL path of the logical cluster of a workspace.
 func RequestPath(name logicalcluster.Name) (string, error) {
 	if err := ValidateName(name); err != nil {
 		return "", err

@@ -106,7 +106,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// FuzzName: whatever a name is, an address that is made of it is that of one logical cluster.
+// FuzzName checks that a URL with a valid name addresses one logical cluster, for any name.
 func FuzzName(f *testing.F) {
 	for _, name := range []string{"", "root", "1dz6n4ubraua7pul", "*", "..", "../services/x", "system:admin", "system:..", "a/b", "a%2fb", "a?b", "a\n", "root:org", "å"} {
 		f.Add(name)

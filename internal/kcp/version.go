@@ -11,16 +11,16 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// OwnerWarning is for operators of a kcp before v0.32.
+// OwnerWarning is a warning for administrators of a kcp before v0.32.
 const OwnerWarning = "this kcp is older than v0.32: the author of a WorkspaceType with \"initializer: true\" can change the owner " +
 	"annotation of a LogicalCluster that is Initializing, and kcp then acts as anybody in that workspace. warrantgate cannot prevent " +
 	"that. Upgrade kcp, or let only administrators create WorkspaceTypes with an initializer"
 
-// kcpVersion matches what a released kcp reports as its version, such as v1.34.2+kcp-v0.30.0.
+// kcpVersion matches the version that a release of kcp reports, such as v1.34.2+kcp-v0.30.0.
 var kcpVersion = regexp.MustCompile(`\+kcp-v(\d+)\.(\d+)\.`)
 
-// OwnerIsImmutable tells whether kcp takes the owner of a LogicalCluster from spec.createdBy, which only
-// system:kcp:external-logical-cluster-admin can change, rather than from an annotation. It does from v0.32 on.
+// OwnerIsImmutable reports whether kcp reads the owner of a LogicalCluster from spec.createdBy, which only
+// system:kcp:external-logical-cluster-admin can change. kcp does from v0.32 on. Older versions read an annotation.
 func OwnerIsImmutable(server discovery.DiscoveryInterface) (bool, error) {
 	version, err := server.ServerVersion()
 	if err != nil {
@@ -31,12 +31,12 @@ func OwnerIsImmutable(server discovery.DiscoveryInterface) (bool, error) {
 		minor, _ := strconv.Atoi(match[2])
 		return major > 0 || minor >= 32, nil
 	}
-	// A kcp that was built from its module reports no version.
+	// A kcp that was built with "go build" reports no version.
 	return HasMutatingPolicies(server)
 }
 
-// HasMutatingPolicies tells whether an API server has MutatingAdmissionPolicies of admissionregistration.k8s.io/v1, as kcp has
-// from v0.32 on. Whether it acts on them is another question.
+// HasMutatingPolicies reports whether an API server serves MutatingAdmissionPolicies of admissionregistration.k8s.io/v1. kcp does
+// from v0.32 on. It does not tell whether the API server evaluates them.
 func HasMutatingPolicies(server discovery.DiscoveryInterface) (bool, error) {
 	list, err := server.ServerResourcesForGroupVersion(admissionregistrationv1.SchemeGroupVersion.String())
 	if err != nil {

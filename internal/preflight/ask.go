@@ -46,13 +46,13 @@ func (c Checker) get(ctx context.Context, at logicalcluster.Path, name string, i
 	}
 }
 
-// exists tells whether a workspace is there. One that is, and does not know a resource, has no objects of it either.
+// exists reports whether a workspace is there. One that is, and does not know a resource, has no objects of it either.
 func (c Checker) exists(ctx context.Context, at logicalcluster.Path) bool {
 	within, err := c.Client(at)
 	return err == nil && within.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &corev1alpha1.LogicalCluster{}) == nil
 }
 
-// isMissing tells whether it is certain that there is no such workspace, because its parent or one above it does not know it.
+// isMissing reports whether it is certain that there is no such workspace, because its parent or one above it does not know it.
 func (c Checker) isMissing(ctx context.Context, at logicalcluster.Path) bool {
 	parent, name := at.Split()
 	if parent.Empty() {
@@ -66,11 +66,11 @@ func (c Checker) isMissing(ctx context.Context, at logicalcluster.Path) bool {
 	return isAboutObject(err) || leadsNowhere(err) && c.isMissing(ctx, parent)
 }
 
-// leadsNowhere tells whether an error is one with which kcp answers where there is no such workspace: 404, and up to v0.30
+// leadsNowhere reports whether an error is one with which kcp answers where there is no such workspace: 404, and up to v0.30
 // also 403.
 func leadsNowhere(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
 
-// isAboutObject tells whether an error says that the object itself does not exist. For a workspace that it cannot find, kcp
+// isAboutObject reports whether an error says that the object itself does not exist. For a workspace that it cannot find, kcp
 // answers with a 404 of no details, into which client-go writes what it had asked for.
 func isAboutObject(err error) bool {
 	status := apierrors.APIStatus(nil)

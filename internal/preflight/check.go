@@ -66,7 +66,7 @@ func (c *check) add(f Finding) { c.report.Findings = append(c.report.Findings, f
 
 func (c *check) ready() bool { return c.ws.Phase == corev1alpha1.LogicalClusterPhaseReady }
 
-// waitsForBindings tells whether kcp has yet to act as the owner.
+// waitsForBindings reports whether kcp has yet to act as the owner.
 func (c *check) waitsForBindings() bool {
 	return slices.Contains(c.ws.Waiting, tenancyv1alpha1.WorkspaceAPIBindingsInitializer)
 }

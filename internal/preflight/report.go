@@ -78,7 +78,7 @@ type Owner struct {
 	Description string `json:"description"`
 	// Recorded is the identity that kcp goes by.
 	Recorded identity.Owner `json:"recorded"`
-	// InScope tells whether it is valid in the workspace.
+	// InScope reports whether it is valid in the workspace.
 	InScope bool `json:"inScope"`
 	// Places are the workspace and where the owner is at home, with everybody as whom it counts there, if kcp has global
 	// service accounts, as it has by default from v0.31.
@@ -99,14 +99,14 @@ type Place struct {
 // Type is the workspace's type, or one that it extends.
 type Type struct {
 	Name string `json:"name"`
-	// Use tells whether the owner may create workspaces of it.
+	// Use reports whether the owner may create workspaces of it.
 	Use Answer `json:"use"`
 }
 
 // Initializer is one of those that a workspace has to pass.
 type Initializer struct {
 	Name string `json:"name"`
-	// Waiting tells whether its work is still to be done.
+	// Waiting reports whether its work is still to be done.
 	Waiting bool `json:"waiting"`
 	// Of says whose it is.
 	Of string `json:"of"`
@@ -118,7 +118,7 @@ type Binding struct {
 	Export string `json:"export"`
 	// Type asks for it.
 	Type string `json:"type"`
-	// Answer tells whether it is bound or can be.
+	// Answer reports whether it is bound or can be.
 	Answer Answer `json:"answer"`
 	// Why says more.
 	Why string `json:"why"`
