@@ -48,8 +48,8 @@ type Result struct {
 	Machines, Accounts, Requests int
 }
 
-// Pass looks at everything once. An account that cannot be looked at does not keep the others from it: it is a finding,
-// and part of the error.
+// Pass checks everything once. Passes must not run at the same time, because each compares with the one before. An account that cannot
+// be checked does not prevent that others are: it is a finding, and part of the error.
 func (a *Audit) Pass(ctx context.Context) (Result, error) {
 	book, err := a.register(ctx)
 	if err != nil {
@@ -244,7 +244,7 @@ func unusable(t *tenancy, reason, message string) []Finding {
 }
 
 // owners compares the labels of machines that name instances with those of the Machines of Cluster API that own them, by which
-// providers go. One that cannot be read keeps the rest from being compared.
+// providers go. One that cannot be read keeps the rest of its logical cluster from being compared, on Kubernetes all the rest.
 func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Finding, error) {
 	var findings []Finding
 	add := func(machine clusterapi.Machine, reason clusterapi.Reason, message string) {

@@ -94,7 +94,7 @@ func ofKind(resource string) func(*clusterapi.Machine) {
 func deleted(m *clusterapi.Machine) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
 // fakeObjects are objects of which each cluster, namespace/name, has an account or an error, and each Machine of Cluster API the
-// name of its cluster or an error.
+// name of its cluster or an error. The names of objects in a logical cluster begin with it: "a|team/pool".
 type fakeObjects struct {
 	machines []clusterapi.Machine
 	accounts map[string]any

@@ -26,7 +26,8 @@ type Elector interface {
 	Run(ctx context.Context, lead func(context.Context)) error
 }
 
-// Controller makes one pass after the other, in one of several replicas at a time, and tells of each finding by an Event.
+// Controller makes one pass after the other, in one of several replicas at a time, and tells of each finding by an Event. Each replica tells of
+// the first claims that it denied itself, because no other one knows them.
 type Controller struct {
 	Audit    *Audit
 	Recorder EventRecorder

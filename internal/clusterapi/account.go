@@ -17,44 +17,45 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Cluster is what says as whom a machine's provider acts. It is comparable.
+// Cluster identifies the object with the identity that a machine's provider acts as. It is comparable.
 type Cluster struct {
 	// Provider says which kind of cluster objects it is among.
 	Provider v1beta1.Provider
 	// Namespace and Name are those of the Cluster of Cluster API.
 	Namespace, Name string
-	// Identity is what a machine brings for itself. It goes before that of the cluster; the zero value is nothing.
+	// Identity is the machine's own identity. It takes precedence over that of the cluster. The zero value means that the machine
+	// has none.
 	Identity IdentityRef
 }
 
-// Reason says in one word why it is not known as whom a cluster's provider acts.
+// Reason is the reason why the identity of a cluster's provider is unknown, in CamelCase.
 type Reason string
 
 // Reasons.
 const (
-	// ClusterMissing: there is no such cluster object.
+	// ClusterMissing: the cluster object does not exist.
 	ClusterMissing Reason = "ClusterMissing"
 	// UserMissing: the cluster names no user.
 	UserMissing Reason = "UserMissing"
-	// UserSecretMissing: the Secret that should name the user does not exist.
+	// UserSecretMissing: the Secret with the user does not exist.
 	UserSecretMissing Reason = "UserSecretMissing"
-	// UserRefUnguarded: a Secret names the user, where anybody who may write it could name another.
+	// UserRefUnguarded: a Secret contains the user, and no gate checks writes of the Secret.
 	UserRefUnguarded Reason = "UserRefUnguarded"
-	// RegionMissing: the cluster names no region.
+	// RegionMissing: the cluster object has no region.
 	RegionMissing Reason = "RegionMissing"
 	// ClusterUnreadable: a field of the cluster has the wrong type.
 	ClusterUnreadable Reason = "ClusterUnreadable"
-	// ClusterAmbiguous: more than one object says that it is the cluster.
+	// ClusterAmbiguous: several objects have the label of the cluster.
 	ClusterAmbiguous Reason = "ClusterAmbiguous"
-	// IdentityMissing: the cluster refers to no credentials.
+	// IdentityMissing: the cluster object refers to no credentials.
 	IdentityMissing Reason = "IdentityMissing"
 	// NamespaceExempt: the Secret is in a namespace whose Secrets are not checked.
 	NamespaceExempt Reason = "NamespaceExempt"
-	// IdentityUnsupported: the cluster refers to credentials of a kind that is not known.
+	// IdentityUnsupported: the cluster object refers to an unknown kind of credentials.
 	IdentityUnsupported Reason = "IdentityUnsupported"
 )
 
-// AccountError says that the objects do not tell as whom a cluster's provider acts. It is for the person who wrote them.
+// AccountError means that the objects do not specify the identity of a cluster's provider. The text is for their author.
 type AccountError struct {
 	Reason  Reason
 	Message string
@@ -67,20 +68,20 @@ func accountErrorf(reason Reason, format string, args ...any) error {
 	return &AccountError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// reader reads what the API server says now.
+// reader reads the current objects from the API server.
 type reader struct {
 	dynamic   dynamic.Interface
 	discovery discoverer
-	// ownerVersion is a version in which OwnerMachines were served, clusterVersion one in which CoreClusters were.
+	// ownerVersion and clusterVersion cache a served version of OwnerMachines and of CoreClusters.
 	ownerVersion, clusterVersion *versionHint
-	// secrets is nil where no Secret may say as whom a provider acts.
+	// secrets is nil if Secrets must not specify identities.
 	secrets       corev1client.SecretsGetter
 	sharedAccount bool
-	// exempt are the namespaces whose Secrets are not checked, so that no cluster may act by them.
+	// exempt are the namespaces whose Secrets are not checked. Clusters may not use these Secrets.
 	exempt []string
 }
 
-// guarded returns an *AccountError where nothing keeps a Secret from being changed.
+// guarded returns an *AccountError if no gate checks writes of the Secrets of the namespace.
 func (r *reader) guarded(namespace string) error {
 	if slices.Contains(r.exempt, namespace) {
 		return accountErrorf(NamespaceExempt, "the Secrets of namespace %q are not checked (cluster.exemptNamespaces), so no cluster may act by them", namespace)
@@ -88,20 +89,20 @@ func (r *reader) guarded(namespace string) error {
 	return nil
 }
 
-// clusterKind is one of the kinds of cluster objects that say as whom a provider acts.
+// clusterKind is a kind of cluster objects, which specify the identity of a provider.
 type clusterKind struct {
 	kind     string
 	resource schema.GroupVersionResource
-	// essentials are the fields that are looked at.
+	// essentials are the paths of the fields in use.
 	essentials []string
-	// byReference is true where the provider finds the object by spec.infrastructureRef of the Cluster. Its name need not be that
-	// of the Cluster, whose name is in its label then.
+	// byReference is true if the provider finds the object by spec.infrastructureRef of the Cluster. The object may then have
+	// another name than the Cluster. Its label contains the name of the Cluster.
 	byReference bool
-	// account reads the account from the object.
+	// account returns the account that the object specifies.
 	account func(*reader, context.Context, *unstructured.Unstructured) (ownership.Account, error)
 }
 
-// clusterKinds are all that are known.
+// clusterKinds contains all known kinds.
 var clusterKinds = map[v1beta1.Provider]clusterKind{
 	v1beta1.ProviderCloudSigma: {
 		kind: "CloudSigmaCluster", resource: CloudSigmaClusters, essentials: []string{"spec.region", "spec.userEmail", "spec.userRef"},
@@ -113,7 +114,7 @@ var clusterKinds = map[v1beta1.Provider]clusterKind{
 	},
 }
 
-// clusterKindsOf are those of the providers of the machines.
+// clusterKindsOf returns the cluster kinds of the providers of the machine kinds.
 func clusterKindsOf(kinds []v1beta1.MachineKind) map[v1beta1.Provider]clusterKind {
 	found := maps.Clone(clusterKinds)
 	maps.DeleteFunc(found, func(provider v1beta1.Provider, _ clusterKind) bool {
@@ -122,7 +123,7 @@ func clusterKindsOf(kinds []v1beta1.MachineKind) map[v1beta1.Provider]clusterKin
 	return found
 }
 
-// clusterName is the name of the Cluster that a cluster object is of.
+// clusterName returns the name of the Cluster of a cluster object.
 func (k clusterKind) clusterName(object *unstructured.Unstructured) string {
 	if label := object.GetLabels()[ClusterNameLabel]; k.byReference && label != "" {
 		return label
@@ -130,7 +131,7 @@ func (k clusterKind) clusterName(object *unstructured.Unstructured) string {
 	return object.GetName()
 }
 
-// Account returns as whom the provider of a cluster acts. It goes by what was last seen of the cluster.
+// Account returns the account of the provider of a cluster. It uses the last seen state of the cluster.
 func (o *Objects) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	if seen, watched := o.clusters[cluster.Provider]; watched && seen.synced() == nil && cluster.Identity == (IdentityRef{}) {
 		if objects := seen.byIndex(indexCluster, cluster.Namespace+"/"+cluster.Name); len(objects) == 1 {
@@ -140,14 +141,14 @@ func (o *Objects) Account(ctx context.Context, cluster Cluster) (ownership.Accou
 	return o.AccountNow(ctx, cluster)
 }
 
-// IsCurrent tells whether Account goes by a watch of all that the provider of a cluster goes by, and this watch is not broken.
-// What Account returns is then as old as a watch takes to show a write, which is milliseconds.
+// IsCurrent reports whether Account uses a watch of all objects that it depends on, and this watch works. The result of Account is
+// then as old as the delay of a watch, which is milliseconds.
 func (o *Objects) IsCurrent(cluster Cluster) bool {
 	seen := o.clusters[cluster.Provider]
 	return seen != nil && seen.current() && !clusterKinds[cluster.Provider].byReference
 }
 
-// AccountNow is Account by what the API server says now.
+// AccountNow is Account with the current state in the API server.
 func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	if cluster.Identity != (IdentityRef{}) {
 		if err := r.guarded(cluster.Namespace); err != nil {
@@ -166,8 +167,8 @@ func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Acc
 	return kind.account(r, ctx, object)
 }
 
-// find returns the cluster object of a Cluster. Where the provider goes by the reference of the Cluster, and there is none yet,
-// the object that says it is of the Cluster stands for it: no provider acts until there is a reference, which is judged then.
+// find returns the cluster object of a Cluster. If the provider uses the reference of the Cluster and the reference is empty, find
+// returns the object with the label of the Cluster. No provider acts until the reference is set, and the gate checks that write.
 func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*unstructured.Unstructured, error) {
 	objects := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace)
 	if kind.byReference {
@@ -204,8 +205,8 @@ func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*
 	return object, nil
 }
 
-// onlyOne returns the object that has the label of a Cluster, if no other one has the name of the Cluster and no label: the
-// provider would act as that one says once the label is gone.
+// onlyOne returns the object with the label of a Cluster. It returns an error if another object without a label has the name of the
+// Cluster, because the provider would use that object after the label is removed.
 func (r *reader) onlyOne(ctx context.Context, kind clusterKind, cluster Cluster, labeled *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if labeled.GetName() == cluster.Name {
 		return labeled, nil

@@ -19,20 +19,20 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// secret is one that names a user.
+// secret returns a Secret with a user.
 func secret(namespace, name, email string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"userEmail": []byte(email)},
 	}
 }
 
-// account is that of a user in the region of cluster.
+// account returns the account of a user in the region of cluster.
 func account(user string) ownership.Account {
 	return ownership.Account{Cloud: "cloudsigma", User: user, Region: "next"}
 }
 
-// TestAccount asks for each account three times: before the cluster is seen, by what has been seen of it, and by what is
-// now. All have to say the same.
+// TestAccount reads each account three times: before the cluster was seen, from the last seen state, and from the current state.
+// All results must be equal.
 func TestAccount(t *testing.T) {
 	userRef := func(fields ...string) func(map[string]any) {
 		ref := map[string]any{}
@@ -44,7 +44,7 @@ func TestAccount(t *testing.T) {
 	bobs := secret(namespace, "bob", "bob@example.com")
 
 	for name, tc := range map[string]struct {
-		cluster *unstructured.Unstructured // nil: there is none
+		cluster *unstructured.Unstructured // nil: does not exist
 		secret  *corev1.Secret
 		shared  bool
 		want    ownership.Account
@@ -291,7 +291,7 @@ func TestWhoseUserASecretIs(t *testing.T) {
 		if got := dependents("nobodys"); got != "" {
 			t.Errorf("UserDependents() = %q, want none", got)
 		}
-		// What was written a moment ago need not have been seen, and is read.
+		// A recent write may not have been seen, so its object is in also.
 		moved := named("moved", ref(map[string]any{"name": "late", "namespace": namespace}), inNamespace("team-d"))
 		if _, err := server.machines.Resource(clusterapi.CloudSigmaClusters).Namespace("team-d").Create(t.Context(), moved, createOptions); err != nil {
 			t.Fatal(err)

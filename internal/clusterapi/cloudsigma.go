@@ -23,11 +23,11 @@ var CloudSigmaClusters = schema.GroupVersionResource{
 // userEmailKey is the key of a Secret that spec.userRef refers to.
 const userEmailKey = "userEmail"
 
-// UserRef is where a CloudSigmaCluster says as whom its provider acts.
+// UserRef contains the fields of a CloudSigmaCluster that specify the user.
 type UserRef struct {
-	// Email is spec.userEmail. It wins over the Secret.
+	// Email is spec.userEmail. It takes precedence over the Secret.
 	Email string
-	// SecretNamespace and SecretName are spec.userRef. The namespace is the cluster's own unless it says otherwise.
+	// SecretNamespace and SecretName are spec.userRef. The default namespace is that of the cluster.
 	SecretNamespace, SecretName string
 }
 
@@ -51,8 +51,8 @@ func ReadUserRef(cluster *unstructured.Unstructured) (UserRef, error) {
 	return ref, nil
 }
 
-// User returns the user that ref means, in lower case, as emails are compared without regard to it. The error is an
-// *AccountError where the objects do not say, and any other where they could not be read.
+// User returns the user of ref in lower case, because emails are case-insensitive. The error is an *AccountError if the objects
+// specify no user. Any other error means that they could not be read.
 func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 	if ref.Email != "" {
 		return ownership.LowerEmail(ref.Email), nil
@@ -81,7 +81,7 @@ func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 	return email, nil
 }
 
-// EmailIn returns the user that the data of a Secret names, in lower case, "" if it names none.
+// EmailIn returns the user in the data of a Secret in lower case, or "" if there is none.
 func EmailIn(data map[string][]byte) string {
 	return ownership.LowerEmail(strings.TrimSpace(string(data[userEmailKey])))
 }
@@ -108,7 +108,7 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 	return ownership.Account{}, fmt.Errorf("CloudSigmaCluster %q: %w", cluster.GetName(), err)
 }
 
-// noUser is true where the error is that a cluster names no user, and there is one account for all (legacy credentials).
+// noUser is true if err means that a cluster has no user, and one account is used for all clusters (legacy credentials).
 func (r *reader) noUser(err error) bool {
 	refused, ok := errors.AsType[*AccountError](err)
 	return ok && r.sharedAccount && refused.Reason == UserMissing

@@ -10,21 +10,21 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 )
 
-// withPaths is a kind that keeps its IDs elsewhere.
+// withPaths returns a kind with other paths of the IDs.
 func withPaths(instanceID, providerID string) clusterapi.Kind {
 	kind := cloudSigmaMachines
 	kind.InstanceIDPath, kind.ProviderIDPath = instanceID, providerID
 	return kind
 }
 
-// TestDecodeIsRead shows that what is decoded of the JSON is what is read from the whole object.
+// TestDecodeIsRead checks that Decode of the JSON and Read of the whole object have the same result.
 func TestDecodeIsRead(t *testing.T) {
 	const metadata = `"metadata":{"name":"hl9tl","namespace":"team-a","uid":"0eb3","resourceVersion":"7",` +
 		`"labels":{"cluster.x-k8s.io/cluster-name":"metal","a":"b"},"deletionTimestamp":"2026-02-04T12:03:29Z",` +
 		`"ownerReferences":[{"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"Machine","name":"hl9tl","uid":"0eb3","controller":true}],` +
 		`"managedFields":[{"fieldsV1":{"f:status":{"f:instanceID":{}}}}],"annotations":{"status":"x"}}`
 	for name, tc := range map[string]struct {
-		kind clusterapi.Kind // cloudSigmaMachines where it is empty
+		kind clusterapi.Kind // default: cloudSigmaMachines
 		raw  string
 	}{
 		"a whole machine":                         {raw: `{"kind":"CloudSigmaMachine",` + metadata + `,"spec":{"cpu":1,"providerID":"cloudsigma://x"},"status":{"instanceID":"x"}}`},

@@ -1,7 +1,7 @@
-// Package clusterapi reads what the objects of Cluster API and its providers say: which instance a machine names, which
-// cluster it is of, and as which user that cluster's provider acts.
+// Package clusterapi reads objects of Cluster API and its providers: the instance that a machine names, its cluster, and the user
+// that the provider of this cluster acts as.
 //
-// It judges nothing. What it finds out is a claim, for package ownership to decide.
+// It makes no decisions. Package ownership checks the claims that it reads.
 package clusterapi
 
 import (
@@ -16,34 +16,34 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
-// ClusterNameLabel names the Cluster that an object is of, by Cluster API's convention.
+// ClusterNameLabel contains the name of the Cluster of an object, by the convention of Cluster API.
 const ClusterNameLabel = "cluster.x-k8s.io/cluster-name"
 
 // Kind is a kind of machines.
 type Kind struct {
 	v1beta1.MachineKind
-	// ParseInstanceID and ParseProviderID return the UUID, in lower case, that a field of the machine means. The error is
-	// for people and says what the field has to look like.
+	// ParseInstanceID and ParseProviderID return the UUID, in lower case, in a field of the machine. The error is for users and
+	// describes the format.
 	ParseInstanceID, ParseProviderID func(value string) (string, error)
 }
 
-// Resource returns the resource that machines of the kind are read from.
+// Resource returns the resource for reading machines of the kind.
 func (k Kind) Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.MachineKind.Resource}
 }
 
-// Machine is as much of a machine object as it takes to judge it.
+// Machine contains the fields of a machine object that gates and the audit use.
 type Machine struct {
 	metav1.ObjectMeta
 	// Kind is the kind of the object.
 	Kind Kind
-	// InstanceID and ProviderID are the two fields as they are written, "" where there is none.
+	// InstanceID and ProviderID are the unparsed fields, "" if missing.
 	InstanceID, ProviderID string
-	// Identity is what the machine brings for itself, zero if it acts with what its cluster brings.
+	// Identity is the machine's own identity, zero if it uses that of its cluster.
 	Identity IdentityRef
 }
 
-// Read reads a machine. The error is for people: a field that has to be a string is none.
+// Read reads a machine. An error means that a field is not a string. It is for users.
 func (k Kind) Read(object *unstructured.Unstructured) (Machine, error) {
 	machine := k.metadataOf(object)
 	var err error
@@ -64,20 +64,20 @@ func (k Kind) metadataOf(object *unstructured.Unstructured) Machine {
 	}}
 }
 
-// is tells whether both are the same object.
+// is reports whether both are the same object.
 func (m Machine) is(other Machine) bool {
 	return m.Kind.Resource() == other.Kind.Resource() && m.Namespace == other.Namespace && m.Name == other.Name
 }
 
-// SameServer tells whether both are the OpenStackMachine and the OpenStackServer of one server, which both name: Cluster API
-// Provider OpenStack makes the OpenStackServer for the OpenStackMachine, and finds it by the name that they have in common. Each
-// is judged by the credentials that it refers to itself.
+// SameServer reports whether both are the OpenStackMachine and the OpenStackServer of one server. Both contain its ID: Cluster API
+// Provider OpenStack creates the OpenStackServer for the OpenStackMachine, and finds it by their common name. The gate checks each
+// with the credentials that it refers to itself.
 func (m Machine) SameServer(other Machine) bool {
 	kinds := m.Kind.isOf(openStackServer) && other.Kind.isOf(openStackMachine) || m.Kind.isOf(openStackMachine) && other.Kind.isOf(openStackServer)
 	return kinds && m.Namespace == other.Namespace && m.Name == other.Name
 }
 
-// Resources of Cluster API Provider OpenStack that name a server.
+// Resources of Cluster API Provider OpenStack that contain the ID of a server.
 var (
 	openStackMachine = schema.GroupResource{Group: OpenStackClusters.Group, Resource: "openstackmachines"}
 	openStackServer  = schema.GroupResource{Group: OpenStackClusters.Group, Resource: "openstackservers"}
@@ -87,15 +87,15 @@ func (k Kind) isOf(resource schema.GroupResource) bool {
 	return k.Resource().GroupResource() == resource
 }
 
-// ClusterName is the name of the Cluster that the machine is of, "" if the machine does not say.
+// ClusterName is the name of the machine's Cluster, "" if the machine has no label for it.
 func (m Machine) ClusterName() string { return m.Labels[ClusterNameLabel] }
 
-// Cluster returns what says as whom the machine's provider acts.
+// Cluster returns the cluster with the identity that the machine's provider acts as.
 func (m Machine) Cluster() Cluster {
 	return Cluster{Provider: m.Kind.Provider, Namespace: m.Namespace, Name: m.ClusterName(), Identity: m.Identity}
 }
 
-// IDs returns the UUIDs that the two fields mean, once if they mean the same. What cannot be parsed is left out.
+// IDs returns the UUIDs in the two fields without duplicates. It skips invalid values.
 func (m Machine) IDs() []string {
 	var ids []string
 	if id, err := m.Kind.ParseInstanceID(m.InstanceID); err == nil {
@@ -107,7 +107,7 @@ func (m Machine) IDs() []string {
 	return ids
 }
 
-// Reference refers to the object, as that of an Event.
+// Reference returns a reference to the object for Events.
 func (m Machine) Reference() corev1.ObjectReference {
 	return corev1.ObjectReference{
 		APIVersion: m.Kind.Resource().GroupVersion().String(), Kind: m.Kind.Kind,
@@ -115,12 +115,12 @@ func (m Machine) Reference() corev1.ObjectReference {
 	}
 }
 
-// String names the object as a person would.
+// String returns the kind, name and namespace for messages.
 func (m Machine) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", m.Kind.Kind, m.Name, m.Namespace)
 }
 
-// stringAt returns the string at a path such as status.instanceID, "" where there is nothing or null.
+// stringAt returns the string at a path such as status.instanceID, or "" if the field is missing or null.
 func stringAt(object *unstructured.Unstructured, path string) (string, error) {
 	value, found, err := unstructured.NestedFieldNoCopy(object.Object, strings.Split(path, ".")...)
 	if err != nil {

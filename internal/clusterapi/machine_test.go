@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 )
 
-// read is a machine without what all have.
+// read contains the fields of a Machine that differ between the test cases.
 type read struct {
 	InstanceID, ProviderID, Cluster string
 	IDs                             []string
@@ -23,7 +23,7 @@ func readOf(m clusterapi.Machine) read {
 
 func TestRead(t *testing.T) {
 	for name, tc := range map[string]struct {
-		kind    clusterapi.Kind // cloudSigmaMachines where it is empty
+		kind    clusterapi.Kind // default: cloudSigmaMachines
 		modify  []func(map[string]any)
 		want    read
 		wantErr string
@@ -106,7 +106,7 @@ func TestWhatAMachineIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deleted := metav1.Date(2026, 2, 4, 12, 3, 29, 0, metav1.Now().UTC().Location()) // as it is parsed
+	deleted := metav1.Date(2026, 2, 4, 12, 3, 29, 0, metav1.Now().UTC().Location()) // in the location of the parser
 	want := metav1.ObjectMeta{
 		Name: "hl9tl-qbrcf", Namespace: namespace, UID: "uid-hl9tl-qbrcf", ResourceVersion: "7", DeletionTimestamp: &deleted,
 		Labels:          map[string]string{"cluster.x-k8s.io/cluster-name": "metal"},
@@ -131,7 +131,7 @@ func TestWhatAMachineIs(t *testing.T) {
 	}
 }
 
-// openStackServers is the kind that a file of configuration adds for newer versions of Cluster API Provider OpenStack.
+// openStackServers is the kind that a configuration file adds for newer versions of Cluster API Provider OpenStack.
 var openStackServers = func() clusterapi.Kind {
 	kind := bringing("spec.identityRef", newKind("OpenStackServer", "openstackservers", "status.instanceID", "openstack"))
 	kind.Version = "v1alpha1"

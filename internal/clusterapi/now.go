@@ -29,7 +29,7 @@ const (
 // SecretSubject is the subject of the key of a Secret.
 const SecretSubject = "Secret"
 
-// Key is what writes of this cluster's identity and claims of its machines have in common.
+// Key is the key of writes of this cluster's identity, and of claims of its machines.
 func (c Cluster) Key() inflight.Key {
 	if c.Identity != (IdentityRef{}) {
 		return SecretKey(c.Namespace, c.Identity.Name)
@@ -37,12 +37,12 @@ func (c Cluster) Key() inflight.Key {
 	return inflight.Key{Subject: "Cluster of " + string(c.Provider), Namespace: c.Namespace, Name: c.Name}
 }
 
-// SecretKey is what writes of a Secret and of what refers to it have in common.
+// SecretKey is the key of writes of a Secret, and of writes of objects that refer to it.
 func SecretKey(namespace, name string) inflight.Key {
 	return inflight.Key{Subject: SecretSubject, Namespace: namespace, Name: name}
 }
 
-// Version returns the resource version that an object has now, "" where there is none.
+// Version returns the current resource version of an object, "" if the object does not exist.
 func (r *reader) Version(ctx context.Context, object inflight.Object) (string, error) {
 	now, err := r.dynamic.Resource(object.Resource).Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
 	switch {
@@ -58,36 +58,36 @@ func (r *reader) Version(ctx context.Context, object inflight.Object) (string, e
 type Dependent struct {
 	// Kind and Name are those of the object.
 	Kind, Name string
-	// Cluster is what the object says it for.
+	// Cluster identifies the machines that use the account of the object.
 	Cluster Cluster
-	// Account is as whom the provider acts.
+	// Account is the account of the provider.
 	Account ownership.Account
 }
 
-// ClusterNameOf returns the name of the Cluster that a cluster object of the provider is of.
+// ClusterNameOf returns the name of the Cluster of a provider's cluster object.
 func ClusterNameOf(provider v1beta1.Provider, object *unstructured.Unstructured) string {
 	return clusterKinds[provider].clusterName(object)
 }
 
-// AccountOf returns as whom the provider of a cluster object acts. What the object refers to is read now. The error is an
-// *AccountError where the object does not say.
+// AccountOf returns the account of a cluster object's provider. It reads the current state of referenced objects. The error is an
+// *AccountError if the object specifies no account.
 func (r *reader) AccountOf(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) (ownership.Account, error) {
 	return clusterKinds[provider].account(r, ctx, object)
 }
 
-// Holders returns the machines of a cluster that name instances now, and that act as the cluster does.
+// Holders returns the machines of a cluster that name instances now and use the identity of the cluster.
 func (o *Objects) Holders(ctx context.Context, cluster Cluster) ([]Machine, error) {
 	return o.holders(ctx, o.kinds, cluster)
 }
 
-// Holders returns the machines of a cluster that name instances now.
+// Holders returns the machines of a cluster that name instances now and use the identity of the cluster.
 func (w *Workspace) Holders(ctx context.Context, cluster Cluster) ([]Machine, error) {
 	return w.holders(ctx, w.kinds, cluster)
 }
 
 func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]Machine, error) {
 	if len(validation.IsValidLabelValue(cluster.Name)) > 0 {
-		return nil, nil // no machine can have it for a label
+		return nil, nil // invalid as a label value, so no machine has it
 	}
 	var found []Machine
 	for _, kind := range kinds {
@@ -96,7 +96,7 @@ func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]
 		}
 		options := metav1.ListOptions{LabelSelector: ClusterNameLabel + "=" + cluster.Name}
 		err := r.each(ctx, kind.Resource(), cluster.Namespace, options, func(object *unstructured.Unstructured) {
-			// What cannot be read names no instance.
+			// A machine that cannot be read names no instance.
 			if machine, err := kind.Read(object); err == nil && machine.Identity == cluster.Identity && len(machine.IDs()) > 0 {
 				found = append(found, machine)
 			}
@@ -111,7 +111,7 @@ func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]
 	return found, nil
 }
 
-// each calls do for all objects of a resource in a namespace, as they are now. Of what is not installed there are none.
+// each calls do for all current objects of a resource in a namespace. There are none if the resource is not installed.
 func (r *reader) each(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) error {
@@ -148,7 +148,7 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 	take := func(cluster *unstructured.Unstructured) {
 		region, err := stringAt(cluster, "spec.region")
 		if of, _ := userSecretOf(cluster); err != nil || region == "" || !slices.Contains(of, secret.Namespace+"/"+secret.Name) {
-			return // who names no region has no instances
+			return // a cluster without a region has no instances
 		}
 		found = append(found, Dependent{Kind: kind.kind, Name: cluster.GetName(),
 			Cluster: Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: cluster.GetNamespace(), Name: kind.clusterName(cluster)},
@@ -181,8 +181,8 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 	return found, nil
 }
 
-// CredentialDependents returns what refers now to one of the clouds of a Secret: clusters, and machines that bring an
-// identity of their own. It is only in the namespace of the Secret.
+// CredentialDependents returns the objects that refer to one of the clouds of a Secret now: clusters, and machines with their own
+// identity. Such references work only in the namespace of the Secret.
 func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret string, clouds []string) ([]Dependent, error) {
 	kind, read := clusterKinds[v1beta1.ProviderOpenStack], o.clusters[v1beta1.ProviderOpenStack] != nil
 	if !read {
@@ -191,7 +191,7 @@ func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret st
 	var found []Dependent
 	refers := func(ref IdentityRef) bool { return ref.Name == secret && slices.Contains(clouds, ref.CloudName) }
 	add := func(kind, name string, cluster Cluster, ref IdentityRef) {
-		if account, err := ref.account(namespace, kind); err == nil && refers(ref) { // what says no account acts as nobody
+		if account, err := ref.account(namespace, kind); err == nil && refers(ref) { // an object without an account has no identity
 			found = append(found, Dependent{Kind: kind, Name: name, Cluster: cluster, Account: account})
 		}
 	}
@@ -225,7 +225,7 @@ func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret st
 	return found, err
 }
 
-// UserDependents returns nothing: no Secret names a user here.
+// UserDependents returns nothing, because Secrets specify no users in kcp workspaces.
 func (*Workspace) UserDependents(context.Context, *corev1.Secret, string, []inflight.Object) ([]Dependent, error) {
 	return nil, errors.New("no Secret names a user in a workspace of kcp")
 }

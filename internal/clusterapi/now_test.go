@@ -15,7 +15,7 @@ func inCluster(name string) func(map[string]any) {
 	return with("metadata.labels", map[string]any{"cluster.x-k8s.io/cluster-name": name})
 }
 
-// keys refers to a cloud of the Secret "keys".
+// keys returns a reference to a cloud of the Secret "keys".
 func keys(cloud string) map[string]any { return map[string]any{"name": "keys", "cloudName": cloud} }
 
 func TestWhoseInstancesAClusterHas(t *testing.T) {

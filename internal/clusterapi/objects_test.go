@@ -26,7 +26,7 @@ import (
 	"warrantgate.dev/internal/inflight"
 )
 
-// asking is the machine on whose behalf tests look for a holder.
+// asking returns the machine that claims an instance, for Holder.
 func asking(t *testing.T) clusterapi.Machine {
 	t.Helper()
 	m, err := cloudSigmaMachines.Read(machine(cloudSigmaMachines, "asking"))
@@ -45,9 +45,9 @@ func TestHolder(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		objects []runtime.Object
-		// now answers requests for single machines, where they have changed since they were seen.
+		// now responds to requests for single machines that have changed since they were seen.
 		now     func(clienttesting.Action) (bool, runtime.Object, error)
-		want    string // "" for none
+		want    string // "" for no holder
 		wantErr string
 	}{
 		"no machine at all":           {},
@@ -172,7 +172,7 @@ func TestAHolderThatNoWatchHasShown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		also    []inflight.Object
 		getErr  error
-		want    string // "" for none
+		want    string // "" for no holder
 		wantErr string
 	}{
 		"it is not known": {},
@@ -250,7 +250,7 @@ func TestAllThatWasSeen(t *testing.T) {
 	})
 }
 
-// TestOverHTTP shows what the fakes cannot: the paths of requests, and the answer to what is not served.
+// TestOverHTTP checks what the fakes cannot: the paths of requests, and resources that are not served.
 func TestOverHTTP(t *testing.T) {
 	answers := map[string]string{
 		"/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/team-a/cloudsigmaclusters/metal": `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1",` +
@@ -261,11 +261,11 @@ func TestOverHTTP(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, found := answers[r.URL.Path]
 		if !found {
-			http.NotFound(w, r) // as the API server does
+			http.NotFound(w, r) // the same response as an API server
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(answer)) // the client sees what is missing
+		_, _ = w.Write([]byte(answer)) // the client fails if the response is incomplete
 	}))
 	defer server.Close()
 	config := &rest.Config{Host: server.URL, QPS: 1}

@@ -16,22 +16,22 @@ var OpenStackClusters = schema.GroupVersionResource{
 	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "openstackclusters",
 }
 
-// identityRefPath is where a cluster on OpenStack refers to its credentials.
+// identityRefPath is the path of the credentials reference in an OpenStackCluster.
 const identityRefPath = "spec.identityRef"
 
-// secretType is the type of credentials that are in a Secret, which is also what no type means.
+// secretType is the type of credentials in a Secret. It is also the default.
 const secretType = "Secret"
 
-// IdentityRef is spec.identityRef of an OpenStackCluster or an OpenStackMachine: which credentials its provider acts with. It
-// is comparable; the zero value refers to none.
+// IdentityRef is spec.identityRef of an OpenStackCluster or an OpenStackMachine: the credentials of the provider. It is comparable.
+// The zero value refers to no credentials.
 type IdentityRef struct {
-	// Type is the kind of the object that holds them, Name its name.
+	// Type is the kind of the object with the credentials, Name its name.
 	Type, Name string
-	// CloudName is the entry of its clouds.yaml, Region the region, "" for that of the entry.
+	// CloudName is the entry of clouds.yaml. Region is the region, "" for the region of the entry.
 	CloudName, Region string
 }
 
-// identityFields are the parts of a reference at a path, in the order that identityOf takes them.
+// identityFields returns the fields of a reference at a path, in the order of identityOf.
 func identityFields(path string) []field {
 	return []field{{path: path + ".type"}, {path: path + ".name"}, {path: path + ".cloudName"}, {path: path + ".region"}}
 }
@@ -40,7 +40,7 @@ func identityOf(fields []field) IdentityRef {
 	return IdentityRef{Type: fields[0].value, Name: fields[1].value, CloudName: fields[2].value, Region: fields[3].value}
 }
 
-// IdentityPaths are the paths of all that a reference at a path says, none where there is no path.
+// IdentityPaths returns the paths of all fields of a reference, or none if path is empty.
 func IdentityPaths(path string) []string {
 	if path == "" {
 		return nil
@@ -52,7 +52,7 @@ func IdentityPaths(path string) []string {
 	return paths
 }
 
-// readIdentityRef reads the reference at a path of an object, zero where there is no path. The error is for people.
+// readIdentityRef reads the reference at a path of an object. It returns the zero value if path is empty. The error is for users.
 func readIdentityRef(object *unstructured.Unstructured, path string) (IdentityRef, error) {
 	if path == "" {
 		return IdentityRef{}, nil
@@ -67,7 +67,7 @@ func readIdentityRef(object *unstructured.Unstructured, path string) (IdentityRe
 	return identityOf(fields), nil
 }
 
-// decodeIdentityRef is readIdentityRef of the JSON of an object.
+// decodeIdentityRef is readIdentityRef for the JSON of an object.
 func decodeIdentityRef(raw []byte, path string) (IdentityRef, error) {
 	if path == "" {
 		return IdentityRef{}, nil
@@ -79,13 +79,13 @@ func decodeIdentityRef(raw []byte, path string) (IdentityRef, error) {
 	return identityOf(fields), nil
 }
 
-// ReadIdentity returns the credentials that an OpenStackCluster or OpenStackMachine refers to, and the region. The error is an
+// ReadIdentity returns the account of an OpenStackCluster or OpenStackMachine: credentials and region. The error is an
 // *AccountError.
 func ReadIdentity(object *unstructured.Unstructured) (ownership.Account, error) {
 	return ReadIdentityAt(object, identityRefPath)
 }
 
-// ReadIdentityAt is ReadIdentity of an object that refers to them at another path.
+// ReadIdentityAt is ReadIdentity for a reference at another path.
 func ReadIdentityAt(object *unstructured.Unstructured, path string) (ownership.Account, error) {
 	who := fmt.Sprintf("%s %q", object.GetKind(), object.GetName())
 	ref, err := readIdentityRef(object, path)
@@ -95,7 +95,7 @@ func ReadIdentityAt(object *unstructured.Unstructured, path string) (ownership.A
 	return ref.account(object.GetNamespace(), who)
 }
 
-// account is what the reference of an object in the namespace means.
+// account returns the account of a reference in an object of the namespace.
 func (r IdentityRef) account(namespace, who string) (ownership.Account, error) {
 	switch {
 	case r.Type != "" && r.Type != secretType:

@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// metalOnOpenStack is the Cluster "metal" where its machines are on OpenStack.
+// metalOnOpenStack is the Cluster "metal" with machines on OpenStack.
 var metalOnOpenStack = clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}
 
 func openStackCluster(name string, modify ...func(map[string]any)) *unstructured.Unstructured {

@@ -14,27 +14,27 @@ import (
 	"warrantgate.dev/internal/inflight"
 )
 
-// OwnerMachines is the resource of the Machines of Cluster API, which own the machines of providers.
+// OwnerMachines is the resource of the Machines of Cluster API. They own the machines of providers.
 var OwnerMachines = schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machines"}
 
 // OwnerKind is the kind of OwnerMachines.
 const OwnerKind = "Machine"
 
-// Reasons why it is not known which Machine of Cluster API a provider goes by.
+// Reasons why the Machine of Cluster API is unknown that a provider uses.
 const (
 	// OwnerMachineMissing: an owner reference names a Machine that does not exist.
 	OwnerMachineMissing Reason = "OwnerMachineMissing"
 	// OwnerMachineAmbiguous: owner references name more than one Machine.
 	OwnerMachineAmbiguous Reason = "OwnerMachineAmbiguous"
-	// OwnerClusterMismatch: a machine and the Machine that owns it are of different clusters.
+	// OwnerClusterMismatch: a machine and its owner, a Machine, belong to different clusters.
 	OwnerClusterMismatch Reason = "OwnerClusterMismatch"
 )
 
-// Owners returns the names of the Machines of Cluster API that own the machine, each once, in the order of the references.
+// Owners returns the names of the Machines of Cluster API that own the machine, without duplicates, in the order of the references.
 //
-// Providers find the cluster of a machine by GetOwnerMachine of sigs.k8s.io/cluster-api/util: the first reference to kind
-// Machine of that group, in any version, by name and in the machine's own namespace. The UID is not compared, and it does not
-// matter which reference is the controller's.
+// Providers find the cluster of a machine with GetOwnerMachine of sigs.k8s.io/cluster-api/util. It uses the first reference to kind
+// Machine of that group, in any version, by name and in the machine's namespace. It compares neither the UID nor the field
+// controller.
 func (m Machine) Owners() []string {
 	var names []string
 	for _, ref := range ownersAmong(m.OwnerReferences) {
@@ -56,15 +56,15 @@ func ownersAmong(references []metav1.OwnerReference) []metav1.OwnerReference {
 	return owners
 }
 
-// Owner is the Machine of Cluster API that a provider goes by.
+// Owner is the Machine of Cluster API that a provider uses.
 type Owner struct {
-	// Name is that of the Machine.
+	// Name is the name of the Machine.
 	Name string
-	// ClusterName is the name of the Cluster that the Machine is of by its label, "" if it has none.
+	// ClusterName is the Cluster in the Machine's label, "" without a label.
 	ClusterName string
 }
 
-// Mismatch says that a machine is of another cluster than its owner. Both are in one namespace.
+// Mismatch is the message for a machine and an owner of different clusters. Both are in the same namespace.
 func (o Owner) Mismatch(machine Machine) string {
 	of := "is of no cluster"
 	if o.ClusterName != "" {
@@ -79,8 +79,8 @@ func OwnerKey(namespace, name string) inflight.Key {
 	return inflight.Key{Subject: OwnerKind, Namespace: namespace, Name: name}
 }
 
-// OwnerSeen is Owner by what a watch has shown, if there is a watch and the owner it has shown is of the cluster of the machine.
-// Otherwise it is Owner.
+// OwnerSeen returns the last seen owner if a watch works and the owner belongs to the cluster of the machine. Otherwise it returns
+// Owner.
 func (o *Objects) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error) {
 	if names := machine.Owners(); len(names) == 1 && o.owners != nil && o.owners.current() {
 		object, found, err := o.owners.informer.GetStore().GetByKey(machine.Namespace + "/" + names[0])
@@ -91,20 +91,20 @@ func (o *Objects) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error
 	return o.Owner(ctx, machine)
 }
 
-// OwnerSeen is Owner: nothing is watched.
+// OwnerSeen returns Owner, because nothing is watched.
 func (w *Workspace) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error) {
 	return w.Owner(ctx, machine)
 }
 
-// Owner returns the Machine of Cluster API that owns a machine as it is now, nil if none does. The error is an *AccountError
-// where the owner references are to be corrected.
+// Owner returns the current Machine of Cluster API that owns a machine, or nil. The error is an *AccountError if the owner
+// references have to be corrected.
 func (r *reader) Owner(ctx context.Context, machine Machine) (*Owner, error) {
 	names := machine.Owners()
 	switch len(names) {
 	case 0:
 		return nil, nil
 	case 1:
-	default: // it would depend on their order, which is not part of what anybody sees
+	default: // the result would depend on their order, which users do not see
 		return nil, accountErrorf(OwnerMachineAmbiguous, "its owner references name %d Machines; keep one of them", len(names))
 	}
 	object, err := r.core(ctx, OwnerMachines, r.ownerVersion, machine.Namespace, names[0])
@@ -118,7 +118,7 @@ func (r *reader) Owner(ctx context.Context, machine Machine) (*Owner, error) {
 	return &Owner{Name: names[0], ClusterName: object.GetLabels()[ClusterNameLabel]}, nil
 }
 
-// core reads an object of Cluster API's own, nil if there is none. What is read of it is the same in each version.
+// core reads an object of Cluster API itself, or returns nil. The fields in use are equal in all versions.
 func (r *reader) core(
 	ctx context.Context, resource schema.GroupResource, hint *versionHint, namespace, name string,
 ) (*unstructured.Unstructured, error) {
@@ -131,7 +131,7 @@ func (r *reader) core(
 		if err == nil {
 			return object, nil
 		}
-		// Either there is none, or the version is no longer served.
+		// The object does not exist, or the version is no longer served.
 		if !apierrors.IsNotFound(err) {
 			return nil, err
 		}
@@ -139,10 +139,10 @@ func (r *reader) core(
 	return nil, nil
 }
 
-// versionHint is a version in which a resource was served when it was last looked up.
+// versionHint caches a served version of a resource.
 type versionHint struct{ version atomic.Pointer[string] }
 
-// resource returns the resource in a version that is served. It asks the server where it does not know, or is to.
+// resource returns the resource in a served version. It runs discovery if no version is cached or discover is true.
 func (h *versionHint) resource(
 	ctx context.Context, discovery discoverer, resource schema.GroupResource, discover bool,
 ) (schema.GroupVersionResource, bool, error) {
@@ -158,12 +158,12 @@ func (h *versionHint) resource(
 	return resource.WithVersion(*version), true, nil
 }
 
-// Owned returns the machines in a namespace whose owner references name the Machine of Cluster API, as they are now.
+// Owned returns the current machines of a namespace with owner references to the Machine of Cluster API.
 func (o *Objects) Owned(ctx context.Context, namespace, owner string) ([]Machine, error) {
 	return o.owned(ctx, o.kinds, namespace, owner)
 }
 
-// Owned returns the machines in a namespace whose owner references name the Machine of Cluster API.
+// Owned returns the current machines of a namespace with owner references to the Machine of Cluster API.
 func (w *Workspace) Owned(ctx context.Context, namespace, owner string) ([]Machine, error) {
 	return w.owned(ctx, w.kinds, namespace, owner)
 }

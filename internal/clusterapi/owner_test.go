@@ -27,7 +27,7 @@ func machineRef(name string) metav1.OwnerReference {
 	return reference("cluster.x-k8s.io/v1beta1", "Machine", name)
 }
 
-// What GetOwnerMachine of Cluster API takes for the owner is one of these, and no other reference is.
+// GetOwnerMachine of Cluster API accepts exactly the references with wanted names in this table.
 func TestOwners(t *testing.T) {
 	for name, tc := range map[string]struct {
 		references []metav1.OwnerReference
@@ -54,7 +54,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// capiMachine is a Machine of Cluster API of that cluster.
+// capiMachine returns a Machine of Cluster API that belongs to the cluster.
 func capiMachine(version, name, cluster string) *unstructured.Unstructured {
 	o := object("Machine", name, with("apiVersion", "cluster.x-k8s.io/"+version))
 	if cluster != "" {
@@ -72,7 +72,7 @@ func TestOwner(t *testing.T) {
 		served []string
 		change func(*fakeServer)
 		want   *clusterapi.Owner
-		// wantErr begins with the reason, if it is one that the writer of the object is to be told.
+		// wantErr begins with the reason if the error is an *AccountError.
 		wantErr string
 	}{
 		"nobody":                {},
@@ -125,14 +125,15 @@ func reasoned(err error) string {
 	return text(err)
 }
 
-// TestOwnerSeen changes the Machines behind the back of the watch: what was seen holds only where it agrees with the machine.
+// TestOwnerSeen changes the Machines after the watch has broken: the last seen owner counts only if it belongs to the machine's
+// cluster.
 func TestOwnerSeen(t *testing.T) {
 	for name, tc := range map[string]struct {
 		owners []string
-		// unlasting is true before the watch has lasted, and served the versions in which Machines are served.
+		// unlasting is true before settledAfter has passed. served are the served versions of Machines.
 		unlasting bool
 		served    []string
-		// want is what OwnerSeen returns; the Machines are of "metal" where they are seen, and of "other" now.
+		// want is the result of OwnerSeen. The seen Machines belong to "metal", the current ones to "other".
 		want    *clusterapi.Owner
 		wantErr string
 	}{

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// roleName names the roles on Kubernetes.
+	// roleName is the name of the roles on Kubernetes.
 	roleName = "warrantgate"
-	// workspaceRoleName names the role in the shards of a kcp.
+	// workspaceRoleName is the name of the role in the shards of kcp.
 	workspaceRoleName = "warrantgate-machines"
-	// providerRoleName names the role in the workspace of a provider on kcp.
+	// providerRoleName is the name of the role in the workspace of a provider on kcp, exportRoleName that of the audit there.
 	providerRoleName = "warrantgate-reviews"
 )
 
-// Roles returns what a user needs for the gates and the audit that are on: to see machines and their clusters, to read the
-// Secrets that these name, to ask what others may do, to write Events, and to agree with its replicas by a Lease on which one
-// makes the audit.
+// Roles returns the roles that serve needs for the enabled gates and the audit: to read machines and their clusters, to read the
+// Secrets that these refer to, to create SubjectAccessReviews, to write Events, and to hold the Lease of the audit.
 //
-// Which Secrets name a user is up to the clusters, so reading is not bound to names. It is reading only: no list, no watch.
+// The clusters decide which Secrets contain users, so the permission to read Secrets has no resource names. It is only get, not
+// list or watch.
 func Roles(config v1beta1.GateConfiguration, username, leaseNamespace, lease string) []client.Object {
 	subject := install.User(username)
 	roles := install.Role(roleName, subject, rules(config)...)
@@ -77,12 +77,12 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 	return rules
 }
 
-// WorkspaceRoles returns what lets a user see machines of the kinds and their clusters, and write Events, in every workspace of a
-// shard, once it is in the shard's logical cluster system:admin.
+// WorkspaceRoles returns roles for a shard's logical cluster system:admin. They permit a user to read machines of the kinds and
+// their clusters, and to write Events, in every workspace of the shard.
 func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Object {
 	rules := []rbacv1.PolicyRule{
 		{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
-		{NonResourceURLs: []string{"/apis/*"}, Verbs: []string{"get"}}, // what is served
+		{NonResourceURLs: []string{"/apis/*"}, Verbs: []string{"get"}}, // discovery
 		rule(OwnerMachines.Group, OwnerMachines.Resource, "get"),
 		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get"),
 		events.Rule(),
@@ -93,8 +93,8 @@ func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Objec
 	return install.Role(workspaceRoleName, install.User(username), rules...)
 }
 
-// ProviderRoles returns what lets a user ask, in the workspace of a provider, what others may do there. With WorkspaceRoles it may
-// enter that workspace.
+// ProviderRoles returns the roles that permit a user to create SubjectAccessReviews in the workspace of a provider. WorkspaceRoles
+// give access to that workspace.
 func ProviderRoles(username string) []client.Object {
 	return install.Role(providerRoleName, install.User(username), rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
 }

@@ -12,7 +12,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
-// The lists are compared as a whole, so that no right comes to them unnoticed.
+// The test compares whole lists, so that every added permission fails it.
 func TestRoles(t *testing.T) {
 	const group = "infrastructure.cluster.x-k8s.io"
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
@@ -30,7 +30,7 @@ func TestRoles(t *testing.T) {
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"audit"}, Verbs: []string{"get", "update"}},
 		}
 	)
-	// off turns off what is on by default, but for what on does then.
+	// off disables the gates that are enabled by default, and then calls on.
 	off := func(on func(c *v1beta1.GateConfiguration)) func(c *v1beta1.GateConfiguration) {
 		return func(c *v1beta1.GateConfiguration) {
 			c.Machine.Mode, c.Audit.Mode, c.ControllerManager.Mode = v1beta1.Off, v1beta1.Off, v1beta1.Off
@@ -98,7 +98,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// wantRoles are the objects that give the user "gate" the rules everywhere, and others in the namespace "home".
+// wantRoles returns the objects that grant the user "gate" the rules in all namespaces, and inHome in namespace "home".
 func wantRoles(rules, inHome []rbacv1.PolicyRule) []client.Object {
 	const version = "rbac.authorization.k8s.io/v1"
 	ref := func(kind string) rbacv1.RoleRef {

@@ -21,20 +21,20 @@ import (
 // CoreClusters is the resource of the Clusters of Cluster API.
 var CoreClusters = schema.GroupResource{Group: OwnerMachines.Group, Resource: "clusters"}
 
-// Reasons why a Cluster leads to no cluster object.
+// Reasons why the cluster object of a Cluster is unknown.
 const (
-	// ClusterReferenceDiffers: the spec.infrastructureRef of a Cluster and the labels of cluster objects do not agree.
+	// ClusterReferenceDiffers: spec.infrastructureRef of a Cluster and the labels of cluster objects differ.
 	ClusterReferenceDiffers Reason = "ClusterReferenceDiffers"
 )
 
-// InfrastructureRefPath is the field by which a Cluster refers to the cluster object of its provider.
+// InfrastructureRefPath is the field of a Cluster with the reference to the provider's cluster object.
 const InfrastructureRefPath = "spec.infrastructureRef"
 
-// InfrastructureName returns the name of the cluster object that a Cluster refers to, "" if it refers to none.
+// InfrastructureName returns the name of the cluster object in the reference of a Cluster, or "".
 //
-// It is the whole of what Cluster API Provider OpenStack reads: the OpenStackCluster of that name in the namespace of the
-// Cluster. The kind, the group (apiVersion in v1beta1, apiGroup in v1beta2) and the namespace of the reference are not
-// compared. The provider for CloudSigma does not read the reference: it goes by the name of the Cluster.
+// Cluster API Provider OpenStack uses only the name: it reads the OpenStackCluster of that name in the namespace of the Cluster. It
+// does not compare kind, group (apiVersion in v1beta1, apiGroup in v1beta2) and namespace of the reference. The provider for
+// CloudSigma does not use the reference. It uses the name of the Cluster.
 func InfrastructureName(cluster *unstructured.Unstructured) (string, error) {
 	name, err := stringAt(cluster, InfrastructureRefPath+".name")
 	if err != nil {
@@ -43,13 +43,13 @@ func InfrastructureName(cluster *unstructured.Unstructured) (string, error) {
 	return name, nil
 }
 
-// ObjectKey is what writes of a cluster object and of the references to it have in common.
+// ObjectKey is the key of writes of a cluster object, and of writes of references to it.
 func ObjectKey(provider v1beta1.Provider, namespace, name string) inflight.Key {
 	return inflight.Key{Subject: clusterKinds[provider].kind, Namespace: namespace, Name: name}
 }
 
-// AccountBy returns as whom the provider of a cluster acts once the Cluster refers to the named object. The error is an
-// *AccountError where the objects do not say.
+// AccountBy returns the account of a cluster's provider if the Cluster refers to the named object. The error is an *AccountError if
+// the objects specify no account.
 func (r *reader) AccountBy(ctx context.Context, cluster Cluster, name string) (ownership.Account, error) {
 	kind := clusterKinds[cluster.Provider]
 	object, err := r.referenced(ctx, kind, cluster, name)
@@ -59,8 +59,8 @@ func (r *reader) AccountBy(ctx context.Context, cluster Cluster, name string) (o
 	return kind.account(r, ctx, object)
 }
 
-// reference returns the name of the cluster object that the Cluster refers to now, "" if it refers to none or does not exist:
-// no provider acts then, and the write that makes it refer to one is judged.
+// reference returns the current reference of the Cluster to a cluster object. It returns "" if the reference is empty or the
+// Cluster does not exist. No provider acts then, and the gate checks the write that sets the reference.
 func (r *reader) reference(ctx context.Context, cluster Cluster) (string, error) {
 	object, err := r.core(ctx, CoreClusters, r.clusterVersion, cluster.Namespace, cluster.Name)
 	switch {
@@ -72,8 +72,8 @@ func (r *reader) reference(ctx context.Context, cluster Cluster) (string, error)
 	return InfrastructureName(object)
 }
 
-// referenced returns the cluster object that a Cluster refers to. The label has to say the same: people, and other tools than
-// the provider, go by it.
+// referenced returns the cluster object that a Cluster refers to. The label must name the same Cluster, because users and other
+// tools rely on it.
 func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Cluster, name string) (*unstructured.Unstructured, error) {
 	missing := accountErrorf(ClusterMissing, "Cluster %q refers to %s %.100q by %s, which does not exist in namespace %q",
 		cluster.Name, kind.kind, name, InfrastructureRefPath, cluster.Namespace)
@@ -104,7 +104,7 @@ func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Clust
 	case err != nil:
 		return nil, fmt.Errorf("read %s %q: %w", kind.kind, name, err)
 	}
-	// Cluster API sets the label once it has seen the object. Until then it has none.
+	// Cluster API sets the label when it first reconciles the object.
 	if label := object.GetLabels()[ClusterNameLabel]; label != "" {
 		return nil, accountErrorf(ClusterReferenceDiffers, "Cluster %q refers to %s %.100q by %s, by which its provider finds it, and that has the label "+
 			"%s=%s; correct the reference, or the label", cluster.Name, kind.kind, name, InfrastructureRefPath, ClusterNameLabel, label)
@@ -112,10 +112,10 @@ func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Clust
 	return object, nil
 }
 
-// labeled returns the cluster objects that have the label of a Cluster.
+// labeled returns the cluster objects with the label of a Cluster.
 func (r *reader) labeled(ctx context.Context, kind clusterKind, cluster Cluster) ([]unstructured.Unstructured, error) {
 	if len(validation.IsValidLabelValue(cluster.Name)) > 0 {
-		return nil, nil // nothing can have it for a label
+		return nil, nil // invalid as a label value
 	}
 	list, err := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace).
 		List(ctx, metav1.ListOptions{LabelSelector: ClusterNameLabel + "=" + cluster.Name})
@@ -128,10 +128,10 @@ func (r *reader) labeled(ctx context.Context, kind clusterKind, cluster Cluster)
 	return list.Items, nil
 }
 
-// references are the names of the cluster objects that the Clusters of a namespace refer to, by the name of the Cluster.
+// references contains the names of the cluster objects that the Clusters of a namespace refer to, by the name of the Cluster.
 type references map[string]string
 
-// references returns those of a namespace as they are now.
+// references returns the current references of a namespace.
 func (r *reader) references(ctx context.Context, namespace string) (references, error) {
 	found := references{}
 	resource, served, err := r.clusterVersion.resource(ctx, r.discovery, CoreClusters, true)
@@ -147,8 +147,8 @@ func (r *reader) references(ctx context.Context, namespace string) (references, 
 	return found, errors.Join(err, unreadable)
 }
 
-// to returns the names of the Clusters whose provider acts as a cluster object says: those that refer to it and, as long as it
-// refers to none, the one that the object says it is of.
+// to returns the names of the Clusters whose provider uses a cluster object: those that refer to it, and the Cluster in its label
+// if that Cluster has no reference.
 func (r references) to(object, says string) []string {
 	var names []string
 	for name, referenced := range r {
@@ -163,8 +163,8 @@ func (r references) to(object, says string) []string {
 	return names
 }
 
-// ActingBy returns the clusters whose provider acts as a cluster object of a provider says that goes by references, now. The
-// object is given as it is going to be.
+// ActingBy returns the clusters whose provider uses a cluster object now, for providers that use references. object is the new
+// state of the cluster object.
 func (r *reader) ActingBy(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]Cluster, error) {
 	references, err := r.references(ctx, object.GetNamespace())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// capiCluster is a Cluster of Cluster API that refers to the OpenStackCluster of that name.
+// capiCluster returns a Cluster of Cluster API that refers to the OpenStackCluster of that name.
 func capiCluster(name, infrastructure string, modify ...func(map[string]any)) *unstructured.Unstructured {
 	modify = append([]func(map[string]any){with("apiVersion", "cluster.x-k8s.io/v1beta1")}, modify...)
 	if infrastructure != "" {
@@ -22,7 +22,7 @@ func capiCluster(name, infrastructure string, modify ...func(map[string]any)) *u
 	return object("Cluster", name, modify...)
 }
 
-// others are the credentials of the attacker's choice.
+// others returns credentials that an attacker chooses.
 func others() func(map[string]any) {
 	return identityRef(map[string]any{"name": "others", "cloudName": "tenant"})
 }

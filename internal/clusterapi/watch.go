@@ -23,39 +23,39 @@ import (
 
 const (
 	// brokenAfter is how long a watch may be broken before its objects count as unknown. A watch ends every few minutes and is
-	// back at once, and an API server that restarts is back within seconds; client-go tries again after 30 seconds at most. A
-	// connection on which nothing comes back any more is noticed by the pings of HTTP/2, which takes up to 45 seconds more.
+	// re-established immediately. A restarted API server is back within seconds, and client-go retries after at most 30 seconds.
+	// HTTP/2 pings detect a connection without responses within up to 45 more seconds.
 	brokenAfter = 30 * time.Second
-	// watchLasts is when a watch is begun again, whatever the server does: client-go asks it to end after 10 minutes at most.
+	// watchLasts is the maximum duration of a watch. client-go requests a duration of at most 10 minutes.
 	watchLasts = 11 * time.Minute
-	// settledAfter is how long a watch has to last to count as one. For a connection that is cut, client-go returns a watch without
-	// an error, which ends at once.
+	// settledAfter is the minimum duration of a working watch. If the connection breaks, client-go returns a watch without an error
+	// that ends immediately.
 	settledAfter = time.Second
 )
 
-// watched are the objects of one resource, as they were last seen. Where the API server does not serve the resource, it
-// is asked again until it does.
+// watched contains the last seen objects of one resource. If the API server does not serve the resource, watched retries until it
+// does.
 type watched struct {
 	resource schema.GroupVersionResource
 	informer cache.SharedIndexInformer
-	// failure is why the last request failed. It points to nil if none has.
+	// failure is the error of the last request. It points to nil after a success.
 	failure atomic.Pointer[watchFailure]
-	// brokenSince is since when there is no watch, nil while there is one.
+	// brokenSince is the time since which there is no watch, or nil if there is one.
 	brokenSince atomic.Pointer[time.Time]
 }
 
-// watchFailure is why a resource cannot be watched.
+// watchFailure describes why a resource cannot be watched.
 type watchFailure struct {
 	err error
-	// absent is true if the resource is not served in any version.
+	// absent is true if no version of the resource is served.
 	absent bool
 }
 
-// newWatched returns what watches a resource. A resource without a version is watched in one that is served.
+// newWatched returns a watched resource. If the resource has no version, a served version is watched.
 func newWatched(r *reader, resource schema.GroupVersionResource, essentials cache.TransformFunc, indexers cache.Indexers) (*watched, error) {
 	w := &watched{resource: resource}
 	hint := &versionHint{}
-	// Each list discovers the version again: a watch that ends because its version is no longer served is followed by one.
+	// Each list repeats the discovery: if a watch ends because its version is no longer served, the next watch uses another version.
 	objects := func(ctx context.Context, discover bool) (dynamic.ResourceInterface, error) {
 		if resource.Version != "" {
 			return r.dynamic.Resource(resource), nil
@@ -78,7 +78,7 @@ func newWatched(r *reader, resource schema.GroupVersionResource, essentials cach
 			return resource.List(ctx, options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			w.broken() // until there is one that lasts
+			w.broken() // until a watch lasts for settledAfter
 			resource, err := objects(ctx, false)
 			if err != nil {
 				return nil, err
@@ -113,7 +113,7 @@ func newWatched(r *reader, resource schema.GroupVersionResource, essentials cach
 	return w, nil
 }
 
-// ended is a watch that tells when it is stopped, which who reads from it does at its end.
+// ended is a watch that calls a function when it is stopped. The reader of a watch stops it at its end.
 type ended struct {
 	watch.Interface
 	tell func()
@@ -130,7 +130,7 @@ func (w *watched) broken() {
 	w.brokenSince.CompareAndSwap(nil, &now)
 }
 
-// fail notes why a request failed, and logs it if it is something else than the last time.
+// fail stores the error of a request, and logs it if it differs from the last one.
 func (w *watched) fail(ctx context.Context, r *reader, err error) {
 	log := logf.FromContext(ctx).WithValues("resource", w.resource.GroupResource().String())
 	failure := &watchFailure{err: err}
@@ -148,7 +148,7 @@ func (w *watched) fail(ctx context.Context, r *reader, err error) {
 	}
 }
 
-// synced returns nil as long as it is known which objects there are, or that the resource is not served.
+// synced returns nil if the objects are known, or if the resource is not served.
 func (w *watched) synced() error {
 	failure := w.failure.Load()
 	if failure == nil {
@@ -162,7 +162,7 @@ func (w *watched) synced() error {
 		return failure.err
 	case failure.absent && len(w.informer.GetStore().ListKeys()) == 0:
 		return nil
-	case failure.absent: // whoever removes a kind removes its objects first
+	case failure.absent: // objects are deleted before their kind
 		return fmt.Errorf("%s are no longer served, although there were objects when they were last seen", name)
 	case w.informer.HasSynced() && (since == nil || time.Since(*since) <= brokenAfter):
 		return nil
@@ -176,16 +176,16 @@ func (w *watched) synced() error {
 	return fmt.Errorf("%s cannot be read: %w", name, failure.err)
 }
 
-// current is true while there is a watch, so that what was last seen is as old as a watch takes to show it.
+// current is true while there is a working watch. The last seen state is then as old as the delay of a watch.
 func (w *watched) current() bool { return w.brokenSince.Load() == nil && w.synced() == nil }
 
 func (w *watched) byIndex(index, value string) []*unstructured.Unstructured {
 	objects, err := w.informer.GetIndexer().ByIndex(index, value)
 	if err != nil {
-		return nil // an index that is not among those of newWatched
+		return nil // an index that newWatched did not create
 	}
 	found := asObjects(objects)
-	slices.SortFunc(found, func(a, b *unstructured.Unstructured) int { // an index is a set, and what people read has to be stable
+	slices.SortFunc(found, func(a, b *unstructured.Unstructured) int { // an index is unordered, and messages have to be stable
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return found
@@ -223,7 +223,7 @@ func keep(object any, paths ...string) (any, error) {
 		fields := strings.Split(path, ".")
 		value, found, err := unstructured.NestedFieldCopy(whole.Object, fields...)
 		if err != nil || !found {
-			continue // what has the wrong shape is told when the object is judged
+			continue // the gate reports a wrong type when it reads the object
 		}
 		if err := unstructured.SetNestedField(kept.Object, value, fields...); err != nil {
 			return nil, fmt.Errorf("keep %s: %w", path, err)
@@ -260,7 +260,7 @@ func (k clusterKind) clusterOf(object any) ([]string, error) {
 func (k Kind) instancesOf(object any) ([]string, error) {
 	machine, err := k.Read(asObject(object))
 	if err != nil {
-		return nil, nil //nolint:nilerr // what cannot be read names no instance; an error here would stop the watch
+		return nil, nil //nolint:nilerr // a machine that cannot be read names no instance; an error would stop the watch
 	}
 	return machine.IDs(), nil
 }
@@ -268,7 +268,7 @@ func (k Kind) instancesOf(object any) ([]string, error) {
 func userSecretOf(object any) ([]string, error) {
 	ref, err := ReadUserRef(asObject(object))
 	if err != nil || ref.SecretName == "" || ref.Email != "" {
-		return nil, nil //nolint:nilerr // what cannot be read refers to nothing; an error here would stop the watch
+		return nil, nil //nolint:nilerr // a cluster that cannot be read refers to no Secret; an error would stop the watch
 	}
 	return []string{ref.SecretNamespace + "/" + ref.SecretName}, nil
 }

@@ -31,10 +31,10 @@ var (
 	deleteOptions = metav1.DeleteOptions{}
 )
 
-// longEnough is more than an informer waits before it tries again.
+// longEnough is longer than the maximum backoff of an informer.
 const longEnough = 2 * time.Minute
 
-// unserved makes a server answer lists and watches of machines with an error until the returned function is called.
+// unserved makes a server respond to lists and watches of machines with an error until serve is called.
 func (s *fakeServer) unserved(err error) (serve func()) {
 	var served atomic.Bool
 	s.machines.PrependReactor("list", "cloudsigmamachines", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -45,17 +45,17 @@ func (s *fakeServer) unserved(err error) (serve func()) {
 
 func TestUntilAllIsSeen(t *testing.T) {
 	resource := schema.GroupResource{Group: "infrastructure.cluster.x-k8s.io", Resource: "cloudsigmamachines"}
-	// What the API server answers where no CustomResourceDefinition says otherwise.
+	// The response of an API server without the CustomResourceDefinition.
 	notServed := &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 404, Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource",
 	}}
 	for name, tc := range map[string]struct {
 		failure error
-		// served are the versions in which machines are served, discoveryErr why that cannot be told.
+		// served are the served versions of machines. discoveryErr is the error of discovery.
 		served       []string
 		discoveryErr error
-		// want is what Synced says meanwhile, and Holder, who must not say that nobody holds what cannot be read. wantBesides is what
-		// Synced says of the Machines of Cluster API.
+		// want is the error of Synced and Holder before all objects are seen: Holder must not report that there is no holder if
+		// machines cannot be read. wantBesides is the error of Synced about the Machines of Cluster API.
 		want, wantBesides string
 	}{
 		"what is not installed has no objects": {failure: notServed, served: []string{}},
@@ -178,14 +178,14 @@ func TestAFailureIsLoggedOnceAndNotForEachAttempt(t *testing.T) {
 	}
 }
 
-// fakeWatch lets a server's watch of machines end, and keeps it from beginning again.
+// fakeWatch ends a server's watch of machines, and makes later watches fail.
 type fakeWatch struct {
 	mu      sync.Mutex
 	current *watch.RaceFreeFakeWatcher
 	err     error
 }
 
-// errEmptyWatch stands for a watch that ends at once, which is what client-go makes of a connection that is cut.
+// errEmptyWatch stands for a watch that ends immediately, as client-go returns it for a broken connection.
 var errEmptyWatch = errors.New("an empty watch")
 
 // watches replaces the watch of machines.
@@ -206,7 +206,7 @@ func (s *fakeServer) watches() *fakeWatch {
 	return f
 }
 
-// cut ends the watch and keeps the next ones from beginning with an error, nil to let them.
+// cut ends the watch and makes the next ones fail with err. nil makes them succeed.
 func (f *fakeWatch) cut(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -219,12 +219,12 @@ func (f *fakeWatch) cut(err error) {
 // A watch that is back soon is as good as one that never ended. One that is not leaves it unknown what there is.
 func TestABrokenWatch(t *testing.T) {
 	const name = "cloudsigmamachines.infrastructure.cluster.x-k8s.io"
-	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} // which client-go tries again without telling anybody
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} // client-go retries this error without reporting it
 	for name, tc := range map[string]struct {
 		err error
-		// served are the versions in which machines are served meanwhile.
+		// served are the versions of machines while the watch is broken.
 		served []string
-		// wantAtOnce and wantLater are what is said a few seconds after the watch has ended, and when it has been broken for long.
+		// wantAtOnce and wantLater are the errors a few seconds after the end of the watch, and after a long time.
 		wantAtOnce, wantLater string
 	}{
 		"by a server that is away":    {err: refused, wantLater: name + " have not been watched for more than 30s"},
@@ -339,7 +339,7 @@ func TestAClusterWhoseWatchIsBroken(t *testing.T) {
 	})
 }
 
-// owning is the reference of an object to a Machine of Cluster API.
+// owning returns an owner reference to a Machine of Cluster API.
 func owning(name string) map[string]any {
 	return map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": name, "uid": "uid-" + name}
 }
@@ -413,7 +413,7 @@ func TestWhatIsKept(t *testing.T) {
 			if diff := cmp.Diff(whole, tc.object); diff != "" {
 				t.Errorf("the object itself was changed (-want +got):\n%s", diff)
 			}
-			// An informer may hand in what it has been given back before.
+			// An informer may call the function with its own result.
 			again, err := tc.keep(kept)
 			if diff := cmp.Diff(kept, again); err != nil || diff != "" {
 				t.Errorf("error %v, and kept twice it is something else (-once +twice):\n%s", err, diff)

@@ -18,17 +18,17 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Workspaces are the machines and clusters in the logical clusters of a kcp, which a provider's APIExport has bound there.
-// Nothing is watched: each question is put to kcp.
+// Workspaces contains the machines and clusters in the logical clusters of a kcp that bind a provider's APIExport. It watches
+// nothing: each lookup sends requests to kcp.
 type Workspaces struct {
 	config  *rest.Config
 	client  *http.Client
 	options Options
-	// ownerVersion and clusterVersion are as in reader.
+	// ownerVersion and clusterVersion are the same as in reader.
 	ownerVersion, clusterVersion versionHint
 }
 
-// NewWorkspaces returns the workspaces of the kcp that config reaches. They share their connections.
+// NewWorkspaces returns the workspaces of the kcp of config. They share one HTTP client.
 func NewWorkspaces(config *rest.Config, options Options) (*Workspaces, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // as in NewObjects
@@ -39,7 +39,7 @@ func NewWorkspaces(config *rest.Config, options Options) (*Workspaces, error) {
 	return &Workspaces{config: config, client: client, options: options}, nil
 }
 
-// In returns the objects of one logical cluster. Its name may come with a request: an invalid one is an error.
+// In returns the objects of one logical cluster. The name may come from a request. It is an error if the name is invalid.
 func (w *Workspaces) In(cluster logicalcluster.Name) (*Workspace, error) {
 	config, err := kcp.ConfigForName(w.config, cluster)
 	if err != nil {
@@ -63,23 +63,23 @@ func (w *Workspaces) In(cluster logicalcluster.Name) (*Workspace, error) {
 	}, nil
 }
 
-// Workspace are the machines and clusters of one logical cluster. A user is taken from spec.userEmail only: webhooks of an
-// APIExport are not asked about Secrets, so that nobody would keep one from naming somebody else.
+// Workspace contains the machines and clusters of one logical cluster. Only spec.userEmail specifies a user: kcp does not call the
+// webhooks of an APIExport for Secrets, so no gate would check changes of a user in a Secret.
 type Workspace struct {
 	reader
 	kinds []Kind
 }
 
-// Account returns as whom the provider of a cluster acts. It is AccountNow, as nothing is watched.
+// Account returns AccountNow, because nothing is watched.
 func (w *Workspace) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	return w.AccountNow(ctx, cluster)
 }
 
-// IsCurrent is false, as nothing is watched.
+// IsCurrent is false, because nothing is watched.
 func (*Workspace) IsCurrent(Cluster) bool { return false }
 
-// Holder returns a machine of the logical cluster other than the given one that names the instance, nil if there is none.
-// All are read as they are now. The error says that it cannot be told.
+// Holder returns another machine of the logical cluster than the given one that names the instance, or nil if there is none. It
+// lists the current machines. An error means that the holder is unknown.
 func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []inflight.Object) (*Machine, error) {
 	for _, kind := range w.kinds {
 		if kind.Provider != other.Kind.Provider {
@@ -88,7 +88,7 @@ func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []in
 		list, err := w.dynamic.Resource(kind.Resource()).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) && kind.Resource() != other.Kind.Resource() {
 			if err = w.notInstalled(ctx, kind.Resource()); err == nil {
-				continue // a kind that is not bound in this workspace
+				continue // this workspace does not bind the kind
 			}
 		}
 		if err != nil {
@@ -105,5 +105,5 @@ func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []in
 	return nil, nil
 }
 
-// Synced returns nil: nothing is watched.
+// Synced returns nil, because nothing is watched.
 func (*Workspace) Synced() error { return nil }

@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
-// TestWorkspace shows that each question goes to the logical cluster that it is about, and that no Secret names a user there.
+// TestWorkspace checks that each request goes to the logical cluster of the object, and that a Secret specifies no user there.
 func TestWorkspace(t *testing.T) {
 	const (
 		clusters = "/clusters/1dz6n4ubraua7pul/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/team-a/cloudsigmaclusters/"
@@ -45,7 +45,7 @@ func TestWorkspace(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(answer)) // the client sees what is missing
+		_, _ = w.Write([]byte(answer)) // the client fails if the response is incomplete
 	}))
 	defer server.Close()
 	workspaces, err := clusterapi.NewWorkspaces(&rest.Config{Host: server.URL + "/clusters/root"},
@@ -79,7 +79,7 @@ func TestWorkspace(t *testing.T) {
 		}
 	}
 	owned := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
-	for range 2 { // at first it is not known in which version they are served
+	for range 2 { // the first call runs discovery
 		if owner, err := workspace.Owner(t.Context(), owned); err != nil || *owner != (clusterapi.Owner{Name: "a", ClusterName: "metal"}) {
 			t.Errorf("Owner() = %v, %v", owner, err)
 		}
@@ -126,7 +126,7 @@ func TestWorkspaceOfAnInvalidName(t *testing.T) {
 	}
 }
 
-// The list is compared as a whole, so that no right comes to it unnoticed.
+// The test compares the whole list, so that every added permission fails it.
 func TestWorkspaceRoles(t *testing.T) {
 	const group, version, name = "infrastructure.cluster.x-k8s.io", "rbac.authorization.k8s.io/v1", "warrantgate-machines"
 	want := []client.Object{

@@ -12,34 +12,34 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// reasonArgument: what an argument means cannot be told.
+// reasonArgument: the meaning of an argument is unknown.
 const reasonArgument = "ArgumentUnchecked"
 
-// Characters that no argument has (the kernel ends them at the first NUL) stand for values that are not known here.
+// Placeholders for values that are unknown here. No argument contains them, because the kernel ends arguments at the first NUL.
 const (
-	// unknown stands for what a variable holds.
+	// unknown stands for the value of a variable.
 	unknown = "\x00"
-	// reference stands before and after the name of a variable that comes from the Secret.
+	// reference encloses the name of a variable from the Secret.
 	reference = "\x00\x00"
 )
 
-// flag is what a flag has to say.
+// flag is a flag with a required value.
 type flag struct {
-	// reason is that of a problem. said and rule tell in words what is wrong with another value, and what it has to be.
+	// reason is the reason of a problem. said describes a wrong value, and rule the required value.
 	reason, said, rule string
-	// isSwitch is true of a flag that needs no value.
+	// isSwitch is true for a flag without a required value.
 	isSwitch bool
-	// right is true of a value that says the same as the identity.
+	// right reports whether a value agrees with the identity.
 	right func(value string) bool
-	// shown is true where a wrong value may be repeated.
+	// shown is true if a message may contain a wrong value.
 	shown bool
 }
 
-// flags returns what the flags of a controller manager have to say, by their names as flagName has them.
+// flags returns the checked flags of a controller manager, by the names that flagName returns.
 func flags(secret string, identity Identity) map[string]flag {
 	switchedTo := func(on bool) func(string) bool {
 		return func(value string) bool {
-			is, err := strconv.ParseBool(value) // as packages flag and pflag do
+			is, err := strconv.ParseBool(value) // the same as in packages flag and pflag
 			return err == nil && is == on
 		}
 	}
@@ -82,27 +82,27 @@ func flags(secret string, identity Identity) map[string]flag {
 	}
 }
 
-// flagName returns the name of a flag as flags has it. Kubernetes' own programs take an underscore for a dash; whether this one
-// takes a name in other letters or with the prefix of its environment is not known, so it is taken for the same.
+// flagName normalizes the name of a flag. Kubernetes programs treat an underscore as a dash. Whether this program is
+// case-insensitive, or accepts the prefix of its environment variables, is unknown, so all variants count as the same flag.
 func flagName(name string) string {
 	return strings.TrimPrefix(strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name)), "cloudsigma-")
 }
 
-// argument is one word of a command line and where it is.
+// argument is one word of a command line, with its field path.
 type argument struct {
 	at   *field.Path
 	text string
 }
 
-// arguments finds flags that say something else than the identity. Flags win over the environment. Whether the program takes
-// one dash or two, and goes on after what is no flag or after "--", is not known: each word with a dash counts, and each
-// occurrence of a flag has to be right.
+// arguments finds flags that contradict the identity. Flags take precedence over the environment. It is unknown whether the program
+// accepts one dash or two, and whether it parses flags after positional arguments or "--". So each word with a dash counts as a
+// flag, and each occurrence must be valid.
 func (p Pod) arguments(identity Identity) []Problem {
 	known := flags(p.Secret, identity)
 	variables := p.variables(identity)
 	var words []argument
 	for i, text := range p.manager().Command {
-		if i > 0 { // the first is the program
+		if i > 0 { // the first word is the program
 			words = append(words, argument{p.managerField().Child("command").Index(i), variables.expand(text)})
 		}
 	}
@@ -113,7 +113,7 @@ func (p Pod) arguments(identity Identity) []Problem {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		if !strings.HasPrefix(word.text, "-") && !strings.HasPrefix(word.text, unknown) {
-			continue // no flag
+			continue // not a flag
 		}
 		name, value, hasValue := strings.Cut(strings.TrimLeft(word.text, "-"), "=")
 		if strings.Contains(name, unknown) {
@@ -140,7 +140,7 @@ func (p Pod) arguments(identity Identity) []Problem {
 	return problems
 }
 
-// wrong says what is wrong with a flag. Names and values are of the requester, and a value can be secret.
+// wrong returns the problem of a flag. Names and values come from the requester, and a value can be secret.
 func (f flag) wrong(name, value, at string) Problem {
 	said := cmp.Or(f.said, "says something else")
 	switch {
@@ -156,21 +156,21 @@ func (f flag) wrong(name, value, at string) Problem {
 	return Problem{Reason: f.reason, Field: at, Message: message}
 }
 
-// variables are the variables that arguments can refer to.
+// variables contains the variables that arguments can refer to.
 type variables struct {
 	values map[string]string
-	// open is true where there may be others.
+	// open is true if there may be other variables.
 	open bool
 }
 
-// variables returns the variables of the container. Those of the identity have the values that they have to have: another value
-// is a problem of its own.
+// variables returns the variables of the container. The variables of the identity get their required values: another value is a
+// separate problem.
 func (p Pod) variables(identity Identity) variables {
 	container := p.manager()
 	v := variables{values: map[string]string{}, open: len(container.EnvFrom) > 0}
 	for _, variable := range container.Env {
 		value := variable.Value
-		if variable.ValueFrom != nil || strings.Contains(value, "$") { // it may refer to others
+		if variable.ValueFrom != nil || strings.Contains(value, "$") { // it may refer to other variables
 			value = unknown
 		}
 		if earlier, again := v.values[variable.Name]; again && earlier != value {
@@ -188,8 +188,8 @@ func (p Pod) variables(identity Identity) variables {
 	return v
 }
 
-// expand replaces references to variables in an argument as the kubelet does: $(NAME), and $$ for a dollar. What refers to
-// nothing stays as it is.
+// expand replaces references to variables in an argument as the kubelet does: $(NAME), and $$ for a dollar. It keeps unresolved
+// references.
 func (v variables) expand(text string) string {
 	var expanded strings.Builder
 	for {

@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Reasons of problems about the whole object.
+// Reasons of problems of the whole object.
 const (
 	reasonWithoutCluster     = "ControllerManagerWithoutCluster"
 	reasonContainerMissing   = "ContainerMissing"
@@ -27,41 +27,39 @@ const (
 	reasonSecret     = "SecretMissing"
 )
 
-// Objects reads what a check needs from the API server.
+// Objects reads the objects that a check needs from the API server.
 type Objects interface {
-	// AccountNow returns as whom the provider of a cluster acts, as the API server has it now: what is written into an
-	// object stays there, so it must not come from a cache that is behind. The error is a *clusterapi.AccountError
-	// where the objects do not say.
+	// AccountNow returns the account of a cluster's provider, by the current state in the API server. It must not use a cache,
+	// because the result is written into an object permanently. The error is a *clusterapi.AccountError if the objects specify no
+	// account.
 	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
-	// SecretKeysNow returns the keys of a Secret that hold something, as the API server has it now. It is not found where there
-	// is no such Secret.
+	// SecretKeysNow returns the keys with a value in the current Secret. found is false if the Secret does not exist.
 	SecretKeysNow(ctx context.Context, namespace, name string) (keys []string, found bool, err error)
 }
 
 // Workload is the Deployment, DaemonSet or StatefulSet of a controller manager.
 type Workload struct {
 	Namespace, Name string
-	// Labels are the labels after the request, LabelsBefore those of the stored object.
+	// Labels are the labels in the request, LabelsBefore those of the stored object.
 	Labels, LabelsBefore map[string]string
-	// Exists is false where the request is to create the object.
+	// Exists is false if the request creates the object.
 	Exists bool
 	// Pod is the pod template.
 	Pod corev1.PodSpec
 }
 
-// Result is what a check found.
+// Result is the result of a check.
 type Result struct {
-	// Cluster is the name of the CloudSigmaCluster, Account is the user and region that its provider acts as and in. They are empty
-	// where they are not known.
+	// Cluster is the name of the CloudSigmaCluster. Account contains the user and region of its provider. They are empty if unknown.
 	Cluster string
 	Account ownership.Account
-	// Manager is the index of the container that problems with a Fix are about.
+	// Manager is the index of the container for problems with a Fix.
 	Manager int
-	// Problems is empty where the controller manager acts as the user of its cluster, and as nobody else.
+	// Problems is empty if the controller manager acts as the user of its cluster only.
 	Problems []Problem
 }
 
-// Check finds all that is wrong with a workload. The error says that the objects it depends on cannot be read now.
+// Check returns all problems of a workload. The error means that the objects it depends on cannot be read now.
 func Check(ctx context.Context, config v1beta1.ControllerManager, objects Objects, w Workload) (Result, error) {
 	result := Result{Cluster: w.Labels[config.ClusterNameLabel]}
 	if found := deselected(config, w); found != nil {
@@ -88,7 +86,7 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 		Provider: v1beta1.ProviderCloudSigma, Namespace: w.Namespace, Name: result.Cluster,
 	})
 	result.Account = account
-	if err == nil && account.User == "" { // one account stands for all clusters, which is what impersonation replaces
+	if err == nil && account.User == "" { // one account for all clusters (legacy credentials)
 		err = &clusterapi.AccountError{
 			Reason: clusterapi.UserMissing, Message: fmt.Sprintf("CloudSigmaCluster %q names no user", result.Cluster),
 		}
@@ -112,14 +110,14 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 	return result, err
 }
 
-// deselected finds that the write removes the labels by which the object is selected. Its next change would not be checked.
+// deselected returns a problem if the write removes the labels that select the object. Its next change would not be checked.
 func deselected(config v1beta1.ControllerManager, w Workload) *Problem {
 	if !w.Exists || config.Selector == nil || slices.Contains(config.Objects, v1beta1.ControllerManagerObject{Namespace: w.Namespace, Name: w.Name}) {
 		return nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(config.Selector)
 	if err != nil || !selector.Matches(labels.Set(w.LabelsBefore)) || selector.Matches(labels.Set(w.Labels)) {
-		return nil // the configuration with an invalid selector is refused at start
+		return nil // serve rejects a configuration with an invalid selector
 	}
 	return &Problem{
 		Reason: reasonDeselected, Field: "metadata.labels", Message: fmt.Sprintf("its labels make it a controller manager (%s), and without them "+
@@ -127,7 +125,7 @@ func deselected(config v1beta1.ControllerManager, w Workload) *Problem {
 	}
 }
 
-// managerOf returns the index of the container of the configured name, or of the only one if none is configured.
+// managerOf returns the index of the container with the configured name, or of the only container if no name is configured.
 func managerOf(containers []corev1.Container, name string) (int, *Problem) {
 	const at = "spec.template.spec.containers"
 	var names []string
@@ -153,7 +151,7 @@ func managerOf(containers []corev1.Container, name string) (int, *Problem) {
 	return found, nil
 }
 
-// secret finds that the Secret with the credentials is missing or incomplete.
+// secret returns a problem if the Secret with the credentials is missing or incomplete.
 func (p Pod) secret(ctx context.Context, objects Objects, namespace string) (*Problem, error) {
 	keys, found, err := objects.SecretKeysNow(ctx, namespace, p.Secret)
 	if err != nil {

@@ -9,25 +9,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Reasons of what is wrong with the containers beside the controller manager, and with its program.
+// Reasons of problems with other containers, and with the program of the controller manager.
 const (
 	reasonSecretElsewhere = "SecretInAnotherContainer"
 	reasonSharedProcesses = "ProcessesShared"
 	reasonCommand         = "CommandReplaced"
 )
 
-// other is a container beside the controller manager.
+// other is another container than the controller manager.
 type other struct {
 	*field.Path
 	name    string
 	env     []corev1.EnvVar
 	envFrom []corev1.EnvFromSource
 	mounts  []corev1.VolumeMount
-	// runs is true where it runs at the same time.
+	// runs is true if it runs at the same time.
 	runs bool
 }
 
-// others returns all containers but the controller manager, also those that run before it and those for debugging.
+// others returns all containers except the controller manager, including init containers and ephemeral containers.
 func (p Pod) others() []other {
 	var others []other
 	add := func(list string, i int, c corev1.Container, runs bool) {
@@ -47,8 +47,8 @@ func (p Pod) others() []other {
 	return others
 }
 
-// otherContainers finds those that have the credentials of the controller manager or of all clusters, and those that could read
-// them from its process. Whoever has them can act as any user.
+// otherContainers finds containers with the credentials of the controller manager or of all clusters, and containers that could
+// read them from its process. A container with the credentials can act as any user.
 func (p Pod) otherContainers() []Problem {
 	var problems []Problem
 	shares := p.HostPID || p.ShareProcessNamespace != nil && *p.ShareProcessNamespace
@@ -71,7 +71,7 @@ func (p Pod) otherContainers() []Problem {
 	return problems
 }
 
-// secretsIn says where a container has one of the Secrets that hold credentials.
+// secretsIn returns the fields of a container that refer to a Secret with credentials.
 func (p Pod) secretsIn(c other) []string {
 	holds := func(secret string) bool { return secret == p.Secret || secret == globalSecret }
 	var where []string
@@ -93,8 +93,8 @@ func (p Pod) secretsIn(c other) []string {
 	return where
 }
 
-// command finds a command that takes the place of the image's own, unless it is one of those that are allowed. It is not
-// repeated: it can hold a secret.
+// command returns a problem if a command replaces the entrypoint of the image, unless it is an allowed command. The message does
+// not contain the command, because it can contain a secret.
 func (p Pod) command(allowed []string) *Problem {
 	command := p.manager().Command
 	if len(command) == 0 || slices.Contains(allowed, command[0]) {

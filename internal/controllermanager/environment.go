@@ -13,16 +13,16 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Reasons of what is wrong with a variable or a flag.
+// Reasons of problems with a variable or a flag.
 const (
 	reasonNotEnabled      = "ImpersonationNotEnabled"
 	reasonSecretReference = "SecretReferenceMismatch"
 	reasonUserEmail       = "UserEmailMismatch"
 	reasonRegion          = "RegionMismatch"
-	// reasonUnchecked: something else than what is looked at can say it.
+	// reasonUnchecked: the value may come from a source that is not checked.
 	reasonUnchecked = "EnvironmentUnchecked"
 
-	// ReasonClientSecretByValue: the client secret was sent in plain text.
+	// ReasonClientSecretByValue: the request contains the client secret in plain text.
 	ReasonClientSecretByValue = "ClientSecretByValue"
 )
 
@@ -33,17 +33,16 @@ const (
 	keyClientSecret = "client-secret"
 )
 
-// variable is what a variable has to be.
+// variable is a required variable.
 type variable struct {
 	corev1.EnvVar
-	// reason is that of a Deployment where it is not so, rule says in words what it has to be.
+	// reason is the reason of a problem, and rule describes the required value.
 	reason, rule string
-	// identity is true where another value means to be somebody else or elsewhere. Nobody's intention is overwritten
-	// there: it is refused.
+	// identity is true if another value means another user or region. The gate denies such a value, and does not replace it.
 	identity bool
 }
 
-// wanted returns the environment of a controller manager, in the order in which it is added.
+// wanted returns the required environment of a controller manager, in the order of addition.
 func wanted(secret string, identity Identity) []variable {
 	fromSecret := func(name, key string) variable {
 		return variable{
@@ -69,19 +68,19 @@ func wanted(secret string, identity Identity) []variable {
 	}
 }
 
-// literal keeps the kubelet from filling in another variable where a value has its name, as in "$(NAME)": whoever writes a
-// cluster could otherwise have the client secret taken for an email. Two dollars stand for one
+// literal escapes dollars, so that the kubelet does not expand references such as "$(NAME)" in the value. Otherwise the author of a
+// cluster could make the client secret part of an email. Two dollars mean one
 // (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables).
 func literal(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
-// environment finds what in the environment of the controller manager is not as it has to be.
+// environment finds problems in the environment of the controller manager.
 func (p Pod) environment(identity Identity) []Problem {
 	container, at := p.manager(), p.managerField().Child("env")
 	return append(compare(container.Env, wanted(p.Secret, identity), at), unset(container, at)...)
 }
 
-// unset finds the variables of the old mode that envFrom could set, now or when its Secret or ConfigMap changes. A variable of
-// env wins over it, even an empty one.
+// unset finds variables of the legacy credentials that envFrom could set, now or after a change of its Secret or ConfigMap. A
+// variable in env takes precedence, even if it is empty.
 func unset(container corev1.Container, at *field.Path) []Problem {
 	var problems []Problem
 	for _, variable := range []corev1.EnvVar{
@@ -91,7 +90,7 @@ func unset(container corev1.Container, at *field.Path) []Problem {
 			return strings.HasPrefix(variable.Name, source.Prefix) && variable.Name != source.Prefix
 		})
 		isSet := slices.ContainsFunc(container.Env, func(have corev1.EnvVar) bool { return have.Name == variable.Name })
-		if canBeSet && !isSet { // what is set has been looked at
+		if canBeSet && !isSet { // a set variable has been checked
 			problems = append(problems, Problem{
 				Reason: reasonUnchecked, Field: at.String(), Fix: &Fix{Index: -1, Variable: variable},
 				Message: fmt.Sprintf("%s is missing; it has to be %q, or envFrom could set it to something else", variable.Name, variable.Value),
@@ -101,8 +100,8 @@ func unset(container corev1.Container, at *field.Path) []Problem {
 	return problems
 }
 
-// compare finds what in an environment is not as it has to be. Where a variable is there twice, each has to be right, as
-// it is the container runtime that picks one.
+// compare finds problems in an environment. If a variable occurs twice, each occurrence must be valid, because the container
+// runtime chooses one.
 func compare(env []corev1.EnvVar, variables []variable, at *field.Path) []Problem {
 	var problems []Problem
 	for _, want := range variables {
@@ -126,9 +125,9 @@ func compare(env []corev1.EnvVar, variables []variable, at *field.Path) []Proble
 	return problems
 }
 
-// metBy is true of a variable that means the same.
+// metBy reports whether a variable has the required meaning.
 func (v variable) metBy(have corev1.EnvVar) bool {
-	if v.Name == cloudsigma.EnvUserEmail { // in lower case, as that of the cluster: CloudSigma makes no difference either
+	if v.Name == cloudsigma.EnvUserEmail { // case-insensitive, as in CloudSigma; the user of the cluster is in lower case
 		have.Value = ownership.LowerEmail(have.Value)
 	}
 	if ref := secretKey(have); ref != nil && ref.Optional != nil && !*ref.Optional {
@@ -138,8 +137,8 @@ func (v variable) metBy(have corev1.EnvVar) bool {
 	return equality.Semantic.DeepEqual(v.EnvVar, have)
 }
 
-// unlike says what is wrong with the variable at index i. It never repeats a value but that of an email or a region: the
-// others are secret, or hold what is.
+// unlike describes the problem of the variable at index i. It contains only values of an email or a region, because the others are
+// secret or may contain secrets.
 func (v variable) unlike(have corev1.EnvVar, i int, at string) Problem {
 	f := Problem{Reason: v.reason, Field: at, Fix: &Fix{Index: i, Variable: v.EnvVar, Replaces: true}}
 	switch {
@@ -167,7 +166,7 @@ func (v variable) unlike(have corev1.EnvVar, i int, at string) Problem {
 	return f
 }
 
-// secretKey is the key of a Secret that a variable comes from, nil if it does not.
+// secretKey returns the Secret key that a variable refers to, or nil.
 func secretKey(have corev1.EnvVar) *corev1.SecretKeySelector {
 	if have.ValueFrom == nil {
 		return nil

@@ -16,19 +16,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiWriter writes Events with the API of Kubernetes, below a path for each logical cluster.
+// apiWriter writes Events with the Kubernetes API. Each logical cluster has its own URL path.
 type apiWriter struct {
 	core          rest.Interface
 	authorization rest.Interface
-	// pathOf is the path below which a logical cluster has its API.
+	// pathOf returns the URL path of a logical cluster.
 	pathOf func(logicalcluster.Name) (string, error)
-	// askedIn is the path below which it is asked whether Events may be written.
+	// askedIn is the URL path for the permission check.
 	askedIn string
-	// noAccess says what it means if that is not to be asked, and remedy how to give the right.
+	// noAccess is the reason if the permission check itself is forbidden. remedy tells how to grant the permission.
 	noAccess, remedy string
 }
 
-// NewKubernetesWriter returns a Writer for the API server that config reaches. Its Events have no logical cluster.
+// NewKubernetesWriter returns a Writer for the API server of config. Its Events have no logical cluster.
 func NewKubernetesWriter(config *rest.Config) (Writer, error) {
 	return newAPIWriter(rest.CopyConfig(config), &apiWriter{
 		pathOf:   func(logicalcluster.Name) (string, error) { return "", nil },
@@ -38,7 +38,7 @@ func NewKubernetesWriter(config *rest.Config) (Writer, error) {
 }
 
 func newAPIWriter(config *rest.Config, w *apiWriter) (Writer, error) {
-	config.QPS = -1 // the recorder writes one Event after the other; client-go's five a second would make it drop Events
+	config.QPS = -1 // the recorder writes one Event at a time; client-go's limit of five requests per second would fill its queue
 	core, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for Events: %w", err)
@@ -71,7 +71,7 @@ func (w *apiWriter) Patch(ctx context.Context, cluster logicalcluster.Name, even
 	return written, err
 }
 
-// Permitted asks about all namespaces, as objects of any may have Events.
+// Permitted checks the permission in all namespaces, because Events are in the namespaces of their objects.
 func (w *apiWriter) Permitted(ctx context.Context) (bool, string, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Version: "v1", Resource: "events"},
@@ -89,8 +89,8 @@ func (w *apiWriter) Permitted(ctx context.Context) (bool, string, error) {
 	return true, "", nil
 }
 
-// eventsPath is the path of the Events of a namespace. Cluster, namespace and name come with a request, so none of them may
-// lead elsewhere.
+// eventsPath returns the URL path of the Events of a namespace. Cluster, namespace and name come from a request. They are
+// validated, so that none changes the rest of the path.
 func (w *apiWriter) eventsPath(cluster logicalcluster.Name, event *corev1.Event) (string, error) {
 	at, err := w.pathOf(cluster)
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package events tells people what warrantgate did, as Kubernetes Events on the objects concerned, in the logical
-// cluster where the object lives.
+// Package events writes Kubernetes Events about what warrantgate did, on the objects concerned, in their logical cluster.
 //
-// Events never hold up a verdict: Record puts them into a bounded queue, which namespaces and logical clusters share, and
-// returns. What does not fit is dropped and counted, what cannot be written is counted and logged. Repeats of one text on one
-// object fold into a count, by the rules of client-go's recorder.
+// Events do not delay decisions. Record puts an Event into a queue of limited length and returns. Namespaces and logical clusters
+// share the queue. An Event that does not fit is dropped and counted. A failed write is counted and logged. Repeated Events with
+// the same text on the same object are aggregated into a count, by the rules of client-go's recorder.
 package events
 
 import (
@@ -29,9 +28,9 @@ import (
 
 const (
 	component = "warrantgate"
-	// queueLength bounds the memory that waiting Events take: a Workspace's is about 1 KiB.
+	// queueLength limits the memory of waiting Events. An Event on a Workspace takes about 1 KiB.
 	queueLength = 1000
-	// writeTimeout is the longest that one request may keep the following ones waiting.
+	// writeTimeout limits one request, so that it does not delay the next ones for longer.
 	writeTimeout = 5 * time.Second
 	// permissionInterval is how often a missing permission is asked for again.
 	permissionInterval = 5 * time.Second
@@ -39,7 +38,7 @@ const (
 	maxMessageBytes = 1024
 )
 
-// Event is a thing that happened to an object.
+// Event is an Event on an object.
 type Event struct {
 	// Cluster is the logical cluster that holds the object.
 	Cluster logicalcluster.Name
@@ -49,11 +48,11 @@ type Event struct {
 	Type string
 	// Reason is a word in CamelCase.
 	Reason string
-	// Message is for the person who reads it; it is cut to 1024 bytes.
+	// Message is the text for users. It is cut to 1024 bytes.
 	Message string
 }
 
-// Workspace refers to a kcp Workspace, as the object of an Event.
+// Workspace returns a reference to a kcp Workspace, for Event.Object.
 func Workspace(name string, uid types.UID, resourceVersion string) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		APIVersion: tenancyv1alpha1.SchemeGroupVersion.String(), Kind: "Workspace",
@@ -65,14 +64,13 @@ func Workspace(name string, uid types.UID, resourceVersion string) corev1.Object
 type Writer interface {
 	// Create writes a new Event.
 	Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error)
-	// Patch raises the count of an Event that exists.
+	// Patch increases the count of an existing Event.
 	Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error)
-	// Permitted asks whether this process may write Events. The reason is for people; an error means that there was
-	// no answer.
+	// Permitted checks whether this process may write Events. reason explains why not. An error means that the check failed.
 	Permitted(ctx context.Context) (permitted bool, reason string, err error)
 }
 
-// share is whose Events share places in the queue: a namespace, in a logical cluster on kcp.
+// share identifies Events that share places in the queue: a namespace, and on kcp a namespace in a logical cluster.
 type share struct {
 	cluster   logicalcluster.Name
 	namespace string
@@ -80,7 +78,7 @@ type share struct {
 
 func (e Event) share() share { return share{e.Cluster, e.Object.Namespace} }
 
-// Recorder takes Events off the path of requests.
+// Recorder writes Events asynchronously.
 type Recorder struct {
 	writer     Writer
 	queue      chan *Event // pointers, because a queue holds the room for all that it may ever hold
@@ -90,7 +88,7 @@ type Recorder struct {
 	correlator *record.EventCorrelator
 }
 
-// NewRecorder returns a recorder that writes with writer once it is started. Without a writer Events are off.
+// NewRecorder returns a recorder that writes with writer after Start. If writer is nil, Events are disabled.
 func NewRecorder(writer Writer) *Recorder {
 	return &Recorder{
 		writer:     writer,
@@ -100,8 +98,8 @@ func NewRecorder(writer Writer) *Recorder {
 	}
 }
 
-// allowance is what shares an allowance of writes: one reason on one object. By client-go's own rule all reasons would share
-// that of the object, so that a hot loop for one reason used up what another needs to be told.
+// allowance is the key of the rate limit: one reason on one object. client-go's default key is the object. With it, many Events of
+// one reason would suppress Events of other reasons.
 func allowance(event *corev1.Event) string {
 	object := event.InvolvedObject
 	return strings.Join([]string{
@@ -118,9 +116,9 @@ func (r *Recorder) Record(event Event) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// A share has at most as many places as it leaves free, so that there is always one for another.
+	// A share may use at most as many places as it leaves free, so that other shares always find a place.
 	if of := event.share(); r.waiting[of] < cap(r.queue)-len(r.queue) {
-		r.queue <- &event // only here, under the lock, so that there is room
+		r.queue <- &event // does not block: only this line sends, under the lock
 		r.waiting[of]++
 		waiting.Inc()
 		return
@@ -128,7 +126,7 @@ func (r *Recorder) Record(event Event) {
 	count(outcomeDropped)
 }
 
-// taken counts an event that has been taken out of the queue.
+// taken updates the counts after an event left the queue.
 func (r *Recorder) taken(event *Event) {
 	waiting.Dec()
 	r.mu.Lock()
@@ -140,15 +138,15 @@ func (r *Recorder) taken(event *Event) {
 	}
 }
 
-// Start writes events until ctx ends, then those that wait. It says in the log when Events are off, and why, and
-// goes on asking for the permission.
+// Start writes events until ctx ends, and then the waiting ones. If Events are disabled, it logs the reason and repeats the
+// permission check.
 func (r *Recorder) Start(ctx context.Context) error {
 	if r.writer == nil {
 		logf.FromContext(ctx).Info("Events are off: no kubeconfig for kcp was given (--kcp-kubeconfig)")
 		return nil
 	}
 	r.awaitPermission(ctx)
-	writes := context.WithoutCancel(ctx) // the end of ctx does not cut off a write; its own timeout does
+	writes := context.WithoutCancel(ctx) // a write is limited by its own timeout, not by the end of ctx
 	for ctx.Err() == nil {
 		select {
 		case event := <-r.queue:
@@ -164,7 +162,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 func (r *Recorder) awaitPermission(ctx context.Context) {
 	log := logf.FromContext(ctx)
 	said := ""
-	// The only error is that ctx ended, which Start sees itself.
+	// The only error is that ctx has ended. Start checks that itself.
 	_ = wait.PollUntilContextCancel(ctx, permissionInterval, true, func(ctx context.Context) (bool, error) {
 		asking, cancel := context.WithTimeout(ctx, writeTimeout)
 		defer cancel()
@@ -183,7 +181,7 @@ func (r *Recorder) awaitPermission(ctx context.Context) {
 	})
 }
 
-// drain writes what is queued at shutdown, for as long as a single write may take.
+// drain writes the queued events at shutdown, for at most the timeout of a single write.
 func (r *Recorder) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -222,7 +220,7 @@ func (r *Recorder) write(ctx context.Context, event Event) {
 	if result.Event.Count > 1 {
 		written, err = r.writer.Patch(ctx, event.Cluster, result.Event, result.Patch)
 	}
-	if apierrors.IsNotFound(err) { // a new one, or one that has expired since it was folded
+	if apierrors.IsNotFound(err) { // a new Event, or one that has expired
 		result.Event.ResourceVersion = ""
 		written, err = r.writer.Create(ctx, event.Cluster, result.Event)
 	}
@@ -239,7 +237,7 @@ func (r *Recorder) write(ctx context.Context, event Event) {
 
 func newCoreEvent(event Event) *corev1.Event {
 	now := metav1.Now()
-	// Events of objects without a namespace go into default, as everywhere in Kubernetes.
+	// Events of cluster-scoped objects are in namespace default, as in Kubernetes.
 	namespace := event.Object.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault

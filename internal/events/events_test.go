@@ -28,25 +28,25 @@ import (
 	"warrantgate.dev/internal/events"
 )
 
-// All tests here run in bubbles of testing/synctest: their time stands still until nothing else is left to do.
+// All tests in this file run in testing/synctest bubbles: their clock advances only while all goroutines wait.
 
 const (
 	cluster      = logicalcluster.Name("1dz6n4ubraua7pul")
 	otherCluster = logicalcluster.Name("m82w61j76ws21znq")
 )
 
-// These are not to change unnoticed.
+// These values are repeated here so that a change fails the tests.
 const (
-	// permissionInterval is how often a missing permission is asked for again.
+	// permissionInterval is the time between two permission checks.
 	permissionInterval = 5 * time.Second
-	// requestTimeout is how long a request to kcp may take.
+	// requestTimeout limits a request to kcp.
 	requestTimeout = 5 * time.Second
 )
 
 // epoch is the time at which a bubble begins.
 var epoch = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// workspaceEvent is an Event on a Workspace, with what is changed by modify.
+// workspaceEvent returns an Event on a Workspace, changed by modify.
 func workspaceEvent(modify ...func(*events.Event)) events.Event {
 	event := events.Event{
 		Cluster: cluster,
@@ -65,7 +65,7 @@ func withMessage(message string) func(*events.Event) {
 	return func(e *events.Event) { e.Message = message }
 }
 
-// onLogicalCluster makes it an Event about a logical cluster as a whole, which has the same name everywhere.
+// onLogicalCluster changes the object to a LogicalCluster, which has the same name in every logical cluster.
 func onLogicalCluster(name logicalcluster.Name) func(*events.Event) {
 	return func(e *events.Event) {
 		e.Cluster = name
@@ -73,7 +73,7 @@ func onLogicalCluster(name logicalcluster.Name) func(*events.Event) {
 	}
 }
 
-// fakeWriter answers with its functions. What a test does not expect to be called it leaves nil.
+// fakeWriter calls its functions. A call of a nil function fails the test.
 type fakeWriter struct {
 	t         *testing.T
 	create    func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error)
@@ -106,7 +106,7 @@ func (w *fakeWriter) Permitted(ctx context.Context) (bool, string, error) {
 	return w.permitted(ctx)
 }
 
-// fakeServer keeps Events like an API server: by logical cluster and name, with a resource version.
+// fakeServer stores Events as an API server does: by logical cluster and name, with a resource version.
 type fakeServer struct {
 	mu      sync.Mutex
 	version int
@@ -133,7 +133,7 @@ func (s *fakeServer) create(_ context.Context, cluster logicalcluster.Name, even
 	return s.stamped(key), nil
 }
 
-// patch merges at the first level, which is enough for what the correlator patches.
+// patch merges only the top level. This is sufficient for the patches of the correlator.
 func (s *fakeServer) patch(_ context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,14 +153,14 @@ func (s *fakeServer) stamped(key string) *corev1.Event {
 	return s.stored[key].DeepCopy()
 }
 
-// expire deletes all Events, as their time to live does.
+// expire deletes all Events, as their TTL does.
 func (s *fakeServer) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.stored)
 }
 
-// counts returns the count of each Event by logical cluster and message, sorted.
+// counts returns the count of each Event, by logical cluster and message, sorted.
 func (s *fakeServer) counts() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,14 +173,14 @@ func (s *fakeServer) counts() []string {
 	return counts
 }
 
-// start starts a recorder in the bubble of t, and returns it and what stops it and waits until it has ended.
+// start starts a recorder in the bubble of t. stop stops it and waits for its end.
 func start(t *testing.T, writer events.Writer) (recorder *events.Recorder, stop func()) {
 	t.Helper()
 	recorder = events.NewRecorder(writer)
 	ctx, cancel := context.WithCancel(logf.IntoContext(t.Context(), logr.Discard()))
 	ended := make(chan error, 1)
 	go func() { ended <- recorder.Start(ctx) }()
-	synctest.Wait() // until it has asked for the permission
+	synctest.Wait() // until the permission check is done
 	return recorder, func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -285,7 +285,7 @@ func TestRepeatsFold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		event func(i int) events.Event
 		times int
-		// every is the time from one Event to the next. It is not 0, as an Event's name holds its time.
+		// every is the time between two Events. It is not 0, because the name of an Event contains its time.
 		every       time.Duration
 		wantObjects []string
 		wantCounts  map[string]float64
@@ -336,7 +336,7 @@ func TestRepeatsFold(t *testing.T) {
 				recorder, stop := start(t, server.writer(t))
 				for i := range tc.times {
 					recorder.Record(tc.event(i))
-					time.Sleep(tc.every) //nolint:forbidigo // moves the bubble's clock and waits for nothing
+					time.Sleep(tc.every) //nolint:forbidigo // advances the clock of the bubble
 				}
 				stop()
 				if diff := cmp.Diff(tc.wantObjects, server.counts()); diff != "" {
@@ -354,7 +354,7 @@ func TestObjectsOfOneNameInTwoLogicalClustersAreTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &fakeServer{}
 		recorder, stop := start(t, server.writer(t))
-		for range 100 { // more than what is suppressed on one object
+		for range 100 { // more than the rate limit of one object
 			recorder.Record(workspaceEvent(onLogicalCluster(cluster)))
 		}
 		for range 2 {
@@ -419,7 +419,7 @@ func TestRecordDoesNotWaitForAWriterThatHangs(t *testing.T) {
 		if diff := cmp.Diff(map[string]float64{"dropped": 1000}, count()); diff != "" {
 			t.Errorf("counted (-want +got):\n%s", diff)
 		}
-		// The first write is let to hang for its time, and all others together for as long again.
+		// The first write is canceled after its timeout, and all others together after the same time.
 		stop()
 		if took := time.Since(begin); took > 2*requestTimeout {
 			t.Errorf("stopped only after %s", took)
@@ -433,7 +433,7 @@ func TestRecordDoesNotWaitForAWriterThatHangs(t *testing.T) {
 	})
 }
 
-// Whoever floods the queue leaves as many places as it takes, so that others lose nothing.
+// A share that floods the queue leaves as many places as it takes, so that Events of other shares are not dropped.
 func TestOneNamespaceDoesNotDropTheEventsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -453,7 +453,7 @@ func TestOneNamespaceDoesNotDropTheEventsOfOthers(t *testing.T) {
 		}
 		count := newOutcomes(t)
 		record("", "first", "first", 1)
-		synctest.Wait() // it hangs
+		synctest.Wait() // the write blocks
 		record("", "attacker", "flood", 5000)
 		record("", "victim", "victim", 100)
 		record("workspace", "attacker", "other", 100)
@@ -462,7 +462,7 @@ func TestOneNamespaceDoesNotDropTheEventsOfOthers(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		record("", "attacker", "later", 100) // there is room again
+		record("", "attacker", "later", 100) // the queue is empty again
 		synctest.Wait()
 		stop()
 		want := map[string]int{"/first": 1, "/attacker": 600, "/victim": 100, "workspace/attacker": 100}
@@ -536,7 +536,7 @@ func TestEventsAreOffUntilTheyArePermitted(t *testing.T) {
 			if got := int(asked.Load()); got != i+1 {
 				t.Errorf("after %d intervals the permission was asked for %d times", i, got)
 			}
-			time.Sleep(permissionInterval) //nolint:forbidigo // moves the bubble's clock and waits for nothing
+			time.Sleep(permissionInterval) //nolint:forbidigo // advances the clock of the bubble
 		}
 		cancel()
 		if err := <-ended; err != nil {
@@ -569,7 +569,7 @@ func TestAQuestionForThePermissionThatHangsIsAskedAgain(t *testing.T) {
 			return true, "", nil
 		}
 		recorder, stop := start(t, writer)
-		time.Sleep(permissionInterval + requestTimeout) //nolint:forbidigo // moves the bubble's clock and waits for nothing
+		time.Sleep(permissionInterval + requestTimeout) //nolint:forbidigo // advances the clock of the bubble
 		synctest.Wait()
 		recorder.Record(workspaceEvent())
 		stop()
@@ -621,7 +621,7 @@ func TestAtShutdownWhatWaitsIsWritten(t *testing.T) {
 		server := &fakeServer{}
 		writer := server.writer(t)
 		writer.create = func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
-			select { // a server that takes its time
+			select { // a slow server
 			case <-time.After(100 * time.Millisecond):
 				return server.create(ctx, cluster, event)
 			case <-ctx.Done():

@@ -6,8 +6,8 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// NewKCPWriter returns a Writer for the kcp that config reaches, a shard or the front-proxy. A workspace in the path
-// of config's host is left out: each logical cluster is addressed by itself.
+// NewKCPWriter returns a Writer for the kcp of config, a shard or the front-proxy. It ignores the path of a workspace in the host
+// of config, because each Event has its own logical cluster.
 func NewKCPWriter(config *rest.Config) (Writer, error) {
 	config, err := kcp.BaseConfig(config)
 	if err != nil {
@@ -15,8 +15,8 @@ func NewKCPWriter(config *rest.Config) (Writer, error) {
 	}
 	return newAPIWriter(config, &apiWriter{
 		pathOf: kcp.RequestPath,
-		// The right is given in each shard's system:admin, where it holds for every workspace of the shard, and cannot
-		// be seen there by whom it is given to.
+		// The permission is granted in system:admin of each shard and applies to all workspaces of the shard. The user itself has no
+		// access to system:admin, so the check runs in root.
 		askedIn:  kcp.Root.RequestPath(),
 		noAccess: "no access to workspaces",
 		remedy:   "give it with `warrantgate install kcp --shard-kubeconfig`",

@@ -18,12 +18,12 @@ import (
 	"warrantgate.dev/internal/events"
 )
 
-// request is what arrives at a fakeKCP.
+// request is a request that a fakeKCP receives.
 type request struct {
 	Method, Path, ContentType, Body string
 }
 
-// fakeKCP answers each of the expected requests, in their order, with the answer beside it.
+// fakeKCP answers the expected requests in order.
 type fakeKCP struct {
 	t        *testing.T
 	expected []exchange
@@ -58,8 +58,7 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newKCPWriter returns a writer for a kcp that expects these requests and no others. The path is that of the
-// kubeconfig's server.
+// newKCPWriter returns a writer for a kcp that expects exactly these requests. path is that of the kubeconfig's server.
 func newKCPWriter(t *testing.T, path string, expected ...exchange) events.Writer {
 	t.Helper()
 	handler := &fakeKCP{t: t, expected: expected}
@@ -171,7 +170,7 @@ func TestKCPWriterWritesInTheLogicalClusterOfTheObject(t *testing.T) {
 	}
 }
 
-// Where an Event goes comes with a request. No request is sent for one that would lead out of the logical cluster.
+// The URL contains values of a request. The writer sends no request with a value that changes the path.
 func TestKCPWriterStaysInTheLogicalCluster(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster                logicalcluster.Name

@@ -5,14 +5,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// outcome is what became of an Event.
+// outcome is the result for an Event.
 type outcome string
 
 const (
 	outcomeWritten    outcome = "written"
-	outcomeFailed     outcome = "failed"     // the API server refused it or did not answer
+	outcomeFailed     outcome = "failed"     // the API server rejected it or did not answer
 	outcomeDropped    outcome = "dropped"    // the queue was full
-	outcomeSuppressed outcome = "suppressed" // too many on one object
+	outcomeSuppressed outcome = "suppressed" // too many of one reason on one object
 	outcomeOff        outcome = "off"        // no permission to write Events
 )
 
@@ -26,7 +26,7 @@ var waiting = prometheus.NewGauge(prometheus.GaugeOpts{
 	Help: "Events that wait to be written. A queue that is full drops further ones.",
 })
 
-func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+func init() { //nolint:gochecknoinits // a collector belongs to the process, as its registry does
 	metrics.Registry.MustRegister(total, waiting)
 	for _, o := range []outcome{outcomeWritten, outcomeFailed, outcomeDropped, outcomeSuppressed, outcomeOff} {
 		total.WithLabelValues(string(o))

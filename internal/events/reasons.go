@@ -2,13 +2,13 @@ package events
 
 // Reasons of Events on Workspaces.
 const (
-	// OwnerRewritten: the owner became a warrant-backed identity.
+	// OwnerRewritten: the owner was replaced with a warrant-backed identity.
 	OwnerRewritten = "OwnerRewritten"
-	// OwnerNotRewritten: the owner is one that kcp cannot act as, and was left as it is.
+	// OwnerNotRewritten: kcp cannot act as the owner, and warrantgate did not change it.
 	OwnerNotRewritten = "OwnerNotRewritten"
-	// WarrantDropped: something that the creator arrived with was not passed on to the owner.
+	// WarrantDropped: the new owner lacks a warrant, group or scope of the creator.
 	WarrantDropped = "WarrantDropped"
-	// PrivilegedOwner: the owner carries an administrator's power.
+	// PrivilegedOwner: the owner has the permissions of an administrator.
 	PrivilegedOwner = "PrivilegedOwner"
 	// OwnerChangeRefused: somebody tried to change the recorded owner.
 	OwnerChangeRefused = "OwnerChangeRefused"

@@ -1,11 +1,12 @@
-// Package fairqueue shares a number of slots between tenants, so that the backlog of one tenant does not delay another.
+// Package fairqueue divides a number of slots among tenants, so that the backlog of one tenant does not delay others.
 //
-// A free slot goes to the share that uses the fewest slots, and among those to the one that was served longest ago. A share
-// is a logical cluster of kcp or, on Kubernetes, a namespace: whoever controls one of these can act there as any number of
-// users, so users do not add shares. Inside a share the slots are divided between its users in the same way.
+// A free slot goes to the share with the fewest slots in use, and among these to the share that was served longest ago. A share is
+// a logical cluster of kcp, or a namespace on Kubernetes. A user who controls a logical cluster or a namespace can act there under
+// any number of user names, so more users do not get more slots. Within a share, the queue divides the slots among the users in the
+// same way.
 //
-// The fair queues of k8s.io/apiserver were considered. They separate flows by chance (shuffle sharding) and on one level only,
-// and they depend on the client of etcd.
+// The fair queues of k8s.io/apiserver were considered. They separate flows only with a probability (shuffle sharding) and on one
+// level, and they depend on the etcd client.
 package fairqueue
 
 import (
@@ -16,11 +17,11 @@ import (
 	"sync"
 )
 
-// Tenant is on whose behalf work is done. It is comparable.
+// Tenant identifies the tenant that work is done for. It is comparable.
 type Tenant struct {
-	// LogicalCluster is where the objects are on kcp, "" on Kubernetes.
+	// LogicalCluster is the logical cluster of the objects on kcp, "" on Kubernetes.
 	LogicalCluster string
-	// Namespace is the namespace of the object, "" for objects without one.
+	// Namespace is the namespace of the object, "" for cluster-scoped objects.
 	Namespace string
 	// User is the name of the requesting user.
 	User string
@@ -35,39 +36,39 @@ func (t Tenant) share() Tenant {
 }
 
 var (
-	// ErrTenant means that the tenant's own share has too many waiting.
+	// ErrTenant means that the tenant's share has too many waiting callers.
 	ErrTenant = errors.New("too many of this tenant are waiting")
-	// ErrAll means that all tenants together have too many waiting, and this one no more than others.
+	// ErrAll means that all tenants together have too many waiting callers, and this tenant has no more than others.
 	ErrAll = errors.New("too many of all tenants are waiting")
 )
 
-// Limits bound a Queue.
+// Limits are the limits of a Queue.
 type Limits struct {
-	// Slots is how many callers hold a slot at the same time at most.
+	// Slots is the maximum number of callers that hold a slot at the same time.
 	Slots int
-	// WaitingPerShare and Waiting are how many wait at the same time at most, of one share and of all.
+	// WaitingPerShare and Waiting are the maximum numbers of waiting callers, per share and in total.
 	WaitingPerShare, Waiting int
 }
 
-// Queue hands out slots. Use New.
+// Queue grants slots. Create it with New.
 type Queue struct {
 	limits Limits
 
 	mu   sync.Mutex
-	turn uint64 // counts what gets a slot or joins
+	turn uint64 // increases whenever a caller gets a slot or joins
 	root *node
 }
 
-// node is the root, a share below it, or a user of that share, who has the waiters.
+// node is the root, a share, or a user of a share. Only users have waiters.
 type node struct {
 	running, waiting int
-	// served is the turn in which it got a slot last, or joined.
+	// served is the turn of the last slot, or of joining.
 	served   uint64
 	children map[Tenant]*node
 	waiters  []*waiter
 }
 
-// waiter waits for a slot. What it gets is told once through got: nil for a slot.
+// waiter waits for a slot. got receives one value: nil for a slot, or an error.
 type waiter struct{ got chan error }
 
 // New returns a queue.
@@ -75,8 +76,7 @@ func New(limits Limits) *Queue {
 	return &Queue{limits: limits, root: &node{children: map[Tenant]*node{}}}
 }
 
-// Acquire waits until the tenant has a slot. The caller gives it back with release. The error is ErrTenant, ErrAll, or that
-// of ctx.
+// Acquire waits until the tenant gets a slot. The caller has to call release. The error is ErrTenant, ErrAll, or that of ctx.
 func (q *Queue) Acquire(ctx context.Context, tenant Tenant) (release func(), err error) {
 	w := &waiter{got: make(chan error, 1)}
 	q.mu.Lock()
@@ -109,14 +109,14 @@ func (q *Queue) Acquire(ctx context.Context, tenant Tenant) (release func(), err
 	return sync.OnceFunc(func() { q.release(p) }), nil
 }
 
-// Waiting returns how many wait.
+// Waiting returns the number of waiting callers.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.root.waiting
 }
 
-// path is the way from the root to the user of a share.
+// path is the path from the root to the user of a share.
 type path struct {
 	tenant            Tenant
 	root, share, user *node
@@ -136,7 +136,7 @@ func (p path) run(change int) {
 	}
 }
 
-// join returns the path of a tenant, with new nodes where there are none.
+// join returns the path of a tenant. It creates missing nodes.
 func (q *Queue) join(tenant Tenant) path {
 	share := q.child(q.root, tenant.share())
 	return path{tenant: tenant, root: q.root, share: share, user: q.child(share, tenant)}
@@ -152,7 +152,7 @@ func (q *Queue) child(parent *node, key Tenant) *node {
 	return n
 }
 
-// leave removes the nodes of a path that nobody uses.
+// leave removes the idle nodes of a path.
 func (q *Queue) leave(p path) {
 	if p.user.idle() {
 		delete(p.share.children, p.tenant)
@@ -164,15 +164,15 @@ func (q *Queue) leave(p path) {
 
 func (n *node) idle() bool { return n.running == 0 && n.waiting == 0 }
 
-// start gives a path a slot.
+// start gives the path a slot.
 func (q *Queue) start(p path) {
 	q.turn++
 	p.run(+1)
 	p.share.served, p.user.served = q.turn, q.turn
 }
 
-// makeRoom sees to it that one more of the path may wait. Where too many do, the newest waiter of the longest queue is
-// rejected, which may be the one that is to be added.
+// makeRoom makes room for one more waiter of the path. If too many wait, it rejects the newest waiter of the longest queue, or
+// returns an error if the longest queue is that of the path.
 func (q *Queue) makeRoom(p path) error {
 	if p.share.waiting >= q.limits.WaitingPerShare {
 		tenant, user := p.share.longest()
@@ -187,7 +187,7 @@ func (q *Queue) makeRoom(p path) error {
 	}
 	_, share := q.root.longest()
 	switch {
-	case share.waiting <= 1: // everybody waits for one thing only
+	case share.waiting <= 1: // every share has at most one waiter
 		return ErrAll
 	case share.waiting <= p.share.waiting+1:
 		return ErrTenant
@@ -197,7 +197,7 @@ func (q *Queue) makeRoom(p path) error {
 	return nil
 }
 
-// reject tells the newest waiter of a path that it gets no slot.
+// reject sends ErrTenant to the newest waiter of a path.
 func (q *Queue) reject(p path) {
 	last := len(p.user.waiters) - 1
 	p.user.waiters[last].got <- ErrTenant
@@ -206,21 +206,21 @@ func (q *Queue) reject(p path) {
 	q.leave(p)
 }
 
-// longest returns the child that most wait in.
+// longest returns the child with the most waiters.
 func (n *node) longest() (Tenant, *node) {
 	return n.best(func(a, b *node) int {
 		return cmp.Or(cmp.Compare(b.waiting, a.waiting), cmp.Compare(b.served, a.served))
 	})
 }
 
-// next returns the child whose turn it is among those in which somebody waits.
+// next returns the child that gets the next slot, among those with waiters.
 func (n *node) next() (Tenant, *node) {
 	return n.best(func(a, b *node) int {
 		return cmp.Or(cmp.Compare(min(b.waiting, 1), min(a.waiting, 1)), cmp.Compare(a.running, b.running), cmp.Compare(a.served, b.served))
 	})
 }
 
-// best returns the least child by an order.
+// best returns the first child in an order.
 func (n *node) best(order func(a, b *node) int) (best Tenant, child *node) {
 	for key, candidate := range n.children {
 		if child == nil || order(candidate, child) < 0 {
@@ -230,7 +230,7 @@ func (n *node) best(order func(a, b *node) int) (best Tenant, child *node) {
 	return best, child
 }
 
-// release takes a slot back and gives it to whose turn it is.
+// release returns a slot and gives it to the next waiter.
 func (q *Queue) release(p path) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -249,7 +249,7 @@ func (q *Queue) release(p path) {
 	w.got <- nil
 }
 
-// giveUp takes a waiter whose context has ended out of the queue. If it got a slot at the same time, it has it.
+// giveUp removes a waiter whose context has ended. If the waiter got a slot at the same time, it keeps the slot.
 func (q *Queue) giveUp(ctx context.Context, p path, w *waiter) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a queue and those who are served, in the order of their turns.
+// world is a queue, and the names of served callers in order.
 type world struct {
 	*fairqueue.Queue
 	t       *testing.T
@@ -26,7 +26,7 @@ type world struct {
 	mu     sync.Mutex
 	served []string
 	failed map[string]error
-	// holding are the releases of those who hold a slot, in the same order.
+	// holding contains the release functions of the callers that hold a slot, in the same order.
 	holding []func()
 }
 
@@ -35,7 +35,7 @@ func newWorld(t *testing.T, limits fairqueue.Limits) *world {
 	return &world{Queue: fairqueue.New(limits), t: t, failed: map[string]error{}}
 }
 
-// send has a tenant ask for n slots, one after the other, so that their order is known.
+// send starts n Acquire calls of a tenant, one after the other, so that their order is known.
 func (w *world) send(tenant fairqueue.Tenant, name string, n int) {
 	w.t.Helper()
 	for i := range n {
@@ -54,7 +54,7 @@ func (w *world) send(tenant fairqueue.Tenant, name string, n int) {
 	}
 }
 
-// finish has the n who hold a slot for longest give it back.
+// finish releases the n oldest slots.
 func (w *world) finish(n int) {
 	w.t.Helper()
 	for range n {
@@ -71,7 +71,7 @@ func (w *world) finish(n int) {
 	}
 }
 
-// end has everybody served.
+// end releases all slots until no caller waits.
 func (w *world) end() {
 	w.t.Helper()
 	for {
@@ -89,7 +89,7 @@ func (w *world) end() {
 	}
 }
 
-// order is who was served, in turn.
+// order returns the served callers, in order.
 func (w *world) order() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +100,7 @@ var (
 	a = fairqueue.Tenant{Namespace: "a", User: "alice"}
 	b = fairqueue.Tenant{Namespace: "b", User: "bob"}
 	c = fairqueue.Tenant{Namespace: "c", User: "carol"}
-	// roomy limits keep nobody out.
+	// roomy limits reject no caller.
 	roomy = fairqueue.Limits{Slots: 2, WaitingPerShare: 100, Waiting: 1000}
 )
 
@@ -182,7 +182,7 @@ func TestASlotGoesToWhoHasFewest(t *testing.T) {
 		w := newWorld(t, fairqueue.Limits{Slots: 4, WaitingPerShare: 100, Waiting: 1000})
 		w.send(a, "a", 8)
 		w.send(b, "b", 8)
-		w.finish(2) // what a does takes long: b gets all that is given back until both have two
+		w.finish(2) // the calls of a are slow: b gets each released slot until both have two
 		if got := w.order(); got != "aaaabb" {
 			t.Errorf("served %s, want aaaabb", got)
 		}
@@ -193,12 +193,12 @@ func TestASlotGoesToWhoHasFewest(t *testing.T) {
 func TestTheQueueOfATenantIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fairqueue.Limits{Slots: 2, WaitingPerShare: 3, Waiting: 6})
-		w.send(a, "a", 7) // 2 work, 3 wait
+		w.send(a, "a", 7) // 2 have a slot, 3 wait
 		want := map[string]error{"a5": fairqueue.ErrTenant, "a6": fairqueue.ErrTenant}
 		if diff := cmp.Diff(want, w.failed, cmp.Comparer(errors.Is)); diff != "" {
 			t.Errorf("a, after too many (-want +got):\n%s", diff)
 		}
-		// Another user of the namespace takes the place of the newest of the longest queue.
+		// The waiter of another user of the namespace replaces the newest waiter of the longest queue.
 		w.send(fairqueue.Tenant{Namespace: "a", User: "provider"}, "p", 2)
 		want["a4"], want["p1"] = fairqueue.ErrTenant, fairqueue.ErrTenant
 		if diff := cmp.Diff(want, w.failed, cmp.Comparer(errors.Is)); diff != "" {
@@ -208,7 +208,7 @@ func TestTheQueueOfATenantIsBounded(t *testing.T) {
 		if w.Waiting() != 6 {
 			t.Fatalf("%d wait, want 6", w.Waiting())
 		}
-		// All places are taken: those who come get one of the longest queues, until all are as long.
+		// The queue is full: a new waiter replaces one of the longest queue, until all queues have the same length.
 		w.send(c, "c", 3)
 		if w.Waiting() != 6 {
 			t.Errorf("%d wait, want 6", w.Waiting())
@@ -262,7 +262,7 @@ func TestWhoeverLeavesIsNotServed(t *testing.T) {
 		if err := <-left; !errors.Is(err, context.Canceled) {
 			t.Errorf("error = %v, want %v", err, context.Canceled)
 		}
-		w.send(c, "c", 1) // there is room again
+		w.send(c, "c", 1) // the canceled caller has left the queue
 		w.end()
 		if got := w.order(); got != "ac" {
 			t.Errorf("served %s, want ac", got)
@@ -270,7 +270,7 @@ func TestWhoeverLeavesIsNotServed(t *testing.T) {
 	})
 }
 
-// TestMany has many come, leave and give up at once, for the race detector, and looks for a slot or a place that is lost.
+// TestMany runs many concurrent calls that end or are canceled, for the race detector, and checks that no slot is lost.
 func TestMany(t *testing.T) {
 	const slots = 3
 	q := fairqueue.New(fairqueue.Limits{Slots: slots, WaitingPerShare: 4, Waiting: 8})
@@ -297,14 +297,14 @@ func TestMany(t *testing.T) {
 			running--
 			mu.Unlock()
 			release()
-			release() // the second time does nothing
+			release() // a second call does nothing
 		})
 	}
 	callers.Wait()
 	if q.Waiting() != 0 || most > slots || served == 0 {
 		t.Errorf("%d wait at the end, %d held a slot at once, %d were served", q.Waiting(), most, served)
 	}
-	for range slots { // all slots are there
+	for range slots { // all slots are free
 		if _, err := q.Acquire(t.Context(), a); err != nil {
 			t.Error(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/internal/impersonation"
 )
 
-// fakeReviewer permits what is in allowed, by the name of the user or Secret, and keeps what it is asked.
+// fakeReviewer permits the names of users or Secrets in allowed, and records the reviews.
 type fakeReviewer struct {
 	allowed []string
 	err     error
@@ -41,7 +41,7 @@ var (
 		Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"},
 		Extra: map[string]authenticationv1.ExtraValue{"authentication.kcp.io/cluster-name": {"wwwwwwww"}},
 	}
-	// elsewhere is bot as it was impersonated in another workspace.
+	// elsewhere is the identity of bot when it is impersonated in another workspace.
 	elsewhere = authenticationv1.UserInfo{
 		Username: bot.Username, Groups: bot.Groups, Extra: map[string]authenticationv1.ExtraValue{
 			"authentication.kcp.io/cluster-name": {"wwwwwwww"}, "authentication.kcp.io/scopes": {"cluster:xxxxxxxx"},

@@ -11,13 +11,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Reviewer answers SubjectAccessReviews.
+// Reviewer runs SubjectAccessReviews.
 type Reviewer interface {
-	// Review answers before ctx ends. An error means that there is no answer.
+	// Review returns before ctx ends. An error means that the review failed.
 	Review(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error)
 }
 
-// NewReviewer returns a reviewer that asks the API server of a client configuration.
+// NewReviewer returns a reviewer that uses the API server of a client configuration.
 func NewReviewer(config *rest.Config) (Reviewer, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // the API server limits clients itself; a limit here would only delay admissions
@@ -43,7 +43,7 @@ func (s apiServer) Review(
 	return review.Status, nil
 }
 
-// reviewOf is the review of an attribute for a user.
+// reviewOf returns the review of resource attributes for a user.
 func reviewOf(
 	requester authenticationv1.UserInfo, attributes authorizationv1.ResourceAttributes,
 ) authorizationv1.SubjectAccessReviewSpec {

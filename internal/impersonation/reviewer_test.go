@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/internal/impersonation"
 )
 
-// asAlice asks whether alice, who has everything that a review has to repeat, may impersonate a user.
+// asAlice is a review whether alice may impersonate a user. It has all fields that a review has to contain.
 var asAlice = authorizationv1.SubjectAccessReviewSpec{
 	User: "alice", UID: "u1", Groups: []string{"team-a", "system:authenticated"},
 	Extra:              map[string]authorizationv1.ExtraValue{"example.com/scope": {"a", "b"}},
@@ -58,7 +58,7 @@ func TestReviewerAsksTheAPIServer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
-	// The API server limits how often it is asked. No admission waits for others here.
+	// The API server limits the rate of reviews. Reviews must not wait for each other in the client.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for range 40 {

@@ -1,21 +1,21 @@
-// Package inflight remembers writes that were admitted and may not be stored yet.
+// Package inflight remembers admitted writes that may not be stored yet.
 //
-// A webhook judges a write before it is stored. Two writes that are judged at the same time do not see each other: a machine
-// claims an instance of user A while the cluster's user changes to B. Each is fine alone, and together they have a machine of
-// B hold an instance of A. A Registry lets the first of them pass and makes the second wait: Begin returns a *PendingError
-// until the first is stored, or cannot be stored any more.
+// A webhook decides before the API server stores a write. Two requests at the same time do not see each other. Example: one machine
+// claims an instance of user A, while the cluster's user changes to B. Each write alone is valid, but together they give a machine
+// of B an instance of A. A Registry admits the first write and delays the second: Begin returns a *PendingError until the first is
+// stored, or can no longer be stored.
 //
-// Whether it is stored is read from the API server. A write replaces one resource version of its object, so it can only be
-// stored while the object has this version.
+// Begin reads from the API server whether a write is stored. A write replaces one resource version of its object, so it can be
+// stored only while the object has this version.
 //
-// A key that is registered holds up the writes of others. Whoever registers one of another tenant has to have found first that the
-// requester may use what it is about.
+// A key delays the writes of others. Before a caller uses a key of another tenant's object, it must have checked that the requester
+// may use that object.
 //
-// Of an object that is created, and deleted before anybody looked, it cannot be told whether it is still to be stored. Who
-// depends on it waits for Lifetime.
+// If an object is created and deleted between two reads, Begin cannot tell whether it is still to be stored. Writes that depend on
+// it wait for Lifetime.
 //
-// A Registry is the memory of one process. A replica does not know of the writes that another one judges. It sees them once they are
-// stored and a watch shows them, which takes milliseconds. No webhook can prevent that; the audit finds what came of it.
+// A Registry belongs to one process. A replica does not know the writes that another replica admits, until they are stored and a
+// watch delivers them, which takes milliseconds. A webhook cannot prevent that; the audit finds the result.
 package inflight
 
 import (
@@ -30,20 +30,20 @@ import (
 )
 
 const (
-	// Lifetime is how long an admitted write is remembered. An API server stores it within milliseconds, unless another
-	// webhook is slow: the default timeout of a webhook is 10 seconds.
+	// Lifetime is the time that an admitted write is remembered. An API server stores it within milliseconds, unless another webhook
+	// is slow: the default timeout of a webhook is 10 seconds.
 	Lifetime = 12 * time.Second
-	// maxPerNamespace bounds the writes that are remembered of one namespace, so that a tenant cannot fill the memory.
+	// maxPerNamespace limits the remembered writes of one namespace, so that a tenant cannot exhaust the memory.
 	maxPerNamespace = 2_000
-	// maxPending bounds how many writes are looked up for one.
+	// maxPending limits how many other writes Begin looks up.
 	maxPending = 16
 )
 
-// Key is something that writes depend on, such as the identity of a cluster. It is comparable.
+// Key identifies state that writes depend on, such as the identity of a cluster. It is comparable.
 type Key struct {
-	// Subject is what it is about, such as "Secret".
+	// Subject is the kind of the state, such as "Secret".
 	Subject string
-	// Namespace and Name are those of the subject, which is in the logical cluster of the write.
+	// Namespace and Name are those of the object with the state, in the logical cluster of the write.
 	Namespace, Name string
 }
 
@@ -64,19 +64,19 @@ type Object struct {
 // Write is one write of an object.
 type Write struct {
 	Object
-	// ResourceVersion is the version that the write replaces, "" where it creates the object.
+	// ResourceVersion is the version that the write replaces, "" for the creation of the object.
 	ResourceVersion string
-	// Uses are what the write relies on, Changes what it changes. Two writes exclude each other if one changes what the other
-	// uses or changes.
+	// Uses are the keys that the write depends on, Changes the keys that it changes. Two writes conflict if one changes a key that
+	// the other uses or changes.
 	Uses, Changes []Key
 }
 
-// excludes tells whether only one of two writes of different objects may be on its way.
+// excludes reports whether two writes of different objects conflict.
 func (w Write) excludes(other Write) bool {
 	if w.LogicalCluster != other.LogicalCluster {
 		return false
 	}
-	if w.Object == other.Object { // only one of them can be stored, because both replace one version
+	if w.Object == other.Object { // only one of them can be stored, because both replace the same version
 		return false
 	}
 	among := func(keys []Key) func(Key) bool { return func(key Key) bool { return slices.Contains(keys, key) } }
@@ -97,9 +97,9 @@ func (w Write) scoped(keys []Key) []scopedKey {
 	return scoped
 }
 
-// PendingError says that another write has to be stored first.
+// PendingError means that another write must be stored first.
 type PendingError struct {
-	// Other is the write that may be on its way. It can be another tenant's.
+	// Other is the object of the pending write. It can belong to another tenant.
 	Other Object
 }
 
@@ -108,28 +108,29 @@ func (e *PendingError) Error() string {
 	return fmt.Sprintf("a write of %s %s/%s may be on its way", e.Other.Resource.Resource, e.Other.Namespace, e.Other.Name)
 }
 
-// Registry remembers writes. Its methods may be called at the same time. The zero value is ready to be used.
+// Registry remembers writes. It is safe for concurrent use. The zero value is ready for use.
 type Registry struct {
 	mu sync.Mutex
-	// entries are all that are remembered, by namespace of the object, in its logical cluster.
+	// entries contains all remembered writes, by logical cluster and namespace of the object.
 	entries map[space]map[*Entry]struct{}
-	// users are the same, by what they use, and changers by what they change. They are apart because many claims use one cluster,
-	// which few writes change.
+	// users and changers contain the same writes, by the keys that they use and change. The two maps are separate because many
+	// claims use one cluster, and few writes change it.
 	users, changers map[scopedKey]map[*Entry]struct{}
 }
 
-// Entry is a write that is remembered. Either Admitted or End has to be called.
+// Entry is a remembered write. The caller has to call either Admitted or End.
 type Entry struct {
 	registry *Registry
 	write    Write
 	overlaps []Object
-	// settled is true once the object was seen in another version than the write replaces, so that it is stored or never will be.
+	// settled is true once a read returned another version than the write replaces. The write is then stored, or can no longer be
+	// stored.
 	settled atomic.Bool
 }
 
-// Begin remembers a write that is being judged. It has to be called before anything is read that the verdict rests on.
-// version returns the resource version that an object has now, "" where there is none; it is called only where another write
-// may be on its way. The error is a *PendingError where one is, and any other where that cannot be told.
+// Begin remembers a write during its review. Call it before all reads that the decision depends on. version returns the current
+// resource version of an object, "" if the object does not exist; Begin calls it only for pending writes. The error is a
+// *PendingError if a conflicting write is pending, and any other error if Begin cannot find out.
 func (r *Registry) Begin(
 	ctx context.Context, write Write, version func(ctx context.Context, object Object) (string, error),
 ) (*Entry, error) {
@@ -161,13 +162,13 @@ func (r *Registry) Begin(
 	return entry, nil
 }
 
-// overlap is an entry and its write at one moment, as Extend may change it.
+// overlap is an entry and its write at one point in time, because Extend may change the write.
 type overlap struct {
 	*Entry
 	write Write
 }
 
-// add remembers a write and returns those that it excludes.
+// add remembers a write and returns the conflicting writes.
 func (r *Registry) add(write Write) (*Entry, []overlap, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +187,7 @@ func (r *Registry) add(write Write) (*Entry, []overlap, error) {
 	return entry, others, nil
 }
 
-// excluded appends those of the entries to others that the write excludes, each once.
+// excluded appends the conflicting entries to others, without duplicates.
 func (w Write) excluded(others []overlap, entries map[*Entry]struct{}) []overlap {
 	for other := range entries {
 		if w.excludes(other.write) && !slices.ContainsFunc(others, func(o overlap) bool { return o.Entry == other }) {
@@ -224,13 +225,13 @@ func remove[K comparable](sets map[K]map[*Entry]struct{}, key K, entry *Entry) {
 	}
 }
 
-// Overlaps returns the objects whose writes came shortly before this one and are stored, or never will be. What a watch
-// has shown of them may be older.
+// Overlaps returns the objects of conflicting writes that came shortly before this one and are settled. A watch may still show an
+// older version of them.
 func (e *Entry) Overlaps() []Object { return e.overlaps }
 
-// Extend has the write change more keys than Begin knew. The error is that of Begin.
+// Extend adds keys to the changes of the write. The errors are those of Begin.
 func (e *Entry) Extend(ctx context.Context, changes []Key, version func(context.Context, Object) (string, error)) error {
-	write := e.write // which only the caller changes
+	write := e.write // only the caller changes it
 	write.Changes = slices.Concat(write.Changes, changes)
 	extended, err := e.registry.Begin(ctx, write, version)
 	if err != nil {
@@ -246,10 +247,10 @@ func (e *Entry) Extend(ctx context.Context, changes []Key, version func(context.
 	return nil
 }
 
-// Admitted says that the write is admitted. It is remembered for Lifetime.
+// Admitted means that the gate admits the write. The registry remembers it for Lifetime.
 func (e *Entry) Admitted() { time.AfterFunc(Lifetime, e.End) }
 
-// End forgets the write, which is not admitted.
+// End means that the gate does not admit the write. The registry forgets it.
 func (e *Entry) End() {
 	e.registry.mu.Lock()
 	defer e.registry.mu.Unlock()

@@ -29,12 +29,12 @@ func key(subject, name string) inflight.Key {
 var (
 	pool   = key("Cluster", "pool")
 	secret = key("Secret", "user")
-	// claim is a machine's, change one of its cluster's identity.
+	// claim is a write of a machine. change is a write of the identity of its cluster.
 	claim  = inflight.Write{Object: object("machines", "m1"), ResourceVersion: "5", Uses: []inflight.Key{pool}}
 	change = inflight.Write{Object: object("clusters", "pool"), ResourceVersion: "7", Changes: []inflight.Key{pool}, Uses: []inflight.Key{secret}}
 )
 
-// at answers with the same version for every object.
+// at returns the same version for every object.
 func at(version string) func(context.Context, inflight.Object) (string, error) {
 	return func(context.Context, inflight.Object) (string, error) { return version, nil }
 }
@@ -123,7 +123,7 @@ func TestAnAdmittedWriteIsRememberedForAWhile(t *testing.T) {
 			t.Errorf("overlaps (-want +got):\n%s", diff)
 		}
 		second.End()
-		// What has been seen stored need not be looked up again, although the object may be gone by now.
+		// A settled write is not looked up again, although the object may be deleted now.
 		third, err := registry.Begin(t.Context(), change, unasked(t))
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestATenantCannotFillTheMemory(t *testing.T) {
 	if _, err := registry.Begin(t.Context(), other, unasked(t)); err != nil {
 		t.Errorf("another namespace: %v", err)
 	}
-	// Of many claims on their way only some are looked up.
+	// Begin looks up only some of many pending claims.
 	var lookups int
 	_, err = registry.Begin(t.Context(), inflight.Write{Object: inflight.Object{Namespace: "team-c"}, Changes: []inflight.Key{pool}},
 		func(context.Context, inflight.Object) (string, error) { lookups++; return "stored", nil })

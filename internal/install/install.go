@@ -1,4 +1,4 @@
-// Package install puts a set of objects into an API server and takes exactly these out again.
+// Package install applies a set of objects to an API server, and removes only the objects that it created.
 package install
 
 import (
@@ -16,10 +16,10 @@ import (
 	"warrantgate.dev/internal/managed"
 )
 
-// fieldManager owns the fields of what is installed (server-side apply, KEP-555).
+// fieldManager is the field manager of server-side apply (KEP-555).
 const fieldManager = "warrantgate"
 
-// Outcome is what became of one object.
+// Outcome is the result for one object.
 type Outcome string
 
 // Outcomes.
@@ -32,13 +32,13 @@ const (
 	Foreign   Outcome = "left alone, it was not installed by warrantgate"
 )
 
-// Result tells what became of one object.
+// Result is the outcome for one object.
 type Result struct {
 	Kind, Name string
 	Outcome    Outcome
 }
 
-// Prepare returns an object in the form in which it is applied: typed, marked, and without empty fields.
+// Prepare returns an object as Apply writes it: with kind and version, with warrantgate's label, and without empty fields.
 func Prepare(object client.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -56,8 +56,8 @@ func Prepare(object client.Object) (*unstructured.Unstructured, error) {
 	return prepared, nil
 }
 
-// Apply writes the objects in order by server-side apply. It may run again: what is as it should be stays unchanged.
-// An object of the same name without warrantgate's label is an error, and is not touched.
+// Apply writes the objects in order, with server-side apply. It is idempotent. If an object exists without warrantgate's label,
+// Apply returns an error and does not change the object.
 func Apply(ctx context.Context, c client.Client, objects []client.Object) ([]Result, error) {
 	results := make([]Result, 0, len(objects))
 	for _, object := range objects {
@@ -89,7 +89,8 @@ func Apply(ctx context.Context, c client.Client, objects []client.Object) ([]Res
 	return results, nil
 }
 
-// sameContent compares what an object says. That it was written anew says nothing: kcp does so once after each create.
+// sameContent compares two objects without resourceVersion and managedFields. The version alone proves no change: kcp writes each
+// object once more after its creation.
 func sameContent(before, after *unstructured.Unstructured) bool {
 	before, after = before.DeepCopy(), after.DeepCopy()
 	for _, object := range []*unstructured.Unstructured{before, after} {
@@ -99,13 +100,13 @@ func sameContent(before, after *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(before.Object, after.Object)
 }
 
-// Replace applies the objects and removes what else of all is there from an earlier time, when more was wanted.
+// Replace applies objects, and then removes those of all that are not in objects, from an earlier configuration.
 func Replace(ctx context.Context, c client.Client, objects, all []client.Object) ([]Result, error) {
 	return ReplaceAfter(ctx, c, objects, all, func([]client.Object) error { return nil })
 }
 
-// ReplaceAfter is Replace, but calls ready between the two steps with the objects that it is about to remove. Nothing is removed if
-// that is an error.
+// ReplaceAfter is Replace with a check between the two steps: it calls ready with the objects to remove. If ready returns an error,
+// ReplaceAfter removes nothing.
 func ReplaceAfter(ctx context.Context, c client.Client, objects, all []client.Object, ready func(unwanted []client.Object) error) ([]Result, error) {
 	results, err := Apply(ctx, c, objects)
 	if err != nil {
@@ -132,11 +133,11 @@ func ReplaceAfter(ctx context.Context, c client.Client, objects, all []client.Ob
 		return results, err
 	}
 	removed, err := Remove(ctx, c, unwanted)
-	removed = slices.DeleteFunc(removed, func(r Result) bool { return r.Outcome == Absent }) // which is as it should be
+	removed = slices.DeleteFunc(removed, func(r Result) bool { return r.Outcome == Absent }) // the desired state
 	return append(results, removed...), err
 }
 
-// Remove deletes the objects in reverse order, so that what refers to another goes first. What is not there is fine.
+// Remove deletes the objects in reverse order, so that a reference is deleted before its target. Missing objects are not an error.
 func Remove(ctx context.Context, c client.Client, objects []client.Object) ([]Result, error) {
 	results := make([]Result, 0, len(objects))
 	for _, object := range slices.Backward(objects) {
@@ -164,7 +165,7 @@ func Remove(ctx context.Context, c client.Client, objects []client.Object) ([]Re
 	return results, nil
 }
 
-// Present tells whether all objects exist. An API server that does not have a kind has none of its objects.
+// Present reports whether all objects exist. It is false if the API server does not serve a kind.
 func Present(ctx context.Context, c client.Client, objects []client.Object) (bool, error) {
 	for _, object := range objects {
 		desired, err := Prepare(object)
@@ -178,7 +179,7 @@ func Present(ctx context.Context, c client.Client, objects []client.Object) (boo
 	return true, nil
 }
 
-// get returns the object as it is in the API server, nil where there is none.
+// get returns the object in the API server, or nil if it does not exist.
 func get(ctx context.Context, c client.Client, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	existing := &unstructured.Unstructured{}
 	existing.SetGroupVersionKind(object.GroupVersionKind())

@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/internal/install"
 )
 
-// role and binding are what is installed in these tests, in this order.
+// role and binding are the installed objects of these tests, in this order.
 func role(verbs ...string) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
@@ -37,7 +37,7 @@ func binding() *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// labeled returns the object as it is in the API server: with labels, and without a type.
+// labeled returns the object as the API server stores it: with labels, and without kind and version.
 func labeled(object client.Object, labels map[string]string) client.Object {
 	object.SetLabels(labels)
 	object.GetObjectKind().SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(""))
@@ -48,11 +48,11 @@ func installed(object client.Object) client.Object {
 	return labeled(object, map[string]string{"app.kubernetes.io/managed-by": "warrantgate"})
 }
 
-// fakeAPI is an API server that holds objects and says which writes it got, in their order.
+// fakeAPI is an API server with objects. It records the writes in order.
 type fakeAPI struct {
 	client.Client
 	writes []string
-	// fail, where it is set, is asked before each request ("get", "apply", "delete") for an error to answer with.
+	// fail returns an error for a request ("get", "apply", "delete"), or nil. It is called before each request if it is set.
 	fail func(verb, kind string) error
 }
 
@@ -101,7 +101,7 @@ func newFakeAPI(t *testing.T, held ...client.Object) *fakeAPI {
 	return api
 }
 
-// applied is what the unstructured apply configurations of controller-runtime are.
+// applied is the interface of controller-runtime's unstructured apply configurations.
 type applied interface {
 	runtime.ApplyConfiguration
 	GetKind() string
@@ -111,7 +111,7 @@ type applied interface {
 	SetResourceVersion(version string)
 }
 
-// applyLikeAServer keeps the resource version where nothing changes, as an API server does and the fake client does not.
+// applyLikeAServer keeps the resource version if nothing changes, as an API server does. The fake client does not.
 func applyLikeAServer(ctx context.Context, c client.Client, object applied, opts []client.ApplyOption) error {
 	before := &unstructured.Unstructured{}
 	before.SetGroupVersionKind(object.GroupVersionKind())
@@ -140,7 +140,7 @@ func (a *fakeAPI) failure(verb, kind string) error {
 	return a.fail(verb, kind)
 }
 
-// holds compares all objects of the API server, but for resource versions and managed fields.
+// holds compares all objects of the API server without resource versions and managed fields.
 func (a *fakeAPI) holds(t *testing.T, want ...client.Object) {
 	t.Helper()
 	var got []client.Object
@@ -193,7 +193,7 @@ func TestApply(t *testing.T) {
 	objects := func() []client.Object { return []client.Object{role("create", "patch"), binding()} }
 	refused := apierrors.NewForbidden(rbacv1.Resource("clusterroles"), "gate", errors.New("no"))
 	for name, tc := range map[string]struct {
-		// before is applied first, so that the API server knows who owns which field.
+		// before is applied first, so that the API server knows the field owners.
 		before     []client.Object
 		held       []client.Object
 		fail       func(verb, kind string) error

@@ -1,4 +1,4 @@
-// Package leader has one of several replicas do what only one may do at a time.
+// Package leader runs a function on the one replica that holds a Lease.
 package leader
 
 import (
@@ -25,23 +25,23 @@ import (
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
-	// RetryPeriod is the time until what failed, or ended, is tried again.
+	// RetryPeriod is the time between two attempts to get or renew the Lease.
 	RetryPeriod = 2 * time.Second
 )
 
-// Election is among the replicas that name the same Lease.
+// Election is a leader election with a Lease.
 type Election struct {
 	lock *resourcelock.LeaseLock
 }
 
-// Lease returns the Lease of that name, as an uninstall takes it out.
+// Lease returns the Lease as uninstall removes it.
 func Lease(namespace, name string) client.Object {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	return lease
 }
 
-// NewElection returns the election by the Lease of that namespace and name, in the API server that config reaches.
+// NewElection returns the election with the Lease of that namespace and name, in the API server of config.
 func NewElection(config *rest.Config, namespace, name string) (*Election, error) {
 	leases, err := coordinationv1client.NewForConfig(config)
 	if err != nil {
@@ -60,8 +60,8 @@ func NewElection(config *rest.Config, namespace, name string) (*Election, error)
 	}}, nil
 }
 
-// Run calls lead whenever this replica leads, and returns when ctx ends. The context of lead ends when another may lead;
-// lead has returned before this replica leads again.
+// Run calls lead whenever this replica gets the Lease, until ctx ends. The context of lead ends when this replica loses the Lease.
+// lead has returned before Run calls it again.
 func (e *Election) Run(ctx context.Context, lead func(context.Context)) error {
 	log := logf.FromContext(ctx)
 	var leading sync.WaitGroup

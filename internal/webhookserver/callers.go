@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Reasons why a caller is refused, as the metric has them.
+// Reasons why the server denies a caller, as label values of the metric.
 const (
 	wrongCertificate = "certificate"
 	wrongPath        = "path"
 )
 
-// refusedLogInterval is how often a refused caller is logged. Every one of them is counted.
+// refusedLogInterval is the time between two log lines about denied callers. The metric counts every denied request.
 const refusedLogInterval = time.Minute
 
 var refused = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -28,18 +28,18 @@ var refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Requests that were answered 404 and not read, because no API server sent them.",
 }, []string{"reason"})
 
-func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
+func init() { //nolint:gochecknoinits // a collector belongs to the process, as its registry does
 	metrics.Registry.MustRegister(refused)
 }
 
-// callers lets API servers through to the hooks. All others get the same answer whatever they ask for: 404, without a body, on
-// a connection that is closed. Nothing of their requests' bodies is read.
+// callers serves the hooks to API servers only. All other callers get the same response for every path: 404 without a body, and the
+// server closes the connection. It does not read their request bodies.
 //
-// The path is compared as it was sent: a server that cleans or decodes it would answer differently where there is a hook.
+// The path is compared without cleaning or decoding. Otherwise responses would reveal which paths are hooks.
 type callers struct {
 	clients *Clients
 	tokens  *Tokens
-	// paths are those of the hooks. A segment in braces is a wildcard, as in http.ServeMux.
+	// paths are the paths of the hooks. A segment in braces is a wildcard, as in http.ServeMux.
 	paths map[string]bool
 	hooks http.Handler
 	log   rate.Sometimes
@@ -58,7 +58,7 @@ func (c *callers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, r, wrongPath)
 		return
 	}
-	// As http.StripPrefix does. The hooks do not see the token.
+	// This copies the request as http.StripPrefix does. The hooks do not see the token.
 	inner := new(http.Request)
 	*inner = *r
 	inner.URL = &url.URL{Path: path, RawQuery: r.URL.RawQuery}
@@ -66,7 +66,7 @@ func (c *callers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.hooks.ServeHTTP(w, inner)
 }
 
-// serves tells whether a path is that of a hook.
+// serves reports whether path is the path of a hook.
 func (c *callers) serves(path string) bool {
 	if strings.ContainsAny(path, "{}") {
 		return false
@@ -82,7 +82,7 @@ func (c *callers) serves(path string) bool {
 	return false
 }
 
-// wildcardValue is what a wildcard takes. Nothing of it is written otherwise when it is cleaned or decoded.
+// wildcardValue matches the values of a wildcard. Cleaning and decoding do not change such a value.
 var wildcardValue = regexp.MustCompile(`^[a-z0-9-]+$`)
 
 func matches(pattern, path string) bool {
@@ -92,7 +92,7 @@ func matches(pattern, path string) bool {
 	})
 }
 
-// refuse answers without reading the body: net/http would read what is small of it after the answer.
+// refuse responds without reading the body. Without the read deadline, net/http would read a small body after the response.
 func (c *callers) refuse(w http.ResponseWriter, r *http.Request, reason string) {
 	refused.WithLabelValues(reason).Inc()
 	log := logf.FromContext(r.Context())
@@ -101,7 +101,7 @@ func (c *callers) refuse(w http.ResponseWriter, r *http.Request, reason string) 
 		log.Info("refused a caller that is no API server, or one that is registered with another webhook path or certificate; "+
 			"further ones are only counted for a while", "reason", reason, "address", r.RemoteAddr, "verified", verified, "name", name)
 	})
-	// A connection that cannot have a deadline (a test's recorder) has no body to wait for either.
+	// A recorder in a test supports no deadline, and has no body to wait for.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
 	w.Header().Set("Connection", "close")
 	w.Header().Set("Content-Length", "0")

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// token is one that is accepted, next another one behind it.
+// token is the first accepted token, next the second one.
 const (
 	token = "0123456789abcdef0123456789abcdef"
 	next  = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -31,7 +31,7 @@ func tokens(t *testing.T) *Tokens {
 	return parsed
 }
 
-// startGate serves a hook that reads what it is sent and answers with the path that it sees.
+// startGate serves a hook that reads the request body and responds with the path that it sees.
 func startGate(t *testing.T, tokens *Tokens) *httptest.Server {
 	t.Helper()
 	hooks := New("", nil, nil, tokens)
@@ -49,7 +49,7 @@ func startGate(t *testing.T, tokens *Tokens) *httptest.Server {
 	return server
 }
 
-// forgeries are request targets of callers that know no token, or more of the path than they should.
+// forgeries are request targets of callers without a token, or with an invalid path.
 var forgeries = map[string]string{
 	"no token":                          "/gate",
 	"nothing":                           "/",
@@ -95,7 +95,7 @@ var forgeries = map[string]string{
 	"the wildcard without a token":      "/kcp/1dz6n4ubraua7pul/gate/of",
 }
 
-// ask sends a request with a target as it is, and returns the answer without its date.
+// rawAnswer sends a request with the unmodified target, and returns the response without its date.
 func rawAnswer(t *testing.T, server *httptest.Server, method, target string) string {
 	t.Helper()
 	config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone() //nolint:errcheck,forcetypeassert // httptest makes it
@@ -105,7 +105,7 @@ func rawAnswer(t *testing.T, server *httptest.Server, method, target string) str
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// A body of 7 MiB is announced and never sent: whoever reads of it waits.
+	// The header announces a body of 7 MiB that is never sent: a server that reads it has to wait.
 	if _, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: example.com\r\nContent-Type: application/json\r\nContent-Length: 7340032\r\n\r\n{", method, target); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestOthersThanAPIServersGetTheSameAnswerByHTTP2(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			server := startGate(t, tokens(t)) // each on a connection of its own, as the server closes it
+			server := startGate(t, tokens(t)) // the server closes the connection after each response
 			// The body never ends.
 			body, writer := io.Pipe()
 			defer writer.Close()
@@ -159,7 +159,7 @@ func TestOthersThanAPIServersGetTheSameAnswerByHTTP2(t *testing.T) {
 				t.Fatal(err)
 			}
 			path, query, _ := strings.Cut(target, "?")
-			if strings.HasPrefix(path, "//") { // Opaque would have these name a server
+			if strings.HasPrefix(path, "//") { // as Opaque, these would contain a host name
 				request.URL.Path, request.URL.RawQuery = path, query
 			} else {
 				request.URL.Opaque, request.URL.RawQuery = path, query

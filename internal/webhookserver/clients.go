@@ -10,15 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Clients are API servers that show a certificate of a CA with one of the names. An API server has such a certificate if its
+// Clients identifies API servers by their client certificate: its CA and common name. An API server has a client certificate if its
 // AdmissionConfiguration names a kubeconfig for webhooks.
 type Clients struct {
 	authorities *dynamiccertificates.DynamicFileCAContent
 	names       []string
 }
 
-// NewClients returns clients with one of the common names in a certificate of one of the authorities in the file, in PEM. The
-// error tells what is wrong with the file.
+// NewClients returns clients whose certificate has one of the common names and is signed by a CA in the file (PEM). An error
+// describes the problem with the file.
 func NewClients(caFile string, names []string) (*Clients, error) {
 	authorities, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", caFile)
 	if err != nil {
@@ -27,9 +27,9 @@ func NewClients(caFile string, names []string) (*Clients, error) {
 	return &Clients{authorities: authorities, names: names}, nil
 }
 
-// configure has a certificate asked for in the handshake and, if there is one, verified. That there is one is checked for each
-// request only: so an API server without one is told in HTTP, and the checks of load balancers, which ask nothing, fill no log
-// with failed handshakes.
+// configure requests a client certificate in the TLS handshake, and verifies it if there is one. Only the HTTP handler requires it.
+// So an API server without a certificate gets an HTTP response, and health checks of load balancers do not fill the log with failed
+// handshakes.
 func (c *Clients) configure(config *tls.Config) {
 	config.ClientAuth = tls.VerifyClientCertIfGiven
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -43,7 +43,7 @@ func (c *Clients) configure(config *tls.Config) {
 	}
 }
 
-// Start implements manager.Runnable. It reads the authorities again when their file changes.
+// Start implements manager.Runnable. It reloads the CAs when their file changes.
 func (c *Clients) Start(ctx context.Context) error {
 	c.authorities.Run(ctx, 1)
 	return nil
@@ -51,13 +51,13 @@ func (c *Clients) Start(ctx context.Context) error {
 
 var _ manager.Runnable = &Clients{}
 
-// knows says whether a connection is that of an API server.
+// knows reports whether the connection has the certificate of an API server.
 func (c *Clients) knows(state *tls.ConnectionState) bool {
 	name, verified := clientName(state)
 	return verified && slices.Contains(c.names, name)
 }
 
-// clientName returns the name in a client's certificate. It is not verified where there was none.
+// clientName returns the common name of the client certificate. verified is false without a certificate.
 func clientName(state *tls.ConnectionState) (name string, verified bool) {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return "", false

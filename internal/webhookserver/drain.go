@@ -8,14 +8,12 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Drain takes leave for that long once ctx ends, and returns a context that ends after that, with which the server has to be
-// started. In between the server still answers, but is not ready, and has clients close each connection after the answer (RFC
-// 9112, section 9.6; by GOAWAY in HTTP/2, RFC 9113, section 6.8).
+// Drain returns a context for Start. The context ends period after ctx ends. In this period the server fails readiness and keeps
+// serving. It closes each connection after a response (RFC 9112, section 9.6; with GOAWAY in HTTP/2, RFC 9113, section 6.8).
 //
-// API servers use a connection for one review after the other, and do not repeat a review whose connection breaks under it. A
-// server that just closed its connections would break the one that a review is on its way by. Those that are used are closed
-// by the client after the next answer, and the others when it has not used them for 90 seconds: after a longer drain there is
-// none left to break.
+// API servers reuse connections, and do not repeat a review if the connection breaks. If the server closed its connections itself,
+// a review on its way would fail. During the drain, the client closes a used connection after the next response, and an unused one
+// after 90 seconds. After a longer drain no connection is left.
 func (s *Server) Drain(ctx context.Context, period time.Duration) context.Context {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
@@ -31,7 +29,7 @@ func (s *Server) Drain(ctx context.Context, period time.Duration) context.Contex
 	return serving
 }
 
-// closing has the client close the connection after the hook's answer, once the server takes its leave.
+// closing makes the client close the connection after the response, during the drain.
 func (s *Server) closing(hook http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.leaving.Load() {

@@ -96,7 +96,7 @@ func TestConnectionsAreClosedAfterTheAnswerWhileItDrains(t *testing.T) {
 				}
 				got = append(got, reused)
 			}
-			// The third still comes on the connection of the first two, and is the last on it.
+			// The third request still uses the connection of the first two, and is the last one on it.
 			if diff := cmp.Diff([]bool{false, true, true, false, false}, got); diff != "" {
 				t.Errorf("connections that were used again (-want +got):\n%s", diff)
 			}
@@ -104,7 +104,7 @@ func TestConnectionsAreClosedAfterTheAnswerWhileItDrains(t *testing.T) {
 	}
 }
 
-// askGate returns what is answered, and whether by a connection that was used before.
+// askGate sends a request to the gate. reused reports whether it used an existing connection.
 func askGate(t *testing.T, server *httptest.Server) (answer string, reused bool) {
 	t.Helper()
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }})

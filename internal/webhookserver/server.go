@@ -1,5 +1,5 @@
-// Package webhookserver serves admission webhooks over TLS, to API servers of which each keeps its connections for the next
-// review and never repeats one.
+// Package webhookserver serves admission webhooks over TLS. Its clients are API servers: they reuse connections, and never repeat a
+// review.
 package webhookserver
 
 import (
@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	// idleTimeout is longer than the 90 seconds for which API servers keep a connection that they do not use (as do all
-	// clients of net/http with http.DefaultTransport's settings). It has to be them who close it: they know whether a review is
-	// about to go by it. controller-runtime's own server closes it after 90 seconds, too.
+	// idleTimeout is longer than the 90 seconds for which API servers keep an idle connection (the default of
+	// http.DefaultTransport). The client has to close the connection, because only the client knows whether it is about to send a
+	// review. The server of controller-runtime closes idle connections after 90 seconds as well.
 	idleTimeout = 3 * time.Minute
-	// headerTimeout is how long a client may take for the TLS handshake and the head of a request.
+	// headerTimeout limits the TLS handshake and the request header.
 	headerTimeout = 32 * time.Second
-	// shutdownTimeout is how long admissions under way may take at the end. An API server waits for 30 seconds at most.
+	// shutdownTimeout limits the wait for running admissions at the end. An API server waits for at most 30 seconds.
 	shutdownTimeout = 30 * time.Second
-	// maxHeaderBytes is the most that the head of a request may take. API servers send a few hundred bytes; others could hold as
-	// much memory with each connection.
+	// maxHeaderBytes limits the size of a request header. API servers send a few hundred bytes. Other clients could occupy as much
+	// memory with each connection.
 	maxHeaderBytes = 16 << 10
-	// maxStreams is how many requests a connection of HTTP/2 may carry at a time, and streamBuffer how much of each body is taken
-	// in before it is read. Bodies that wait to be read cannot keep others on the same connection from coming.
+	// maxStreams limits the concurrent requests of an HTTP/2 connection. streamBuffer is the flow control window of each body before
+	// it is read. Bodies that wait to be read do not block other requests of the connection.
 	maxStreams   = 60
 	streamBuffer = 64 << 10
-	// errorLogFirst and errorLogInterval bound what net/http logs by itself of connections that fail, which anybody can make.
+	// errorLogFirst and errorLogInterval limit net/http's log lines about failed connections, because every client can cause them.
 	errorLogFirst    = 10
 	errorLogInterval = 10 * time.Second
 )
 
-// Server is a webhook server that answers API servers only, does not close idle connections before its clients do, and can
-// take its leave before it ends.
+// Server is a webhook server for API servers only. It does not close idle connections before its clients do, and it can drain
+// before it stops.
 type Server struct {
-	webhook.Server     // has the hooks
+	webhook.Server     // contains the hooks
 	address            string
 	certificate        func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	callers            *callers
@@ -54,8 +54,8 @@ type Server struct {
 
 var _ webhook.Server = &Server{}
 
-// New returns a server that listens on the address, host:port, and shows that certificate. It answers callers that are among the
-// clients and know one of the tokens. Either may be nil, and is not asked for then; where both are, nobody is answered.
+// New returns a server that listens on address (host:port) with that certificate. It serves callers that are among clients and know
+// one of the tokens. If clients or tokens is nil, the server skips this check. If both are nil, it serves no caller.
 func New(address string, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), clients *Clients, tokens *Tokens) *Server {
 	hooks := http.NewServeMux()
 	return &Server{Server: webhook.NewServer(webhook.Options{WebhookMux: hooks}), address: address, certificate: certificate, callers: &callers{
@@ -69,14 +69,14 @@ func (s *Server) Register(path string, hook http.Handler) {
 	s.Server.Register(path, s.closing(hook))
 }
 
-// Handler answers as the server does.
+// Handler returns the handler of the server.
 func (s *Server) Handler() http.Handler { return s.callers }
 
-// Start implements manager.Runnable. It serves until ctx ends, and then finishes what is under way.
+// Start implements manager.Runnable. It serves until ctx ends, and then completes running admissions.
 func (s *Server) Start(ctx context.Context) error {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS13, GetCertificate: s.certificate,
-		NextProtos: []string{"h2"}, // HTTP/1.1 is always possible
+		NextProtos: []string{"h2"}, // HTTP/1.1 is always supported
 	}
 	if s.callers.clients != nil {
 		s.callers.clients.configure(config)
@@ -94,14 +94,14 @@ func (s *Server) Start(ctx context.Context) error {
 			HTTP2: &http.HTTP2Config{
 				MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: maxStreams * streamBuffer,
 			},
-			DisableGeneralOptionsHandler: true, // or "OPTIONS *" would be answered
+			DisableGeneralOptionsHandler: true, // otherwise net/http would answer "OPTIONS *"
 			ErrorLog:                     newErrorLog(),
 		},
 	}
 	return server.Start(ctx)
 }
 
-// StartedChecker implements webhook.Server. The check fails before it listens, and once it takes its leave.
+// StartedChecker implements webhook.Server. The check fails before the server listens and during the drain.
 func (s *Server) StartedChecker() healthz.Checker {
 	return func(*http.Request) error {
 		switch {
@@ -115,13 +115,13 @@ func (s *Server) StartedChecker() healthz.Checker {
 	}
 }
 
-// sometimes passes on some of the lines of a log.
+// sometimes writes only some of the lines of a log.
 type sometimes struct {
 	rate.Sometimes
 	out io.Writer
 }
 
-// newErrorLog is net/http's log, of which what anybody can fill it with is left out.
+// newErrorLog returns net/http's log with a rate limit.
 func newErrorLog() *log.Logger {
 	return log.New(&sometimes{rate.Sometimes{First: errorLogFirst, Interval: errorLogInterval}, log.Writer()}, "", 0)
 }

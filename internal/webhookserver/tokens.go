@@ -17,22 +17,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// tokenSyntax makes a token one path segment that means the same however it is written, and at least 128 bits long even if it
-// is hexadecimal. API servers take no other characters in the path of a webhook that is a Service.
+// tokenSyntax makes a token one path segment that needs no escaping, and at least 128 bits long even if it is hexadecimal. API
+// servers allow no other characters in the path of a webhook that refers to a Service.
 var tokenSyntax = regexp.MustCompile(`^[a-z0-9]{32,128}$`)
 
-// reloadInterval is how often the file is read. A kubelet takes up to two minutes to write a changed Secret into it.
+// reloadInterval is how often the file is read. A kubelet needs up to two minutes to update the file of a changed Secret.
 const reloadInterval = time.Second
 
-// Tokens are first segments of the webhooks' URL path that nobody can guess, one a line of a file. The webhook configurations
-// hold the first of them, so that a caller who knows one is an API server, or may read webhook configurations. All of them are
-// accepted, which lets API servers change from one to the next without a refused request.
+// Tokens are secret first segments of the webhooks' URL paths, one per line of a file. The webhook configurations contain the first
+// token. A caller that knows a token is an API server, or may read webhook configurations. All tokens are accepted, so that API
+// servers can change from one to the next without a failed request.
 type Tokens struct {
 	file    string
 	current atomic.Pointer[[]string]
 }
 
-// NewTokens reads the tokens of a file. The error names a line, never what it holds.
+// NewTokens reads the tokens of a file. Errors name the line, never its content.
 func NewTokens(file string) (*Tokens, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -46,7 +46,7 @@ func NewTokens(file string) (*Tokens, error) {
 	return t, nil
 }
 
-// ParseTokens returns the tokens in what a file holds. They do not change.
+// ParseTokens returns the tokens of the content of a file. They are never reloaded.
 func ParseTokens(content []byte) (*Tokens, error) {
 	var all []string
 	number := 0
@@ -69,10 +69,10 @@ func ParseTokens(content []byte) (*Tokens, error) {
 	return t, nil
 }
 
-// First returns the token to register.
+// First returns the token for webhook configurations.
 func (t *Tokens) First() string { return (*t.current.Load())[0] }
 
-// cut returns what follows the token in an escaped path, and whether it begins with one.
+// cut returns the rest of an escaped path after a token, and whether the path begins with a token.
 func (t *Tokens) cut(path string) (rest string, found bool) {
 	if !strings.HasPrefix(path, "/") {
 		return "", false
@@ -82,13 +82,13 @@ func (t *Tokens) cut(path string) (rest string, found bool) {
 		return "", false
 	}
 	given, equal := []byte(path[1:end]), 0
-	for _, token := range *t.current.Load() { // all of them, so that the time tells nothing
+	for _, token := range *t.current.Load() { // compares with all tokens, so that the duration reveals nothing
 		equal |= subtle.ConstantTimeCompare(given, []byte(token))
 	}
 	return path[end:], equal == 1
 }
 
-// Hide returns text without the tokens. API servers name the URL of a webhook in their errors, which may be logged.
+// Hide returns text without the tokens. API servers include the URL of a webhook in errors, which may be logged.
 func (t *Tokens) Hide(text []byte) []byte {
 	for _, token := range *t.current.Load() {
 		text = bytes.ReplaceAll(text, []byte(token), []byte("TOKEN"))
@@ -98,14 +98,14 @@ func (t *Tokens) Hide(text []byte) []byte {
 
 var _ manager.Runnable = &Tokens{}
 
-// Start implements manager.Runnable. It reads the file again until ctx ends. While the file cannot be read, the former tokens
-// stay. What it holds is taken when it is read a second time: it may have been half written at the first.
+// Start implements manager.Runnable. It reloads the file until ctx ends. While the file cannot be read, the previous tokens stay
+// valid. New content is used only after two equal reads, because the first read may see a partly written file.
 func (t *Tokens) Start(ctx context.Context) error {
 	if t.file == "" {
 		return nil
 	}
 	log := logf.FromContext(ctx).WithName("webhook-path")
-	last, taken := "", strings.Join(*t.current.Load(), "\n") // what was read, or why it was not
+	last, taken := "", strings.Join(*t.current.Load(), "\n") // the last content or error
 	wait.UntilWithContext(ctx, func(context.Context) {
 		next, err := NewTokens(t.file)
 		read := fmt.Sprint(err)
