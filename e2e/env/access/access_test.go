@@ -24,7 +24,7 @@ import (
 	"warrantgate.dev/e2e/env/access"
 )
 
-// verified returns the certificate of a pair, if the authority has signed it for a usage.
+// verified returns the certificate of a pair, if the CA signed it for a usage.
 func verified(t *testing.T, authority *access.Authority, pair access.KeyPair, usage x509.ExtKeyUsage) *x509.Certificate {
 	t.Helper()
 	both, err := tls.X509KeyPair(pair.Certificate, pair.Key)
@@ -117,7 +117,7 @@ func TestWriteKubeconfig(t *testing.T) {
 	}
 }
 
-// newClient is a client of a server that gives tokens to service accounts, but not to one named without-token.
+// newClient is a client of a server that issues tokens for service accounts, except for the service account without-token.
 func newClient() client.Client {
 	return fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		SubResourceCreate: func(
@@ -133,7 +133,7 @@ func newClient() client.Client {
 	}).Build()
 }
 
-// withoutNamespaces is a client of a server that nothing can be created in.
+// withoutNamespaces is a client of a server that rejects the creation of namespaces.
 func withoutNamespaces() client.Client {
 	return fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates: those by which persons, and warrantgate, are known to servers, and those that servers on
-// this machine serve with.
+// Authority is a CA. It signs the client certificates of users and the serving certificates of servers on this machine.
 type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -25,7 +24,7 @@ type KeyPair struct {
 	Certificate, Key []byte
 }
 
-// NewAuthority returns an authority with a new key, whose certificate is signed by itself.
+// NewAuthority returns a CA with a new key and a self-signed certificate.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,7 +47,7 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{certificate: certificate, key: key}, nil
 }
 
-// PEM returns the authority's own certificate.
+// PEM returns the certificate of the CA.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
@@ -58,8 +57,8 @@ func (a *Authority) ClientPair(user string, groups []string) (KeyPair, error) {
 	return a.sign(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth)
 }
 
-// ServingPair signs a certificate for a server on this machine. Changes are made to the certificate before it is signed, such
-// as to its names or to when it holds.
+// ServingPair signs a certificate for a server on this machine. The functions can change the certificate before it is signed, for
+// example its names or its validity.
 func (a *Authority) ServingPair(name string, changes ...func(*x509.Certificate)) (KeyPair, error) {
 	return a.sign(pkix.Name{CommonName: name}, x509.ExtKeyUsageServerAuth, changes...)
 }
@@ -95,7 +94,7 @@ func (a *Authority) sign(subject pkix.Name, usage x509.ExtKeyUsage, changes ...f
 	}, nil
 }
 
-// certificateTemplate holds for a day, and from an hour ago in case clocks differ.
+// certificateTemplate is valid for a day. It begins an hour ago, in case clocks differ.
 func certificateTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

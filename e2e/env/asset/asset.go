@@ -8,28 +8,28 @@ import (
 	"path/filepath"
 )
 
-// Environment variables that name binaries built elsewhere.
+// Environment variables with the paths of binaries. An empty variable means the binary in the folder bin of the repository.
 const (
-	// KCP names the kcp to run, as in kcp's own test framework.
+	// KCP is the kcp to run, as in kcp's own test framework.
 	KCP = "TEST_ASSET_KCP"
-	// FrontProxy names the kcp-front-proxy to run, for a kcp of several shards.
+	// FrontProxy is the kcp-front-proxy to run, for a kcp with several shards.
 	FrontProxy = "TEST_ASSET_KCP_FRONT_PROXY"
-	// CacheServer names the cache-server to run, for a kcp of several shards.
+	// CacheServer is the cache-server to run, for a kcp with several shards.
 	CacheServer = "TEST_ASSET_CACHE_SERVER"
-	// KubeAPIServer names the kube-apiserver to run, as in controller-runtime's envtest.
+	// KubeAPIServer is the kube-apiserver to run, as in controller-runtime's envtest.
 	KubeAPIServer = "TEST_ASSET_KUBE_APISERVER"
-	// Etcd names the etcd to run, as in controller-runtime's envtest.
+	// Etcd is the etcd to run, as in controller-runtime's envtest.
 	Etcd = "TEST_ASSET_ETCD"
-	// Warrantgate names the warrantgate to run.
+	// Warrantgate is the warrantgate to run.
 	Warrantgate = "TEST_ASSET_WARRANTGATE"
-	// WarrantgateBefore names the warrantgate that an upgrade starts from. It lies in the folder bin of its own sources, whose
-	// chart belongs to it.
+	// WarrantgateBefore is the earlier warrantgate that an upgrade starts from. It is in the folder bin of its own source tree,
+	// which also contains its chart.
 	WarrantgateBefore = "TEST_ASSET_WARRANTGATE_BEFORE"
-	// EffectiveUsers names the program that answers with kcp's own scope rules (e2e/servers/kcp/effectiveusers).
+	// EffectiveUsers is the program that evaluates kcp's own scope rules (e2e/servers/kcp/effectiveusers).
 	EffectiveUsers = "TEST_ASSET_EFFECTIVE_USERS"
 )
 
-// built tells which target of make puts the binary into the repository's bin, and under which name.
+// built returns the target of make that builds the binary, and the name of the binary in the folder bin.
 func built(env string) (target, name string, err error) {
 	switch env {
 	case KCP:
@@ -53,8 +53,8 @@ func built(env string) (target, name string, err error) {
 	}
 }
 
-// Path returns the path of a binary: what the environment variable says, else the one in the repository's bin. It is an
-// error if there is no file.
+// Path returns the path of a binary: the value of the environment variable or, if it is empty, the binary in the repository's folder
+// bin. It returns an error if the file does not exist.
 func Path(env string) (string, error) {
 	target, name, err := built(env)
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"warrantgate.dev/e2e/env/access"
 )
 
-// dialTimeout is how long an OwnConnection may take to come about.
+// dialTimeout limits how long an OwnConnection takes to connect.
 const dialTimeout = 15 * time.Second
 
-// Admin is an administrator of all workspaces: kcp-admin, of group system:kcp:admin. The cluster is a path such as
+// Admin is an administrator of all workspaces: kcp-admin, of the group system:kcp:admin. The cluster is a path such as
 // "root:provider" or the name of a logical cluster.
 func (s *Server) Admin(cluster string) *rest.Config {
 	return as(s.admin, s.config(s.url, cluster))
 }
 
-// ShardAdmin is of group system:masters, to whom no authorization applies. The cluster may be "system:admin" as well. Where
-// there are several shards it is at the root shard: no front-proxy lets that group through. See Sharded.ShardAdmin.
+// ShardAdmin is a user of the group system:masters, for whom every request is authorized. The cluster can also be "system:admin". If
+// there are several shards, it connects to the root shard, because the front-proxy rejects that group. See Sharded.ShardAdmin.
 func (s *Server) ShardAdmin(cluster string) *rest.Config {
 	return s.adminAt(s.shards[0], cluster)
 }
@@ -37,7 +37,7 @@ func as(who *clientcmdapi.AuthInfo, config *rest.Config) *rest.Config {
 	return config
 }
 
-// Person is a user who is known by a client certificate. Who is asked for twice is the same person.
+// Person is a user with a client certificate. A second call with the same name and groups returns the same user.
 func (s *Server) Person(cluster, name string, groups ...string) *rest.Config {
 	pair := s.clientPair(name, groups...)
 	config := s.config(s.url, cluster)
@@ -69,7 +69,7 @@ func (s *Server) config(url, cluster string) *rest.Config {
 	return &rest.Config{
 		Host:            url + "/clusters/" + cluster,
 		TLSClientConfig: rest.TLSClientConfig{CAData: s.servingCA},
-		QPS:             -1, // the tests are the load that they want to be
+		QPS:             -1, // the load is part of the tests
 	}
 }
 
@@ -81,14 +81,14 @@ func In(config *rest.Config, cluster string) *rest.Config {
 	return config
 }
 
-// OwnConnection is the same user over a connection that nobody else uses; clients of one user share one otherwise.
+// OwnConnection is the same user with its own connection. Other clients of one user share a connection.
 func OwnConnection(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext // client-go shares connections of equal dialers only
+	config.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext // client-go shares connections only for equal dialers
 	return config
 }
 
-// KubeconfigFile writes a kubeconfig with one context, named name, into the server's directory.
+// KubeconfigFile writes a kubeconfig with one context of the given name into the directory of the server.
 func (s *Server) KubeconfigFile(name string, config *rest.Config) (string, error) {
 	path := filepath.Join(s.options.Dir, name+".kubeconfig")
 	return path, access.WriteKubeconfig(path, name, config)

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Install runs "warrantgate install kcp", as a person at a terminal would, waits until kcp holds to what it wrote, and
-// returns what it printed. It installs the right to write Events too. Further arguments may be given.
+// Install runs "warrantgate install kcp" with optional further arguments, waits until the admission policies are active in kcp, and
+// returns the output. It also installs the permission to write Events.
 func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, error) {
 	output, err := w.InstallOnly(ctx, args...)
 	if err != nil {
@@ -24,7 +24,7 @@ func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, erro
 	return output, w.waitGuarded(ctx, true)
 }
 
-// InstallOnly is Install without the wait, for configurations in which there is no gate to wait for.
+// InstallOnly runs "warrantgate install kcp" and does not wait. Use it for configurations that install no admission policy.
 func (w *Warrantgate) InstallOnly(ctx context.Context, args ...string) (string, error) {
 	return w.Run(ctx, slices.Concat(
 		[]string{"install", "kcp", "--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root"}, w.InstallArgs(),
@@ -32,7 +32,8 @@ func (w *Warrantgate) InstallOnly(ctx context.Context, args ...string) (string, 
 	)...)
 }
 
-// Uninstall runs "warrantgate uninstall kcp", waits until kcp has forgotten it, and returns what it printed.
+// Uninstall runs "warrantgate uninstall kcp", waits until the admission policies, validating and mutating, are inactive, and returns
+// the output.
 func (w *Warrantgate) Uninstall(ctx context.Context, args ...string) (string, error) {
 	output, err := w.Run(ctx, append([]string{
 		"uninstall", "kcp",
@@ -53,8 +54,8 @@ func (w *Warrantgate) shardArgs() []string {
 	return args
 }
 
-// waitGuarded waits until every shard of kcp guards, or no longer guards, warrantgate's annotations: an API server takes up
-// admission policies with a delay, and later than webhooks. It asks by a dry run that nobody but the policy can refuse.
+// waitGuarded waits until every shard of kcp protects, or no longer protects, warrantgate's annotations. An API server activates
+// admission policies with a delay, and later than webhooks. The check is a dry run that only the policy denies.
 func (w *Warrantgate) waitGuarded(ctx context.Context, want bool) error {
 	for _, path := range w.kcp.everywhere {
 		if err := waitGuardedAt(ctx, w.kcp.Admin(path), want); err != nil {

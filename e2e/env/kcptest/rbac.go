@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// User is the subject of a person, or of a service account under its global name.
+// User is the subject of a user, or of a service account by its global name.
 func User(name string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 }
 
-// Group is the subject of everybody in a group.
+// Group is the subject of a group.
 func Group(name string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: name}
 }
 
-// ServiceAccountSubject is the subject of a service account of the workspace in which the rights are granted.
+// ServiceAccountSubject is the subject of a service account of the workspace that contains the binding.
 func ServiceAccountSubject(namespace, name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 }
@@ -35,37 +35,37 @@ func Rule(group string, resources, verbs []string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// AccessRule allows to enter a workspace at all.
+// AccessRule allows a user to enter a workspace.
 func AccessRule() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}
 }
 
-// WorkspacesRule allows to create Workspaces, read, change and delete them.
+// WorkspacesRule allows a user to create, read, change and delete Workspaces.
 func WorkspacesRule() rbacv1.PolicyRule {
 	return Rule("tenancy.kcp.io", []string{"workspaces"}, []string{"create", "get", "list", "watch", "update", "patch", "delete"})
 }
 
-// UseTypesRule allows to create workspaces of any type that is defined where the rule holds. Everybody may use the type
-// universal of root.
+// UseTypesRule allows a user to create workspaces of every type that the workspace defines. Every user may use the type universal of
+// root.
 func UseTypesRule() rbacv1.PolicyRule {
 	return Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"use"})
 }
 
-// BindRule allows to bind one APIExport.
+// BindRule allows a user to bind one APIExport.
 func BindRule(export string) rbacv1.PolicyRule {
 	rule := Rule("apis.kcp.io", []string{"apiexports"}, []string{"bind"})
 	rule.ResourceNames = []string{export}
 	return rule
 }
 
-// CreatorRules are what it takes to create workspaces somewhere.
+// CreatorRules allow a user to create workspaces.
 func CreatorRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{AccessRule(), WorkspacesRule(), UseTypesRule()}
 }
 
-// Grant gives a subject rights in the workspace of config, an administrator's, and waits until kcp acts on them: its
-// authorizer follows its storage with a short delay. No right is of use without AccessRule, so Grant waits for ever
-// unless that is among the rules or was granted before.
+// Grant gives permissions to a subject in the workspace of config, an administrator. It waits until they are active: kcp's
+// authorizer follows its storage with a short delay. No other permission is active without AccessRule, so Grant waits until ctx ends
+// unless that rule is among the rules or was granted before.
 func Grant(ctx context.Context, config *rest.Config, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) error {
 	c, err := NewClient(config)
 	if err != nil {
@@ -91,7 +91,7 @@ func Grant(ctx context.Context, config *rest.Config, subject rbacv1.Subject, rul
 	return nil
 }
 
-// waitAllowed waits until the first of what the rule allows is allowed to the subject.
+// waitAllowed waits until the first request that the rule allows is allowed for the subject.
 func waitAllowed(ctx context.Context, c client.Client, subject rbacv1.Subject, rule rbacv1.PolicyRule) error {
 	review := authorizationv1.SubjectAccessReview{Spec: subjectOf(subject)}
 	if len(rule.NonResourceURLs) > 0 {

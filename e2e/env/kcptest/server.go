@@ -28,36 +28,35 @@ import (
 )
 
 const (
-	// pollInterval is how often an object is looked at.
+	// pollInterval is the interval between two checks of an object.
 	pollInterval = 25 * time.Millisecond
-	// startAttempts is how often kcp is started when another process takes one of its ports in between.
+	// startAttempts is the number of starts if another process takes one of the ports.
 	startAttempts = 3
 )
 
-// Options say how to run kcp.
+// Options configure kcp.
 type Options struct {
-	// Binary is the path of kcp; see package asset.
+	// Binary is the path of kcp. Default: that of package asset.
 	Binary string
-	// Dir is where the server keeps its data and its log. Default: a new temporary directory.
+	// Dir is the directory for the data and the log of the server. Default: a new temporary directory.
 	Dir string
-	// Keep leaves the directory in place at the end, for a look at the log. Default: whether KEEP is set.
+	// Keep keeps the directory after the end, to read the log. Default: whether KEEP is set.
 	Keep bool
-	// Args are further arguments for "kcp start".
+	// Args are further arguments of "kcp start".
 	Args []string
 }
 
 // Server is a running kcp: one shard with embedded etcd, or the shards of a Sharded.
 type Server struct {
 	options Options
-	// url is where persons come in: at the shard or, where there are several, at the front-proxy.
+	// url is the address for users: that of the shard or, if there are several, that of the front-proxy.
 	url      string
 	clientCA *access.Authority
-	// servingCA is what the certificates of all its programs are verified with, in PEM.
+	// servingCA is the CA of the serving certificates of all programs, in PEM.
 	servingCA         []byte
 	admin, shardAdmin *clientcmdapi.AuthInfo
 	adminKubeconfig   string
-	// programs are all that it consists of, in the order in which they start; shards are those of them that are a kcp, root
-	// first.
+	// programs are all programs of kcp, in the order of their start. shards are those that are a shard, root first.
 	programs, shards []*program
 	shardKubeconfigs []string
 	// everywhere are paths of workspaces, one on each shard.
@@ -79,7 +78,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	return s, nil
 }
 
-// newServer prepares what does not depend on ports: the directory, and the authority by which persons are known.
+// newServer prepares everything that does not depend on ports: the directory and the CA of the users.
 func newServer(options Options) (*Server, error) {
 	options.Keep = options.Keep || os.Getenv(process.KeepEnv) != ""
 	if options.Dir == "" {
@@ -97,7 +96,7 @@ func newServer(options Options) (*Server, error) {
 	return s, os.WriteFile(s.clientCAFile(), clientCA.PEM(), 0o600)
 }
 
-// launch starts the server, and again with other ports if another process takes one of them in between.
+// launch starts the server. It tries again with other ports if another process takes one of them.
 func (s *Server) launch(ctx context.Context, start func(context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		err := start(ctx)
@@ -125,7 +124,7 @@ func (s *Server) start(ctx context.Context) error {
 	return s.enter(ctx, kcp)
 }
 
-// Restart ends a kcp of one shard in order, and starts it again: with the same data, at the same place.
+// Restart stops a kcp of one shard gracefully and starts it again with the same data and port.
 func (s *Server) Restart(ctx context.Context) error {
 	kcp := s.shards[0]
 	if err := kcp.stop(); err != nil {
@@ -137,12 +136,12 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.enter(ctx, kcp)
 }
 
-// enter waits until kcp is ready, and takes up who its administrators are: it gives them new tokens at every start.
+// enter waits until kcp is ready and reads the credentials of its administrators. They get new tokens at every start.
 func (s *Server) enter(ctx context.Context, kcp *program) error {
 	if err := kcp.waitReady(ctx); err != nil {
 		return err
 	}
-	s.adminKubeconfig = filepath.Join(kcp.dir, "admin.kubeconfig") // kcp writes it
+	s.adminKubeconfig = filepath.Join(kcp.dir, "admin.kubeconfig") // written by kcp
 	s.shardKubeconfigs, s.everywhere = []string{s.adminKubeconfig}, []string{"root"}
 	raw, err := clientcmd.LoadFromFile(s.adminKubeconfig)
 	if err != nil {
@@ -153,7 +152,7 @@ func (s *Server) enter(ctx context.Context, kcp *program) error {
 	return s.waitCreatable(ctx, s.Admin("root"))
 }
 
-// newProgram is a program that serves at a port of this machine.
+// newProgram is a program that listens on a port of this machine.
 func (s *Server) newProgram(name, binary string, port int, args ...string) *program {
 	dir := filepath.Join(s.options.Dir, name)
 	return &program{
@@ -162,7 +161,7 @@ func (s *Server) newProgram(name, binary string, port int, args ...string) *prog
 	}
 }
 
-// kcpPorts is how many ports a kcp with embedded etcd needs.
+// kcpPorts is the number of ports of a kcp with embedded etcd.
 const kcpPorts = 3
 
 func (s *Server) newKCP(name string, ports []int, args ...string) *program {
@@ -171,7 +170,7 @@ func (s *Server) newKCP(name string, ports []int, args ...string) *program {
 		"--external-hostname=127.0.0.1",
 		"--shard-base-url="+kcp.url,
 		"--client-ca-file="+s.clientCAFile(),
-		// On by default from v0.31. Without it a service account cannot use a workspace outside its home at all.
+		// The feature gate is on by default since v0.31. Without it, a service account cannot use any workspace other than its own.
 		"--feature-gates=GlobalServiceAccount=true",
 	), args...)
 	return kcp
@@ -186,8 +185,8 @@ func etcdArgs(ports []int) []string {
 
 func (s *Server) clientCAFile() string { return filepath.Join(s.options.Dir, "client-ca.crt") }
 
-// waitCreatable waits until workspaces can be created in the cluster of config. kcp is ready somewhat before it has noticed
-// the workspace types that it brings along.
+// waitCreatable waits until workspaces can be created in the cluster of config. kcp is ready shortly before it observes its own
+// workspace types.
 func (s *Server) waitCreatable(ctx context.Context, config *rest.Config) error {
 	c, err := NewClient(config)
 	if err != nil {
@@ -211,7 +210,7 @@ func (s *Server) Stop() error {
 	return errors.Join(s.stopPrograms(), s.removeDir())
 }
 
-// stopPrograms stops first what was started last.
+// stopPrograms stops the programs in the reverse order of their start.
 func (s *Server) stopPrograms() error {
 	var errs []error
 	for _, p := range slices.Backward(s.programs) {
@@ -227,11 +226,11 @@ func (s *Server) removeDir() error {
 	return os.RemoveAll(s.options.Dir)
 }
 
-// URL is where kcp listens, without a cluster.
+// URL is the address of kcp, without a cluster.
 func (s *Server) URL() string { return s.url }
 
-// ModuleVersion is the version of the kcp module that the binary was built from, such as "v0.30.0", and "(devel)" if it was
-// built from a source tree.
+// ModuleVersion is the version of the kcp module that the binary was built from, such as "v0.30.0", or "(devel)" if it was built
+// from a source tree.
 func (s *Server) ModuleVersion() (string, error) {
 	info, err := buildinfo.ReadFile(s.options.Binary)
 	if err != nil {
@@ -240,14 +239,14 @@ func (s *Server) ModuleVersion() (string, error) {
 	return info.Main.Version, nil
 }
 
-// AdmitsServiceAccounts tells whether kcp lets service accounts into virtual workspaces. v0.30 refuses all of them, which
-// v0.31 mended.
+// AdmitsServiceAccounts returns whether kcp accepts service accounts in virtual workspaces. v0.30 rejects all of them, v0.31 fixed
+// that.
 func (s *Server) AdmitsServiceAccounts() (bool, error) {
 	version, err := s.ModuleVersion()
 	return !strings.HasPrefix(version, "v0.30."), err
 }
 
-// HasMutatingPolicies tells whether kcp evaluates MutatingAdmissionPolicies, as it does from v0.32 on unless the plugin is disabled.
+// HasMutatingPolicies returns whether kcp evaluates MutatingAdmissionPolicies: since v0.32, unless the plugin is disabled.
 func (s *Server) HasMutatingPolicies() (bool, error) {
 	server, err := discovery.NewDiscoveryClientForConfig(s.Admin("root"))
 	if err != nil {
@@ -256,26 +255,26 @@ func (s *Server) HasMutatingPolicies() (bool, error) {
 	return kcp.HasMutatingPolicies(server)
 }
 
-// Dir is the server's directory. Its content goes with it.
+// Dir is the directory of the server. Stop removes it.
 func (s *Server) Dir() string { return s.options.Dir }
 
-// LogFile is the log of kcp, and of the root shard where there are several.
+// LogFile is the log of kcp. If there are several shards, it is the log of the root shard.
 func (s *Server) LogFile() string { return s.shards[0].logFile }
 
-// PID is the process of kcp, and of the root shard where there are several. It is another after a restart.
+// PID is the process ID of kcp. If there are several shards, it is that of the root shard. It changes with a restart.
 func (s *Server) PID() int { return s.shards[0].process.PID() }
 
-// AdminKubeconfig is a kubeconfig with a context "root" of an administrator, as Admin.
+// AdminKubeconfig is a kubeconfig of Admin with a context "root".
 func (s *Server) AdminKubeconfig() string { return s.adminKubeconfig }
 
-// ShardKubeconfigs are kubeconfigs with a context "system:admin" of a user of group system:masters, one for each shard. They
-// lead to the shard itself.
+// ShardKubeconfigs are kubeconfigs of a user of the group system:masters with a context "system:admin", one for each shard. They
+// point at the shard itself.
 func (s *Server) ShardKubeconfigs() []string { return slices.Clone(s.shardKubeconfigs) }
 
-// KeepDir leaves the directory in place at the end, as Options.Keep does.
+// KeepDir keeps the directory after the end, as Options.Keep does.
 func (s *Server) KeepDir() { s.options.Keep = true }
 
-// Alive returns an error, with the end of the log, if a program of kcp has ended by itself.
+// Alive returns an error, with the end of the log, if a program of kcp has ended without a stop.
 func (s *Server) Alive() error {
 	for _, p := range s.programs {
 		if err := p.alive(); err != nil {

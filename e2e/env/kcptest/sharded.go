@@ -16,35 +16,35 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// The shards of a Sharded.
+// The names of the shards.
 const (
-	// RootShard has the workspace root.
+	// RootShard contains the workspace root.
 	RootShard = "root"
-	// SecondShard has what is put there, see OnShard.
+	// SecondShard contains the workspaces that OnShard puts there.
 	SecondShard = "shard-1"
 )
 
-// ShardedOptions say how to run a kcp of several shards.
+// ShardedOptions configure a kcp of several shards.
 type ShardedOptions struct {
-	// KCP, FrontProxy and CacheServer are the paths of the binaries; see package asset.
+	// KCP, FrontProxy and CacheServer are the paths of the binaries. Default: those of package asset.
 	KCP, FrontProxy, CacheServer string
-	// Dir is where the programs keep their data and their logs. Default: a new temporary directory.
+	// Dir is the directory for the data and the logs of the programs. Default: a new temporary directory.
 	Dir string
-	// Keep leaves the directory in place at the end, for a look at the logs. Default: whether KEEP is set.
+	// Keep keeps the directory after the end, to read the logs. Default: whether KEEP is set.
 	Keep bool
 }
 
 // Sharded is a running kcp of two shards, a front-proxy and a cache server.
 //
-// Its Server is kcp as persons see it: they come in at the front-proxy, which knows on which shard a workspace is. What
-// the front-proxy lets nobody do, ShardAdmin does on one shard.
+// Its Server connects to the front-proxy, as users do. The front-proxy forwards each request to the shard of the workspace.
+// ShardAdmin connects to one shard and can do what the front-proxy rejects.
 type Sharded struct {
 	*Server
 	setup ShardedOptions
 }
 
-// StartSharded runs kcp and waits until workspaces can be created on every shard. It leaves one of an administrator on each,
-// such as root:on-shard-1.
+// StartSharded runs kcp and waits until workspaces can be created on every shard. It leaves a workspace of an administrator on each
+// shard, such as root:on-shard-1.
 func StartSharded(ctx context.Context, options ShardedOptions) (*Sharded, error) {
 	server, err := newServer(Options{Binary: options.KCP, Dir: options.Dir, Keep: options.Keep})
 	if err != nil {
@@ -80,8 +80,8 @@ func (s *Sharded) start(ctx context.Context) error {
 	if err := s.writeKubeconfigs(cache); err != nil {
 		return err
 	}
-	// One after the other: a shard that does not find yet what it needs of root asks again at intervals that grow to half a
-	// minute, so that all at once are ready no sooner.
+	// The shards start one after the other. A shard that does not find the objects that it needs of root tries again with a delay of
+	// up to half a minute, so that a start of all at the same time takes longer.
 	for _, p := range s.programs {
 		if err := p.startNew(); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (s *Sharded) start(ctx context.Context) error {
 func (s *Sharded) newCacheServer(ctx context.Context, ports []int) (*program, error) {
 	cache := s.newProgram("cache-server", s.setup.CacheServer, ports[0])
 	cache.args = append(append(cache.args, s.servingArgs()...), etcdArgs(ports)...)
-	// Later releases want to know who asks; v0.30 asks nobody, and has no such flag.
+	// Later releases authenticate requests. v0.30 does not, and has no such flag.
 	help, err := exec.CommandContext(ctx, s.setup.CacheServer, "--help").Output()
 	if err != nil {
 		return nil, fmt.Errorf("flags of the cache server: %w", err)
@@ -113,7 +113,7 @@ func (s *Sharded) newFrontProxy(port int) *program {
 		"--mapping-file="+s.file("mapping.yaml"),
 		"--client-ca-file="+s.clientCAFile(),
 		"--root-kubeconfig="+s.file("root.kubeconfig"),
-		// It takes the user from here only: it finds the shards in root.
+		// The front-proxy takes only the user from this kubeconfig. It reads the shards in root.
 		"--shards-kubeconfig="+s.file("root.kubeconfig"),
 	)
 	return frontProxy
@@ -126,19 +126,19 @@ func (s *Sharded) newShard(name string, frontProxy *program, ports []int, args .
 		"--cache-kubeconfig="+s.file("cache.kubeconfig"),
 		"--logical-cluster-admin-kubeconfig="+s.file("logical-cluster-admin.kubeconfig"),
 		"--external-logical-cluster-admin-kubeconfig="+s.file("external-logical-cluster-admin.kubeconfig"),
-		// Whom the front-proxy names is believed.
+		// The shard trusts the user that the front-proxy names.
 		"--requestheader-client-ca-file="+s.file("requestheader-ca.crt"),
 		"--requestheader-username-headers=X-Remote-User",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		// A service account is known on every shard. None can look up those of another.
+		// Every shard accepts the token of a service account. No shard can look up the service accounts of another.
 		"--service-account-key-file="+s.file("service-account.crt"),
 		"--service-account-private-key-file="+s.file("service-account.key"),
 		"--service-account-lookup=false",
 	)...)
 }
 
-// servingArgs are for every program: they have one certificate, as they are on one machine.
+// servingArgs are for every program. All share one certificate, because they run on one machine.
 func (s *Sharded) servingArgs() []string {
 	return []string{"--tls-cert-file=" + s.file("serving.crt"), "--tls-private-key-file=" + s.file("serving.key")}
 }
@@ -152,9 +152,9 @@ func (s *Sharded) Shards() []string {
 	return names
 }
 
-// ShardAdmin is of group system:masters, on one shard, which knows its own clusters only. The cluster may be "system:admin" as
-// well or, for all that are there, "*": that is for kcp's own kinds such as LogicalClusters; Workspaces, which are bound, take
-// the identity of their APIExport.
+// ShardAdmin is a user of the group system:masters on one shard, which only knows its own clusters. The cluster can also be
+// "system:admin" or, for all clusters of the shard, "*". The latter works for kcp's own kinds such as LogicalClusters. Workspaces
+// are bound, so a request for them needs the identity of their APIExport.
 func (s *Sharded) ShardAdmin(shard, cluster string) *rest.Config {
 	return s.adminAt(s.shard(shard), cluster)
 }
@@ -162,7 +162,7 @@ func (s *Sharded) ShardAdmin(shard, cluster string) *rest.Config {
 // ShardLogFile is the log of one shard.
 func (s *Sharded) ShardLogFile(shard string) string { return s.shard(shard).logFile }
 
-// ShardOf is the name of the shard that has a logical cluster, which is given by its name.
+// ShardOf is the name of the shard that contains a logical cluster, by the cluster's name.
 func (s *Sharded) ShardOf(ctx context.Context, clusterName string) (string, error) {
 	shard, _, err := s.shardOf(ctx, clusterName)
 	if err != nil {
@@ -171,15 +171,15 @@ func (s *Sharded) ShardOf(ctx context.Context, clusterName string) (string, erro
 	return shard.name, nil
 }
 
-// KillShard takes one shard down, as a crash would. In order it takes a minute: kcp ends its etcd, and then waits for the
-// watches of the others to end.
+// KillShard kills one shard, as a crash does. A graceful stop takes a minute: kcp stops its etcd and then waits until the watches of
+// the other shards end.
 func (s *Sharded) KillShard(shard string) { s.shard(shard).kill() }
 
-// StartShard brings a shard up again, as it was when it was killed, and waits until a workspace becomes Ready there. It may be
-// called for a shard that runs.
+// StartShard starts a killed shard again with its data, and waits until a workspace becomes Ready there. It does nothing to a shard
+// that runs.
 //
-// That takes up to a minute or so, as the front-proxy asks a shard that is down less and less often. It may take longer for
-// what waits for the shard meanwhile, for the same reason.
+// This takes up to about a minute, because the front-proxy calls a shard that is down with growing delays. Objects that wait for the
+// shard can take longer, for the same reason.
 func (s *Sharded) StartShard(ctx context.Context, shard string) error {
 	p := s.shard(shard)
 	if p.process != nil {
@@ -191,7 +191,7 @@ func (s *Sharded) StartShard(ctx context.Context, shard string) error {
 	if err := p.waitReady(ctx); err != nil {
 		return err
 	}
-	// With parent and child on this shard, whether the others run does not matter.
+	// With the parent and the child on this shard, the state of the other shards does not matter.
 	admin := s.Admin("root:" + settlement(p))
 	if err := s.waitCreatable(ctx, admin); err != nil {
 		return err
@@ -210,11 +210,11 @@ func (s *Sharded) StartShard(ctx context.Context, shard string) error {
 	return c.Delete(ctx, ws)
 }
 
-// SuspendCacheServer keeps the cache server from answering anybody, so that no shard learns of what is new on another, until
-// the function that it returns is called.
+// SuspendCacheServer suspends the cache server, so that no shard observes new objects of another, until the caller calls the
+// returned function.
 func (s *Sharded) SuspendCacheServer() (resume func()) {
 	cache := s.programs[0].process
-	_ = cache.Signal(syscall.SIGSTOP) // fails only if it has ended, which Alive tells
+	_ = cache.Signal(syscall.SIGSTOP) // fails only if it has ended, which Alive reports
 	return func() { _ = cache.Signal(syscall.SIGCONT) }
 }
 
@@ -226,7 +226,7 @@ func (s *Sharded) shard(name string) *program {
 	return s.shards[i]
 }
 
-// shardOf finds the shard that has a logical cluster. Each knows its own only.
+// shardOf finds the shard that contains a logical cluster. Each shard only knows its own.
 func (s *Server) shardOf(ctx context.Context, clusterName string) (*program, *corev1alpha1.LogicalCluster, error) {
 	var errs []error
 	for _, shard := range s.shards {
@@ -239,8 +239,8 @@ func (s *Server) shardOf(ctx context.Context, clusterName string) (*program, *co
 	return nil, nil, errors.Join(errs...)
 }
 
-// settle waits until workspaces can be created on every shard and, once more, in what was created there. It leaves a workspace
-// of an administrator on each.
+// settle waits until workspaces can be created on every shard and in the new workspaces there. It leaves a workspace of an
+// administrator on each shard.
 func (s *Sharded) settle(ctx context.Context) error {
 	root := s.Admin("root")
 	if err := s.waitCreatable(ctx, root); err != nil {

@@ -21,11 +21,12 @@ import (
 	"warrantgate.dev/e2e/env/access"
 )
 
-// inShards begins what "warrantgate install kcp --dry-run" prints for the shards. What it prints for root comes before.
+// inShards is the first line of the part for the shards in the output of "warrantgate install kcp --dry-run". The part for root is
+// before it.
 const inShards = "# in logical cluster system:admin of each shard\n"
 
-// RulesPlanned names the rules of all roles that install writes into root and into the shards, as its dry run prints them. The
-// names are those of TakenRule.
+// RulesPlanned returns the names of the rules of all roles that install writes into root and into the shards, as its dry run prints
+// them. The names are those of TakenRule.
 func RulesPlanned(printed string) (root, shards []string, err error) {
 	forRoot, forShards, _ := strings.Cut(printed, inShards)
 	if root, err = rulesOf(forRoot); err != nil {
@@ -51,9 +52,9 @@ func rulesOf(printed string) ([]string, error) {
 	}
 }
 
-// TakenRule is a rule that was taken out of a ClusterRole.
+// TakenRule is a rule that was removed from a ClusterRole.
 type TakenRule struct {
-	// Name is that of access.RuleNames.
+	// Name is the name of the rule, as RuleNames of package access returns it.
 	Name string
 
 	holder client.Client
@@ -61,9 +62,9 @@ type TakenRule struct {
 	rules  []rbacv1.PolicyRule
 }
 
-// TakeRule takes the rule on a resource, or on a path that is none, with a verb out of a ClusterRole in the cluster of holder,
-// an administrator's. It waits until kcp does not let WarrantgateUser do that in the cluster of where any more, which may be
-// another one if the role is a shard's. There has to be such a rule.
+// TakeRule removes the rule with a verb on a resource, or on a non-resource path, from a ClusterRole in the cluster of holder, an
+// administrator. It waits until kcp denies this to WarrantgateUser in the cluster of where. That can be another cluster if the role
+// belongs to a shard. The rule must exist.
 func TakeRule(ctx context.Context, holder, where *rest.Config, role, resource, verb string) (*TakenRule, error) {
 	c, err := NewClient(holder)
 	if err != nil {
@@ -93,12 +94,12 @@ func TakeRule(ctx context.Context, holder, where *rest.Config, role, resource, v
 	return taken, nil
 }
 
-// GiveBack puts the rule back. It may be called again.
+// GiveBack adds the rule again. It can be called more than once.
 func (t *TakenRule) GiveBack(ctx context.Context) error {
 	return t.setRules(ctx, func([]rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) { return t.rules, nil })
 }
 
-// setRules changes the rules of the role, which kcp may write, too.
+// setRules changes the rules of the role. It retries after a conflict, because kcp can write the role too.
 func (t *TakenRule) setRules(ctx context.Context, change func([]rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		role := &rbacv1.ClusterRole{}

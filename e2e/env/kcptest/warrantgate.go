@@ -6,13 +6,13 @@ import (
 	"warrantgate.dev/e2e/env/warrantgatetest"
 )
 
-// WarrantgateUser is whom warrantgate serves as. It is in no group, so that it can do only what install gave it.
+// WarrantgateUser is the user of warrantgate. It is in no group and has only the permissions that install gives it.
 const WarrantgateUser = warrantgatetest.User
 
-// LogicalClusterAdmins is the group that kcp lets write LogicalClusters from outside.
+// LogicalClusterAdmins is the group whose members may write LogicalClusters through the API.
 const LogicalClusterAdmins = "system:kcp:external-logical-cluster-admin"
 
-// WarrantgateOptions say how to run warrantgate.
+// WarrantgateOptions configure warrantgate.
 type WarrantgateOptions = warrantgatetest.Settings
 
 // Warrantgate is a warrantgate that serves a kcp on this machine.
@@ -21,7 +21,7 @@ type Warrantgate struct {
 	kcp *Server
 }
 
-// StartWarrantgate installs warrantgate in a kcp and starts it; see Install and Start for doing only one of both.
+// StartWarrantgate installs warrantgate in a kcp and starts it. To do only one of both, use NewWarrantgate.
 func StartWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptions) (*Warrantgate, error) {
 	w, err := NewWarrantgate(ctx, kcp, options)
 	if err != nil {

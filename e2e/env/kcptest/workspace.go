@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// OwnerAnnotation holds the recorded owner of a Workspace, and of its LogicalCluster.
+	// OwnerAnnotation contains the recorded owner of a Workspace and of its LogicalCluster.
 	OwnerAnnotation = tenancyv1alpha1.ExperimentalWorkspaceOwnerAnnotationKey
-	// CreatedByAnnotation tells who created a workspace whose owner warrantgate rewrote.
+	// CreatedByAnnotation contains the creator of a workspace whose owner warrantgate rewrote.
 	CreatedByAnnotation = "warrantgate.dev/created-by"
 )
 
-// describeTimeout is how long Describe may take.
+// describeTimeout limits the time of Describe.
 const describeTimeout = 15 * time.Second
 
 // WorkspaceOption changes a Workspace before it is created.
@@ -38,7 +38,7 @@ func OfType(path, name string) WorkspaceOption {
 	}
 }
 
-// OnShard puts the workspace on a shard, instead of on any. kcp labels its Shards with their names.
+// OnShard puts the workspace on a shard. kcp labels its Shards with their names.
 func OnShard(name string) WorkspaceOption {
 	return func(ws *tenancyv1alpha1.Workspace) {
 		ws.Spec.Location = &tenancyv1alpha1.WorkspaceLocation{
@@ -54,8 +54,8 @@ func WithAnnotation(key, value string) WorkspaceOption {
 	}
 }
 
-// CreateWorkspaceType creates a WorkspaceType in the workspace of admin, which is at path, waits until kcp has noticed, and
-// returns the option by which workspaces are of it.
+// CreateWorkspaceType creates a WorkspaceType in the workspace of admin, which has the given path. It waits until kcp observes the
+// type, and returns the option for workspaces of the type.
 func CreateWorkspaceType(ctx context.Context, admin *rest.Config, path string, wt *tenancyv1alpha1.WorkspaceType) (WorkspaceOption, error) {
 	c, err := NewClient(admin)
 	if err != nil {
@@ -78,7 +78,7 @@ func CreateWorkspaceType(ctx context.Context, admin *rest.Config, path string, w
 	return ofType, nil
 }
 
-// CreateWorkspace creates a Workspace in the cluster, and as the user, of config. It does not wait.
+// CreateWorkspace creates a Workspace in the cluster of config, as the user of config. It does not wait.
 func CreateWorkspace(ctx context.Context, config *rest.Config, name string, options ...WorkspaceOption) (*tenancyv1alpha1.Workspace, error) {
 	c, err := NewClient(config)
 	if err != nil {
@@ -121,7 +121,7 @@ func GetLogicalCluster(ctx context.Context, config *rest.Config) (*corev1alpha1.
 	return lc, nil
 }
 
-// WaitReady waits until a workspace is Ready. If it does not become so in time, the error tells what it waits for.
+// WaitReady waits until a workspace is Ready. After the timeout, the error contains the state of the workspace.
 func WaitReady(ctx context.Context, config *rest.Config, name string) (*tenancyv1alpha1.Workspace, error) {
 	return WaitWorkspace(ctx, config, name, func(ws *tenancyv1alpha1.Workspace) error {
 		if ws.Status.Phase != corev1alpha1.LogicalClusterPhaseReady {
@@ -154,8 +154,8 @@ func WaitWorkspace(
 	return ws, nil
 }
 
-// Describe tells in which state a workspace is and why: phase, initializers, conditions, recorded owner, Events. What
-// cannot be read is said in its place.
+// Describe returns the state of a workspace and its reasons: phase, initializers, conditions, recorded owner, Events. If an object
+// cannot be read, it contains the error instead.
 func Describe(ctx context.Context, config *rest.Config, name string) string {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()

@@ -10,9 +10,8 @@ import (
 	"warrantgate.dev/e2e/servers/keystone"
 )
 
-// AdminProject is a part of keystone.conf that makes the project of the administrator the admin project, for
-// Options.ExtraConf. Without it, Keystone takes every project for it: is_admin_project:True then holds for each token that is
-// for a project.
+// AdminProject is a part of keystone.conf, for Options.ExtraConf, that makes the project of the administrator the admin project.
+// Without it, every project is the admin project for Keystone: is_admin_project:True is then true for each token of a project.
 const AdminProject = `[resource]
 admin_project_name = admin
 admin_project_domain_name = Default
@@ -21,7 +20,7 @@ admin_project_domain_name = Default
 // keyBytes is the length of a fernet key.
 const keyBytes = 32
 
-// configuration is the keystone.conf of a Keystone that keeps everything in dir. What is in extra comes last and prevails.
+// configuration is the keystone.conf of a Keystone with all data in dir. The content of extra comes last and overrides the rest.
 func configuration(dir, extra string) string {
 	return fmt.Sprintf(`[DEFAULT]
 use_stderr = true
@@ -51,7 +50,7 @@ enforce_new_defaults = false
 %[2]s`, dir, extra)
 }
 
-// writeFiles puts into dir what Keystone reads: its configuration, its keys and an empty folder for policies.
+// writeFiles writes the files of Keystone into dir: its configuration, its keys and an empty folder for policies.
 func writeFiles(dir, extraConf string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "policy.d"), 0o700); err != nil {
 		return err
@@ -67,8 +66,8 @@ func writeFiles(dir, extraConf string) error {
 	return os.WriteFile(filepath.Join(dir, "keystone.conf"), []byte(configuration(dir, extraConf)), 0o600)
 }
 
-// writeKeys makes a staged key, 0, and a primary one, 1, as "keystone-manage fernet_setup" and "credential_setup" do, which
-// take more than a second each.
+// writeKeys creates a staged key, 0, and a primary one, 1, as "keystone-manage fernet_setup" and "credential_setup" do. These take
+// more than a second each.
 func writeKeys(repository string) error {
 	if err := os.MkdirAll(repository, 0o700); err != nil {
 		return err

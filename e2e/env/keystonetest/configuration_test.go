@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// filesIn are the files in a directory and their modes, by their paths in it.
+// filesIn returns the files in a directory and their modes, by their relative paths.
 func filesIn(t *testing.T, dir string) map[string]os.FileMode {
 	t.Helper()
 	found := map[string]os.FileMode{}

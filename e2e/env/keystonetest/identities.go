@@ -16,7 +16,7 @@ type User struct {
 	ID, Name, DomainID, Password string
 }
 
-// CreateDomain makes a domain and returns its ID. The name must be the only one.
+// CreateDomain creates a domain and returns its ID. The name must be unique.
 func (k *Keystone) CreateDomain(ctx context.Context, name string) (string, error) {
 	domain, err := domains.Create(ctx, k.admin, domains.CreateOpts{Name: name}).Extract()
 	if err != nil {
@@ -25,7 +25,7 @@ func (k *Keystone) CreateDomain(ctx context.Context, name string) (string, error
 	return domain.ID, nil
 }
 
-// CreateProject makes a project in a domain and returns its ID.
+// CreateProject creates a project in a domain and returns its ID.
 func (k *Keystone) CreateProject(ctx context.Context, domainID, name string) (string, error) {
 	project, err := projects.Create(ctx, k.admin, projects.CreateOpts{DomainID: domainID, Name: name}).Extract()
 	if err != nil {
@@ -34,7 +34,7 @@ func (k *Keystone) CreateProject(ctx context.Context, domainID, name string) (st
 	return project.ID, nil
 }
 
-// CreateUser makes a user in a domain, with a random password and without any role.
+// CreateUser creates a user in a domain, with a random password and without any role.
 func (k *Keystone) CreateUser(ctx context.Context, domainID, name string) (User, error) {
 	user := User{Name: name, DomainID: domainID, Password: rand.Text()}
 	created, err := users.Create(ctx, k.admin, users.CreateOpts{DomainID: domainID, Name: name, Password: user.Password}).Extract()
@@ -45,8 +45,8 @@ func (k *Keystone) CreateUser(ctx context.Context, domainID, name string) (User,
 	return user, nil
 }
 
-// Role returns the ID of a role, which it makes if there is none of exactly this name. Keystone itself makes admin, member
-// and reader, of which each implies the next.
+// Role returns the ID of a role. It creates the role if none has exactly this name. Keystone itself creates admin, member and
+// reader, each of which implies the next.
 func (k *Keystone) Role(ctx context.Context, name string) (string, error) {
 	page, err := roles.List(k.admin, roles.ListOpts{Name: name}).AllPages(ctx)
 	if err != nil {
@@ -68,7 +68,8 @@ func (k *Keystone) Role(ctx context.Context, name string) (string, error) {
 	return role.ID, nil
 }
 
-// Assign gives a role, by its name, to a user or group on a project, a domain or the system. It makes the role if need be.
+// Assign assigns a role, by its name, to a user or group on a project, a domain or the system. It creates the role if it does not
+// exist.
 func (k *Keystone) Assign(ctx context.Context, role string, to roles.AssignOpts) error {
 	id, err := k.Role(ctx, role)
 	if err != nil {
@@ -80,7 +81,7 @@ func (k *Keystone) Assign(ctx context.Context, role string, to roles.AssignOpts)
 	return nil
 }
 
-// Unassign takes back what Assign gave. Tokens and application credentials that exist carry the role no longer.
+// Unassign removes an assignment. Existing tokens and application credentials lose the role too.
 func (k *Keystone) Unassign(ctx context.Context, role string, from roles.UnassignOpts) error {
 	id, err := k.Role(ctx, role)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"warrantgate.dev/e2e/env/keystonetest"
 )
 
-// place is a domain of a test with a project and a user in it.
+// place is the domain of a test with a project and a user in it.
 type place struct {
 	domain, project string
 	user            keystonetest.User
@@ -42,7 +42,7 @@ func newPlace(t *testing.T, k *keystonetest.Keystone) place {
 	return p
 }
 
-// assign gives the user of a place roles on the project.
+// assign assigns roles on the project to the user of a place.
 func (p place) assign(t *testing.T, k *keystonetest.Keystone, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -52,7 +52,7 @@ func (p place) assign(t *testing.T, k *keystonetest.Keystone, names ...string) {
 	}
 }
 
-// token is what Keystone says of a client's token to the administrator.
+// token is the administrator's view of a client's token.
 type token struct {
 	User, Project, Domain string
 	System                bool
@@ -77,7 +77,7 @@ func describe(t *testing.T, k *keystonetest.Keystone, client *gophercloud.Servic
 	return described
 }
 
-// is reports a token that is another than is wanted.
+// is reports a token that differs from the wanted one.
 func is(t *testing.T, k *keystonetest.Keystone, client *gophercloud.ServiceClient, want token) {
 	t.Helper()
 	if diff := cmp.Diff(want, describe(t, k, client)); diff != "" {
@@ -173,7 +173,7 @@ func trust(t *testing.T, k *keystonetest.Keystone) {
 	}
 	client := login(t, k, trustee, tokens.Scope{TrustID: created.ID})
 	is(t, k, client, token{User: p.user.ID, Project: p.project, Roles: []string{"load-balancer_member"}})
-	// Keystone takes the trustor for who asks and the trustee for the subject.
+	// For Keystone, the trustor sends the request, and the trustee is the subject.
 	if err := tokens.Get(t.Context(), client, client.Token()).Err; !gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
 		t.Errorf("the token of a trust asks about itself: error = %v, want 403", err)
 	}
@@ -216,7 +216,7 @@ func many(t *testing.T, k *keystonetest.Keystone) {
 	group.Wait()
 }
 
-// twice is about names that are taken.
+// twice tests names that exist already.
 func twice(t *testing.T, k *keystonetest.Keystone) {
 	t.Helper()
 	p := newPlace(t, k)

@@ -20,7 +20,7 @@ import (
 	"warrantgate.dev/e2e/env/keystonetest"
 )
 
-// processesOf are the command lines of all processes that name a directory.
+// processesOf returns the command lines of all processes that contain a directory.
 func processesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	output, err := exec.CommandContext(context.WithoutCancel(t.Context()), "ps", "-A", "-o", "pid=,args=").Output()
@@ -36,7 +36,7 @@ func processesOf(t *testing.T, dir string) []string {
 	return found
 }
 
-// start starts a Keystone for one test, and shows at the end that nothing of it is left.
+// start starts a Keystone for one test. At the end, it fails if a process or a file of Keystone remains.
 func start(t *testing.T, options keystonetest.Options) *keystonetest.Keystone {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -106,7 +106,7 @@ func TestStartTellsWhyKeystoneEnded(t *testing.T) {
 	}
 }
 
-// silent is about a connection that is opened first and says nothing.
+// silent opens a connection first and sends nothing.
 func silent(t *testing.T, k *keystonetest.Keystone) {
 	t.Helper()
 	address, err := url.Parse(k.AuthURL())

@@ -45,8 +45,8 @@ func (k *Keystone) writePolicy(policy []byte) error {
 	return os.Rename(next, k.file("policy.yaml"))
 }
 
-// applyPolicy makes a request that is judged by the policy, whatever the verdict. Of a policy that it cannot load, Keystone
-// tells only the first request: with 400 or 500.
+// applyPolicy sends a request that the policy allows or denies. If Keystone cannot load a policy, it reports this only in the
+// response to the first request, with 400 or 500.
 func (k *Keystone) applyPolicy(ctx context.Context) error {
 	response, err := k.admin.Get(ctx, k.admin.ServiceURL("regions"), nil, &gophercloud.RequestOpts{
 		OkCodes: []int{http.StatusOK, http.StatusForbidden},

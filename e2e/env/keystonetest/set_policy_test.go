@@ -15,7 +15,7 @@ import (
 
 const noRoles = `identity:list_roles: "!"`
 
-// mayListRoles asks as the administrator. It is refused by the policy alone.
+// mayListRoles sends a request as the administrator. Only the policy can deny it.
 func mayListRoles(t *testing.T, k *keystonetest.Keystone) bool {
 	t.Helper()
 	_, err := roles.List(k.Admin(), roles.ListOpts{}).AllPages(t.Context())
@@ -32,7 +32,7 @@ func startsWithPolicy(t *testing.T, k *keystonetest.Keystone) {
 	}
 }
 
-// takesPolicy changes the policy more often than the clock of some file systems ticks.
+// takesPolicy changes the policy more often than the modification time of some file systems changes.
 func takesPolicy(t *testing.T, k *keystonetest.Keystone) {
 	t.Helper()
 	for i := range 10 {

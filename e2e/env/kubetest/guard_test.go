@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// guardPatience is how long a server may take to end.
+// guardPatience limits how long a server may take to end.
 const guardPatience = 30 * time.Second
 
-// watchedShell starts a script under guard, as envtest starts a server, and waits until it has printed a line. Its end is
-// told by the channel.
+// watchedShell starts a script under the guard, as envtest starts a server, and waits until it has printed a line. The channel
+// receives its exit.
 func watchedShell(t *testing.T, g *guard, script string) (command *exec.Cmd, line string, ended <-chan error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "it's a server")
@@ -108,7 +108,7 @@ func TestOrderlyEndLeavesNoWatcher(t *testing.T) {
 	wantSignal(t, ended, syscall.SIGTERM)
 }
 
-// TestHelpIsNotWatched asks for help as envtest does: in the process group of the tests, until all who may write have gone.
+// TestHelpIsNotWatched runs --help as envtest does: in the process group of the tests, until all writers have closed the output.
 func TestHelpIsNotWatched(t *testing.T) {
 	g := newTestGuard(t)
 	path := filepath.Join(t.TempDir(), "server")

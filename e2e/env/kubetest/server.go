@@ -20,22 +20,22 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// patience is how long one step of a start may take where the context allows more.
+// patience limits one step of a start, if the context has no deadline or a later one.
 const patience = time.Minute
 
-// Options say how to run a kube-apiserver.
+// Options configure a kube-apiserver.
 type Options struct {
-	// KubeAPIServer and Etcd are the paths of the binaries; see package asset.
+	// KubeAPIServer and Etcd are the paths of the binaries. Default: those of package asset.
 	KubeAPIServer, Etcd string
-	// Dir is where the servers keep their data and their logs. Default: a new temporary directory.
+	// Dir is the directory for the data and the logs of the servers. Default: a new temporary directory.
 	Dir string
-	// Keep leaves the directory in place at the end, for a look at the logs. Default: whether KEEP is set.
+	// Keep keeps the directory after the end, to read the logs. Default: whether KEEP is set.
 	Keep bool
-	// Args are further arguments for kube-apiserver, as --name=value.
+	// Args are further arguments of kube-apiserver, as --name=value.
 	Args []string
 }
 
-// Server is a running kube-apiserver with its etcd. Authorization is by RBAC. The admission plugin ServiceAccount is off, so
+// Server is a running kube-apiserver with its etcd. Authorization is by RBAC. The admission plugin ServiceAccount is disabled, so
 // that Pods need no service account.
 type Server struct {
 	options     Options
@@ -43,16 +43,16 @@ type Server struct {
 	guard       *guard
 	logs        []*os.File
 	admin       *rest.Config
-	// client is the administrator's, direct another one that waits for nothing.
+	// client is that of the administrator. direct is one that does not wait for the watch cache.
 	client, direct client.Client
-	// adminKubeconfig is of the administrator of Config.
+	// adminKubeconfig is a kubeconfig of the administrator of Config.
 	adminKubeconfig string
 
 	mu sync.Mutex
 }
 
-// Start runs etcd and kube-apiserver and waits until the API server is healthy and serves all kinds. The end of ctx ends a
-// start, not a server that has started.
+// Start runs etcd and kube-apiserver and waits until the API server is healthy and serves all kinds. The end of ctx ends a start,
+// but not a server that has started.
 func Start(ctx context.Context, options Options) (*Server, error) {
 	options.Keep = options.Keep || os.Getenv(process.KeepEnv) != ""
 	if options.Dir == "" {
@@ -77,7 +77,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if s.environment, err = s.newEnvironment(ctx); err != nil {
 		return err
 	}
-	// envtest knows no contexts. It notices that its servers have ended.
+	// envtest has no contexts. It returns when its servers have ended.
 	stopWatching := context.AfterFunc(ctx, func() { _ = s.guard.close() })
 	_, err = s.environment.Start()
 	if !stopWatching() {
@@ -105,7 +105,7 @@ func (s *Server) start(ctx context.Context) (err error) {
 	return s.ApplyCRDs(ctx, crds...)
 }
 
-// newEnvironment says what envtest starts, and where: nothing is left to the environment.
+// newEnvironment sets every option of envtest, so that no environment variable has an effect.
 func (s *Server) newEnvironment(ctx context.Context) (*envtest.Environment, error) {
 	ports, err := process.FreePorts(ctx, 2)
 	if err != nil {
@@ -134,9 +134,9 @@ func (s *Server) newAPIServer(port int) (*envtest.APIServer, error) {
 	apiServer := &envtest.APIServer{Path: path, CertDir: s.file("kube-apiserver"), Out: log, Err: log}
 	apiServer.ListenAddr = envtest.ListenAddr{Address: "127.0.0.1", Port: strconv.Itoa(port)}
 	args := apiServer.Configure().
-		// Else it takes the address of an interface of this machine, and does not start if there is none.
+		// Without this flag, it uses the address of an interface of this machine, and does not start if there is none.
 		Set("advertise-address", "127.0.0.1").
-		// Nobody looks for the API server in the Endpoints of its Service, which may have no loopback address.
+		// No client looks for the API server in the Endpoints of its Service, which cannot contain a loopback address.
 		Set("endpoint-reconciler-type", "none")
 	for _, arg := range s.options.Args {
 		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
@@ -154,8 +154,8 @@ func (s *Server) newEtcd(port int) (*envtest.Etcd, error) {
 	return &envtest.Etcd{Path: path, DataDir: s.file("etcd"), URL: address, Out: log, Err: log}, nil
 }
 
-// prepare makes a directory for the data of a server, which has the server's name, and opens its log. The path is of a
-// program that runs the server under guard.
+// prepare creates the directory for the data of a server and opens its log. The returned path is that of a script that runs the
+// server under the guard.
 func (s *Server) prepare(name, binary string) (path string, log *os.File, err error) {
 	for _, dir := range []string{s.file("bin"), s.file(name)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -188,10 +188,10 @@ func (s *Server) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Dir is the server's directory. Its content goes with it.
+// Dir is the directory of the server. Stop removes it.
 func (s *Server) Dir() string { return s.options.Dir }
 
-// KeepDir leaves the directory in place at the end, as Options.Keep does.
+// KeepDir keeps the directory after the end, as Options.Keep does.
 func (s *Server) KeepDir() { s.options.Keep = true }
 
 // LogFile is the log of kube-apiserver.
@@ -199,7 +199,7 @@ func (s *Server) LogFile() string { return s.file("kube-apiserver.log") }
 
 func (s *Server) file(name string) string { return filepath.Join(s.options.Dir, name) }
 
-// remaining is how long a step may take for which a library wants a time instead of a context.
+// remaining returns the time until the deadline of ctx, for libraries that take a timeout instead of a context.
 func remaining(ctx context.Context) time.Duration {
 	if deadline, limited := ctx.Deadline(); limited {
 		return min(patience, time.Until(deadline))

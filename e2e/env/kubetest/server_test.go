@@ -34,7 +34,7 @@ import (
 
 const infrastructure = "infrastructure.cluster.x-k8s.io"
 
-// start starts a server for one test, and shows at the end that nothing of it is left.
+// start starts a server for one test. At the end, it fails if a process or a file of the server remains.
 func start(t *testing.T, args ...string) *kubetest.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -73,7 +73,7 @@ func options(t *testing.T, args ...string) kubetest.Options {
 	return kubetest.Options{KubeAPIServer: kubeAPIServer, Etcd: etcd, Args: args}
 }
 
-// processesOf are the command lines of all processes that name a directory.
+// processesOf returns the command lines of all processes that contain a directory.
 func processesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	output, err := exec.CommandContext(context.WithoutCancel(t.Context()), "ps", "-A", "-o", "pid=,args=").Output()
@@ -147,7 +147,7 @@ func TestStartTellsWhyAServerEnded(t *testing.T) {
 	}
 }
 
-// version is told by releases as well, whose module has none.
+// version also works for releases, whose module has no version.
 func version(t *testing.T, s *kubetest.Server) {
 	t.Helper()
 	info, err := buildinfo.ReadFile(options(t).KubeAPIServer)
@@ -292,7 +292,7 @@ func serviceAccount(t *testing.T, s *kubetest.Server) {
 	mayRead(t, s, capcs, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "capcs-system", Name: "capcs"})
 }
 
-// mayRead shows that config may not read machines, that it may as soon as subject is given the right, and nothing else.
+// mayRead expects config to be denied reading machines, to be allowed as soon as subject has the permission, and nothing else.
 func mayRead(t *testing.T, s *kubetest.Server, config *rest.Config, subject rbacv1.Subject) {
 	t.Helper()
 	c, err := client.New(config, client.Options{})
@@ -386,7 +386,7 @@ func warrantgate(t *testing.T, s *kubetest.Server) {
 	if diff := cmp.Diff(want, output); diff != "" {
 		t.Errorf("Install() (-want +got):\n%s", diff)
 	}
-	// Installation comes first, and its failure is told.
+	// Installation comes first, and its failure is reported.
 	_, err = kubetest.StartWarrantgate(t.Context(), s, kubetest.WarrantgateOptions{Binary: filepath.Join(s.Dir(), "missing")})
 	if err == nil || !strings.Contains(err.Error(), "warrantgate install kubernetes") {
 		t.Errorf("StartWarrantgate() without a binary: error = %v", err)

@@ -7,10 +7,10 @@ import (
 	"warrantgate.dev/e2e/env/warrantgatetest"
 )
 
-// WarrantgateUser is whom warrantgate serves as. It is in no group, so that it can do only what install gave it.
+// WarrantgateUser is the user of warrantgate. It is in no group and has only the permissions that install gives it.
 const WarrantgateUser = warrantgatetest.User
 
-// WarrantgateOptions say how to run warrantgate.
+// WarrantgateOptions configure warrantgate.
 type WarrantgateOptions = warrantgatetest.Settings
 
 // Warrantgate is a warrantgate that serves a kube-apiserver on this machine.
@@ -19,7 +19,7 @@ type Warrantgate struct {
 	server *Server
 }
 
-// StartWarrantgate installs warrantgate in a kube-apiserver and starts it; see NewWarrantgate for doing only one of both.
+// StartWarrantgate installs warrantgate in a kube-apiserver and starts it. To do only one of both, use NewWarrantgate.
 func StartWarrantgate(ctx context.Context, server *Server, options WarrantgateOptions) (*Warrantgate, error) {
 	w, err := NewWarrantgate(ctx, server, options)
 	if err != nil {
@@ -34,8 +34,8 @@ func StartWarrantgate(ctx context.Context, server *Server, options WarrantgateOp
 	return w, nil
 }
 
-// NewWarrantgate prepares a warrantgate for a kube-apiserver: its ports, certificates, configuration and kubeconfig. Start has
-// to follow before Stop, Kill or PID.
+// NewWarrantgate prepares a warrantgate for a kube-apiserver: its ports, certificates, configuration and kubeconfig. Call
+// Start before Kill or PID.
 func NewWarrantgate(ctx context.Context, server *Server, options WarrantgateOptions) (*Warrantgate, error) {
 	w, err := warrantgatetest.Beside(ctx, server.Dir(), "--kubeconfig", options, func(name string) (string, error) {
 		user, err := server.User(WarrantgateUser)
@@ -50,9 +50,8 @@ func NewWarrantgate(ctx context.Context, server *Server, options WarrantgateOpti
 	return &Warrantgate{Warrantgate: w, server: server}, nil
 }
 
-// Install runs "warrantgate install kubernetes", as a person at a terminal would, and returns what it printed. Further
-// arguments may be given. An API server calls a new webhook only a moment later: wait for the first refusal before you
-// count on one.
+// Install runs "warrantgate install kubernetes" with optional further arguments, and returns its output. An API server calls a new
+// webhook with a short delay: wait for the first denial before you rely on it.
 func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, error) {
 	return w.Run(ctx, slices.Concat(
 		[]string{"install", "kubernetes", "--kubeconfig=" + w.server.adminKubeconfig}, w.InstallArgs(),

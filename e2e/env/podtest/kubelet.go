@@ -17,17 +17,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// lookInterval is how often a Kubelet looks for Jobs and Pods.
+// lookInterval is the interval between two lists of Jobs and Pods.
 const lookInterval = 100 * time.Millisecond
 
-// Kubelet runs the Jobs and Pods that helm makes in a namespace: each once, as a process, until it ends. Where nothing else
-// runs pods, helm would wait for its hooks for ever.
+// Kubelet runs the Jobs and Pods that helm creates in a namespace, each once, as a process, until it ends. Without a Kubelet, helm
+// would wait for its hooks forever. With Addresses, it also runs the Deployment.
 type Kubelet struct {
-	// Client reads what is mounted and writes what became of a Job or Pod: an administrator's.
+	// Client is that of an administrator. It reads the mounted objects and writes the status of Jobs and Pods.
 	Client client.Client
-	// Namespace is that of the release.
+	// Namespace is the namespace of the release.
 	Namespace string
-	// Binary is the path of warrantgate. Dir is an existing directory, which nobody else uses.
+	// Binary is the path of warrantgate. Dir is an existing directory for its files. Nothing else writes there.
 	Binary, Dir string
 
 	mu      sync.Mutex
@@ -35,7 +35,7 @@ type Kubelet struct {
 	seen    map[types.UID]bool
 }
 
-// Run looks after Jobs and Pods until ctx ends. The error is what kept it from doing so.
+// Run runs Jobs and Pods until ctx ends. It returns the first error.
 func (k *Kubelet) Run(ctx context.Context) error {
 	k.mu.Lock()
 	k.outputs, k.seen = map[string]string{}, map[types.UID]bool{}
@@ -49,7 +49,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	return err
 }
 
-// Output is what the last process of a Job or Pod printed, and "" while none has ended.
+// Output is the output of the last process of a Job or Pod that has ended, "" if there is none.
 func (k *Kubelet) Output(name string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +106,7 @@ func (k *Kubelet) runPods(ctx context.Context) error {
 	return nil
 }
 
-// run runs the only container of a pod until it ends, and tells whether it failed.
+// run runs the only container of a pod until it ends, and returns whether it failed.
 func (k *Kubelet) run(ctx context.Context, name string, pod corev1.PodSpec) (failed bool, err error) {
 	dir := filepath.Join(k.Dir, name)
 	if err := Mount(ctx, k.Client, k.Namespace, pod, dir); err != nil {
@@ -122,7 +122,7 @@ func (k *Kubelet) run(ctx context.Context, name string, pod corev1.PodSpec) (fai
 	return err != nil, nil
 }
 
-// jobStatus is what the controller of Jobs would write of one that has ended.
+// jobStatus is the status that the Job controller writes for a finished Job.
 func jobStatus(started metav1.Time, failed bool) batchv1.JobStatus {
 	now := metav1.Now()
 	status := batchv1.JobStatus{StartTime: &started}

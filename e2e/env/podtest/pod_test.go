@@ -25,7 +25,7 @@ import (
 
 const namespace = "system"
 
-// newClient is a client of a server that has a ConfigMap, a Secret, and tokens for all.
+// newClient is a client of a server with a ConfigMap, a Secret, and tokens for all.
 func newClient(objects ...client.Object) client.Client {
 	objects = append(objects,
 		&corev1.ConfigMap{
@@ -34,7 +34,7 @@ func newClient(objects ...client.Object) client.Client {
 		&corev1.Secret{ObjectMeta: named("admin"), Data: map[string][]byte{"kubeconfig": []byte("who"), "other": []byte("secret")}})
 	return fake.NewClientBuilder().WithObjects(objects...).WithStatusSubresource(&corev1.Pod{}, &batchv1.Job{}).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, object, sub client.Object, _ ...client.SubResourceCreateOption) error {
-			request := sub.(*authenticationv1.TokenRequest) //nolint:errcheck,forcetypeassert // nothing else is created so
+			request := sub.(*authenticationv1.TokenRequest) //nolint:errcheck,forcetypeassert // it is the only subresource here
 			request.Status.Token = "token of " + object.GetName()
 			return nil
 		},
@@ -43,7 +43,7 @@ func newClient(objects ...client.Object) client.Client {
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 
-// newPod is one whose volumes are mounted at their names.
+// newPod is a pod whose volumes are mounted at their names.
 func newPod(volumes ...corev1.Volume) corev1.PodSpec {
 	pod := corev1.PodSpec{ServiceAccountName: "gate", Volumes: volumes, Containers: []corev1.Container{{}}}
 	for _, volume := range volumes {
@@ -98,7 +98,7 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// files are those below a folder, with what is in them.
+// files returns the files below a folder and their content.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -140,7 +140,7 @@ func TestMountTellsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestKubelet runs this machine's shell in the place of warrantgate.
+// TestKubelet runs the shell of this machine instead of warrantgate.
 func TestKubelet(t *testing.T) {
 	shell := func(script string) corev1.PodSpec {
 		return corev1.PodSpec{Containers: []corev1.Container{{Args: []string{"-c", script}}}}
@@ -172,7 +172,7 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// became is the phase of each Pod, or the last condition of each Job, with what was printed.
+// became returns the phase of each Pod, or the last condition of each Job, with its output.
 func became(ctx context.Context, c client.Client, kubelet *podtest.Kubelet) (map[string]string, error) {
 	pods, jobs := &corev1.PodList{}, &batchv1.JobList{}
 	if err := c.List(ctx, pods); err != nil {

@@ -1,5 +1,5 @@
-// Package process runs the programs of end-to-end tests on this machine and looks at them: whether they are ready, what
-// they log, what they count. None outlives the process that started it.
+// Package process runs the programs of end-to-end tests on this machine and reads their readiness, logs and metrics. No program runs
+// longer than the process that started it.
 package process
 
 import (
@@ -20,28 +20,28 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// KeepEnv is the variable that, when it is not empty, keeps the directories of servers, with their logs, after their end.
+// KeepEnv is the environment variable that, if it is not empty, keeps the directories of servers, with their logs, after the end.
 const KeepEnv = "KEEP"
 
 const (
-	// pollInterval is how often a process is looked at.
+	// pollInterval is the interval between two checks of a process.
 	pollInterval = 25 * time.Millisecond
 	// gracePeriod is how long a process may take to end after SIGTERM.
 	gracePeriod = 15 * time.Second
-	// logTailBytes is how much of a log an error carries.
+	// logTailBytes is the size of the part of a log that an error contains.
 	logTailBytes = 4 << 10
 )
 
-// Options say what to run.
+// Options configure a program.
 type Options struct {
-	// Name is what errors call the program.
+	// Name is the name of the program in errors.
 	Name string
-	// LogFile takes what the program prints, after what is in it already. Its folder is the program's working directory.
+	// LogFile is the file to which the output of the program is appended. Its folder is the working directory of the program.
 	LogFile string
 	// Binary is the path of the program, Args are its arguments.
 	Binary string
 	Args   []string
-	// Env are variables, as KEY=value, beside those of this process.
+	// Env are environment variables, as KEY=value. They are added to those of this process.
 	Env []string
 }
 
@@ -55,7 +55,7 @@ type Process struct {
 	err   error
 }
 
-// Start starts a program that ends at the latest with the process that called it; see dieWithParent for where that holds.
+// Start starts a program. The program ends when the calling process ends, on the systems that dieWithParent names.
 func Start(options Options) (*Process, error) {
 	log, err := os.OpenFile(options.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -70,7 +70,7 @@ func Start(options Options) (*Process, error) {
 
 	started := make(chan error)
 	go func() {
-		// The system sends the signal of dieWithParent when the starting thread ends, not the process.
+		// The system sends the signal of dieWithParent when the starting thread ends, not when the process ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -87,7 +87,7 @@ func Start(options Options) (*Process, error) {
 	return p, nil
 }
 
-// WaitReady waits until url answers 200. It ends early, with the end of the log, if the process ends.
+// WaitReady waits until the response of url is 200. If the process ends, it returns an error with the end of the log.
 func (p *Process) WaitReady(ctx context.Context, url string, config *rest.Config) error {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -99,7 +99,7 @@ func (p *Process) WaitReady(ctx context.Context, url string, config *rest.Config
 			return false, fmt.Errorf("%s ended: %w", p.name, p.exitError())
 		}
 		err := probe(ctx, httpClient, url)
-		if ctx.Err() == nil { // that time is up is said anyway; what was wrong before says more
+		if ctx.Err() == nil { // the poll reports the timeout anyway; the last error of a request is more useful
 			last = err
 		}
 		return err == nil, nil
@@ -110,7 +110,7 @@ func (p *Process) WaitReady(ctx context.Context, url string, config *rest.Config
 	return nil
 }
 
-// probe returns nil if url answers 200.
+// probe returns nil if the response of url is 200.
 func probe(ctx context.Context, httpClient *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -129,7 +129,7 @@ func probe(ctx context.Context, httpClient *http.Client, url string) error {
 	return nil
 }
 
-// Stop asks the process to end, and makes it end if it does not. It may be called again.
+// Stop sends SIGTERM to the process, and kills it if it does not end. It can be called again.
 func (p *Process) Stop() error {
 	if p.hasEnded() {
 		return nil
@@ -146,7 +146,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// Kill ends the process at once and waits until it is gone.
+// Kill kills the process and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // fails only if it has already ended
 	<-p.ended
@@ -160,8 +160,7 @@ func (p *Process) Alive() error {
 	return fmt.Errorf("%s ended: %w\n%s", p.name, p.exitError(), LogTail(p.logFile))
 }
 
-// Disorder waits until the process has ended and returns an error, with the end of the log, if it did not end with exit
-// status 0.
+// Disorder waits until the process has ended. It returns an error, with the end of the log, if the exit status is not 0.
 func (p *Process) Disorder() error {
 	<-p.ended
 	if p.err == nil {
@@ -170,13 +169,13 @@ func (p *Process) Disorder() error {
 	return fmt.Errorf("%s ended in disorder: %w\n%s", p.name, p.err, LogTail(p.logFile))
 }
 
-// Signal sends a signal to the process. It is an error if it has ended.
+// Signal sends a signal to the process. It returns an error if the process has ended.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
-// PID is the process id, for measurements.
+// PID is the process ID, for measurements.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Command is the command line that the process was started with.
+// Command is the command line of the process.
 func (p *Process) Command() []string { return slices.Clone(p.cmd.Args) }
 
 func (p *Process) hasEnded() bool {
@@ -188,7 +187,7 @@ func (p *Process) hasEnded() bool {
 	}
 }
 
-// exitError says how an ended process ended.
+// exitError returns how an ended process ended.
 func (p *Process) exitError() error {
 	if p.err == nil {
 		return errors.New("exit status 0")
@@ -196,7 +195,7 @@ func (p *Process) exitError() error {
 	return p.err
 }
 
-// LogTail returns the end of a log, under its name, for errors. If it cannot be read, it says why.
+// LogTail returns the end of a log with its path, for errors. If the log cannot be read, it returns the reason.
 func LogTail(path string) string {
 	log, err := os.ReadFile(path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// shell starts a script of the shell, and ends it with the test.
+// shell starts a shell script and stops it at the end of the test.
 func shell(t *testing.T, script string, env ...string) (p *process.Process, logFile string) {
 	t.Helper()
 	logFile = filepath.Join(t.TempDir(), "log")
@@ -31,7 +31,7 @@ func shell(t *testing.T, script string, env ...string) (p *process.Process, logF
 	return p, logFile
 }
 
-// answering returns the URL of a server that answers with a status.
+// answering returns the URL of a server that responds with a status.
 func answering(t *testing.T, status int) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
@@ -42,7 +42,7 @@ func answering(t *testing.T, status int) string {
 	return server.URL
 }
 
-// contains reports an error that lacks one of the texts.
+// contains reports an error that does not contain one of the texts.
 func contains(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -74,7 +74,7 @@ func TestWaitReady(t *testing.T) {
 		var asked atomic.Int32
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			if asked.Add(1) == 2 { // so the first answer has been read
+			if asked.Add(1) == 2 { // so the first response has been read
 				cancel()
 			}
 		}))

@@ -6,23 +6,22 @@ import (
 	"path/filepath"
 )
 
-// Settings say how to run warrantgate beside a server.
+// Settings configure a warrantgate that runs beside a server.
 type Settings struct {
-	// Binary is the path of warrantgate; see package asset.
+	// Binary is the path of warrantgate. Default: that of package asset.
 	Binary string
 	// Configuration is the content of the configuration file. Default: all defaults.
 	Configuration string
-	// Kubeconfig is the file that warrantgate serves with. Default: one of User.
+	// Kubeconfig is the file that "warrantgate serve" uses. Default: a kubeconfig of User.
 	Kubeconfig string
 	// Args are further arguments for "warrantgate serve".
 	Args []string
-	// Env are environment variables of all its commands, as KEY=value, beside those of this process.
+	// Env are environment variables of all its commands, as KEY=value. They are added to those of this process.
 	Env []string
 }
 
-// Beside prepares a warrantgate in a directory of its own below dir, a server's. It serves with the kubeconfig of the
-// settings or, where they name none, with the one that kubeconfig makes under a name; flag is how "warrantgate serve" is
-// told of it.
+// Beside prepares a warrantgate in a new directory below dir, the directory of a server. It serves with settings.Kubeconfig. If that
+// is empty, the function kubeconfig writes a file of the given name. flag is the flag of "warrantgate serve" for this file.
 func Beside(
 	ctx context.Context, dir, flag string, settings Settings, kubeconfig func(name string) (path string, err error),
 ) (*Warrantgate, error) {

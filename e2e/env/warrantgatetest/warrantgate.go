@@ -1,5 +1,5 @@
-// Package warrantgatetest runs a real warrantgate on this machine. It knows nothing of the server that it is installed in:
-// see packages kcptest and kubetest.
+// Package warrantgatetest runs a real warrantgate on this machine. It does not depend on the kind of server: packages kcptest and
+// kubetest install it in theirs.
 package warrantgatetest
 
 import (
@@ -20,28 +20,27 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// User is whom warrantgate serves as. It is in no group, so that it can do only what install gave it.
+// User is the user of warrantgate. It is in no group and has only the permissions that install gives it.
 const User = "warrantgate"
 
-// defaultConfiguration is the shortest configuration file: all defaults.
+// defaultConfiguration is a configuration file without any field: all defaults.
 const defaultConfiguration = "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"
 
-// Options say how to run warrantgate.
+// Options configure warrantgate.
 type Options struct {
 	// Binary is the path of warrantgate; see package asset.
 	Binary string
-	// Dir is an existing directory for its files and its log, which nobody else uses.
+	// Dir is an existing directory for its files and its log. Nothing else writes there.
 	Dir string
 	// Configuration is the content of the configuration file. Default: all defaults.
 	Configuration string
-	// Args are arguments for "warrantgate serve" beside those for its configuration, addresses and certificate: as whom it
-	// serves, above all.
+	// Args are arguments of "warrantgate serve" other than its configuration, addresses and certificate, such as the kubeconfig.
 	Args []string
-	// Env are environment variables of all its commands, as KEY=value, beside those of this process.
+	// Env are environment variables of all its commands, as KEY=value. They are added to those of this process.
 	Env []string
 }
 
-// Warrantgate is a warrantgate on this machine. What serve and install have to agree about stays over a restart.
+// Warrantgate is a warrantgate on this machine. Its addresses, certificate and webhook path stay the same after a restart.
 type Warrantgate struct {
 	options                                       Options
 	process                                       *process.Process
@@ -50,8 +49,7 @@ type Warrantgate struct {
 	pathFile, token                               string
 }
 
-// New prepares a warrantgate: it picks its ports and writes the files that it reads. Start has to follow before Stop, Kill
-// or PID.
+// New prepares a warrantgate: it picks its ports and writes the files that it reads. Call Start before Kill or PID.
 func New(ctx context.Context, options Options) (*Warrantgate, error) {
 	ports, err := process.FreePorts(ctx, 3)
 	if err != nil {
@@ -89,7 +87,7 @@ func New(ctx context.Context, options Options) (*Warrantgate, error) {
 	return w, nil
 }
 
-// Run runs another command of warrantgate, as a person at a terminal would, and returns what it printed.
+// Run runs another command of warrantgate and returns its output.
 func (w *Warrantgate) Run(ctx context.Context, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, w.options.Binary, args...)
 	command.Env = append(command.Environ(), w.options.Env...)
@@ -100,7 +98,7 @@ func (w *Warrantgate) Run(ctx context.Context, args ...string) (string, error) {
 	return string(output), nil
 }
 
-// Start runs "warrantgate serve" and waits until it is ready. After Stop or Kill it runs again where it was before.
+// Start runs "warrantgate serve" and waits until it is ready. After Stop or Kill, it starts again with the same addresses.
 func (w *Warrantgate) Start(ctx context.Context) error {
 	serve, err := process.Start(process.Options{
 		Name: "warrantgate", LogFile: w.LogFile(), Binary: w.options.Binary, Env: w.options.Env,
@@ -125,7 +123,7 @@ func (w *Warrantgate) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends warrantgate in order. It may be called when it does not run.
+// Stop shuts warrantgate down gracefully. It does nothing if warrantgate does not run.
 func (w *Warrantgate) Stop() error {
 	if w.process == nil {
 		return nil
@@ -136,7 +134,7 @@ func (w *Warrantgate) Stop() error {
 	return errors.Join(w.process.Disorder(), w.hidden())
 }
 
-// hidden returns an error if the log has the token.
+// hidden returns an error if the log contains the token of the webhook path.
 func (w *Warrantgate) hidden() error {
 	log, err := os.ReadFile(w.LogFile())
 	if err == nil && bytes.Contains(log, []byte(w.token)) {
@@ -145,7 +143,7 @@ func (w *Warrantgate) hidden() error {
 	return err
 }
 
-// Kill ends warrantgate as a crash would.
+// Kill kills warrantgate, as a crash does.
 func (w *Warrantgate) Kill() { w.process.Kill() }
 
 // Restart kills warrantgate and starts it again.
@@ -154,21 +152,21 @@ func (w *Warrantgate) Restart(ctx context.Context) error {
 	return w.Start(ctx)
 }
 
-// Metric returns the sum of a counter or gauge over all series that carry the given labels, 0 where there is none.
+// Metric returns the sum of a counter or gauge over all series with the given labels, 0 if there is none.
 func (w *Warrantgate) Metric(ctx context.Context, name string, labels map[string]string) (float64, error) {
 	return process.Metric(ctx, http.DefaultClient, "http://"+w.metricsAddress, name, labels)
 }
 
-// NewToken returns a token for the path of webhooks.
+// NewToken returns a random token for the path of the webhooks.
 func NewToken() string { return strings.ToLower(rand.Text() + rand.Text()) }
 
-// URL is where warrantgate serves its webhooks, without their path.
+// URL is the URL of the webhook server, without a path.
 func (w *Warrantgate) URL() string { return "https://" + w.webhookAddress }
 
-// HookURL is where an API server calls the webhook of a path.
+// HookURL is the URL of the webhook with a path.
 func (w *Warrantgate) HookURL(path string) string { return w.URL() + "/" + w.token + path }
 
-// PathFile is the file with the token that the path of a webhook begins with.
+// PathFile is the file with the token, the first element of the path of each webhook.
 func (w *Warrantgate) PathFile() string { return w.pathFile }
 
 // InstallArgs are the flags by which each "warrantgate install" is told where serve is, and how it is asked.
@@ -176,17 +174,17 @@ func (w *Warrantgate) InstallArgs() []string {
 	return []string{"--url=" + w.URL(), "--ca-file=" + w.CAFile(), "--webhook-path-file=" + w.PathFile()}
 }
 
-// PID is the process id, for measurements.
+// PID is the process ID, for measurements.
 func (w *Warrantgate) PID() int { return w.process.PID() }
 
-// ServeCommand is the command line that serve was started with.
+// ServeCommand is the command line of the running serve.
 func (w *Warrantgate) ServeCommand() []string { return w.process.Command() }
 
-// ConfigFile is the configuration file that warrantgate serves by.
+// ConfigFile is the configuration file of warrantgate.
 func (w *Warrantgate) ConfigFile() string { return w.configFile }
 
-// CAFile is the certificate authority of the serving certificate.
+// CAFile is the file with the CA of the serving certificate.
 func (w *Warrantgate) CAFile() string { return w.caFile }
 
-// LogFile is the log of warrantgate, over restarts.
+// LogFile is the log of warrantgate. Restarts append to it.
 func (w *Warrantgate) LogFile() string { return filepath.Join(w.options.Dir, "warrantgate.log") }

@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// refusal returns what the SDK understood of a refusal.
+// refusal returns the API error that the SDK decoded.
 func refusal(t *testing.T, err error) (status int, kind, message, requestID string) {
 	t.Helper()
 	refused := (*cloudsigma.ErrorResponse)(nil)

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// maxBodyBytes is the longest request body that is read.
+	// maxBodyBytes is the maximum size of a request body.
 	maxBodyBytes = 1 << 20
-	// headerTimeout is the longest that a client may take to send the head of a request.
+	// headerTimeout limits how long a client may take to send the header of a request.
 	headerTimeout = 10 * time.Second
-	// stopTimeout is how long requests may take to end after Stop.
+	// stopTimeout limits how long requests may take to end after Stop.
 	stopTimeout = 5 * time.Second
 )
 
-// Options say what a cloud is like at its start.
+// Options configure a cloud at its start.
 type Options struct {
-	// Regions are the regions that exist. A server makes its region exist as well. Default: zrh and next.
+	// Regions are the regions of the cloud. A new server also adds its region. Default: zrh and next.
 	Regions []string
-	// TokenLife is how long tokens live, until SetTokenLife says otherwise. Default: 5 minutes, as in Keycloak.
+	// TokenLife is the lifetime of tokens until SetTokenLife changes it. Default: 5 minutes, as in Keycloak.
 	TokenLife time.Duration
 }
 
@@ -48,13 +48,13 @@ type Cloud struct {
 	client     *http.Client
 	httpServer *http.Server
 	cancel     context.CancelFunc
-	served     chan struct{} // is closed after serveErr has been set
+	served     chan struct{} // closed after serveErr has been set
 	serveErr   error
 
 	bareErrors atomic.Bool
 }
 
-// Start starts a cloud on a free port of the loopback interface. It runs until Stop, also when ctx has ended.
+// Start starts a cloud on a free port of the loopback interface. It runs until Stop, even after ctx has ended.
 func Start(ctx context.Context, options Options) (*Cloud, error) {
 	if len(options.Regions) == 0 {
 		options.Regions = []string{"zrh", "next"}
@@ -83,7 +83,7 @@ func Start(ctx context.Context, options Options) (*Cloud, error) {
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		Protocols:         new(http.Protocols),
 	}
-	c.httpServer.Protocols.SetHTTP1(true) // a fault that cuts the connection then cuts no other request's
+	c.httpServer.Protocols.SetHTTP1(true) // a fault that closes a connection must not close that of another request
 	go func() {
 		c.serveErr = c.httpServer.ServeTLS(listener, "", "")
 		close(c.served)
@@ -107,7 +107,7 @@ func (c *Cloud) prepare(options Options) error {
 	return err
 }
 
-// Stop ends the cloud and all requests that hang in it. From then on nobody listens; to stop again does nothing.
+// Stop stops the cloud and ends all blocked requests. It can be called more than once.
 func (c *Cloud) Stop() error {
 	c.ReleaseAll()
 	c.cancel()
@@ -127,22 +127,22 @@ func (c *Cloud) Stop() error {
 // OAuthURL is the URL of the identity provider, without a path.
 func (c *Cloud) OAuthURL() string { return c.url }
 
-// Issuer is the issuer of the identity provider's tokens, below which its discovery document is found.
+// Issuer is the issuer of the identity provider's tokens. Its discovery document is below this URL.
 func (c *Cloud) Issuer() string { return c.url + realmPath }
 
 // TokenURL is the URL of the identity provider's token endpoint.
 func (c *Cloud) TokenURL() string { return c.Issuer() + tokenPath }
 
-// APITemplate is the URL of a region's API; {region} stands for the region.
+// APITemplate is the URL of the API of a region, with the placeholder {region}.
 func (c *Cloud) APITemplate() string { return c.url + "/{region}/" + apiPath }
 
-// ServiceProviderTemplate is the URL of a region's service provider API; {region} stands for the region.
+// ServiceProviderTemplate is the URL of the service provider API of a region, with the placeholder {region}.
 func (c *Cloud) ServiceProviderTemplate() string { return c.url + "/{region}/" + serviceProviderPath }
 
-// CAPEM is the certificate authority of the cloud, in PEM.
+// CAPEM is the CA of the cloud, in PEM.
 func (c *Cloud) CAPEM() []byte { return c.caPEM }
 
-// CAFile writes the certificate authority of the cloud into a directory and returns the path of the file.
+// CAFile writes the CA of the cloud into a directory and returns the path of the file.
 func (c *Cloud) CAFile(dir string) (string, error) {
 	path := filepath.Join(dir, "cloudsigma-ca.crt")
 	if err := os.WriteFile(path, c.caPEM, 0o600); err != nil {

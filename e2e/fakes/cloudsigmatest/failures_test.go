@@ -14,7 +14,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// profileOf asks for a token's profile, without an SDK that would hide the answer.
+// profileOf requests the profile of a token's user without an SDK, which would hide the response.
 func (w *world) profileOf(t *testing.T, token string) answered {
 	t.Helper()
 	return w.do(t, http.MethodGet, w.profileURL(), http.Header{"Authorization": {"Bearer " + token}}, "")
@@ -130,7 +130,7 @@ func TestStop(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = w.accountToken(t.Context(), oauth2.AuthStyleInParams) // with or without an answer
+		_, _ = w.accountToken(t.Context(), oauth2.AuthStyleInParams) // with or without a response
 	}()
 	if err := failure.WaitMet(t.Context(), 1); err != nil {
 		t.Fatal(err)

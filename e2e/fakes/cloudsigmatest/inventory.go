@@ -9,42 +9,42 @@ import (
 	"github.com/google/uuid"
 )
 
-// MachineUID is the key in a server's meta under which CAPCS keeps the UID of the machine object.
+// MachineUID is the key in a server's meta that contains the UID of the machine object. CAPCS writes it.
 const MachineUID = "machine-uid"
 
 // Server is a server in a region.
 type Server struct {
 	UUID, Name, Region string
-	// Status is what the API says, such as "running" or "stopped".
+	// Status is the status of the API, such as "running" or "stopped".
 	Status string
 	Owner  User
-	// Meta are the owner's own keys and values.
+	// Meta are the keys and values that the owner sets.
 	Meta map[string]any
-	// SharedWith are the e-mails of the users whom an access control list lets see the server.
+	// SharedWith are the email addresses of the users in the server's access control list.
 	SharedWith []string
 
 	cpu, memory int
 	vncPassword string
 }
 
-// ServerOption changes a server that is about to be added.
+// ServerOption changes a server before it is added.
 type ServerOption func(*Server)
 
-// WithUUID gives the server a UUID that is known before. Default: a random one.
+// WithUUID sets the UUID of the server. Default: a random one.
 func WithUUID(id string) ServerOption { return func(s *Server) { s.UUID = id } }
 
-// WithStatus gives the server a status. Default: running.
+// WithStatus sets the status of the server. Default: running.
 func WithStatus(status string) ServerOption { return func(s *Server) { s.Status = status } }
 
 // WithMeta adds a key to the server's meta; see MachineUID.
 func WithMeta(key string, value any) ServerOption { return func(s *Server) { s.Meta[key] = value } }
 
-// SharedWith lets further users see the server, by their e-mails.
+// SharedWith adds users, by their email addresses, to the server's access control list.
 func SharedWith(emails ...string) ServerOption {
 	return func(s *Server) { s.SharedWith = append(s.SharedWith, emails...) }
 }
 
-// inventory is all servers of all regions.
+// inventory contains the servers of all regions.
 type inventory struct {
 	secrets *secrets
 
@@ -62,7 +62,7 @@ func newInventory(secrets *secrets, regions []string) *inventory {
 	return i
 }
 
-// AddServer adds a server to a region. Names need not be unique, UUIDs do: a server replaces the one of the same UUID.
+// AddServer adds a server to a region. Names need not be unique. A server replaces an existing one with the same UUID.
 func (i *inventory) AddServer(region string, owner User, name string, options ...ServerOption) Server {
 	server := &Server{
 		UUID: uuid.NewString(), Name: name, Region: region, Status: "running", Owner: owner, Meta: map[string]any{},
@@ -74,7 +74,7 @@ func (i *inventory) AddServer(region string, owner User, name string, options ..
 	return i.put(server)
 }
 
-// put adds a server, which is the inventory's from then on, and returns a copy.
+// put adds a server and returns a copy. The caller must not use the original afterwards.
 func (i *inventory) put(server *Server) Server {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -86,7 +86,7 @@ func (i *inventory) put(server *Server) Server {
 	return server.clone()
 }
 
-// RemoveServer removes a server, as its owner could.
+// RemoveServer removes a server, as its owner can.
 func (i *inventory) RemoveServer(id string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -94,7 +94,7 @@ func (i *inventory) RemoveServer(id string) {
 	i.order = slices.DeleteFunc(i.order, func(other string) bool { return other == id })
 }
 
-// SetMeta adds a key to the meta of a server, or replaces it.
+// SetMeta sets a key in the meta of a server.
 func (i *inventory) SetMeta(id, key string, value any) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -139,14 +139,14 @@ func (i *inventory) hasRegion(region string) bool {
 	return i.regions[region]
 }
 
-// clone copies a server, so that nobody shares its meta.
+// clone copies a server and its meta.
 func (s *Server) clone() Server {
 	c := *s
 	c.Meta, c.SharedWith = maps.Clone(s.Meta), slices.Clone(s.SharedWith)
 	return c
 }
 
-// visibleTo tells whether a user may see the server.
+// visibleTo returns whether a user may see the server.
 func (s *Server) visibleTo(user User) bool {
 	return s.Owner.UUID == user.UUID || slices.Contains(s.SharedWith, user.Email)
 }

@@ -18,7 +18,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// claims verifies a token by the provider's published keys, and returns what it says.
+// claims verifies a token by the provider's published keys, and returns its claims.
 func (w *world) claims(t *testing.T, token string) *oidc.AccessTokenClaims {
 	t.Helper()
 	keys := rp.NewRemoteKeySet(w.HTTPClient(), w.Issuer()+"/protocol/openid-connect/certs")
@@ -143,7 +143,7 @@ func TestTokenExchange(t *testing.T) {
 	w.wantNoViolations(t)
 }
 
-// Without a requested subject it is a token exchange as RFC 8693 has it: the service account's own.
+// Without a requested subject, it is a token exchange of RFC 8693: the token is that of the service account.
 func TestTokenExchangeForItself(t *testing.T) {
 	w := newWorld(t)
 	exchanger, err := tokenexchange.NewTokenExchangerClientCredentials(t.Context(), w.Issuer(), w.partner.ID, w.partner.Secret,
@@ -166,7 +166,7 @@ func TestTokenExchangeForItself(t *testing.T) {
 	w.wantNoViolations(t)
 }
 
-// Providers do not agree about where a client's secret belongs.
+// Providers send the client's secret in different places.
 func TestTokenExchangeByForm(t *testing.T) {
 	w := newWorld(t)
 	form := url.Values{
@@ -310,7 +310,7 @@ func TestClock(t *testing.T) {
 				t.Errorf("expires_in = %v, want about 300", body["expires_in"])
 			}
 			want := http.StatusOK
-			if ahead > 0 { // by which it has expired long ago
+			if ahead > 0 { // the token expired long ago by that clock
 				want = http.StatusUnauthorized
 			}
 			if status, _ := w.ticket(t, before); status != want {

@@ -13,14 +13,14 @@ const (
 	serviceProviderPath = "service_provider/api/v1/"
 )
 
-// route is what a request asks for, and who does.
+// route is the operation, region, user and handler of a request.
 type route struct {
 	operation    Operation
 	region, user string
 	answer       http.HandlerFunc
 }
 
-// violation is why a request is not known.
+// violation is the reason why a request is unknown.
 type violation struct {
 	status int
 	what   string
@@ -30,7 +30,7 @@ func (v *violation) Error() string { return v.what }
 
 func unknown(status int, what string) error { return &violation{status: status, what: what} }
 
-// serve is the handler of everything: a request is recorded, understood, counted, and answered unless it meets a failure.
+// serve handles every request: it records, decodes and counts the request, and responds, unless a fault applies.
 func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	request := c.begin(r)
 	answer := &answer{ResponseWriter: w, done: func(status int) { c.end(request, status) }}
@@ -45,7 +45,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !c.Delay(r.Context(), to.operation) {
-		panic(http.ErrAbortHandler) // else an empty answer would be sent to who is still there when the cloud stops
+		panic(http.ErrAbortHandler) // without it, a client that is connected when the cloud stops gets an empty response
 	}
 	if failure := c.Take(to.operation); failure != nil {
 		failure.Answer(answer, r, to.answer)
@@ -54,7 +54,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	to.answer(answer, r)
 }
 
-// refuse answers a request that is not known, and keeps it.
+// refuse rejects an unknown request and records the violation.
 func (c *Cloud) refuse(w http.ResponseWriter, request *Request, err error) {
 	status := http.StatusBadRequest
 	if unknown := (*violation)(nil); errors.As(err, &unknown) {
@@ -72,7 +72,7 @@ func (c *Cloud) refuse(w http.ResponseWriter, request *Request, err error) {
 	c.writeError(w, status, kind, err.Error())
 }
 
-// route understands a request. What it returns with an error is as much as has been understood.
+// route decodes a request. With an error, it returns the part that it could decode.
 func (c *Cloud) route(r *http.Request) (route, error) {
 	if r.URL.RawPath != "" {
 		return route{}, unknown(http.StatusNotFound, "the path is escaped where it need not be")
@@ -95,7 +95,7 @@ func (c *Cloud) route(r *http.Request) (route, error) {
 	return to, err
 }
 
-// checkMethod refuses methods that a resource does not have.
+// checkMethod rejects methods that a resource does not have.
 func checkMethod(r *http.Request, methods ...string) error {
 	if !slices.Contains(methods, r.Method) {
 		return unknown(http.StatusMethodNotAllowed, "the resource has no such method")
@@ -103,7 +103,7 @@ func checkMethod(r *http.Request, methods ...string) error {
 	return nil
 }
 
-// checkQuery refuses parameters that a resource does not have, and those that come twice.
+// checkQuery rejects parameters that a resource does not have, and repeated parameters.
 func checkQuery(r *http.Request, allowed ...string) error {
 	for name, values := range r.URL.Query() {
 		if !slices.Contains(allowed, name) || len(values) != 1 {
@@ -123,7 +123,7 @@ func checkContentType(r *http.Request, want string) error {
 	return nil
 }
 
-// answer tells, once, with which status code a request was answered.
+// answer reports the status code of a response once.
 type answer struct {
 	http.ResponseWriter
 	done  func(status int)

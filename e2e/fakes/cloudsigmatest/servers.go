@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// wantedServer is what a client may say of a server that it creates. What does not matter here is not looked into.
+// wantedServer is the server in a request to create one. The fake ignores the fields that do not matter here.
 type wantedServer struct {
 	Name        string         `json:"name"`
 	CPU         int            `json:"cpu"`
@@ -30,7 +30,7 @@ type wantedServer struct {
 	Tags               json.RawMessage `json:"tags"`
 }
 
-// decodeServers reads the servers that a client wants to create.
+// decodeServers decodes the servers that a client wants to create.
 func decodeServers(r *http.Request) ([]wantedServer, error) {
 	var body struct {
 		Objects []wantedServer `json:"objects"`
@@ -65,14 +65,14 @@ func (c *Cloud) answerCreate(w http.ResponseWriter, user User, region string, wa
 	writeJSON(w, http.StatusCreated, map[string]any{"objects": created})
 }
 
-// answerServer tells a server to those who may see it.
+// answerServer returns a server to a user who can see it.
 func (c *Cloud) answerServer(w http.ResponseWriter, user User, region, id string) {
 	if server, ok := c.visible(w, user, region, id); ok {
 		writeJSON(w, http.StatusOK, server.details())
 	}
 }
 
-// answerDelete deletes a server for its owner only: seeing a server does not mean to be allowed to remove it.
+// answerDelete deletes a server, only for its owner. Permission to see a server is not permission to delete it.
 func (c *Cloud) answerDelete(w http.ResponseWriter, user User, region, id string) {
 	server, ok := c.visible(w, user, region, id)
 	if !ok {
@@ -86,7 +86,7 @@ func (c *Cloud) answerDelete(w http.ResponseWriter, user User, region, id string
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// visible returns a server, or answers why the user does not get to see it.
+// visible returns a server, or responds with the reason why the user cannot see it.
 func (c *Cloud) visible(w http.ResponseWriter, user User, region, id string) (Server, bool) {
 	server, ok := c.server(region, id)
 	switch {
@@ -100,7 +100,7 @@ func (c *Cloud) visible(w http.ResponseWriter, user User, region, id string) (Se
 	return server, true
 }
 
-// answerList lists a page of the servers that a user may see, oldest first.
+// answerList returns a page of the servers that a user can see, oldest first.
 func (c *Cloud) answerList(w http.ResponseWriter, user User, region, name string, detail bool, limit, offset int) {
 	servers := c.find(func(server *Server) bool {
 		return server.Region == region && server.visibleTo(user) && (name == "" || server.Name == name)
@@ -124,7 +124,7 @@ func (c *Cloud) answerList(w http.ResponseWriter, user User, region, name string
 	})
 }
 
-// summary is a server as the short list shows it.
+// summary is a server in the short list.
 func (s *Server) summary() map[string]any {
 	return map[string]any{
 		"uuid": s.UUID, "name": s.Name, "status": s.Status, "runtime": nil,
@@ -135,7 +135,7 @@ func (s *Server) summary() map[string]any {
 	}
 }
 
-// details is a server as the API shows it in full.
+// details is a server with all its fields.
 func (s *Server) details() map[string]any {
 	details := s.summary()
 	maps.Copy(details, map[string]any{

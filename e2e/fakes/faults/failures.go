@@ -1,4 +1,4 @@
-// Package faults has an emulated server answer wrongly, late or not at all, for as many requests as a test wants.
+// Package faults injects faults into a fake server: wrong, late or missing responses, for a number of requests.
 package faults
 
 import (
@@ -10,23 +10,24 @@ import (
 	"time"
 )
 
-// Fault answers a request in place of the server: it may call answer, which is what the server would do. The channel is closed
-// when the failure is released.
+// Fault responds to a request instead of the server. It can call answer for the server's own response. The channel is closed when
+// the failure is released.
 type Fault func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc)
 
-// Hang answers once the failure is released, and not at all if the client goes before.
+// Hang blocks a request until the failure is released, then the server responds. It does not respond if the client disconnects
+// before.
 func Hang() Fault {
 	return func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc) {
 		select {
 		case <-released:
 			answer(w, r)
 		case <-r.Context().Done():
-			panic(http.ErrAbortHandler) // else an empty answer would be sent to who is still there when the server stops
+			panic(http.ErrAbortHandler) // without it, a client that is connected when the server stops gets an empty response
 		}
 	}
 }
 
-// Failures are the faults that requests meet, and how slow they are. Operation is how the server tells its requests apart.
+// Failures are the faults and the latency of requests. Operation is the server's type of operations.
 type Failures[Operation comparable] struct {
 	mu        sync.Mutex
 	active    []*Failure[Operation]
@@ -34,27 +35,27 @@ type Failures[Operation comparable] struct {
 	latencyOf map[Operation]time.Duration
 }
 
-// New returns none.
+// New returns failures without any fault.
 func New[Operation comparable]() *Failures[Operation] {
 	return &Failures[Operation]{latencyOf: map[Operation]time.Duration{}}
 }
 
-// Failure is a fault that requests meet.
+// Failure is a fault for a number of requests.
 type Failure[Operation comparable] struct {
 	failures   *Failures[Operation]
 	fault      Fault
-	operations []Operation // none means all
+	operations []Operation // empty means all
 	released   chan struct{}
 	release    sync.Once
 
 	mu      sync.Mutex
 	left    int // -1 means until it is released
 	met     int
-	changed chan struct{} // is closed and replaced when met grows
+	changed chan struct{} // closed and replaced when met increases
 }
 
-// Fail lets the next requests of the operations meet a fault, those of all operations if none is named. If times is 0,
-// they do until it is released. Of several failures that fit, the oldest is met.
+// Fail injects a fault into the next requests of the operations, or of all operations if there are none. If times is 0, it does so
+// until the failure is released. If several failures apply to a request, the oldest does.
 func (f *Failures[Operation]) Fail(fault Fault, times int, operations ...Operation) *Failure[Operation] {
 	failure := &Failure[Operation]{
 		failures: f, fault: fault, operations: operations, left: times,
@@ -69,7 +70,7 @@ func (f *Failures[Operation]) Fail(fault Fault, times int, operations ...Operati
 	return failure
 }
 
-// SetLatency lets requests of the operations wait before they are looked at, those of all operations if none is named.
+// SetLatency delays requests of the operations, or of all operations if there are none.
 func (f *Failures[Operation]) SetLatency(latency time.Duration, operations ...Operation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +83,7 @@ func (f *Failures[Operation]) SetLatency(latency time.Duration, operations ...Op
 	}
 }
 
-// Release ends the failure: no request meets it any more, and those that hang in it go on.
+// Release ends the failure. It applies to no further request, and blocked requests continue.
 func (f *Failure[Operation]) Release() {
 	f.failures.mu.Lock()
 	defer f.failures.mu.Unlock()
@@ -90,14 +91,14 @@ func (f *Failure[Operation]) Release() {
 	f.release.Do(func() { close(f.released) })
 }
 
-// Met returns how many requests have met the failure.
+// Met returns the number of requests that got the fault.
 func (f *Failure[Operation]) Met() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.met
 }
 
-// WaitMet waits until so many requests have met the failure.
+// WaitMet waits until a number of requests got the fault.
 func (f *Failure[Operation]) WaitMet(ctx context.Context, times int) error {
 	for {
 		f.mu.Lock()
@@ -114,7 +115,7 @@ func (f *Failure[Operation]) WaitMet(ctx context.Context, times int) error {
 	}
 }
 
-// take counts a request and returns whether it meets the failure.
+// take counts a request and returns whether the failure applies to it.
 func (f *Failure[Operation]) take(operation Operation) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,7 +131,7 @@ func (f *Failure[Operation]) take(operation Operation) bool {
 	return true
 }
 
-// Take returns the failure that a request meets, nil if it meets none.
+// Take returns the failure that applies to a request, nil if there is none.
 func (f *Failures[Operation]) Take(operation Operation) *Failure[Operation] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +143,7 @@ func (f *Failures[Operation]) Take(operation Operation) *Failure[Operation] {
 	return nil
 }
 
-// Delay waits for as long as the operation is slow. It returns false if the client has gone, or the server stops.
+// Delay waits for the latency of the operation. It returns false if the client disconnects or the server stops.
 func (f *Failures[Operation]) Delay(ctx context.Context, operation Operation) bool {
 	f.mu.Lock()
 	latency, ok := f.latencyOf[operation]
@@ -173,7 +174,7 @@ func (f *Failures[Operation]) ReleaseAll() {
 	}
 }
 
-// Answer answers a request as the failure wants it.
+// Answer responds to a request with the fault.
 func (f *Failure[Operation]) Answer(w http.ResponseWriter, r *http.Request, answer http.HandlerFunc) {
 	f.fault(w, r, f.released, answer)
 }

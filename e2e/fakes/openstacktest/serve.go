@@ -11,7 +11,7 @@ import (
 
 const (
 	tokenHeader = "X-Auth-Token"
-	// serversPath and detailPath are the two resources that there are.
+	// serversPath and detailPath are the two resources that the front accepts.
 	serversPath = version + "/servers/"
 	detailPath  = serversPath + "detail"
 )
@@ -57,10 +57,10 @@ func (n *Nova) route(r *http.Request) (Operation, handler) {
 	return GetServer, func(w http.ResponseWriter, _ *http.Request, projectID string) { n.answerServer(w, projectID, id) }
 }
 
-// parameters are those that an operation has.
+// parameters are the parameters of each operation.
 var parameters = map[Operation][]string{ListServers: {"limit", "marker", "name"}}
 
-// violation says why a request is not known, "" if it is.
+// violation returns the reason why a request is unknown, "" if it is known.
 func violation(r *http.Request, operation Operation) string {
 	switch {
 	case operation == "":
@@ -118,7 +118,7 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	_ = json.NewEncoder(w).Encode(value) // the client may have gone
 }
 
-// answer tells, once, with which status code a request was answered.
+// answer reports the status code of a response once.
 type answer struct {
 	http.ResponseWriter
 	done  func(status int)
