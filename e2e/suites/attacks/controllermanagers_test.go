@@ -21,8 +21,8 @@ func managerLabels() map[string]string {
 	return map[string]string{"app": "cloudsigma-ccm", "cluster.x-k8s.io/cluster-name": "pool"}
 }
 
-// managed makes an editor of a namespace that has a cluster "pool" of the editor's own user and the Secret that controller
-// managers take their client from.
+// managed creates an editor of a namespace with a cluster "pool" of the editor's own user and the Secret with the client of
+// controller managers.
 func (w *kubeWorld) managed(ctx context.Context, namespace string) tenant {
 	GinkgoHelper()
 	who := w.editor(ctx, namespace)
@@ -33,7 +33,7 @@ func (w *kubeWorld) managed(ctx context.Context, namespace string) tenant {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cloudsigma-impersonation"},
 		StringData: map[string]string{"oauth-url": w.cloud.OAuthURL(), "client-id": "managers", "client-secret": "any"},
 	})).To(Succeed())
-	Eventually(func() error { // the API server asks a moment after the registration
+	Eventually(func() error { // the API server calls the webhooks a moment after the installation
 		wrong := deploymentOf(namespace, "canary", func(p *corev1.PodSpec) {
 			p.Containers[0].Env = []corev1.EnvVar{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "victim@example.com"}}
 		})
@@ -42,7 +42,7 @@ func (w *kubeWorld) managed(ctx context.Context, namespace string) tenant {
 	return who
 }
 
-// template is that of the pods of a controller manager.
+// template is the pod template of a controller manager.
 func template(modify ...func(*corev1.PodSpec)) corev1.PodTemplateSpec {
 	pods := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: managerLabels()},
@@ -54,7 +54,7 @@ func template(modify ...func(*corev1.PodSpec)) corev1.PodTemplateSpec {
 	return pods
 }
 
-// deploymentOf, daemonSetOf and statefulSetOf are a controller manager of the cluster "pool".
+// deploymentOf, daemonSetOf and statefulSetOf return a controller manager of the cluster "pool".
 func deploymentOf(namespace, name string, modify ...func(*corev1.PodSpec)) client.Object {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: managerLabels()},
@@ -76,7 +76,7 @@ func statefulSetOf(namespace, name string, modify ...func(*corev1.PodSpec)) clie
 	}
 }
 
-// podsOf is the template in an object.
+// podsOf is the pod template in an object.
 func podsOf(object client.Object) *corev1.PodSpec {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
@@ -93,13 +93,13 @@ func asVictim(p *corev1.PodSpec) {
 	p.Containers[0].Env = []corev1.EnvVar{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "victim@example.com"}}
 }
 
-// refusedFor matches a refusal of a controller manager.
+// refusedFor matches the denial of a controller manager.
 func refusedFor(reason, text string) OmegaMatcher {
 	return And(MatchError(ContainSubstring("controller-manager-identity.warrantgate.dev")), MatchError(ContainSubstring(text)),
 		WithTransform(causesOf, ContainElement(metav1.CauseType(reason))))
 }
 
-// causesOf are the types of the causes of a refusal.
+// causesOf are the types of the causes of a denial.
 func causesOf(err error) []metav1.CauseType {
 	var types []metav1.CauseType
 	var refused *apierrors.StatusError

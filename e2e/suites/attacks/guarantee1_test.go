@@ -22,7 +22,7 @@ import (
 
 const clusterAnnotation = "kcp.io/cluster"
 
-// moved is a merge patch that sets the annotation of the logical cluster, null to remove it, and something else.
+// moved is a merge patch that sets the annotation of the logical cluster (nil removes it) and another field.
 func moved(to, also string) client.Patch {
 	if to != "null" {
 		to = fmt.Sprintf("%q", to)
@@ -30,7 +30,7 @@ func moved(to, also string) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}%s}`, clusterAnnotation, to, also))
 }
 
-// gateEvents are the reasons of warrantgate's Events in the workspace of a tenant, and what they say.
+// gateEvents returns the reasons and messages of warrantgate's Events in the workspace of a tenant.
 func gateEvents(ctx SpecContext, of owner) []string {
 	GinkgoHelper()
 	c, err := kcptest.NewClient(of.admin)
@@ -113,7 +113,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		theirs, stranger := w.user(victim.name+"@example.com"), w.user("stranger-of-"+victim.name+"@example.com")
 		w.permit(ctx, victim.name, theirs.Email)
 		Eventually(func() error { return victim.client.Create(ctx, newCluster(victim.namespace, "pool", theirs.Email)) }).Should(Succeed())
-		// The attacker is an editor in the victim's workspace, and allows itself everything in its own.
+		// The attacker is an editor in the victim's workspace, and cluster-admin in its own.
 		Expect(kcptest.Grant(ctx, victim.config, kcptest.User(attacker.name), kcptest.AccessRule(),
 			kcptest.Rule(infrastructure.Group, []string{"*"}, []string{"get", "update", "patch", "create"}))).To(Succeed())
 		Expect(kcptest.Grant(ctx, attacker.config, kcptest.User(attacker.name), rbacv1.PolicyRule{

@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// expectRefused checks that a gate has refused a request for a reason.
+// expectRefused expects a denial by a gate for a reason.
 func expectRefused(err error, code int32, reasons ...metav1.CauseType) {
 	GinkgoHelper()
 	var refused apierrors.APIStatus
@@ -61,13 +61,13 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 		w := kcp(ctx)
 		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
 		stranger := w.user("stranger-of-" + attacker.name + "@example.com")
-		// Whoever the provider lets act as the stranger: a person, and a service account of the victim by its global name.
+		// The provider allows these to impersonate the stranger: a user, and a service account of the victim by its global name.
 		w.permit(ctx, victim.name, stranger.Email)
 		_, err := kcptest.ServiceAccount(ctx, victim.admin, "default", "bot")
 		Expect(err).NotTo(HaveOccurred())
 		globalName := "system:kcp:serviceaccount:" + victim.cluster + ":default:bot"
 		w.permit(ctx, globalName, stranger.Email)
-		// Everybody has all permissions in the attacker's workspace, so that whoever it takes for itself can write there.
+		// All users have all permissions in the attacker's workspace, so that every impersonated user can write there.
 		Expect(kcptest.Grant(ctx, attacker.config, kcptest.Group("system:authenticated"), kcptest.AccessRule(),
 			rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})).To(Succeed())
 		By("which does work for those who may")

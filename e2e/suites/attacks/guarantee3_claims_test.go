@@ -15,18 +15,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Guarantee 3: a server is that of one machine. The attacker edits two namespaces, and may name the user in both.
+// Guarantee 3: only one machine can have a server. The attacker edits two namespaces, and may name the user in both.
 var _ = Describe("guarantee 3: two machines that claim one server at the same time", func() {
 	const pairs = 40
-	// claim has a machine name a server.
+	// claim makes a machine name a server.
 	type claim func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, id string) error
 	byCreation := func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, id string) error {
 		return c.Create(ctx, newMachine(machine.GetNamespace(), machine.GetName(), "pool", map[string]any{"providerID": "cloudsigma://" + id}))
 	}
 	for _, tc := range []struct {
 		name  string
-		apart bool // whether they are in two namespaces
-		made  bool // whether they are there before
+		apart bool // whether the machines are in two namespaces
+		made  bool // whether the machines exist before
 		ways  [2]claim
 	}{
 		{name: "of one namespace, by their status", made: true, ways: [2]claim{writeInstanceID, writeInstanceID}},

@@ -19,8 +19,8 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// Guarantee 3 on the side of clusters: as whom a provider acts is part of what its machines claim. The attacker may impersonate
-// two users, and has every permission in its namespace.
+// Guarantee 3, the part of clusters: the identity of the provider is part of the claims of its machines. The attacker may
+// impersonate two users, and has every permission in its namespace.
 var _ = Describe("the identity of a cluster", func() {
 	const holds = "MachinesHoldInstances"
 	type story struct {
@@ -30,7 +30,7 @@ var _ = Describe("the identity of a cluster", func() {
 		cluster, member *unstructured.Unstructured
 		server          cloudsigmatest.Server
 	}
-	// begin makes the cluster "pool" of the first user, with a machine that names a server of this user.
+	// begin creates the cluster "pool" of the first user, with a machine that names a server of this user.
 	begin := func(ctx SpecContext, byRef bool) story {
 		GinkgoHelper()
 		w := kube(ctx)
@@ -111,7 +111,7 @@ var _ = Describe("the identity of a cluster", func() {
 	It("changes to a user who owns the instances of its machines", func(ctx SpecContext) {
 		s := begin(ctx, false)
 		Expect(s.client.Delete(ctx, s.member)).To(Succeed())
-		// For some seconds it cannot be told whether a machine that was created just before is gone or not stored yet.
+		// For some seconds, the gate does not know whether a machine that was just created is deleted or not stored yet.
 		Eventually(func() error {
 			return patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email))
 		}).Should(Succeed())
@@ -185,14 +185,14 @@ var _ = Describe("the identity of a cluster", func() {
 	}, SpecTimeout(startTimeout))
 })
 
-// userSecret returns the Secret "user", which names a user.
+// userSecret returns the Secret "user" that names a user.
 func userSecret(namespace, email string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "user"}, Data: map[string][]byte{"userEmail": []byte(email)},
 	}
 }
 
-// emailIs has a Secret name another user.
+// emailIs changes the user of a Secret.
 func emailIs(email string) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"userEmail":%q}}`, email))
 }

@@ -19,8 +19,8 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// Guarantee 3, the part of machines: every write that changes part of a claim (instance, cluster, identity that the provider
-// acts as) is evaluated. The attacker may name two users, as a reseller may, and moves a server of one to the cluster of the other.
+// Guarantee 3, the part of machines: every write that changes part of a claim (instance, cluster, identity of the provider) is
+// evaluated. The attacker may name two users, as a reseller may, and moves a server of one to the cluster of the other.
 var _ = Describe("guarantee 3: a machine that names a server", func() {
 	for _, way := range waysToWrite {
 		It("may not get the label of a cluster of another user, by "+way.name, func(ctx SpecContext) {
@@ -54,7 +54,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 	It("may not name a server of the cluster of its label, while a Machine of another cluster owns it", func(ctx SpecContext) {
 		a := startMove(ctx)
 		a.owner(ctx, "theirs", "second")
-		for _, id := range []string{a.own, a.others} { // neither that of the label's user nor that of the Machine's
+		for _, id := range []string{a.own, a.others} { // neither that of the label's user nor that of the owner Machine's user
 			err := a.attacker.client.Create(ctx, newMachineOf(a.attacker.namespace, "worker", "first", id, ownedBy("theirs")))
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 		}
@@ -117,12 +117,12 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 	}, SpecTimeout(startTimeout))
 })
 
-// move is a tenant with two clusters, of two users whom it may name.
+// move is a tenant with two clusters, of two users that it may name.
 type move struct {
 	w             *kubeWorld
 	attacker      tenant
 	first, second cloudsigmatest.User
-	// own is a server of the first user, others one of the second.
+	// own is a server of the first user, others is one of the second.
 	own, others string
 }
 
@@ -139,7 +139,7 @@ func startMove(ctx SpecContext) *move {
 	return a
 }
 
-// machine creates a machine of the first cluster, which names a server in its status; none if the id is empty.
+// machine creates a machine of the first cluster, with a server in its status unless the id is empty.
 func (a *move) machine(ctx context.Context, name, id string, modify ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	GinkgoHelper()
 	machine := newMachineOf(a.attacker.namespace, name, "first", "", modify...)
@@ -166,7 +166,7 @@ func (a *move) current(ctx context.Context, object *unstructured.Unstructured) *
 	return current
 }
 
-// expectRefused expects a refusal in one line with the texts in it.
+// expectRefused expects a denial in one line with the texts in it.
 func (*move) expectRefused(err error, reason string, texts ...string) {
 	GinkgoHelper()
 	Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
@@ -201,7 +201,7 @@ func inCluster(name string) func(*unstructured.Unstructured) {
 	return func(object *unstructured.Unstructured) { object.SetLabels(labelsOf(name)) }
 }
 
-// ownedBy are references to Machines, whose UIDs nobody compares.
+// ownedBy returns references to Machines. No controller compares their UIDs.
 func ownedBy(names ...string) func(*unstructured.Unstructured) {
 	return func(object *unstructured.Unstructured) {
 		var references []metav1.OwnerReference

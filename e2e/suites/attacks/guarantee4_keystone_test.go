@@ -18,9 +18,9 @@ import (
 
 const (
 	soundPolicy = "identity:list_users: rule:admin_required\n"
-	// openPolicy lets everybody list users.
+	// openPolicy allows all users to list users.
 	openPolicy = "identity:list_users: \"\"\n"
-	// mountedNamespace and mountedName are of the object that Keystone mounts by name.
+	// mountedNamespace and mountedName select the object that Keystone mounts by name.
 	mountedNamespace, mountedName = "keystone-mounts", "policy"
 )
 
@@ -39,7 +39,7 @@ func newPolicyObject(kind, namespace, name string, labels map[string]string, pol
 	}
 }
 
-// expectPolicyRefusal expects 403 by the gate on policies, for a reason.
+// expectPolicyRefusal expects a denial with 403 by the gate on policies, for a reason.
 func expectPolicyRefusal(err error, reason metav1.CauseType) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(ContainSubstring(`keystone.warrantgate.dev" denied the request`)))
@@ -57,14 +57,14 @@ var _ = Describe("the editor of a namespace who hides a policy for Keystone", Or
 	}, NodeTimeout(startTimeout))
 
 	const base64Open = `"aWRlbnRpdHk6bGlzdF91c2VyczogIiIK"` // openPolicy
-	// value is it in JSON.
+	// value is openPolicy in JSON.
 	value := func(kind string) string {
 		if kind == "Secret" {
 			return base64Open
 		}
 		return `"identity:list_users: \"\"\n"`
 	}
-	// ways are how an object is written. Each takes the labels away, and writes the open policy if open is true.
+	// ways are the ways to write an object. Each removes the labels, and writes openPolicy if open is true.
 	ways := func() map[string]func(ctx context.Context, attacker tenant, kind string, open bool) error {
 		return map[string]func(ctx context.Context, attacker tenant, kind string, open bool) error{
 			"by a merge patch": func(ctx context.Context, attacker tenant, kind string, open bool) error {

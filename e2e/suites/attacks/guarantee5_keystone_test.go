@@ -7,8 +7,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Guarantee 5: the gate parses what the consumer parses. oslo.policy loads none of these files, and Keystone then issues no tokens;
-// e2e/suites/oslopolicy holds that against the real one.
+// Guarantee 5: the gate parses what the consumer parses. oslo.policy rejects these files, and Keystone then issues no tokens;
+// e2e/suites/oslopolicy compares this with the real one.
 var _ = DescribeTable("the editor of a namespace who writes a policy that oslo.policy cannot load",
 	func(ctx SpecContext, policy string) {
 		w := kube(ctx)

@@ -32,13 +32,13 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// gatePaths are those of all gates.
+// gatePaths are the paths of all gates.
 var gatePaths = []string{
 	"/cluster/delegation", "/cluster/impersonation", "/controllermanager/identity", "/controllermanager/integrity", "/kcp/cluster/impersonation",
 	"/kcp/machine/ownership", "/keystone/policy", "/machine/ownership", "/workspace/owner-integrity", "/workspace/owner-notice", "/workspace/owner-rewrite",
 }
 
-// forgedPaths are what somebody asks for who does not know the token, in which so much of it is guessed.
+// forgedPaths are the paths that a caller without the token tries, with a part of the token guessed.
 func forgedPaths(token, path string) []string {
 	wrong := warrantgatetest.NewToken()
 	return []string{
@@ -169,11 +169,11 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 			Expect(err).NotTo(HaveOccurred())
 			request.Header.Set("Content-Type", "application/json")
 			response, err := caller.Do(request)
-			if err != nil { // the API server may break off a request whose time is up
+			if err != nil { // the API server can cancel a request after its timeout
 				texts["broken off"]++
 				continue
 			}
-			text, _ := io.ReadAll(response.Body) // or its answer
+			text, _ := io.ReadAll(response.Body) // or respond
 			Expect(response.Body.Close()).To(Succeed())
 			Expect(string(text)).NotTo(ContainSubstring(token), "timeout=%dms", millis)
 			texts[fmt.Sprint(response.StatusCode)]++
@@ -230,7 +230,7 @@ func policyMap(namespace, name, policy string) *corev1.ConfigMap {
 	}
 }
 
-// token is the one that is registered.
+// token is the token in the webhook configurations.
 func (w *kubeWorld) token() string {
 	GinkgoHelper()
 	content, err := os.ReadFile(w.gate.PathFile())
@@ -243,7 +243,7 @@ func (w *kubeWorld) writeTokens(tokens ...string) {
 	Expect(os.WriteFile(w.gate.PathFile(), []byte(strings.Join(tokens, "\n")+"\n"), 0o600)).To(Succeed())
 }
 
-// review is what an API server asks about a new object. It is a dry run.
+// review is the review that an API server sends for a new object, as a dry run.
 func review(object runtime.Object) []byte {
 	GinkgoHelper()
 	raw, err := json.Marshal(object)
@@ -264,7 +264,7 @@ func review(object runtime.Object) []byte {
 	return body
 }
 
-// ask sends a request to the port of warrantgate, with a target as it is, on a connection of its own.
+// ask sends a request with an unmodified target to the port of warrantgate, on its own connection.
 func (w *kubeWorld) ask(ctx context.Context, http2 bool, target string, body []byte) (answer *http.Response, text string) {
 	GinkgoHelper()
 	ca, err := os.ReadFile(w.gate.CAFile())
@@ -279,7 +279,7 @@ func (w *kubeWorld) ask(ctx context.Context, http2 bool, target string, body []b
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gate.URL(), bytes.NewReader(body))
 	Expect(err).NotTo(HaveOccurred())
 	path, query, _ := strings.Cut(target, "?")
-	if strings.HasPrefix(path, "//") { // Opaque would have these name a server
+	if strings.HasPrefix(path, "//") { // with Opaque, these would name a server
 		request.URL.Path, request.URL.RawQuery = path, query
 	} else {
 		request.URL.Opaque, request.URL.RawQuery = path, query

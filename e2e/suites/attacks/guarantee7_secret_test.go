@@ -17,14 +17,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Guarantee 7 on the side of clusters: who refers to a Secret that it may not read does not keep its owner from writing it.
+// Guarantee 7, the part of clusters: a cluster that refers to a Secret does not delay the writes of the Secret's owner, unless the
+// author of the cluster may read the Secret.
 var _ = Describe("the editor of a namespace whose clusters refer to another tenant's Secret", Serial, func() {
 	It("does not hold up writes of the Secret", func(ctx SpecContext) {
 		w := kube(ctx)
 		attacker, victim := w.editor(ctx, w.namespace(ctx)), w.editor(ctx, w.namespace(ctx))
 		own := w.user("own-" + attacker.namespace + "@example.com")
 		first, second := w.user("first-"+victim.namespace+"@example.com"), w.user("second-"+victim.namespace+"@example.com")
-		// The attacker may even act as whom the Secret names.
+		// The attacker may even impersonate the user that the Secret names.
 		w.permit(ctx, attacker.name, own.Email, first.Email, second.Email)
 		w.permit(ctx, victim.name, first.Email, second.Email)
 		secret := userSecret(victim.namespace, first.Email)

@@ -27,7 +27,7 @@ const (
 	// providerPath is the workspace with the APIExport exportName. tenantsPath holds the workspaces of tenants.
 	providerPath, tenantsPath = "root:provider", "root:tenants"
 	exportName                = "capcs"
-	// tenantsGroup are those who may make workspaces in tenantsPath.
+	// tenantsGroup is the group of users who may create workspaces in tenantsPath.
 	tenantsGroup = "tenants"
 )
 
@@ -39,11 +39,11 @@ type kcpWorld struct {
 	gate   *kcptest.Warrantgate
 	// provider is an administrator in the provider's workspace.
 	provider *rest.Config
-	// owners counts those that were made, for their names.
+	// owners is the number of owners, for unique names.
 	owners int
 }
 
-// kcp returns the shared world. It starts it if no spec has done so.
+// kcp returns the shared world. The first call starts it.
 func kcp(ctx SpecContext) *kcpWorld {
 	GinkgoHelper()
 	if sharedKCP == nil {
@@ -93,8 +93,7 @@ func startKCP(ctx SpecContext) *kcpWorld {
 	return w
 }
 
-// makePlaces makes the provider's workspace, with an APIExport that everybody may bind, and the workspace in which tenants make
-// theirs.
+// makePlaces creates the provider's workspace, with an APIExport that all users may bind, and the parent of the tenants' workspaces.
 func (w *kcpWorld) makePlaces(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{"provider", "tenants"} {
@@ -152,16 +151,16 @@ func (w *kcpWorld) permit(ctx context.Context, person string, emails ...string) 
 	})
 }
 
-// owner is a tenant of a kcp: the person who made a workspace.
+// owner is a tenant of a kcp: the user who created a workspace.
 type owner struct {
 	tenant
-	// path is that of the workspace, cluster is its logical cluster. admin is an administrator of kcp, there.
+	// path is the path of the workspace, cluster is its logical cluster. admin is an administrator of kcp in it.
 	path, cluster string
 	admin         *rest.Config
 }
 
-// owner makes a person and has it make a workspace, in which it is cluster-admin by that, and bind the provider's kinds there.
-// Objects go into the namespace default.
+// owner creates a user, who creates a workspace, is cluster-admin in it for that reason, and binds the provider's kinds there.
+// Objects are in the namespace default.
 func (w *kcpWorld) owner(ctx context.Context, name string) owner {
 	GinkgoHelper()
 	w.owners++
@@ -186,7 +185,7 @@ func (w *kcpWorld) owner(ctx context.Context, name string) owner {
 	return who
 }
 
-// as is whom the tenant impersonates in its workspace, with groups and with any extra.
+// as is a user that the tenant impersonates in its workspace, with groups and extra fields.
 func (o owner) as(username string, groups []string, extra map[string][]string) client.Client {
 	GinkgoHelper()
 	config := rest.CopyConfig(o.config)

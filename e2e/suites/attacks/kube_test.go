@@ -23,22 +23,23 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// kubeWorld is a kube-apiserver with the kinds of the providers, a CloudSigma, and a warrantgate with all gates, which acts as a
-// user with the documented permissions only.
+// kubeWorld is a kube-apiserver with the kinds of the providers, a CloudSigma, and a warrantgate with all gates, whose user only has
+// the documented permissions.
 type kubeWorld struct {
 	api   *kubetest.Server
 	cloud *cloudsigmatest.Cloud
 	gate  *kubetest.Warrantgate
 	// admin is of group system:masters.
 	admin client.Client
-	// labeled is whether policies for Keystone are known by the label holds: keystone-policy.
+	// labeled is true if the label holds: keystone-policy selects policies for Keystone.
 	labeled bool
-	// editors counts those that were made, for their names.
+	// editors is the number of editors, for unique names.
 	editors int
 }
 
 // kubeConfiguration is that of the shared world, besides where the cloud is. Policies for Keystone are in objects with the label
-// holds: keystone-policy. Controller managers have the label app: cloudsigma-ccm, or the name ccm in the namespace named-managers.
+// holds: keystone-policy. Controller managers have the label app: cloudsigma-ccm, or the name ccm in the namespace named-managers. Claims
+// are denied at once: guarantee7_claims_test.go attacks those that are undecided at first.
 const kubeConfiguration = `
 audit: {interval: 24h}
 controllerManager:
@@ -48,7 +49,7 @@ keystonePolicy:
   selector: {matchLabels: {holds: keystone-policy}}
 `
 
-// kube returns the shared world. It starts it if no spec has done so.
+// kube returns the shared world. The first call starts it.
 func kube(ctx SpecContext) *kubeWorld {
 	GinkgoHelper()
 	if sharedKube == nil {
@@ -57,7 +58,7 @@ func kube(ctx SpecContext) *kubeWorld {
 	return sharedKube
 }
 
-// newKube starts a world that ends with the spec or container that it is called from.
+// newKube starts a world that stops with the spec or container that calls it.
 func newKube(ctx SpecContext, configuration string) *kubeWorld {
 	GinkgoHelper()
 	w := startKube(ctx, configuration)
@@ -137,7 +138,7 @@ func (w *kubeWorld) awaitGates(ctx context.Context) {
 	}
 }
 
-// namespace makes a namespace.
+// namespace creates a namespace.
 func (w *kubeWorld) namespace(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-"}}
@@ -145,8 +146,8 @@ func (w *kubeWorld) namespace(ctx context.Context) string {
 	return namespace.Name
 }
 
-// editor makes a person who has every verb on every resource in a namespace, and nothing elsewhere. To have every verb there
-// does not permit to impersonate users, which are in no namespace.
+// editor creates a user who has every verb on every resource in a namespace, and no permission elsewhere. This does not include the
+// permission to impersonate users, which are not namespaced.
 func (w *kubeWorld) editor(ctx context.Context, namespace string) tenant {
 	GinkgoHelper()
 	w.editors++

@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	// modelWorkers is how many sequences are written at the same time.
+	// modelWorkers is the number of sequences that run at the same time.
 	modelWorkers = 3
-	// modelTimeout bounds the run with 50,000 writes of "make fuzz".
+	// modelTimeout limits the run with 50,000 writes of "make fuzz".
 	modelTimeout = 30 * time.Minute
 )
 
-// Random sequences of writes find what nobody thought of. With SEED=… the sequences are those of an earlier run, with WRITES=…
-// there are more.
+// Random sequences of writes find cases that no other spec contains. SEED=… repeats the sequences of an earlier run, WRITES=… sets
+// their number.
 var _ = Describe("random sequences of writes", func() {
 	It("break no promise on a kube-apiserver", func(ctx SpecContext) {
 		w := newKube(ctx, "\naudit: {interval: 24h}\n")
@@ -67,7 +67,7 @@ func expectPromisesKept(result model.Result, err error) {
 	}
 }
 
-// modelWorld has two editors with different users in one namespace, one in another, and the provider's controller.
+// modelWorld has two editors with different users in one namespace, one editor in another, and the provider's controller.
 func (w *kubeWorld) modelWorld(ctx context.Context, name string) *model.World {
 	GinkgoHelper()
 	email := func(who string) string { return who + "-" + name + "@example.com" }
@@ -110,7 +110,7 @@ func (w *kubeWorld) modelWorld(ctx context.Context, name string) *model.World {
 	return world
 }
 
-// controller is the service account of a provider's controller, which may write machines everywhere.
+// controller is the service account of a provider's controller, which may write machines in all namespaces.
 func (w *kubeWorld) controller(ctx context.Context, name string) client.Client {
 	GinkgoHelper()
 	config, err := w.api.ServiceAccount(ctx, "capcs-system", name)
@@ -130,8 +130,8 @@ func (w *kubeWorld) controller(ctx context.Context, name string) client.Client {
 	return directClient(config)
 }
 
-// addServers adds servers of each user, in two regions. Those of the first two have the names of machines of the sequence. One is
-// shared with everybody.
+// addServers adds servers of each user, in two regions. Those of the first two users have the names of machines of the sequence. One
+// is shared with all users.
 func addServers(cloud *cloudsigmatest.Cloud, users map[string]cloudsigmatest.User, sequence string) ([]model.Server, func()) {
 	var servers []model.Server
 	add := func(in string, owner cloudsigmatest.User, label, name string, options ...cloudsigmatest.ServerOption) {
@@ -153,7 +153,7 @@ func addServers(cloud *cloudsigmatest.Cloud, users map[string]cloudsigmatest.Use
 	}
 }
 
-// directClient does not wait for caches: who attacks is not patient.
+// directClient does not wait for caches, as an attacker does not.
 func directClient(config *rest.Config) client.Client {
 	GinkgoHelper()
 	c, err := client.New(config, client.Options{})
@@ -161,8 +161,8 @@ func directClient(config *rest.Config) client.Client {
 	return c
 }
 
-// modelWorld has two workspaces that bind the provider's kinds. In each its owner writes, who may name one user, and impersonates
-// others with what makes them look like the owner of the other workspace.
+// modelWorld has two workspaces that bind the provider's kinds. The owner of each may name one user, and impersonates users that
+// look like the owner of the other workspace.
 func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
 	GinkgoHelper()
 	owners := []owner{w.owner(ctx, "anna"), w.owner(ctx, "bert")}
@@ -192,18 +192,18 @@ func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
 			actor := &model.Actor{Name: fmt.Sprintf("%s in %d", name, place), Client: c, Place: place, Kinds: kinds}
 			if name == "owner of place" {
 				actor.May = world.Places[place].Users
-				world.Actors = append(world.Actors, actor, actor, actor) // writes most
+				world.Actors = append(world.Actors, actor, actor, actor) // most writes
 			}
 			world.Actors = append(world.Actors, actor)
 		}
 	}
-	slices.SortFunc(world.Actors, func(a, b *model.Actor) int { return strings.Compare(a.Name, b.Name) }) // as the dice have to find them
+	slices.SortFunc(world.Actors, func(a, b *model.Actor) int { return strings.Compare(a.Name, b.Name) }) // in a stable order for the random draws
 	world.AddServers = func(sequence string) ([]model.Server, func()) { return addServers(w.cloud, users, sequence) }
 	return world
 }
 
-// letEverybodyIn has the owner of a workspace give everybody there every permission, so that nothing but the gates stops whom it
-// impersonates.
+// letEverybodyIn makes the owner of a workspace give every permission to all users there, so that only the gates deny writes of
+// impersonated users.
 func letEverybodyIn(ctx context.Context, who owner) {
 	GinkgoHelper()
 	c, err := kcptest.NewClient(who.config)

@@ -31,8 +31,8 @@ import (
 	kcpapi "warrantgate.dev/internal/kcp"
 )
 
-// Whoever may impersonate in one workspace can add any extra field of kcp's to a request (kcp-dev/kcp#4226): the home of a
-// service account, scopes, warrants. kcp appends the scope of that workspace and records all of it as the owner of a new one.
+// A user who may impersonate in one workspace can add any extra field of kcp to a request (kcp-dev/kcp#4226): the home of a service
+// account, scopes, warrants. kcp appends the scope of that workspace and records all of it as the owner of a new one.
 var _ = Describe("the recorded owner of a workspace, against the administrator of another workspace", func() {
 	DescribeTable("a service account of another workspace is not recorded as the owner",
 		func(ctx SpecContext, forge func(victim, attacker owner, extra map[string][]string)) {
@@ -98,7 +98,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		for _, changes := range []map[string]string{
 			{"kcp.io/cluster": victim.cluster},
 			{"kcp.io/cluster": victim.cluster, kcptest.OwnerAnnotation: `{"username":"root-boss"}`},
-			{"kcp.io/cluster": "../" + victim.cluster, "warrantgate.dev/canary": "true"}, // which only the webhook denies
+			{"kcp.io/cluster": "../" + victim.cluster, "warrantgate.dev/canary": "true"}, // only the webhook denies this
 		} {
 			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": changes}})
 			Expect(err).NotTo(HaveOccurred())
@@ -119,7 +119,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 // gadgets is an APIExport that only one service account may bind.
 const gadgets = "gadgets.example.io"
 
-// hangTime is how long a workspace that must not become Ready is watched. One that does takes about a second.
+// hangTime is how long a workspace is watched that must not become Ready. Other workspaces take about a second.
 const hangTime = 4 * time.Second
 
 func newKCPClient(config *rest.Config) client.Client {
@@ -141,7 +141,7 @@ func (o owner) globalName(account string) string {
 	return "system:kcp:serviceaccount:" + o.cluster + ":default:" + account
 }
 
-// exportGadgets makes an APIExport and a service account "bot", which may bind it by both of its names.
+// exportGadgets creates an APIExport and a service account "bot", which may bind it by both of its names.
 func (o owner) exportGadgets(ctx context.Context) {
 	GinkgoHelper()
 	c := newKCPClient(o.config)
@@ -172,8 +172,8 @@ func (o owner) exportGadgets(ctx context.Context) {
 	}
 }
 
-// typeThatBinds makes a WorkspaceType whose workspaces bind the gadgets of another tenant. kcp wants its author to be allowed to
-// bind them as well, and believes an impersonator that it is the service account.
+// typeThatBinds creates a WorkspaceType whose workspaces bind the gadgets of another tenant. kcp also requires its author to have
+// the permission to bind them, and accepts an impersonated user as the service account.
 func (o owner) typeThatBinds(ctx context.Context, of owner) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	Expect(kcptest.Grant(ctx, o.config, kcptest.User(of.globalName("bot")),
@@ -188,7 +188,7 @@ func (o owner) typeThatBinds(ctx context.Context, of owner) kcptest.WorkspaceOpt
 	return ofType
 }
 
-// bot is the service account of exportGadgets, as anybody can claim to be it.
+// bot is the service account of exportGadgets, as any user can claim to be.
 func bot(of owner) identity.Owner {
 	return identity.Owner{
 		Username: "system:serviceaccount:default:bot",
@@ -197,7 +197,7 @@ func bot(of owner) identity.Owner {
 	}
 }
 
-// impersonating is somebody whom the tenant impersonates in its own workspace.
+// impersonating is a config of a user that the tenant impersonates in its own workspace.
 func (o owner) impersonating(who identity.Owner) *rest.Config {
 	config := rest.CopyConfig(o.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: who.Username, UID: who.UID, Groups: who.Groups, Extra: who.Extra}
@@ -210,7 +210,7 @@ func (o owner) admit(ctx context.Context, username string) {
 	Expect(kcptest.Grant(ctx, o.config, kcptest.User(username), kcptest.CreatorRules()...)).To(Succeed())
 }
 
-// createAs creates a workspace in the tenant's own one as somebody whom it impersonates.
+// createAs creates a workspace in the tenant's own one as an impersonated user.
 func (o owner) createAs(ctx context.Context, who identity.Owner, ofType kcptest.WorkspaceOption) string {
 	GinkgoHelper()
 	name := "child-" + rand.String(6)
@@ -237,7 +237,7 @@ func (o owner) placed(ctx context.Context, name string) string {
 	return cluster
 }
 
-// recordedOwner is the owner that kcp acts as in a logical cluster.
+// recordedOwner is the owner in a LogicalCluster, as which kcp acts there.
 func recordedOwner(ctx context.Context, w *kcpWorld, cluster string) string {
 	GinkgoHelper()
 	lc, err := kcptest.GetLogicalCluster(ctx, w.server.ShardAdmin(cluster))
@@ -245,7 +245,7 @@ func recordedOwner(ctx context.Context, w *kcpWorld, cluster string) string {
 	return kcpapi.RecordedOwner(lc)
 }
 
-// boundIn lists the APIExports that are bound in a workspace.
+// boundIn lists the APIExports of the APIBindings in a workspace.
 func boundIn(ctx context.Context, config *rest.Config) ([]string, error) {
 	bindings := &apisv1alpha2.APIBindingList{}
 	c, err := kcptest.NewClient(config)
@@ -260,7 +260,7 @@ func boundIn(ctx context.Context, config *rest.Config) ([]string, error) {
 	return exports, err
 }
 
-// describeWorkspace is what "kubectl describe workspace" prints.
+// describeWorkspace returns the output of "kubectl describe workspace".
 func describeWorkspace(config *rest.Config, name string) (string, error) {
 	mapping := &meta.RESTMapping{
 		Resource:         tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"),

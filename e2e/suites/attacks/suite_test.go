@@ -1,24 +1,24 @@
 //go:build e2e
 
-// Package attacks_test attacks the gates: each spec is an attacker who has every permission that a tenant of these platforms has
-// in its own place, and none elsewhere. One file for each guarantee of SECURITY.md.
+// Package attacks_test attacks the gates. Each spec is an attacker who has every permission in its own namespace or workspace, as a
+// tenant has, and no permission elsewhere. There is one file for each guarantee of SECURITY.md.
 //
-// There are two worlds. Each is started by the first spec that asks for it, and ends with the suite, so that a focused run starts
-// only what it needs:
+// There are two worlds. The first spec that needs one starts it, and it stops with the suite, so that a focused run only starts what
+// it needs:
 //
 //	w := kube(ctx)                            // a kube-apiserver, a CloudSigma, warrantgate with all gates
-//	attacker := w.editor(ctx, w.namespace(ctx)) // a person with every verb on everything in that namespace
-//	victim := w.user("…@example.com")         // a user of CloudSigma whom warrantgate may act as
+//	attacker := w.editor(ctx, w.namespace(ctx)) // a user with every verb on everything in that namespace
+//	victim := w.user("…@example.com")         // a user of CloudSigma that warrantgate may act as
 //	server := w.server(victim, "worker-1")    // a server of that user
 //	w.permit(ctx, attacker.name, victim.Email) // attacker may impersonate the user
 //
 //	w := kcp(ctx)                             // a kcp, the workspace root:provider with its APIExport, a CloudSigma, all gates
-//	attacker := w.owner(ctx, "mallory")       // a person who made a workspace, is cluster-admin in it and has bound the APIExport
-//	attacker.as(username, extra)              // whom the attacker impersonates in its workspace
+//	attacker := w.owner(ctx, "mallory")       // a user who created a workspace, is cluster-admin in it and has bound the APIExport
+//	attacker.as(username, extra)              // a user that the attacker impersonates in its workspace
 //
-// A spec makes its own namespaces and workspaces (their names are made unique), so that specs do not meet. Users and servers are
-// those of one cloud for each world: use names of your own for them. Events of an attack are read as w.admin.
-// newKube starts a world of its own, for specs that need another configuration.
+// A spec creates its own namespaces and workspaces with unique names. The users and servers of a world are in one cloud: use
+// different names in each spec. Read the Events of an attack as w.admin. newKube starts another world, for specs that need another
+// configuration.
 package attacks_test
 
 import (
@@ -38,11 +38,11 @@ import (
 )
 
 const (
-	// startTimeout bounds a spec that may be the first to need a world.
+	// startTimeout limits a spec that can be the first to start a world.
 	startTimeout = 5 * time.Minute
-	// region is where servers and clusters are.
+	// region is the region of servers and clusters.
 	region = "next"
-	// serviceAccount is whom warrantgate asks the cloud as.
+	// serviceAccount is warrantgate's service account in the cloud.
 	serviceAccount = "kube-dc-partner"
 )
 
@@ -61,7 +61,7 @@ func TestAttacks(t *testing.T) {
 	RunSpecs(t, "attacks")
 }
 
-// The worlds that have been started.
+// The worlds that have started.
 var (
 	sharedKube *kubeWorld
 	sharedKCP  *kcpWorld
@@ -76,19 +76,19 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// tenant is a person who is an administrator of one namespace or workspace and nothing elsewhere.
+// tenant is a user who is an administrator of one namespace or workspace and has no permission elsewhere.
 type tenant struct {
 	// name is the username.
 	name string
-	// config and client act as the person in its own place.
+	// config and client act as the user in its own namespace or workspace.
 	config *rest.Config
 	client client.Client
-	// namespace is where its objects belong, heard is what client has been told.
+	// namespace is the namespace of its objects, heard records the denials and warnings of client.
 	namespace string
 	heard     *kubetest.Heard
 }
 
-// newMachine returns a CloudSigmaMachine of a cluster; of none if cluster is empty.
+// newMachine returns a CloudSigmaMachine of a cluster, or of none if cluster is empty.
 func newMachine(namespace, name, cluster string, spec map[string]any) *unstructured.Unstructured {
 	machine := newObject(machineKind, namespace, name, spec)
 	if cluster != "" {

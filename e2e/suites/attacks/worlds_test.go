@@ -14,7 +14,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// A denial proves nothing if the attacker could not have written the object anyway.
+// A denial only proves something if the attacker has the permission to write the object.
 var _ = Describe("the attackers", func() {
 	It("the editor of a namespace may write everything in it, and nothing elsewhere", func(ctx SpecContext) {
 		w := kube(ctx)

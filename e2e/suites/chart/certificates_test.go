@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// renewAfter is the annotation with the day from which on an upgrade renews the certificate.
+	// renewAfter is the annotation with the day after which an upgrade renews the certificate.
 	renewAfter = "warrantgate.dev/renew-after"
-	// formerCA is the key of the CA that is trusted besides that of ca.crt.
+	// formerCA is the key of the CA that webhook configurations contain in addition to that of ca.crt.
 	formerCA = "former-ca.crt"
-	// pickedUpWithin is how long serve may take to serve the certificate that is in its files.
+	// pickedUpWithin is the time within which serve uses a new certificate in its files.
 	pickedUpWithin = 15 * time.Second
 )
 
-// Each "helm upgrade" keeps the certificate, or replaces it where there is a reason to.
+// Each "helm upgrade" keeps the certificate, or replaces it if there is a reason.
 var _ = Describe("The certificate that the chart generates", func() {
 	It("is kept, renewed and given another CA by upgrades, and no admission fails meanwhile", func(ctx SpecContext) {
 		w := newWorld(ctx)
@@ -138,7 +138,7 @@ var _ = Describe("A certificate of the operator's", func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// bringCertificate has the release serve with a certificate that somebody else has made: that of the Secret.
+// bringCertificate makes the release serve with the certificate of a Secret that the chart did not create.
 func (w *world) bringCertificate(ctx context.Context) *corev1.Secret {
 	GinkgoHelper()
 	serving, key, err := cert.GenerateSelfSignedCertKey(release+"."+namespace+".svc", nil, nil)
@@ -160,7 +160,7 @@ func (w *world) change(ctx context.Context, change func(secret *corev1.Secret)) 
 	Expect(w.admin.Update(ctx, secret)).To(Succeed())
 }
 
-// upgradeServing is upgrade while admissions are tried. It takes away the Service for a moment, in which none is.
+// upgradeServing upgrades while admissions run. The upgrade removes the Service for a moment, in which no admission runs.
 func (w *world) upgradeServing(ctx context.Context, args ...string) {
 	GinkgoHelper()
 	w.routed.Lock()
@@ -169,7 +169,8 @@ func (w *world) upgradeServing(ctx context.Context, args ...string) {
 	Eventually(w.asked).WithContext(ctx).Should(Succeed())
 }
 
-// mountCertificate gives the pods what is in the Secret, one after the other, and returns once they serve it.
+// mountCertificate updates the files of the pods from the Secret, one pod after the other, and returns once they serve the
+// certificate.
 func (w *world) mountCertificate(ctx context.Context, pods []pod) {
 	GinkgoHelper()
 	want := parse(w.certificate(ctx).Data[corev1.TLSCertKey])[0]
@@ -179,8 +180,8 @@ func (w *world) mountCertificate(ctx context.Context, pods []pod) {
 	}
 }
 
-// admit tries, until what it returns is called, what the gates have to deny, and whether the API server would trust a new
-// connection to any of the pods. Then it is what failed.
+// admit tries writes that the gates deny, and new connections to each pod with the CA that the API server trusts, until the caller
+// calls the returned function. That function returns the failures.
 func (w *world) admit(ctx context.Context, pods []pod) (failures func() []string) {
 	deny := func(ctx context.Context, i int) error {
 		w.routed.RLock()
@@ -199,7 +200,7 @@ func (w *world) admit(ctx context.Context, pods []pod) (failures func() []string
 	return func() []string { return append(denied(), trusted()...) }
 }
 
-// repeat makes attempts, until what it returns is called. Then it is what failed.
+// repeat makes attempts until the caller calls the returned function. That function returns the failures.
 func repeat(ctx context.Context, attempt func(ctx context.Context, i int) error) (failures func() []string) {
 	ctx, stop := context.WithCancel(ctx)
 	var trying sync.WaitGroup
@@ -229,7 +230,7 @@ func repeat(ctx context.Context, attempt func(ctx context.Context, i int) error)
 	}
 }
 
-// dial opens a new connection as the API server would, and returns the certificate that is served.
+// dial opens a new connection as the API server does, and returns the serving certificate.
 func (w *world) dial(ctx context.Context, address string) (*x509.Certificate, error) {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := w.admin.Get(ctx, client.ObjectKey{Name: release}, configuration); err != nil {
@@ -250,7 +251,7 @@ func (w *world) dial(ctx context.Context, address string) (*x509.Certificate, er
 	return secured.ConnectionState().PeerCertificates[0], nil
 }
 
-// certificate is the Secret with the certificate that the chart generates.
+// certificate is the Secret of the generated certificate.
 func (w *world) certificate(ctx context.Context) *corev1.Secret {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
@@ -275,7 +276,7 @@ func (w *world) bundles(ctx context.Context) [][]byte {
 	return found
 }
 
-// parse returns the certificates of a bundle, none where it is none.
+// parse returns the certificates of a bundle.
 func parse(bundle []byte) []*x509.Certificate {
 	found, err := cert.ParseCertsPEM(bundle)
 	if err != nil {

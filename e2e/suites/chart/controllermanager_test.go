@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// tenant is the user of CloudSigma whom clusters act as.
+	// tenant is the CloudSigma user of the clusters.
 	tenant = "tenant@example.com"
-	// identityWebhook gives a controller manager its identity, integrityWebhook refuses one without it.
+	// identityWebhook sets the identity of a controller manager. integrityWebhook denies one without it.
 	identityWebhook, integrityWebhook = "controller-manager-identity.warrantgate.dev", "controller-manager-integrity.warrantgate.dev"
 )
 
-// As whom a cloud controller manager acts is the matter of two webhooks, one of which writes. What the chart registers, and the
-// rights that it gives, are enough for both.
+// Two webhooks, one of them mutating, control the identity of a cloud controller manager. The webhook configurations and permissions
+// of the chart are sufficient for both.
 var _ = Describe("The Deployment of a controller manager, where the chart is installed,", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
@@ -76,7 +76,7 @@ var _ = Describe("The Deployment of a controller manager, where the chart is ins
 	}, SpecTimeout(timeout))
 })
 
-// startAsked starts the pod, and waits until the API server asks both kinds of webhooks.
+// startAsked starts the pod, and waits until the API server calls both kinds of webhooks.
 func (w *world) startAsked(ctx context.Context) {
 	GinkgoHelper()
 	w.pod.startReady(ctx, w.admin)
@@ -85,15 +85,15 @@ func (w *world) startAsked(ctx context.Context) {
 		Should(MatchError(ContainSubstring(`admission webhook %q denied the request`, identityWebhook)))
 }
 
-// tryManager has the author create, by a dry run, the Deployment of a controller manager of a cluster.
+// tryManager creates, as the author and in a dry run, the Deployment of a controller manager of a cluster.
 func (w *world) tryManager(ctx context.Context, namespace, clusterName string) error {
 	tried := manager(clusterName)
 	tried.Namespace = namespace
 	return w.author.Create(ctx, tried, client.DryRunAll)
 }
 
-// newTenancy makes a namespace with clusters that act as the tenant: "metal", which says so, and "by-secret", for which the Secret
-// "user" does.
+// newTenancy creates a namespace with clusters that act as the tenant: "metal" names the tenant, and "by-secret" refers to the
+// Secret "user", which does.
 func (w *world) newTenancy(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := w.newNamespace(ctx)
@@ -116,7 +116,7 @@ func somebodyElse() []corev1.EnvVar {
 	return []corev1.EnvVar{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"}}
 }
 
-// identity is the environment by which a controller manager acts as the tenant.
+// identity is the environment of a controller manager that acts as the tenant.
 func identity() []corev1.EnvVar {
 	fromKey := func(name, key string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{

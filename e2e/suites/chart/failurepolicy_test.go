@@ -18,7 +18,8 @@ import (
 	"warrantgate.dev/e2e/env/podtest"
 )
 
-// A cluster in use is given gates that refuse nothing by being away, until it is proven that they are asked.
+// An operator first installs the gates in a cluster in use with failurePolicy Ignore, until "helm test" shows that the API server
+// calls them.
 var _ = Describe("A release with failurePolicy Ignore", func() {
 	It("is proven to refuse, and then is to Fail", func(ctx SpecContext) {
 		w := startWorld(ctx)
@@ -29,7 +30,7 @@ var _ = Describe("A release with failurePolicy Ignore", func() {
 		write := func() error {
 			return w.admin.Create(ctx, policy(metav1.NamespaceDefault, "written", broken), client.DryRunAll)
 		}
-		// proven is nil once "helm test" has passed.
+		// proven returns nil once "helm test" has passed.
 		proven := func() error {
 			const pod = "warrantgate-test-kubernetes"
 			_, err := w.run(ctx, "test")
@@ -70,7 +71,7 @@ var _ = Describe("A release with failurePolicy Ignore", func() {
 	}, SpecTimeout(6*time.Minute))
 })
 
-// startKubelet runs the pods of "helm test" until the spec or container ends that it is called from.
+// startKubelet runs the pods of "helm test" until the end of the spec or container that calls it.
 func (w *world) startKubelet(ctx context.Context) *podtest.Kubelet {
 	GinkgoHelper()
 	kubelet := &podtest.Kubelet{Client: w.admin, Namespace: namespace, Binary: w.pod.binary, Dir: filepath.Join(w.api.Dir(), "tests")}
@@ -84,7 +85,7 @@ func (w *world) startKubelet(ctx context.Context) *podtest.Kubelet {
 	return kubelet
 }
 
-// run runs a command of helm on the release, and returns what it prints.
+// run runs a helm command on the release, and returns its output.
 func (w *world) run(ctx context.Context, command ...string) (string, error) {
 	return charttest.Helm(ctx, "", append(command, release, "--namespace="+namespace, "--kubeconfig="+w.kubeconfig)...)
 }

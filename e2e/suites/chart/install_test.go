@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What helm installs is enough to serve, and gates neither warrantgate nor the API server.
+// The objects of the chart are sufficient to serve, and gate neither warrantgate nor the API server.
 var _ = Describe("The chart", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
@@ -102,5 +102,5 @@ var _ = Describe("The chart", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// lease is the one by which one replica makes the audit.
+// lease is the Lease of the replica that runs the audit.
 var lease = client.ObjectKey{Namespace: namespace, Name: "warrantgate-audit"}

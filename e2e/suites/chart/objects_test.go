@@ -23,7 +23,7 @@ const (
 
 var (
 	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
-	// selected are the labels of policies that are judged, ofManagers those of controller managers.
+	// selected are the labels of gated policies, ofManagers those of controller managers.
 	selected   = map[string]string{"holds": "keystone-policy"}
 	ofManagers = map[string]string{"app": "ccm"}
 )
@@ -34,7 +34,7 @@ func policy(namespace, name, content string) *corev1.ConfigMap {
 	}
 }
 
-// cluster is one that acts as whom the spec says.
+// cluster is a cluster with a spec.
 func cluster(namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	object := ofProvider("CloudSigmaCluster", spec)
 	object.SetNamespace(namespace)
@@ -42,7 +42,7 @@ func cluster(namespace, name string, spec map[string]any) *unstructured.Unstruct
 	return object
 }
 
-// manager is the Deployment of a controller manager, which has an environment. It is in no namespace yet.
+// manager is the Deployment of a controller manager with an environment. It has no namespace yet.
 func manager(clusterName string, env ...corev1.EnvVar) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "ccm", Labels: map[string]string{"app": "ccm", "cluster.x-k8s.io/cluster-name": clusterName}},
@@ -56,7 +56,7 @@ func manager(clusterName string, env ...corev1.EnvVar) *appsv1.Deployment {
 	}
 }
 
-// ofProvider is an object of a provider of Cluster API. It is in no namespace yet.
+// ofProvider is an object of a provider of Cluster API. It has no namespace yet.
 func ofProvider(kind string, spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetGroupVersionKind(infrastructure.WithKind(kind))
@@ -64,7 +64,7 @@ func ofProvider(kind string, spec map[string]any) *unstructured.Unstructured {
 	return object
 }
 
-// refusedByGate returns an error unless err is a refusal of the gate on policies.
+// refusedByGate returns an error unless err is a denial of the gate on policies.
 func refusedByGate(err error) error {
 	if err == nil || !strings.Contains(err.Error(), `admission webhook "policies.keystone.warrantgate.dev" denied the request`) {
 		return fmt.Errorf("not refused by the gate: %w", err)
@@ -72,7 +72,7 @@ func refusedByGate(err error) error {
 	return nil
 }
 
-// crds are the kinds of OpenStack's provider, whatever is in them.
+// crds are the CRDs of OpenStack's provider. They preserve all fields.
 func crds() []*apiextensionsv1.CustomResourceDefinition {
 	var made []*apiextensionsv1.CustomResourceDefinition
 	for _, kind := range []string{"OpenStackCluster", "OpenStackMachine"} {

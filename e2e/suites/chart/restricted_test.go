@@ -49,7 +49,7 @@ var _ = Describe("A namespace for restricted pods", func() {
 	}, SpecTimeout(timeout))
 })
 
-// examples are the files of the values that the chart's README shows.
+// examples are the files of values in the chart's README.
 func examples() []string {
 	GinkgoHelper()
 	chart, err := charttest.Chart()
@@ -64,13 +64,13 @@ func examples() []string {
 	return paths
 }
 
-// renderedPod is a pod of the chart, and the kind and name of what makes it.
+// renderedPod is a pod of the chart, and the kind and name of the object that creates it.
 type renderedPod struct {
 	of   string
 	spec corev1.PodSpec
 }
 
-// podsOf returns the pods of those objects that are or make some.
+// podsOf returns the pods of the objects that are pods or create pods.
 func podsOf(objects []*unstructured.Unstructured) []renderedPod {
 	GinkgoHelper()
 	var pods []renderedPod

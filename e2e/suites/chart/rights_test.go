@@ -83,7 +83,7 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 			APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(),
 		}})
 		try := func() error { return w.admin.Create(ctx, machine.DeepCopy(), client.DryRunAll) }
-		// That the clusters are stored is known a moment after they are.
+		// serve observes the clusters a moment after they are stored.
 		Eventually(try).Should(Succeed())
 		w.without(ctx, "machines", "get")
 		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
@@ -136,7 +136,7 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		thief, err := client.New(config, client.Options{})
 		Expect(err).NotTo(HaveOccurred())
-		// The token is good for what the gates need.
+		// The token has the permissions that the gates need.
 		Expect(thief.Get(ctx, client.ObjectKeyFromObject(w.certificate(ctx)), &corev1.Secret{})).To(Succeed())
 
 		meta := metav1.ObjectMeta{Name: release}
@@ -174,7 +174,7 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// without takes the rule with a resource and a verb out of the release's roles until the spec ends. There has to be one.
+// without removes the rule with a resource and a verb from the release's roles until the spec ends. The rule must exist.
 func (w *world) without(ctx context.Context, resource, verb string) {
 	GinkgoHelper()
 	has := func(rule rbacv1.PolicyRule) bool {
@@ -192,7 +192,7 @@ func (w *world) without(ctx context.Context, resource, verb string) {
 	w.setRules(ctx, left[0], left[1])
 }
 
-// untried are the rules of the release's roles that no spec has taken out so far.
+// untried are the rules of the release's roles that no spec has removed.
 func (w *world) untried(ctx context.Context) []string {
 	GinkgoHelper()
 	ofRelease := client.MatchingLabels{"app.kubernetes.io/instance": release}
@@ -210,7 +210,7 @@ func (w *world) untried(ctx context.Context) []string {
 	return slices.DeleteFunc(all, func(rule string) bool { return slices.Contains(w.tried, rule) })
 }
 
-// setRules gives the service account rules in the cluster and in its own namespace, in place of those of its roles.
+// setRules replaces the rules of the service account's roles, in the cluster and in its own namespace.
 func (w *world) setRules(ctx context.Context, everywhere, local []rbacv1.PolicyRule) {
 	GinkgoHelper()
 	clusterRole, role := w.roles(ctx)
@@ -219,7 +219,7 @@ func (w *world) setRules(ctx context.Context, everywhere, local []rbacv1.PolicyR
 	Expect(w.admin.Update(ctx, clusterRole)).To(Succeed())
 }
 
-// roles are the release's.
+// roles are the roles of the release.
 func (w *world) roles(ctx context.Context) (everywhere *rbacv1.ClusterRole, local *rbacv1.Role) {
 	GinkgoHelper()
 	everywhere, local = &rbacv1.ClusterRole{}, &rbacv1.Role{}

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package chart_test installs the chart with helm in a real kube-apiserver, and runs warrantgate as the pods of its
-// Deployment would: with their arguments and files, and as their service account.
+// Package chart_test installs the chart with helm in a real kube-apiserver. It runs warrantgate as the pods of its Deployment would,
+// with their arguments and files, and as their service account.
 package chart_test
 
 import (
@@ -19,5 +19,5 @@ func TestChart(t *testing.T) {
 	RunSpecs(t, "chart")
 }
 
-// timeout is how long a story may take.
+// timeout limits a spec.
 const timeout = time.Minute

@@ -24,7 +24,7 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// helm uninstall takes the webhooks out while warrantgate still answers, and leaves nothing of the chart.
+// helm uninstall removes the webhooks while warrantgate still runs, and leaves no object of the chart.
 var _ = Describe("helm uninstall", func() {
 	It("takes the webhooks out first, and all else then", func(ctx SpecContext) {
 		w := newWorld(ctx)
@@ -34,7 +34,7 @@ var _ = Describe("helm uninstall", func() {
 		deletions := w.watchDeletions(ctx, &admissionregistrationv1.ValidatingWebhookConfigurationList{}, &corev1.ServiceList{}, &appsv1.DeploymentList{})
 		_, err := charttest.Helm(ctx, "", "uninstall", release, "--namespace="+namespace, "--kubeconfig="+w.kubeconfig, "--wait", "--timeout=30s")
 		Expect(err).NotTo(HaveOccurred())
-		// The first one is the configuration with the webhooks, the second the one without any, which took its place.
+		// The first deletion is the configuration with the webhooks. The second is its replacement without webhooks.
 		Eventually(deletions.inOrder).Should(HaveExactElements("webhooks", "no webhooks", "service", "deployment"))
 		Expect(serve.Alive()).To(Succeed())
 
@@ -44,7 +44,7 @@ var _ = Describe("helm uninstall", func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// Whoever has to go on without warrantgate takes its gates out as the README says, and puts them back.
+// To continue without warrantgate, an operator removes the gates as the README describes, and restores them later.
 var _ = Describe("Without its gates", func() {
 	It("everything passes, until helm upgrade puts them back", func(ctx SpecContext) {
 		w := newWorld(ctx) // in which no warrantgate answers
@@ -63,8 +63,8 @@ var _ = Describe("Without its gates", func() {
 	}, SpecTimeout(3*time.Minute))
 })
 
-// left are the objects that the chart, helm or warrantgate made and that are still there, by their kinds. What others made (the
-// namespace, what Kubernetes puts into each, Events on objects that were judged) is not among them.
+// left are the remaining objects of the chart, helm or warrantgate, by their kinds. It does not contain the objects of others: the
+// namespace, objects that Kubernetes creates in each namespace, and Events on evaluated objects.
 func (w *world) left(ctx context.Context) []string {
 	GinkgoHelper()
 	var left []string

@@ -27,15 +27,15 @@ import (
 )
 
 const (
-	// release and namespace are of the chart. All objects have the release's name.
+	// release and namespace are those of the chart. All objects have the name of the release.
 	release, namespace = charttest.Release, charttest.Namespace
-	// authorName is whoever writes policies, clusters and controller managers, and may do nothing else.
+	// authorName is the user who writes policies, clusters and controller managers. It has no other permissions.
 	authorName = "author"
-	// certificateName is that of the Secret with the certificate that the chart generates.
+	// certificateName is the Secret of the certificate that the chart generates.
 	certificateName = release + "-certificate"
-	// accountName is that of warrantgate at CloudSigma, region is where its clusters are.
+	// accountName is warrantgate's client at CloudSigma. region is the region of its clusters.
 	accountName, region = "kube-dc-partner", "next"
-	// rootCA is the ConfigMap that Kubernetes puts into each namespace.
+	// rootCA is the ConfigMap that Kubernetes creates in each namespace.
 	rootCA = "kube-root-ca.crt"
 )
 
@@ -43,18 +43,18 @@ const (
 type world struct {
 	api           *kubetest.Server
 	admin, author client.Client
-	// cloud is nil unless there is one; see addCloud.
+	// cloud is nil without addCloud.
 	cloud *cloudsigmatest.Cloud
-	// kubeconfig is the administrator's.
+	// kubeconfig is that of the administrator.
 	kubeconfig string
-	// values are the chart's.
+	// values are the values of the chart.
 	values map[string]any
-	// tried are the rules of the release's roles that a spec has taken out.
+	// tried are the rules of the release's roles that specs have removed.
 	tried []string
-	// port is that of the webhooks.
+	// port is the port of the webhooks.
 	port int
 	pod  pod
-	// routed is held by who needs the Service, and locked while it is not there.
+	// routed is held by users of the Service, and locked while the Service does not exist.
 	routed sync.RWMutex
 }
 
@@ -93,7 +93,7 @@ func startWorld(ctx context.Context) *world {
 	w.values = map[string]any{
 		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
 		"service":      map[string]any{"port": w.port},
-		"drainSeconds": 1, // nobody else would serve meanwhile
+		"drainSeconds": 1, // no other pod would serve during that time
 		"config": map[string]any{
 			"openStack":         map[string]any{"authURLs": []string{"https://keystone.invalid/v3"}},
 			"controllerManager": map[string]any{"selector": map[string]any{"matchLabels": ofManagers}},
@@ -129,7 +129,8 @@ func (w *world) addCloud(ctx context.Context) {
 	config["cloudSigma"] = map[string]any{"api": w.cloud.APITemplate(), "serviceProviderAPI": w.cloud.ServiceProviderTemplate(), "caFile": caFile}
 }
 
-// prepare makes what is there before a chart is installed, and what a controller of Kubernetes would make for its pods.
+// prepare creates the objects that exist before an installation, and those that a controller of Kubernetes would create for the
+// pods.
 func (w *world) prepare(ctx context.Context) {
 	GinkgoHelper()
 	for _, object := range []client.Object{
@@ -143,7 +144,7 @@ func (w *world) prepare(ctx context.Context) {
 	}
 }
 
-// let gives a user rights everywhere.
+// let gives a user permissions in the whole cluster.
 func (w *world) let(ctx context.Context, user string, rules ...rbacv1.PolicyRule) {
 	GinkgoHelper()
 	for _, object := range []client.Object{
@@ -158,7 +159,7 @@ func (w *world) let(ctx context.Context, user string, rules ...rbacv1.PolicyRule
 	}
 }
 
-// install has helm install the chart, and prepares what a kubelet would for a pod.
+// install runs helm install, and creates the files of a pod.
 func (w *world) install(ctx context.Context) {
 	GinkgoHelper()
 	w.helm(ctx, "install")
@@ -169,7 +170,7 @@ func (w *world) install(ctx context.Context) {
 // upgrade upgrades the release with the values of the world and further arguments.
 func (w *world) upgrade(ctx context.Context, args ...string) {
 	GinkgoHelper()
-	// What route has changed is no matter of the chart's.
+	// Remove the changes of route, which are not part of the chart.
 	Expect(w.admin.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: release}})).To(Succeed())
 	w.helm(ctx, "upgrade", args...)
 	w.route(ctx)
@@ -186,17 +187,17 @@ func (w *world) helm(ctx context.Context, verb string, args ...string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// route has the API server reach the pod by the Service.
+// route makes the API server reach the pod by the Service.
 func (w *world) route(ctx context.Context) {
 	GinkgoHelper()
-	// Nothing here routes to the address of a Service. The API server resolves one of this type by itself.
+	// The address of a Service has no route here. The API server resolves a Service of this type itself.
 	service := &corev1.Service{}
 	Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, service)).To(Succeed())
 	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: service.Spec.Ports}
 	Expect(w.admin.Update(ctx, service)).To(Succeed())
 }
 
-// newPod mounts, in a folder, what a pod of the Deployment would have. It serves the webhooks on a port.
+// newPod creates the files of a pod of the Deployment in a folder. The pod serves the webhooks on a port.
 func (w *world) newPod(ctx context.Context, folder string, port int) pod {
 	GinkgoHelper()
 	ports, err := process.FreePorts(ctx, 2)

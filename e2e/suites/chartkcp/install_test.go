@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// What helm installs serves a kcp, and "helm test" says whether it does.
+// The objects of the chart are sufficient for a kcp, and "helm test" reports whether warrantgate is called.
 var _ = Describe("The chart beside a kcp", Ordered, func() {
 	var w *world
 	var bot *rest.Config

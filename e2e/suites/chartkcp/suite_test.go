@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package chartkcp_test installs the chart with helm in a real kube-apiserver beside a real kcp. The Jobs and Pods that helm
-// makes run as processes, with the arguments and files that they would have, and so does warrantgate itself.
+// Package chartkcp_test installs the chart with helm in a real kube-apiserver beside a real kcp. The Jobs and Pods of helm, and
+// warrantgate itself, run as processes with the arguments and files that they would have.
 package chartkcp_test
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// startTimeout is what a kcp, a kube-apiserver and helm may take on a busy machine.
+	// startTimeout limits the start of a kcp, a kube-apiserver and helm on a busy machine.
 	startTimeout = 8 * time.Minute
 	specTimeout  = 4 * time.Minute
 )

@@ -20,7 +20,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// helm uninstall leaves a kcp as it was.
+// helm uninstall restores a kcp as it was.
 var _ = Describe("helm uninstall beside a kcp", func() {
 	It("takes the gates out of root, and leaves nothing there", func(ctx SpecContext) {
 		w := newWorld(ctx)
@@ -43,7 +43,7 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 
 		By("looking at what is left")
 		for i, place := range places {
-			// kcp takes out by itself, with a delay, what it has made of objects that are gone.
+			// kcp deletes the objects that it derived from deleted ones, with a delay.
 			Eventually(func() []string { return added(before[i], objects(ctx, place)) }).WithContext(ctx).Should(BeEmpty(), place.Host)
 		}
 		Expect(added(hosted, w.hostObjects(ctx))).To(BeEmpty())
@@ -56,17 +56,17 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 	}, SpecTimeout(startTimeout+2*time.Minute))
 })
 
-// hostObjects are those of the API server beside kcp.
+// hostObjects are the objects of the API server beside kcp.
 func (w *world) hostObjects(ctx context.Context) []string {
 	GinkgoHelper()
 	return objects(ctx, w.api.Config())
 }
 
-// objects are all objects of a server or logical cluster but Events, as kind/namespace/name.
+// objects are all objects of a server or logical cluster except Events, as kind/namespace/name.
 func objects(ctx context.Context, config *rest.Config) []string {
 	GinkgoHelper()
 	config = rest.CopyConfig(config)
-	config.WarningHandler = rest.NoWarnings{} // some are of versions that are going to end
+	config.WarningHandler = rest.NoWarnings{} // some versions are deprecated
 	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
 	c, err := client.New(config, client.Options{})
@@ -86,7 +86,7 @@ func objects(ctx context.Context, config *rest.Config) []string {
 			found.SetGroupVersionKind(version.WithKind(resource.Kind + "List"))
 			err := c.List(ctx, found)
 			if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
-				continue // kcp serves some that it keeps none of
+				continue // kcp lists some resources that it does not store
 			}
 			Expect(err).NotTo(HaveOccurred(), resource.Name)
 			for j := range found.Items {
@@ -98,7 +98,7 @@ func objects(ctx context.Context, config *rest.Config) []string {
 	return names
 }
 
-// added are the objects that there were not before.
+// added returns the objects that did not exist before.
 func added(before, after []string) []string {
 	return slices.DeleteFunc(slices.Clone(after), func(name string) bool { return slices.Contains(before, name) })
 }

@@ -33,7 +33,7 @@ import (
 
 const release, namespace = charttest.Release, charttest.Namespace
 
-// selected are the labels of policies for Keystone that are judged.
+// selected are the labels of gated policies for Keystone.
 var selected = map[string]string{"holds": "keystone-policy"}
 
 // world is an API server with the chart in it, beside a kcp.
@@ -41,16 +41,16 @@ type world struct {
 	api  *kubetest.Server
 	kcp  *kcptest.Server
 	host client.Client
-	// kubelet runs what helm makes.
+	// kubelet runs the Jobs and Pods of helm.
 	kubelet *podtest.Kubelet
-	// kubeconfig is that of the administrator of the API server, values are the chart's, in JSON.
+	// kubeconfig is that of the administrator of the API server. values are those of the chart, in JSON.
 	kubeconfig, values string
-	// addresses are those that warrantgate listens on, by those that its container would.
+	// addresses are the addresses of warrantgate, by those of its container.
 	addresses map[string]string
 }
 
-// newWorld starts both servers, which end with the spec or container that it is called from, and prepares all that has to be
-// there before the chart is installed.
+// newWorld starts both servers, which stop with the spec or container that calls it, and creates the objects that must exist before
+// the chart is installed.
 func newWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := &world{}
@@ -87,7 +87,7 @@ func newWorld(ctx context.Context) *world {
 	return w
 }
 
-// stop ends the servers, as far as they have started.
+// stop stops the servers that have started.
 func (w *world) stop() {
 	if w.api != nil {
 		Expect(w.api.Stop()).To(Succeed())
@@ -97,7 +97,7 @@ func (w *world) stop() {
 	}
 }
 
-// prepare makes what an operator would before "helm install", and what a cluster has in each namespace.
+// prepare creates the objects that an operator creates before "helm install", and those that a cluster has in each namespace.
 func (w *world) prepare(ctx context.Context) {
 	GinkgoHelper()
 	ports, err := process.FreePorts(ctx, 3)
@@ -144,7 +144,7 @@ func (w *world) named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// kubeconfigOf is a kubeconfig of somebody in kcp.
+// kubeconfigOf is a kubeconfig of a user of kcp.
 func (w *world) kubeconfigOf(name string, config *rest.Config) []byte {
 	GinkgoHelper()
 	path := filepath.Join(w.kcp.Dir(), name+".kubeconfig")
@@ -154,13 +154,13 @@ func (w *world) kubeconfigOf(name string, config *rest.Config) []byte {
 	return content
 }
 
-// helm runs a command of helm on the release.
+// helm runs a helm command on the release.
 func (w *world) helm(ctx context.Context, verb string, args ...string) error {
 	_, err := charttest.Helm(ctx, w.values, append([]string{verb, release, "--namespace=" + namespace, "--kubeconfig=" + w.kubeconfig, "--timeout=3m"}, args...)...)
 	return err
 }
 
-// deploy installs or upgrades the release, its hooks included, and has the API server reach warrantgate by the Service.
+// deploy installs or upgrades the release with its hooks, and makes the API server reach warrantgate by the Service.
 func (w *world) deploy(ctx context.Context, verb string) {
 	GinkgoHelper()
 	chart, err := charttest.Chart()
@@ -173,15 +173,15 @@ func (w *world) deploy(ctx context.Context, verb string) {
 	Expect(w.host.Update(ctx, service)).To(Succeed())
 }
 
-// upgrade is deploy over what is there.
+// upgrade deploys over an existing release.
 func (w *world) upgrade(ctx context.Context) {
 	GinkgoHelper()
-	// What deploy has changed of the Service is no matter of the chart's.
+	// Remove the changes of deploy to the Service, which are not part of the chart.
 	Expect(w.host.Delete(ctx, &corev1.Service{ObjectMeta: w.named(release)})).To(Succeed())
 	w.deploy(ctx, "upgrade")
 }
 
-// mount writes what the volumes of the Deployment's pods have, or only those of the names, and returns the folder.
+// mount writes the files of the volumes of the Deployment's pods, or only of those with the given names, and returns the folder.
 func (w *world) mount(ctx context.Context, only ...string) string {
 	GinkgoHelper()
 	deployment := &appsv1.Deployment{}
@@ -191,7 +191,7 @@ func (w *world) mount(ctx context.Context, only ...string) string {
 	return dir
 }
 
-// serve runs the Deployment's container until the spec or container ends that it is called from, and waits until it is ready.
+// serve runs the Deployment's container until the end of the spec or container that calls it, and waits until it is ready.
 func (w *world) serve(ctx context.Context) *process.Process {
 	GinkgoHelper()
 	deployment := &appsv1.Deployment{}
@@ -208,9 +208,9 @@ func (w *world) serve(ctx context.Context) *process.Process {
 	return serve
 }
 
-// serves is the certificate, in PEM, that warrantgate serves.
+// serves is the serving certificate of warrantgate, in PEM.
 func (w *world) serves(ctx context.Context) ([]byte, error) {
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // whether it is trusted is for API servers to say
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // only API servers verify it
 	conn, err := dialer.DialContext(ctx, "tcp", w.addresses[":9443"])
 	if err != nil {
 		return nil, err

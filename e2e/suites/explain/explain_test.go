@@ -214,7 +214,7 @@ var _ = Describe("explain workspace", func() {
 		w := guard(ctx)
 		Expect(w.Stop()).To(Succeed())
 		home.alice(ctx)         // who may create workspaces
-		asAlice := home.admin() // no admission policy rewrites the owner of somebody who is scoped
+		asAlice := home.admin() // no admission policy rewrites a scoped owner
 		asAlice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
 		create(ctx, asAlice, "child")
 		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("NotReady"))

@@ -23,7 +23,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// place is a workspace that an administrator made for one spec.
+// place is a workspace that an administrator created for one spec.
 type place struct{ path, cluster string }
 
 func newPlace(ctx context.Context) place {
@@ -50,7 +50,7 @@ func (p place) bot(ctx context.Context) *rest.Config {
 	return config
 }
 
-// alice is a person who may create workspaces here.
+// alice is a user who may create workspaces here.
 func (p place) alice(ctx context.Context) *rest.Config {
 	GinkgoHelper()
 	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
@@ -89,7 +89,7 @@ func (p place) export(ctx context.Context, plural string) tenancyv1alpha1.APIExp
 	return tenancyv1alpha1.APIExportReference{Path: p.path, Export: group}
 }
 
-// workspaceType makes a WorkspaceType here, and waits until kcp has noticed.
+// workspaceType creates a WorkspaceType here, and waits until kcp observes it.
 func (p place) workspaceType(ctx context.Context, name string, spec tenancyv1alpha1.WorkspaceTypeSpec) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	c := newClient(p.admin())
@@ -103,7 +103,7 @@ func (p place) workspaceType(ctx context.Context, name string, spec tenancyv1alp
 	return ofType
 }
 
-// touch has kcp look again at the workspaces of a type.
+// touch makes kcp reconcile the workspaces of a type again.
 func (p place) touch(ctx context.Context, typeName string) {
 	GinkgoHelper()
 	wt := &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: typeName}}

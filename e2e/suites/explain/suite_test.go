@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package explain_test tells what somebody learns who asks why a workspace hangs. The binary is run as at a terminal, and
-// what it says is to do is done.
+// Package explain_test runs "warrantgate explain workspace" for workspaces that are stuck in Initializing, and applies the remedies that
+// it prints.
 package explain_test
 
 import (
@@ -47,7 +47,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(func() error { return kcp.Stop() })
 }, NodeTimeout(3*time.Minute))
 
-// explanation is what the command prints, and the code it ends with.
+// explanation is the output of the command and its exit status.
 type explanation struct {
 	code         int
 	out, errText string
@@ -66,7 +66,7 @@ func explain(ctx context.Context, kubeconfig, path string, args ...string) expla
 	return explanation{code: cmd.ProcessState.ExitCode(), out: out.String(), errText: errText.String()}
 }
 
-// explainAsAdmin explains a workspace to an administrator, in text and as JSON, which have to agree about the verdict.
+// explainAsAdmin explains a workspace to an administrator, in text and as JSON. Both must have the same verdict.
 func explainAsAdmin(ctx context.Context, path string) (explanation, report) {
 	GinkgoHelper()
 	text := explain(ctx, kcp.AdminKubeconfig(), path, "--context=root")
@@ -77,13 +77,13 @@ func explainAsAdmin(ctx context.Context, path string) (explanation, report) {
 	return text, parse(asJSON.out)
 }
 
-// explainAsJSON is the report for an administrator, for states that do not last.
+// explainAsJSON is the report for an administrator, for states that change by themselves.
 func explainAsJSON(ctx context.Context, path string) report {
 	GinkgoHelper()
 	return parse(explain(ctx, kcp.AdminKubeconfig(), path, "--context=root", "--output=json").out)
 }
 
-// report is what is looked at of the JSON.
+// report contains the checked fields of the JSON.
 type report struct {
 	Workspace struct{ Phase, Cluster, Type, CreatedBy, RewrittenBy string }
 	Owner     struct {
@@ -128,7 +128,7 @@ func (r report) answers() map[string]string {
 	return answers
 }
 
-// waiting are the initializers that are waited for.
+// waiting are the initializers that have not finished.
 func (r report) waiting() []string {
 	var names []string
 	for _, initializer := range r.Initializers {
@@ -139,7 +139,7 @@ func (r report) waiting() []string {
 	return names
 }
 
-// reasons are what was found, but for what is only worth knowing.
+// reasons are the reasons of the findings, without advisory ones.
 func (r report) reasons() []string {
 	var reasons []string
 	for _, f := range r.Findings {

@@ -114,10 +114,10 @@ var _ = Describe("install and uninstall", func() {
 	}, SpecTimeout(2*time.Minute))
 })
 
-// planned returns what "install --dry-run" prints, in order.
+// planned returns the output of "install --dry-run", in order.
 func planned(ctx context.Context, w *kcptest.Warrantgate) []*unstructured.Unstructured {
 	GinkgoHelper()
-	// The note of a kcp before v0.32 is on standard error, which is part of what is returned here.
+	// For a kcp before v0.32, the output also contains a note from standard error.
 	printed := strings.Replace(runInstall(ctx, w, "--dry-run"),
 		"This kcp has no MutatingAdmissionPolicies, which kcp has from v0.32 on: the webhook rewrites the owners of all service accounts.\n", "", 1)
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(printed), 4096)
@@ -134,7 +134,7 @@ func planned(ctx context.Context, w *kcptest.Warrantgate) []*unstructured.Unstru
 	}
 }
 
-// runInstall runs install without the shard's kubeconfig, and returns what it prints.
+// runInstall runs install without the kubeconfig of the shard, and returns its output.
 func runInstall(ctx context.Context, w *kcptest.Warrantgate, args ...string) string {
 	GinkgoHelper()
 	binary, err := asset.Path(asset.Warrantgate)
@@ -146,7 +146,7 @@ func runInstall(ctx context.Context, w *kcptest.Warrantgate, args ...string) str
 	return string(output)
 }
 
-// places are the logical clusters that install writes into, each with the lists of what it writes there.
+// places are the logical clusters that install writes into, each with the lists of the kinds that it writes there.
 func places() map[*rest.Config][]client.ObjectList {
 	var mutating []client.ObjectList
 	if byPolicy() {
@@ -162,7 +162,7 @@ func places() map[*rest.Config][]client.ObjectList {
 	}
 }
 
-// byPolicy tells whether an admission policy rewrites the owners of plain service accounts, as from kcp v0.32 on.
+// byPolicy returns whether an admission policy rewrites the owners of plain service accounts, as since kcp v0.32.
 func byPolicy() bool {
 	GinkgoHelper()
 	has, err := kcp.HasMutatingPolicies()
@@ -170,7 +170,7 @@ func byPolicy() bool {
 	return has
 }
 
-// objects returns all objects, in the places that install writes into, of the kinds that it writes.
+// objects returns all objects of the kinds that install writes, in the logical clusters that it writes into.
 func objects(ctx context.Context) []unstructured.Unstructured {
 	GinkgoHelper()
 	var all []unstructured.Unstructured
@@ -198,7 +198,7 @@ func inventory(ctx context.Context) []string {
 	return names
 }
 
-// contents returns what is installed, without what says only when it was written and what kcp makes of it.
+// contents returns the installed objects without the fields that the API server sets.
 func contents(ctx context.Context) map[string]map[string]any {
 	GinkgoHelper()
 	all := map[string]map[string]any{}

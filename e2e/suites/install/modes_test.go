@@ -111,14 +111,14 @@ var _ = Describe("a gate", func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// forge tries to put another owner into a Workspace.
+// forge tries to write another owner into a Workspace.
 func forge(ctx context.Context, forger *rest.Config, ws *tenancyv1alpha1.Workspace, options ...client.PatchOption) error {
 	GinkgoHelper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner)
 	return newClient(forger).Patch(ctx, ws.DeepCopy(), client.RawPatch(types.MergePatchType, patch), options...)
 }
 
-// installWarning installs a configuration that refuses nothing, and waits until kcp goes by it.
+// installWarning installs a configuration that denies nothing, and waits until kcp uses it.
 func installWarning(ctx context.Context, w *kcptest.Warrantgate) {
 	GinkgoHelper()
 	installUnguarded(ctx, w)
@@ -138,7 +138,7 @@ func installWarning(ctx context.Context, w *kcptest.Warrantgate) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// installUnguarded installs with a configuration that does not guard, for which Warrantgate.Install would wait in vain.
+// installUnguarded installs a configuration without the integrity gate, for which Warrantgate.Install would wait forever.
 func installUnguarded(ctx context.Context, w *kcptest.Warrantgate) string {
 	GinkgoHelper()
 	return runInstall(ctx, w, "--config="+w.ConfigFile(),

@@ -28,7 +28,7 @@ var _ = Describe("the user that serve runs as", func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// rights returns which of all rights that matter a user has in a workspace, who is in no group but that of everybody.
+// rights returns which of all relevant permissions a user has in a workspace. The user is only in the group system:authenticated.
 func rights(ctx context.Context, workspace, username string) []string {
 	GinkgoHelper()
 	c := newClient(kcp.Admin(workspace))

@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// ruleTimeout is for a story that is told three times: with a rule, without it, and with it again.
+// ruleTimeout is for a spec that runs three times: with a rule, without it, and with it again.
 const ruleTimeout = 2 * time.Minute
 
 // None of the rights in root is spare: without any one rule of those that install writes there, something that works with all
@@ -27,11 +27,11 @@ const ruleTimeout = 2 * time.Minute
 var _ = Describe("of the rights in root", Ordered, func() {
 	var (
 		w *kcptest.Warrantgate
-		// readingFile and writingFile are the kubeconfigs that w serves with.
+		// readingFile and writingFile are the kubeconfigs of w.
 		readingFile, writingFile string
-		// extending is of a type that extends warranted.
+		// extending is a type that extends warranted.
 		extending kcptest.WorkspaceOption
-		// tried are the rules that were taken out.
+		// tried are the rules that the specs removed.
 		tried []string
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -51,7 +51,8 @@ var _ = Describe("of the rights in root", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(ruleTimeout))
 
-	// without takes the rule with a resource and a verb out of a role, until what it returns is called or the spec ends.
+	// without removes the rule with a resource and a verb from a role, until the caller calls the returned function or the spec
+	// ends.
 	without := func(ctx context.Context, role, resource, verb string) (giveBack func()) {
 		GinkgoHelper()
 		name, giveBack := takeRule(ctx, kcp.Admin("root"), kcp.Admin("root"), role, resource, verb)
@@ -59,7 +60,7 @@ var _ = Describe("of the rights in root", Ordered, func() {
 		return giveBack
 	}
 
-	// anew has serve start where none has led before, and what it returns is what that logs.
+	// anew starts serve without a Lease from an earlier start, and returns its log.
 	anew := func(ctx context.Context) (logged func() string) {
 		GinkgoHelper()
 		Expect(w.Stop()).To(Succeed())
@@ -121,14 +122,14 @@ var _ = Describe("of the rights in root", Ordered, func() {
 			return nil
 		})
 		Expect(err).NotTo(HaveOccurred())
-		// kcp before v0.32 looks at the Workspace itself ever more seldom.
+		// kcp before v0.32 checks the Workspace itself with exponential backoff.
 		initialized := func() (*corev1alpha1.LogicalCluster, error) {
 			return kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(ws.Spec.Cluster))
 		}
 		waits := HaveField("Status.Initializers", ContainElement(BeEquivalentTo("root:warranted")))
 		Expect(initialized()).To(waits)
 		giveBack()
-		// The virtual workspace goes by a refusal for half a minute, and what was refused is tried again ever more seldom.
+		// The virtual workspace caches a denial for half a minute, and denied requests are retried with exponential backoff.
 		Eventually(initialized).WithTimeout(ruleTimeout).ShouldNot(waits)
 	}, SpecTimeout(2*ruleTimeout))
 
@@ -152,7 +153,7 @@ var _ = Describe("of the rights in root", Ordered, func() {
 	}, SpecTimeout(ruleTimeout))
 })
 
-// takeRule takes a rule out of a role, until what it returns is called or the spec ends. See kcptest.TakeRule.
+// takeRule removes a rule from a role, until the caller calls the returned function or the spec ends. See kcptest.TakeRule.
 func takeRule(ctx context.Context, holder, where *rest.Config, role, resource, verb string) (name string, giveBack func()) {
 	GinkgoHelper()
 	taken, err := kcptest.TakeRule(ctx, holder, where, role, resource, verb)

@@ -22,7 +22,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 	var (
 		w                        *kcptest.Warrantgate
 		readingFile, writingFile string
-		// tried are the rules that were taken out.
+		// tried are the rules that the specs removed.
 		tried []string
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -32,7 +32,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 		writingFile, err = kcp.KubeconfigFile("shard-rules-writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 		Expect(err).NotTo(HaveOccurred())
 		w = serve(ctx, "")
-		install(ctx, w, "--rewrite=Webhook") // whose absence is what most of this is about
+		install(ctx, w, "--rewrite=Webhook") // most specs need a stuck workspace, which the policy would prevent
 
 		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "shard-rules.example.io"}}
 		Expect(newClient(provider).Create(ctx, export)).To(Succeed())
@@ -51,7 +51,8 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 		tried = append(tried, name)
 		return giveBack
 	}
-	// explained is what the user that serve runs as can tell of a workspace that is not Ready, which is never that all is well.
+	// explained returns what the user of serve can explain about a workspace that is not Ready. The result is never that there is no
+	// problem.
 	explained := func(ctx context.Context, path string) func() string {
 		return func() string {
 			GinkgoHelper()
@@ -119,7 +120,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 		Expect(w.Stop()).To(Succeed())
 		foreign := 0
 		var ws *tenancyv1alpha1.Workspace
-		Eventually(func(g Gomega) { // kcp takes up a registration a moment later; those from before wait
+		Eventually(func(g Gomega) { // kcp observes a webhook configuration a moment later; earlier workspaces are stuck
 			foreign++
 			name := fmt.Sprintf("foreign-%d", foreign)
 			_, err := kcptest.CreateWorkspace(ctx, bot, name)

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package install_test tells what an administrator meets: install, uninstall, modes, rights, and the traces that verdicts
-// leave in kcp. It has a kcp of its own, because each story changes what all workspaces are judged by.
+// Package install_test tests the commands of an administrator: install, uninstall, modes, permissions, and the records of verdicts
+// in kcp. It has its own kcp, because each spec changes the webhook configurations of all workspaces.
 package install_test
 
 import (
@@ -20,7 +20,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// auditPolicy records the annotations that admission leaves on writes of Workspaces.
+// auditPolicy records the audit annotations of writes of Workspaces.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -37,7 +37,7 @@ var (
 	auditLog string
 	// bot is a service account of root:provider that may create workspaces there.
 	bot *rest.Config
-	// provider is the workspace of the stories, as its administrator.
+	// provider is the workspace of the specs, as its administrator.
 	provider *rest.Config
 )
 
@@ -73,7 +73,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(kcptest.Grant(ctx, provider, kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 }, NodeTimeout(3*time.Minute))
 
-// serve starts a warrantgate with a configuration, which nothing asks before it is installed, and takes it out of kcp again when the story has been told.
+// serve starts a warrantgate with a configuration. kcp does not call it before install. At the end of the spec, it is uninstalled.
 func serve(ctx context.Context, configuration string, args ...string) *kcptest.Warrantgate {
 	GinkgoHelper()
 	binary, err := asset.Path(asset.Warrantgate)
@@ -89,7 +89,7 @@ func serve(ctx context.Context, configuration string, args ...string) *kcptest.W
 	return w
 }
 
-// install installs a warrantgate and waits until it may write Events.
+// install installs a warrantgate and waits until it has the permission to write Events.
 func install(ctx context.Context, w *kcptest.Warrantgate, args ...string) {
 	GinkgoHelper()
 	_, err := w.Install(ctx, args...)

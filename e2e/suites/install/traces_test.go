@@ -21,7 +21,7 @@ var _ = Describe("a verdict", func() {
 	It("is in kcp's audit log and in warrantgate's log under one decision id", func(ctx SpecContext) {
 		w := serve(ctx, "", "--log-level=debug")
 		install(ctx, w)
-		Eventually(func() error { // a notice that is not answered is not sent again
+		Eventually(func() error { // an unanswered notice is not sent again
 			_, err := w.Run(ctx, "check", "admission", "kcp", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
 			return err
 		}).Should(Succeed())
@@ -29,7 +29,7 @@ var _ = Describe("a verdict", func() {
 
 		gate := "owner-rewrite"
 		if byPolicy() {
-			gate = "owner-notice" // which tells of what the policy has rewritten
+			gate = "owner-notice" // it reports the rewrite of the policy
 		}
 		prefix := gate + ".warrantgate.dev/"
 		var annotations map[string]string
@@ -61,7 +61,7 @@ var _ = Describe("a verdict", func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// auditAnnotations returns the annotations of the audited request for a Workspace that carries the given one.
+// auditAnnotations returns the annotations of the audited request for a Workspace that has the given one.
 func auditAnnotations(name, key string) (map[string]string, error) {
 	log, err := os.ReadFile(auditLog)
 	if err != nil {
@@ -72,7 +72,7 @@ func auditAnnotations(name, key string) (map[string]string, error) {
 	for lines.Scan() {
 		var event auditv1.Event
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			continue // the line that is being written
+			continue // an incomplete line
 		}
 		if _, found := event.Annotations[key]; found && event.ObjectRef != nil && event.ObjectRef.Name == name {
 			return event.Annotations, nil

@@ -74,7 +74,7 @@ func lint(ctx context.Context, policyFile string) []finding {
 	return report.Findings
 }
 
-// run runs warrantgate as at a terminal, which it has to leave by itself.
+// run runs a command of warrantgate.
 func run(ctx context.Context, args ...string) (code int, out, errText string) {
 	GinkgoHelper()
 	var stdout, stderr bytes.Buffer

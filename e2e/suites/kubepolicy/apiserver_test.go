@@ -24,10 +24,10 @@ import (
 	"warrantgate.dev/webhooks/keystone"
 )
 
-// apiServerName is the common name by which the API server is known to webhooks.
+// apiServerName is the common name of the API server's client certificate for webhooks.
 const apiServerName = "kube-apiserver"
 
-// An API server can say who it is, and of which trace a review is part.
+// An API server can authenticate itself to webhooks, and send the trace of a review.
 var _ = Describe("The API server", Ordered, func() {
 	var (
 		w        *world
@@ -90,7 +90,7 @@ samplingRatePerMillion: 1000000
 	It("is not answered under a name that warrantgate does not expect, and lets nothing pass unjudged", func(ctx SpecContext) {
 		Expect(w.gate.Stop()).To(Succeed())
 		w.start(ctx, "Enforce", "--client-ca-file="+clientCA, "--client-names=somebody-else")
-		// The registration of the one before is known for a moment.
+		// The API server uses the earlier webhook configuration for a moment.
 		Eventually(func() error {
 			return w.author.Create(ctx, newConfigMap(metav1.NamespaceDefault, "policy", sound), client.DryRunAll)
 		}).Should(MatchError(And(
@@ -102,7 +102,7 @@ samplingRatePerMillion: 1000000
 	}, SpecTimeout(timeout))
 })
 
-// admissionConfiguration has webhooks called by whom a kubeconfig names.
+// admissionConfiguration makes the API server call webhooks with the client certificate of a kubeconfig.
 func admissionConfiguration(kubeconfig string) string {
 	configuration := "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
 	for _, plugin := range []string{"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"} {
@@ -123,7 +123,7 @@ func writeFile(dir, name, content string) string {
 	return path
 }
 
-// traceOf is the trace that the log names for the refusal in a namespace.
+// traceOf is the trace ID in the log line of the denial in a namespace.
 func (w *world) traceOf(namespace string) string {
 	GinkgoHelper()
 	var found []string

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Who tries the gate out lets it warn first, and who has enough of it turns it off.
+// Operators first use mode Warn, and turn the gate off with mode Off.
 var _ = Describe("The gate on policies", Ordered, func() {
 	var (
 		w         *world
@@ -24,7 +24,7 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		namespace = w.namespace(ctx)
 	}, NodeTimeout(3*time.Minute))
 
-	// registered are the names of the webhooks that are there.
+	// registered are the names of the installed webhooks.
 	registered := func(ctx context.Context) ([]string, error) {
 		var names []string
 		var configurations admissionregistrationv1.ValidatingWebhookConfigurationList

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Policies, and what is said of them.
+// Policies, and the text of their findings.
 const (
 	sound    = "identity:create_user: rule:admin_required\n"
 	broken   = "identity:create_user: \"rule:admin_required or role:manager and domain_id:%(user.domain_id)s\"\nidentity:list_users: !\n"
@@ -27,7 +27,7 @@ const (
 		`or raises an exception (write "domain_id"); "warrantgate lint keystone-policy" says everything about the file`
 )
 
-// selected are the labels of what the gate judges.
+// selected are the labels of the objects that the gate evaluates.
 var selected = map[string]string{"holds": "keystone-policy"}
 
 func newConfigMap(namespace, name, policy string) *corev1.ConfigMap {
@@ -42,18 +42,18 @@ func newSecret(namespace, name, policy string) *corev1.Secret {
 	}
 }
 
-// manifest is a ConfigMap as people write it.
+// manifest is a ConfigMap as users write it.
 func manifest(namespace, policy string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  namespace: %s\n  name: policy\n  labels: {holds: keystone-policy}\n"+
 		"data:\n  policy.yaml: |\n    %s", namespace, policy)
 }
 
-// about is the message about an object.
+// about returns the message for an object.
 func about(kind, namespace, said string) string {
 	return fmt.Sprintf("%s \"policy\" of namespace %q: %s", kind, namespace, said)
 }
 
-// expectRefusal expects 403 by the gate with a message and the codes of findings.
+// expectRefusal expects a denial with 403 by the gate, with a message and the codes of findings.
 func expectRefusal(err error, message string, codes ...metav1.CauseType) {
 	GinkgoHelper()
 	Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// toldWithin is how soon a refusal can be read at the object.
+// toldWithin is the time within which the Event of a denial is on the object.
 const toldWithin = 2 * time.Second
 
-// Whoever writes a policy is told what Keystone would make of it, before Keystone makes it.
+// The author of a policy gets the errors that Keystone would have with it, before Keystone reads it.
 var _ = Describe("A policy for Keystone", func() {
 	DescribeTable("that is broken is refused with what is wrong, told at the object, and stored once it is corrected",
 		func(ctx SpecContext, kind string, newObject func(namespace, policy string) client.Object) {

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What holds no policy, or changes none, costs nothing.
+// The gate does not evaluate objects without a policy, and writes that do not change the policy.
 var _ = Describe("The gate on policies", func() {
-	// verdicts is how often it has judged.
+	// verdicts is the number of verdicts of the gate.
 	verdicts := func(ctx context.Context) float64 {
 		GinkgoHelper()
 		count, err := shared.verdicts(ctx, nil)
@@ -68,7 +68,7 @@ var _ = Describe("The gate on policies", func() {
 		Expect(shared.author.Create(ctx, newConfigMap(namespace, "policy", sound))).To(Succeed())
 		message := about("ConfigMap", namespace, saidOfBroken)
 		expectRefusal(shared.author.Update(ctx, newConfigMap(namespace, "policy", broken), client.DryRunAll), message)
-		// Events are written in order, so when there is this one, there will be none of before.
+		// Events are written in order: when this one exists, there are no further Events of earlier requests.
 		last := newConfigMap(namespace, "last", doubtful)
 		Expect(shared.author.Create(ctx, last)).To(Succeed())
 		Expect(shared.heard.TakeWarnings()).To(HaveLen(1))

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package kubepolicy_test tells what people meet who keep a policy for Keystone in a ConfigMap or a Secret: what is refused
-// and why, where it can be read, and what nobody is asked about.
+// Package kubepolicy_test tests the gate on policies for Keystone in ConfigMaps and Secrets: which policies it denies, with which
+// message, where the author can read the message, and which requests do not reach the gate.
 package kubepolicy_test
 
 import (
@@ -19,10 +19,10 @@ func TestKubepolicy(t *testing.T) {
 	RunSpecs(t, "kubepolicy")
 }
 
-// timeout is how long a story may take.
+// timeout limits a spec.
 const timeout = time.Minute
 
-// shared is the world of all stories that need none of their own.
+// shared is the world of all specs without their own.
 var shared *world
 
 var _ = BeforeSuite(func(ctx SpecContext) {

@@ -23,23 +23,22 @@ import (
 	"warrantgate.dev/e2e/env/kubetest"
 )
 
-// authorName is whoever writes policies, and may do nothing else.
+// authorName is the user who writes policies. It has no other permissions.
 const authorName = "policy-author"
 
-// world is an API server, a warrantgate without any cloud, and somebody who writes policies.
+// world is an API server, a warrantgate without a cloud, and an author of policies.
 type world struct {
 	api  *kubetest.Server
 	gate *kubetest.Warrantgate
 	// admin is an administrator, author is authorName.
 	admin, author client.Client
-	// authorConfig is that of author.
+	// authorConfig is the config of author.
 	authorConfig *rest.Config
-	// heard are the warnings that author was told.
+	// heard are the warnings that author received.
 	heard *kubetest.Heard
 }
 
-// newWorld starts an API server, with further arguments, which ends with the suite or the spec that it is called from. serve has
-// to follow.
+// newWorld starts an API server with further arguments. It stops with the suite or the spec that calls newWorld. Call serve next.
 func newWorld(ctx context.Context, args ...string) *world {
 	GinkgoHelper()
 	w := &world{heard: &kubetest.Heard{}}
@@ -68,8 +67,8 @@ func newWorld(ctx context.Context, args ...string) *world {
 	return w
 }
 
-// serve installs and starts a warrantgate in a mode, with further arguments, and returns once the API server asks it. One that
-// served before is asked no more.
+// serve installs and starts a warrantgate in a mode, with further arguments, and returns once the API server calls it. It replaces
+// an earlier warrantgate in the webhook configuration.
 func (w *world) serve(ctx context.Context, mode string, args ...string) {
 	GinkgoHelper()
 	w.start(ctx, mode, args...)
@@ -78,8 +77,8 @@ func (w *world) serve(ctx context.Context, mode string, args ...string) {
 	}
 }
 
-// start installs and starts a warrantgate, whether or not the API server gets an answer of it. It has no access to a cloud, as
-// the gate needs none.
+// start installs and starts a warrantgate, and does not wait until the API server calls it. It has no credentials of a cloud,
+// because the gate needs none.
 func (w *world) start(ctx context.Context, mode string, args ...string) {
 	GinkgoHelper()
 	var err error
@@ -102,13 +101,13 @@ keystonePolicy:
 	Eventually(w.log).Should(ContainSubstring("Events are on"))
 }
 
-// asked tries whether the API server asks the gate. It begins to a moment after the registration.
+// asked returns whether the API server calls the gate, which it does a moment after the installation.
 func (w *world) asked(ctx context.Context) (bool, error) {
 	before, err := w.verdicts(ctx, nil)
 	if err != nil {
 		return false, err
 	}
-	// A refusal is not told apart from its absence here.
+	// The result does not matter: only the number of verdicts does.
 	_ = w.admin.Create(ctx, newConfigMap(metav1.NamespaceDefault, "canary", broken), client.DryRunAll)
 	after, err := w.verdicts(ctx, nil)
 	return after > before, err
@@ -128,7 +127,7 @@ func (w *world) log() string {
 	return string(content)
 }
 
-// verdicts is how often the gate has judged, with further labels of the metric.
+// verdicts is the number of verdicts of the gate, with further labels of the metric.
 func (w *world) verdicts(ctx context.Context, labels map[string]string) (float64, error) {
 	of := map[string]string{"gate": "keystone-policy"}
 	for name, value := range labels {
@@ -137,7 +136,7 @@ func (w *world) verdicts(ctx context.Context, labels map[string]string) (float64
 	return w.gate.Metric(ctx, "warrantgate_admissions_total", of)
 }
 
-// namespace makes one for a story.
+// namespace creates a namespace for a spec.
 func (w *world) namespace(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
@@ -145,15 +144,15 @@ func (w *world) namespace(ctx context.Context) string {
 	return namespace.Name
 }
 
-// events are warrantgate's Events in a namespace.
+// events returns warrantgate's Events in a namespace.
 func (w *world) events(ctx context.Context, namespace string) ([]corev1.Event, error) {
 	events := &corev1.EventList{}
 	err := w.admin.List(ctx, events, client.InNamespace(namespace), client.MatchingFields{"source": "warrantgate"})
 	return events.Items, err
 }
 
-// told is what people read of the Events of an object: "kubectl describe" prints them for a ConfigMap, but not for a Secret,
-// for which it takes "kubectl get events".
+// told returns the Events of an object as a user reads them: with "kubectl describe" for a ConfigMap, and with "kubectl get events"
+// for a Secret, for which kubectl describe prints none.
 func (w *world) told(ctx context.Context, object client.Object) (string, error) {
 	GinkgoHelper()
 	if _, isSecret := object.(*corev1.Secret); isSecret {
@@ -164,7 +163,7 @@ func (w *world) told(ctx context.Context, object client.Object) (string, error) 
 	return describer.Describe(object.GetNamespace(), object.GetName(), describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
 }
 
-// kubectl runs kubectl as the author, with a file on its standard input, and returns what it prints.
+// kubectl runs kubectl as the author, with a file on its standard input, and returns its output.
 func (w *world) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	GinkgoHelper()
 	_, err := exec.LookPath("kubectl")
@@ -173,13 +172,13 @@ func (w *world) kubectl(ctx context.Context, stdin string, args ...string) (stri
 	Expect(err).NotTo(HaveOccurred())
 	command := exec.CommandContext(ctx, "kubectl", args...)
 	command.Stdin = strings.NewReader(stdin)
-	// A home of its own, where kubectl keeps what it has learned of servers.
+	// It has its own home directory for kubectl's discovery cache.
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+GinkgoT().TempDir())
 	output, err := command.CombinedOutput()
 	return string(output), err
 }
 
-// uninstall takes warrantgate out, as an administrator at a terminal would, and returns what that printed.
+// uninstall uninstalls warrantgate as an administrator, and returns the output.
 func (w *world) uninstall(ctx context.Context) string {
 	GinkgoHelper()
 	printed, err := w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))

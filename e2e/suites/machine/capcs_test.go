@@ -30,7 +30,7 @@ import (
 type provider struct {
 	objects client.Client
 	servers *cloudsigma.ServersService
-	// retry is the time after a write that was refused, or anything else that failed: 10 seconds in real life. resync is the
+	// retry is the time after a write that was denied or failed: 10 seconds in real life. resync is the
 	// time until a machine is looked at again that is fine: 10 minutes.
 	retry, resync time.Duration
 
@@ -133,7 +133,7 @@ func (p *provider) reconcile(ctx context.Context, key client.ObjectKey) (time.Du
 	return 0, p.name(ctx, machine, server.UUID)
 }
 
-// find returns the user's server that has the machine's UID, or its name and nobody's UID.
+// find returns the user's server that has the machine's UID, or its name and nobody's UID. A provider that forgets finds none.
 func (p *provider) find(ctx context.Context, machine *unstructured.Unstructured) (*cloudsigma.Server, error) {
 	servers, _, err := p.servers.List(ctx)
 	if err != nil {

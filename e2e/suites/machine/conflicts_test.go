@@ -244,7 +244,7 @@ func (s story) setCluster(ctx context.Context, name, field, value string) {
 }
 
 // expectHeld claims what another machine holds. warrantgate watches machines, and so knows of the other a moment later. The
-// refusal has none of the words.
+// denial has none of the words.
 func (s story) expectHeld(ctx context.Context, machine *unstructured.Unstructured, field, value, text string, without ...string) {
 	GinkgoHelper()
 	bare := newMachine(machine.GetNamespace(), machine.GetName(), "")

@@ -225,7 +225,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 				"(valueFrom.secretKeyRef, not optional)", SpecTimeout(timeout)),
 	)
 
-	// wrong is a Deployment that is refused, and what is said of it.
+	// wrong is a Deployment that is denied, and the expected denial.
 	type wrong struct {
 		change      func(s story, d *appsv1.Deployment)
 		reason      string

@@ -30,7 +30,7 @@ const (
 
 // Whoever wonders why a machine does not get on looks at it the usual way.
 var _ = Describe("kubectl describe of a machine", func() {
-	// request is one that is refused. It returns what people read of that besides the reason.
+	// request is denied. It returns the texts of the denial besides the reason.
 	type request func(ctx context.Context, s story, machine *unstructured.Unstructured) (wants []string, err error)
 	named := func(s story) string { return fmt.Sprintf("user %q", s.user.Email) }
 	const clearIt = "clear the field, so that the provider adopts an instance of the user or makes one"
@@ -144,7 +144,7 @@ var _ = Describe("Events", func() {
 		Expect(said[0].Count).To(BeNumerically("<=", 25), "each count is one write")
 		asked := s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)
 		AddReportEntry("questions to the cloud for it", asked)
-		// A refusal is remembered for 9 seconds.
+		// A denial is cached for 9 seconds.
 		Expect(asked).To(BeNumerically("<=", 1+int(took/(9*time.Second))))
 
 		By("and do not let it hide another reason")

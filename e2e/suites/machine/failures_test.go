@@ -99,7 +99,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 			s.forgetTokens(s.user) // so that a failure of the identity provider matters; the audit may have had some
 			for _, id := range []string{own, foreign} {
 				if operation == cloudsigmatest.GetProfile && id == foreign {
-					continue // the cloud's refusal says all
+					continue // the denial of the cloud is complete
 				}
 				began := time.Now()
 				err := s.setInstanceID(ctx, machine, id)
@@ -292,7 +292,7 @@ var _ = Describe("a gate that admits what it cannot judge", Ordered, func() {
 			own := w.cloud.AddServer(region, s.user, "node").UUID
 			id := foreign
 			if operation == cloudsigmatest.GetProfile {
-				id = own // for another's the cloud's refusal says all
+				id = own // for another's the cloud's denial says all
 			}
 			failure := w.cloud.Fail(fault, 0, operation)
 			DeferCleanup(failure.Release)
@@ -341,7 +341,7 @@ func (w *world) tokenRequests() int {
 	return w.cloud.Count(cloudsigmatest.ClientCredentials) + w.cloud.Count(cloudsigmatest.UMATicket) + w.cloud.Count(cloudsigmatest.Impersonate)
 }
 
-// expectUnknown checks a refusal for which there is no verdict: warrantgate's own, not that of an API server that nobody
+// expectUnknown checks a denial without a verdict: warrantgate's own, not that of an API server that nobody
 // answered.
 func expectUnknown(err error, id string, user cloudsigmatest.User, cause, advice string) {
 	GinkgoHelper()

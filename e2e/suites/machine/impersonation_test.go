@@ -35,7 +35,7 @@ var kdcClusterKind = schema.GroupVersionKind{Group: "k8s.kube-dc.com", Version: 
 type place struct {
 	kind schema.GroupVersionKind
 	path []string
-	// field is how a refusal calls it, webhook who refuses, unless byPolicy is true: then the API server does by itself, by the
+	// field is its name in a denial, and webhook denies it, unless byPolicy is true: then the API server does by itself, by the
 	// policy of this name.
 	field, webhook string
 	byPolicy       bool
@@ -592,7 +592,7 @@ func refusal(p place, object *unstructured.Unstructured, who author, email strin
 		p.field, p.kind.Kind, object.GetName(), object.GetNamespace(), who.username, email)
 }
 
-// expectNotAllowed checks a refusal: in what it says to people all of it, and what it says to controllers.
+// expectNotAllowed checks the message and the status of a denial.
 func expectNotAllowed(err error, p place, object *unstructured.Unstructured, who author, email string) {
 	GinkgoHelper()
 	if p.byPolicy {
@@ -636,7 +636,7 @@ func expectPolicyRefusal(err error, policy string) {
 // deniedRequest are the API server's words before those of a webhook, or of a policy.
 var deniedRequest = regexp.MustCompile(`^.* denied (the )?request: `)
 
-// said is the message of a refusal without the API server's words.
+// said is the message of a denial without the prefix of the API server.
 func said(err error) string {
 	GinkgoHelper()
 	Expect(err).To(HaveOccurred())
@@ -646,7 +646,7 @@ func said(err error) string {
 	return message
 }
 
-// printed are the commands of a refusal.
+// printed are the commands of a denial.
 func printed(err error) string {
 	GinkgoHelper()
 	_, commands, found := strings.Cut(said(err), "or have it granted: ")

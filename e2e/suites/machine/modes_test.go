@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// Who tries the gate out lets it warn. Nothing is refused then, not even when warrantgate is away.
+// In mode Warn nothing is denied, not even while warrantgate is down.
 var _ = Describe("In the mode Warn the verdict on a machine", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {

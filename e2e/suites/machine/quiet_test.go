@@ -102,7 +102,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		lookups, requests := s.lookups()-lookups, len(w.cloud.Requests())-before
 		AddReportEntry("a thousand refusals", fmt.Sprintf("%s, %d lookups, %d requests to the cloud", took, lookups, requests))
 		Expect(w.admissions(ctx, nil)).To(Equal(admissions + 1000))
-		// A refusal is remembered for 9 seconds. Each lookup is one request for the server, and one for those of the machine's name.
+		// A denial is cached for 9 seconds. Each lookup is one request for the server, and one for those of the machine's name.
 		Expect(lookups).To(And(BeNumerically(">=", 1), BeNumerically("<=", 1+int(took/(9*time.Second)))))
 		Expect(requests).To(Equal(2 * lookups))
 		Expect(s.betweenLookups(others)).To(Or(BeEmpty(), HaveEach(BeNumerically(">", 8900*time.Millisecond))))
@@ -120,7 +120,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 	}, SpecTimeout(3*timeout))
 })
 
-// Whoever heals is never held up: by nobody who is away.
+// Repairs by a user are never denied, even if the cloud or warrantgate does not answer.
 var _ = Describe("Clearing and deleting machines", Ordered, func() {
 	var (
 		w        *world
@@ -139,7 +139,7 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 			server := s.server(name)
 			Expect(w.setInstanceID(ctx, machine, server.UUID)).To(Succeed())
 			Expect(s.set(ctx, machine, providerIDPath, valueOf(providerIDPath, server.UUID))).To(Succeed())
-			s.giveAway(server) // so that it would be refused if anybody asked
+			s.giveAway(server) // so that a request that reaches the gate would be denied
 			machines[name] = machine
 		}
 	}, NodeTimeout(3*time.Minute))

@@ -83,7 +83,7 @@ var _ = Describe("the provider's reconcile loop", Ordered, func() {
 		Expect(w.versions(ctx, machineKind)).To(Equal(versions), "a machine was written to")
 		Expect(serversOf(w.cloud, earlier)).To(HaveLen(len(machines)), "it made one server for each machine, and found it again each time")
 		Expect(serversOf(w.cloud, s.user)).To(BeEmpty())
-		// A refusal is remembered for 9 seconds, so that a loop costs the cloud next to nothing.
+		// A denial is remembered for 9 seconds, so that a loop costs the cloud next to nothing.
 		Expect(w.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(BeNumerically("<=", len(machines)*(1+int(took/(9*time.Second)))))
 
 		left := serversOf(w.cloud, earlier)

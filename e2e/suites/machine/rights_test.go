@@ -103,7 +103,7 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 	// lacking is what cannot be decided without a right.
 	type lacking struct {
 		resource, verb string
-		// reason is that of the refusal.
+		// reason is that of the denial.
 		reason string
 		// before is called while warrantgate has the right, and may be nil.
 		before  func(ctx context.Context, s story)

@@ -91,7 +91,7 @@ func (w *world) provokeEcho(ctx context.Context, operation cloudsigmatest.Operat
 		failure := w.cloud.Fail(cloudsigmatest.Status(code), 0, operation)
 		Eventually(func() int {
 			w.forgetTokens(s.user) // else nobody would ask for one
-			// Which of these is refused depends on the operation.
+			// Which of these is rejected depends on the operation.
 			_ = w.setInstanceID(ctx, machine, own.UUID)
 			_ = w.setInstanceID(ctx, machine, foreign.UUID)
 			Expect(w.setInstanceID(ctx, machine, "")).To(Succeed())
@@ -161,7 +161,7 @@ func (w *world) metrics(ctx context.Context) string {
 	return string(page)
 }
 
-// listening returns a client whose refusals and warnings are kept.
+// listening returns a client whose denials and warnings are kept.
 func (w *world) listening(config *rest.Config) client.Client {
 	GinkgoHelper()
 	listening, err := w.api.NewClient(w.heard.Listen(config))

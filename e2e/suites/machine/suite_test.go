@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package machine_test tells what operators of Cluster API on CloudSigma meet: machines that name a server of somebody
-// else, clusters that name a user whom their author may not act for, and what is refused, reported and recorded.
+// Package machine_test tests the gates on machines, clusters and controller managers of Cluster API on CloudSigma: machines that name a
+// server of another user, clusters that name a user whom their author may not impersonate, and their denials, Events, metrics and logs.
 package machine_test
 
 import (
@@ -19,7 +19,7 @@ func TestMachine(t *testing.T) {
 	RunSpecs(t, "machine")
 }
 
-// shared is the world of all stories that need none of their own.
+// shared is the world of all specs without their own.
 var shared *world
 
 var _ = BeforeSuite(func(ctx SpecContext) {

@@ -46,18 +46,18 @@ const (
 	providerIDPath = "spec.providerID"
 )
 
-// policy is what a world is configured to do with its verdicts, other than to enforce them.
+// policy is how a world is configured to apply its verdicts.
 type policy struct {
 	// warn is true for machine.mode Warn, admitUnknown for machine.unknown Admit.
 	warn, admitUnknown bool
 }
 
-// admits is true where a request passes that is judged with this reason.
+// admits is true if a request with this reason is admitted.
 func (p policy) admits(reason string) bool {
 	return reason == "" || reason == "Owned" || p.warn || p.admitUnknown && reason == "OwnershipUnknown"
 }
 
-// way is how a server gets to be named.
+// way is a kind of write that names a server.
 type way struct {
 	name, field string
 	creates     bool
@@ -138,7 +138,7 @@ func outcomeOf(p policy, reason string) string {
 	return "to refuse as " + reason
 }
 
-// verdict makes a claim and looks at all that comes of it: the answer, the object, the Events and the metric.
+// verdict makes a claim and checks the answer, the object, the Events and the metric.
 func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 	GinkgoHelper()
 	owner := s.createOwner(ctx, "machine")
@@ -254,7 +254,7 @@ func expectRefusal(err error, reason, field string) {
 	Expect(cause.Field).To(Equal(field))
 }
 
-// essentials are what a person has to read about a refusal or a warning.
+// essentials are what a person has to read about a denial or a warning.
 func essentials(s story, field, value, reason string) OmegaMatcher {
 	ofUser := fmt.Sprintf("of user %q (%s), as whom cluster %q acts", s.user.Email, s.user.UUID, clusterName)
 	const advice = "clear the field, so that the provider adopts an instance of the user or makes one"

@@ -21,7 +21,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// Where the service account's credentials are, and whose they are.
+// The Secret with the credentials of the service account.
 const (
 	secretNamespace = "capcs-system"
 	secretName      = "cloudsigma-impersonation"
@@ -29,7 +29,7 @@ const (
 	region          = "next"
 )
 
-// setup says how a world differs from the usual one.
+// setup configures a world.
 type setup struct {
 	// configuration is more of the configuration file. cloud is more of its section cloudSigma.
 	configuration, cloud string
@@ -48,7 +48,7 @@ type world struct {
 	cloud  *cloudsigmatest.Cloud
 	client client.Client
 	gate   *kubetest.Warrantgate
-	// heard is what client has been told.
+	// heard records the denials and warnings of client.
 	heard *kubetest.Heard
 }
 
@@ -75,7 +75,7 @@ func newWorld(ctx context.Context, s setup) *world {
 	caFile, err := w.cloud.CAFile(w.api.Dir())
 	Expect(err).NotTo(HaveOccurred())
 	if !strings.Contains(s.configuration, "audit:") {
-		// A pass in the middle of a story would ask the cloud what the story counts. The first one is over before it begins.
+		// An audit during a spec would change the number of requests to the cloud. The first one is over before it begins.
 		s.configuration += "\naudit: {interval: 24h}\n"
 	}
 	configuration := fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
@@ -94,7 +94,7 @@ cloudSigma:
 		Binary: binary(asset.Warrantgate), Configuration: configuration, Args: append(args, s.args...), Env: append(env, s.env...),
 	})
 	Expect(err).NotTo(HaveOccurred())
-	// The rights first, without which it cannot become ready.
+	// The permissions first, without which it cannot become ready.
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Start(ctx)).To(Succeed())
@@ -149,18 +149,18 @@ func (w *world) giveCredentials(ctx context.Context, account cloudsigmatest.Clie
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// awaitGate returns once the API server asks the gate: it does so a moment after the registration.
+// awaitGate returns once the API server calls the gate, a moment after the installation of the webhook configuration.
 func (w *world) awaitGate(ctx context.Context) {
 	GinkgoHelper()
 	namespace := w.namespace(ctx)
 	c, heard := w.warned()
-	Eventually(func() string { // a gate that only warns refuses nothing
+	Eventually(func() string { // a gate that only warns denies nothing
 		err := c.Create(ctx, newMachine(namespace, "canary", "", providerID("no-uuid")), client.DryRunAll)
 		return fmt.Sprint(err, heard.TakeWarnings())
 	}).Should(Or(ContainSubstring("machine.warrantgate.dev"), ContainSubstring("mode Warn")))
 }
 
-// namespace makes one for a story.
+// namespace creates a namespace for a spec.
 func (w *world) namespace(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
@@ -168,7 +168,7 @@ func (w *world) namespace(ctx context.Context) string {
 	return namespace.Name
 }
 
-// user makes a user of the cloud for whom the service account may act.
+// user creates a user of the cloud that the service account may act as.
 func (w *world) user(email string) cloudsigmatest.User {
 	GinkgoHelper()
 	user := w.cloud.AddUser(email)
@@ -186,7 +186,7 @@ type story struct {
 // stories counts them, for the names of their users.
 var stories int
 
-// begin makes the cluster "pool" of a new user, of the shared world.
+// begin creates the cluster "pool" of a new user in the shared world.
 func begin(ctx context.Context) story {
 	GinkgoHelper()
 	return shared.begin(ctx)
@@ -200,5 +200,5 @@ func (w *world) begin(ctx context.Context) story {
 	return s
 }
 
-// timeout is how long a story may take.
+// timeout limits a spec.
 const timeout = time.Minute

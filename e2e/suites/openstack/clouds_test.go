@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Secret is judged whether a cluster refers to it or not: else a cluster could be admitted by what a Secret held a moment ago.
+// A Secret is checked whether a cluster refers to it or not: otherwise a cluster could be admitted with the former content of a Secret.
 var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, func() {
 	const field = "data[clouds.yaml]"
 	var w *world

@@ -31,7 +31,7 @@ var _ = Describe("What credentials carry", Ordered, ContinueOnFailure, func() {
 		roles []string
 		// by is how the user comes to a token. Default: by password, for the project.
 		by func(ctx context.Context, s story) bearer
-		// reason is why the gate refuses a cluster with this identity, "" where it does not.
+		// reason is the reason of the denial of a cluster with this identity, "" if it is admitted.
 		reason string
 		// held is Keystone's status where the identity delegates the roles above, needed where it delegates load-balancer_member.
 		held, needed int

@@ -18,7 +18,7 @@ import (
 	"warrantgate.dev/e2e/fakes/openstacktest"
 )
 
-// way is how a server gets to be named.
+// way is a kind of write that names a server.
 type way struct {
 	name, field string
 	creates     bool

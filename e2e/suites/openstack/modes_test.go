@@ -107,7 +107,7 @@ var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
 	}, SpecTimeout(timeout))
 })
 
-// Keystone takes no trust from an application credential, which Magnum would find out only later.
+// Keystone creates no trust with an application credential, which Magnum would notice only later.
 var _ = Describe("Where clusters act through a trust", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))

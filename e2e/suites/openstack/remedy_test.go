@@ -43,7 +43,7 @@ var _ = Describe("A refusal for the roles' sake", Ordered, ContinueOnFailure, fu
 			s.namespace + `": .* has the roles member, reader; missing: load-balancer_member; `))
 
 		s.run(ctx, described)
-		// Nothing of the first refusal is a reason to wait longer than a controller does anyway.
+		// The first denial delays the write no longer than a controller's own retries.
 		Eventually(change).WithContext(ctx).WithTimeout(10 * time.Second).Should(Succeed())
 	}, SpecTimeout(timeout))
 
@@ -57,7 +57,7 @@ var _ = Describe("A refusal for the roles' sake", Ordered, ContinueOnFailure, fu
 	}, SpecTimeout(timeout))
 })
 
-// command is what a refusal has an administrator run.
+// command is the command for an administrator in a denial.
 var command = regexp.MustCompile(`openstack role add --user ([0-9a-f]{32}) --project ([0-9a-f]{32}) (\S+)`)
 
 // run does what the command in a text would.

@@ -60,14 +60,14 @@ var _ = Describe("The rights that install gives", Ordered, func() {
 	DescribeTable("keep it from becoming ready, and are named, where it cannot see", func(ctx SpecContext, resource string) {
 		Expect(w.gate.Stop()).To(Succeed())
 		DeferCleanup(w.gate.Start)
-		// Either of both is enough to see what there is: an API server can send a list by a watch.
+		// One of them is enough: an API server can send a list with a watch.
 		giveBack := w.takeAway(ctx, infrastructure.Group, resource, "list", "watch")
 		health := w.serveUnready(ctx)
 		want := `User "warrantgate" cannot list resource "` + resource + `"`
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz/objects") }).WithContext(ctx).Should(ContainSubstring(want))
 		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
 		giveBack()
-		// A watch that fails is tried again ever more seldom, up to every 30 seconds or so.
+		// A failed watch is retried with exponential backoff, up to about 30 seconds.
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz") }).WithContext(ctx).WithTimeout(timeout).Should(Equal("ok"))
 	},
 		Entry("clusters", "openstackclusters", SpecTimeout(2*timeout)),

@@ -21,11 +21,11 @@ import (
 	"warrantgate.dev/e2e/fakes/openstacktest"
 )
 
-// region is where Nova's endpoint is.
+// region is the region of Nova's endpoint.
 const region = keystonetest.Region
 
-// servers are an API server with the kinds of Cluster API and its provider for OpenStack, and an OpenStack: a Keystone behind
-// a front that counts, and a Nova.
+// servers are an API server with the kinds of Cluster API and its provider for OpenStack, and an OpenStack: a Keystone and a
+// Nova, each behind a front that counts requests and can fail.
 type servers struct {
 	api      *kubetest.Server
 	keystone *keystonetest.Keystone

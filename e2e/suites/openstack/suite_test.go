@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package openstack_test tells what operators of Cluster API on OpenStack meet: clusters whose credentials carry too much or
-// too little, machines that name a server of another project, and what is refused, reported and recorded. Kubernetes and
-// Keystone are real ones, Nova is package openstacktest.
+// Package openstack_test tests the gates on clusters and machines of Cluster API on OpenStack: clusters whose credentials have too many or
+// too few roles, machines that name a server of another project, and their denials, Events, metrics and logs. Kubernetes, Keystone and
+// Nova are real; package openstacktest makes Nova fail.
 package openstack_test
 
 import (
@@ -20,7 +20,7 @@ func TestOpenStack(t *testing.T) {
 	RunSpecs(t, "openstack")
 }
 
-// timeout is how long a story may take, setupTimeout how long the start of a world.
+// timeout limits a spec, setupTimeout the start of a world.
 const timeout, setupTimeout = time.Minute, time.Minute
 
 // shared are the servers of all worlds.

@@ -26,12 +26,12 @@ type world struct {
 	*servers
 	client client.Client
 	gate   *kubetest.Warrantgate
-	// heard is what client has been told.
+	// heard records the denials and warnings of client.
 	heard *kubetest.Heard
 }
 
-// newWorld starts a warrantgate that ends with the container that it is called from, with more of the configuration file. At
-// its end it must not have asked what nobody knows, and no secret may have been written anywhere.
+// newWorld starts a warrantgate with additional configuration. It stops with the container that calls newWorld. Then it must have sent no
+// unknown requests to the cloud, and written no secrets.
 func newWorld(ctx context.Context, configuration string) *world {
 	GinkgoHelper()
 	w := &world{servers: shared, heard: &kubetest.Heard{}}
@@ -48,12 +48,12 @@ openStack: {authURLs: [%q], caFile: %q}
 %s`, w.front.authURL(), w.caFile, configuration),
 	})
 	Expect(err).NotTo(HaveOccurred())
-	// Whoever made the last audit may have left with the Lease.
+	// The last replica that ran the audit may not have released the Lease.
 	Expect(client.IgnoreNotFound(w.client.Delete(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "warrantgate-audit"},
 	}))).To(Succeed())
 	DeferCleanup(w.end)
-	// The rights first, without which it cannot become ready.
+	// The permissions first, without which it cannot become ready.
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Start(ctx)).To(Succeed())
@@ -62,7 +62,7 @@ openStack: {authURLs: [%q], caFile: %q}
 	return w
 }
 
-// awaitGate returns once the API server asks this warrantgate: it does so a moment after the registration.
+// awaitGate returns once the API server calls this warrantgate, a moment after the installation of the webhook configuration.
 func (w *world) awaitGate(ctx context.Context) {
 	GinkgoHelper()
 	canary := newMachine(w.namespace(ctx), "canary", "", with(providerIDPath, "no-uuid"))
@@ -75,7 +75,7 @@ func (w *world) awaitGate(ctx context.Context) {
 	}).WithContext(ctx).Should(HaveExactElements(HavePrefix("ProviderIDInvalid")))
 }
 
-// end takes warrantgate and all objects of stories away, and looks at what they left behind.
+// end removes warrantgate and all objects of specs, and checks for secrets.
 func (w *world) end(ctx SpecContext) {
 	metrics := w.metrics(ctx)
 	Expect(w.gate.Stop()).To(Succeed())
@@ -112,7 +112,7 @@ func (w *world) log() string {
 	return string(content)
 }
 
-// admissions is how often a gate has judged, with a decision such as "denied"; "" is any.
+// admissions is the number of admissions of a gate with a decision, such as "denied". "" is any.
 func (w *world) admissions(ctx context.Context, gate, decision string) float64 {
 	GinkgoHelper()
 	labels := map[string]string{"gate": gate}

@@ -1,8 +1,7 @@
 //go:build e2e
 
-// Package policies_test shows on real kcp servers what the admission policies do by themselves while no warrantgate runs, and what
-// serve adds to them. On a kcp before v0.32, which has no such policies, the same specs show that install says so and that the webhook
-// does what the policies do elsewhere.
+// Package policies_test tests the admission policies on real kcp servers: alone, while no warrantgate runs, and together with serve. On a
+// kcp before v0.32, which has no such policies, the same specs test that install reports it and that the webhook rewrites the owners.
 package policies_test
 
 import (
@@ -42,10 +41,10 @@ const (
 	specTimeout  = 3 * time.Minute
 	// manyTimeout is for specs that create hundreds of workspaces, of which kcp makes about one a second on two processors.
 	manyTimeout = 20 * time.Minute
-	// readyTimeout is many times what a workspace needs to become Ready.
+	// readyTimeout is far longer than a workspace takes to become Ready.
 	readyTimeout = 2 * time.Minute
 	pollInterval = 100 * time.Millisecond
-	// abreast is how many workspaces are created at the same time.
+	// abreast is the number of workspaces that are created at the same time.
 	abreast = 5
 )
 
@@ -136,7 +135,7 @@ func newHome(ctx context.Context, server *kcptest.Server, options ...kcptest.Wor
 	ws, err := kcptest.WaitReady(ctx, server.Admin("root"), name)
 	Expect(err).NotTo(HaveOccurred())
 	h := home{server: server, path: "root:" + name, cluster: ws.Spec.Cluster}
-	Eventually(ctx, func() error { // kcp calls a workspace Ready somewhat before it serves there
+	Eventually(ctx, func() error { // kcp reports a workspace as Ready somewhat before it serves it
 		return kcptest.Grant(ctx, h.admin(), kcptest.Group("system:serviceaccounts"), kcptest.CreatorRules()...)
 	}).Should(Succeed())
 	return h
@@ -144,7 +143,7 @@ func newHome(ctx context.Context, server *kcptest.Server, options ...kcptest.Wor
 
 func (h home) admin() *rest.Config { return h.server.Admin(h.path) }
 
-// impersonated is a person whom an administrator acts as, whose identity is therefore scoped to this workspace.
+// impersonated is a user whom an administrator impersonates, whose identity is therefore scoped to this workspace.
 func (h home) impersonated(ctx context.Context, name string, groups ...string) *rest.Config {
 	GinkgoHelper()
 	Expect(kcptest.Grant(ctx, h.admin(), kcptest.User(name), kcptest.CreatorRules()...)).To(Succeed())
@@ -161,12 +160,12 @@ type child struct {
 	// took is the time from create to Ready.
 	took time.Duration
 	ws   *tenancyv1alpha1.Workspace
-	// met is how many forgeries met the workspace.
+	// met is the number of forgeries that reached the workspace.
 	met int
 }
 
-// many has as many service accounts create a workspace each, some at a time, and waits until all are Ready. Workspaces for which
-// forged is true are under fire meanwhile.
+// many creates service accounts that create a workspace each, some at a time, and waits until all are Ready. Workspaces for which forged
+// is true are forged meanwhile.
 func (h home) many(ctx context.Context, prefix string, count int, created func(int), forged func(int) bool, options ...kcptest.WorkspaceOption) []child {
 	GinkgoHelper()
 	children := make([]child, count)
@@ -192,7 +191,7 @@ func (h home) one(ctx context.Context, c *child, i int, created func(int), forge
 	if forged {
 		cease = h.forge(ctx, c.name)
 	}
-	// A busy kcp knows a service account somewhat after it was created.
+	// A busy kcp observes a service account somewhat after it was created.
 	if err := wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		c.created = time.Now()
 		_, err := kcptest.CreateWorkspace(ctx, c.bot, c.name, options...)
@@ -215,8 +214,8 @@ func (h home) one(ctx context.Context, c *child, i int, created func(int), forge
 
 const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
 
-// forge patches the owner of a workspace as fast as it can, as a cluster-admin of the workspace around it, until it is told to cease. It
-// returns how many patches met the workspace.
+// forge patches the owner of a workspace as fast as it can, as a cluster-admin of the workspace around it, until cease is called. cease
+// returns the number of patches that reached the workspace.
 func (h home) forge(ctx context.Context, name string) (cease func() int) {
 	ctx, cancel := context.WithCancel(ctx)
 	var forgers sync.WaitGroup
@@ -246,7 +245,7 @@ func (h home) forge(ctx context.Context, name string) (cease func() int) {
 	}
 }
 
-// expectOwned expects each workspace to be its creator's, who works in it, and not that of the next service account.
+// expectOwned expects that the creator of each workspace can work in it, and the next service account cannot.
 func (h home) expectOwned(ctx context.Context, children []child) {
 	GinkgoHelper()
 	for i, c := range children {
@@ -274,7 +273,7 @@ func (h home) expectOneWarrant(ctx context.Context, c child) {
 	}
 }
 
-// expectAtWork expects somebody to make a namespace in a workspace, once kcp acts on its rights there.
+// expectAtWork expects that a user can create a namespace in a workspace, once kcp observes the permissions there.
 func expectAtWork(ctx context.Context, config *rest.Config, cluster string) {
 	GinkgoHelper()
 	c := newClient(kcptest.In(config, cluster))
@@ -283,7 +282,7 @@ func expectAtWork(ctx context.Context, config *rest.Config, cluster string) {
 	}).Should(Succeed())
 }
 
-// expectImpostorLockedOut makes a service account of the creator's name in the workspace, which must be nobody there.
+// expectImpostorLockedOut creates a service account of the creator's name in the workspace, which must have no permissions there.
 func (h home) expectImpostorLockedOut(ctx context.Context, c child) {
 	GinkgoHelper()
 	impostor, err := kcptest.ServiceAccount(ctx, h.server.Admin(c.ws.Spec.Cluster), metav1.NamespaceDefault, c.name)

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// consumers counts the workspaces that bind the kinds.
+// consumers is the number of workspaces that bind the kinds.
 var consumers int
 
-// consumer makes a workspace that binds the kinds and has a cluster that acts as the user.
+// consumer creates a workspace that binds the kinds and contains a cluster that acts as the user.
 func consumer(ctx context.Context, email string) *rest.Config {
 	GinkgoHelper()
 	consumers++
@@ -28,7 +28,7 @@ func consumer(ctx context.Context, email string) *rest.Config {
 	makeWorkspace(ctx, "root", name)
 	config := kcp.Admin("root:" + name)
 	bindKinds(ctx, config)
-	Eventually(func() error { // until the binding's webhooks and the rights of warrantgate are known
+	Eventually(func() error { // until kcp observes the webhooks of the binding and the permissions of warrantgate
 		return unstructuredClient(config).Create(ctx, object("CloudSigmaMachine", "canary", "pool",
 			map[string]any{"providerID": "cloudsigma://no-uuid"}), client.DryRunAll)
 	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))

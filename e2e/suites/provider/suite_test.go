@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package provider_test tells what happens where a provider of Cluster API exports its kinds on kcp: machines and clusters
-// in the workspaces that bind them are judged as on Kubernetes.
+// Package provider_test tests a provider of Cluster API that exports its kinds on kcp. The gates evaluate machines and clusters in
+// the workspaces that bind them, as on Kubernetes.
 package provider_test
 
 import (
@@ -64,7 +64,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		},
 	})
 	Expect(err).NotTo(HaveOccurred())
-	_, err = gate.InstallOnly(ctx) // the right to write Events comes with the gates on workspaces
+	_, err = gate.InstallOnly(ctx) // the permission to write Events belongs to the gates on workspaces
 	Expect(err).NotTo(HaveOccurred())
 	kubeconfig, err := kcp.KubeconfigFile("provider-admin", provider)
 	Expect(err).NotTo(HaveOccurred())

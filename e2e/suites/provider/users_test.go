@@ -20,10 +20,10 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// everything is what the owner of a workspace may do there.
+// everything is the permission of the owner of a workspace in it.
 var everything = rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
 
-// clusterOf returns the logical cluster that a config leads into.
+// clusterOf returns the logical cluster of a config.
 func clusterOf(ctx context.Context, config *rest.Config) string {
 	GinkgoHelper()
 	lc, err := kcptest.GetLogicalCluster(ctx, config)
@@ -31,7 +31,7 @@ func clusterOf(ctx context.Context, config *rest.Config) string {
 	return lc.Annotations["kcp.io/cluster"]
 }
 
-// creates sends a CloudSigmaCluster that names a user.
+// creates creates a CloudSigmaCluster that names a user.
 func creates(ctx context.Context, config *rest.Config, name, email string) error {
 	c, err := client.New(config, client.Options{})
 	if err != nil {
@@ -40,7 +40,7 @@ func creates(ctx context.Context, config *rest.Config, name, email string) error
 	return c.Create(ctx, object("CloudSigmaCluster", name, name, map[string]any{"region": incident.Region, "userEmail": email}))
 }
 
-// printed are the commands at the end of a denial.
+// printed returns the commands at the end of a denial.
 func printed(err error) string {
 	GinkgoHelper()
 	Expect(apierrors.HasStatusCause(err, "ImpersonationNotAllowed")).To(BeTrue(), "%v", err)
@@ -112,7 +112,7 @@ var _ = Describe("who may have a cluster act as a user", func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// grantInProvider lets a subject impersonate a user of the cloud.
+// grantInProvider allows a subject to impersonate a user of the cloud.
 func grantInProvider(ctx context.Context, subject rbacv1.Subject, email string) {
 	GinkgoHelper()
 	may := kcptest.Rule("", []string{"users"}, []string{"impersonate"})
@@ -120,14 +120,14 @@ func grantInProvider(ctx context.Context, subject rbacv1.Subject, email string) 
 	Expect(kcptest.Grant(ctx, provider, subject, kcptest.AccessRule(), may)).To(Succeed())
 }
 
-// The commands that denials print.
+// The commands in denials.
 var (
 	toWorkspace = regexp.MustCompile(`^kubectl ws :([a-z0-9]+)$`)
 	newRole     = regexp.MustCompile(`^kubectl create clusterrole (\S+) --verb=(\S+) --resource=(\S+) --resource-name=(\S+)$`)
 	newBinding  = regexp.MustCompile(`^kubectl create clusterrolebinding (\S+) --clusterrole=(\S+) --user=(\S+)$`)
 )
 
-// runInKCP does what the commands do, as an administrator of kcp. There is no kubectl with the plugin of kcp here.
+// runInKCP does the same as the commands, as an administrator of kcp. There is no kubectl with the plugin of kcp here.
 func runInKCP(ctx context.Context, commands string) {
 	GinkgoHelper()
 	var c client.Client

@@ -22,7 +22,7 @@ import (
 // many is how many workspaces hang after an outage of the webhook.
 const many = 50
 
-// A platform team runs serve, and workspaces that hang become Ready by themselves.
+// A platform team runs serve, and stuck workspaces become Ready by themselves.
 var _ = Describe("the repair that serve runs", func() {
 	It("heals what hangs and tells it in kubectl describe", func(ctx SpecContext) {
 		p := newPlace(ctx)
@@ -165,7 +165,7 @@ var _ = Describe("the repair that serve runs", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// serve runs a warrantgate that may heal, until the spec ends.
+// serve runs a warrantgate that may repair, until the spec ends.
 func serve(ctx context.Context, mode string) *kcptest.Warrantgate {
 	GinkgoHelper()
 	return start(ctx, mode, "--logical-cluster-kubeconfig="+writing)

@@ -22,11 +22,11 @@ import (
 const (
 	// manyDuringOutage is how many workspaces service accounts create while no warrantgate runs.
 	manyDuringOutage = 30
-	// outage is how long nobody is there, at least.
+	// outage is the minimum time without a replica.
 	outage = time.Minute
 	// outageTimeout is how long each step may take: kcp tries again after a time that doubles with each refusal.
 	outageTimeout = 3 * time.Minute
-	// longestReady is how long a workspace may take that was healed. On a machine that is too busy to set it up while the repair
+	// longestReady is how long a workspace may take that was repaired. On a machine that is too busy to set it up while the repair
 	// waits for it, kcp before v0.32 looks at it again only after a fifth of its age, up to ten minutes.
 	longestReady = 12 * time.Minute
 	// outageSpecTimeout is for all of it. Most of the time it takes a minute.
@@ -117,7 +117,7 @@ func rewriteHooks() *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
 }
 
-// awaitUnguarded waits until kcp goes on without the rewrite: it takes up a change of webhooks a moment after it was made.
+// awaitUnguarded waits until kcp observes that the webhook is gone, a moment after the change.
 func awaitUnguarded(ctx context.Context) {
 	GinkgoHelper()
 	p := newPlace(ctx)
@@ -201,7 +201,7 @@ func healed(ctx context.Context, _ place, w *kcptest.Warrantgate) {
 	Expect(healedBy(ctx, w)).To(BeNumerically(">=", manyDuringOutage))
 }
 
-// expectOwned expects each workspace to be the service account's and nobody else's.
+// expectOwned expects that each workspace belongs to the service account only.
 func expectOwned(ctx context.Context, p place, count int) {
 	GinkgoHelper()
 	for i := range count {

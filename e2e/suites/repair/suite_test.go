@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package repair_test tells what becomes of workspaces that hang because they were made while no warrantgate was there.
+// Package repair_test tests the repair of workspaces that are stuck in Initializing because they were created while no warrantgate ran.
 //
-// The webhooks are off in this suite, but for the story of an outage: whatever becomes Ready was healed.
+// The webhooks are off in this suite, except in the spec of an outage: a workspace that becomes Ready was repaired.
 package repair_test
 
 import (
@@ -31,7 +31,7 @@ const (
 	longHung = 30 * time.Second
 )
 
-// withoutGates has nothing but the repair.
+// withoutGates is a configuration with the repair only.
 const withoutGates = `apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 workspace:
@@ -41,8 +41,8 @@ workspace:
 
 var (
 	kcp *kcptest.Server
-	// account is whom install gave its rights to, and reading its kubeconfig. writing is that of a certificate of the group
-	// that may write LogicalClusters.
+	// account is the user that install gave its permissions to, and reading is its kubeconfig. writing is the kubeconfig of a user in the
+	// group that may write LogicalClusters.
 	account          string
 	reading, writing string
 	binary           string
@@ -79,8 +79,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(startTimeout))
 
-// readingAccount is a service account of root, by the name under which kcp knows it in every workspace. kcp v0.30 lets none
-// see Workspaces through a virtual workspace; there it is a user with a certificate.
+// readingAccount is a service account of root, by its global name. kcp v0.30 does not let service accounts read Workspaces through a
+// virtual workspace; there it is a user with a certificate.
 func readingAccount(ctx context.Context) (string, *rest.Config) {
 	GinkgoHelper()
 	admitted, err := kcp.AdmitsServiceAccounts()

@@ -109,7 +109,7 @@ func (p place) waitInitializing(ctx context.Context, name string) *tenancyv1alph
 	return ws
 }
 
-// waitScheduled waits until a workspace has a logical cluster. It may be Ready by then, if something heals it.
+// waitScheduled waits until a workspace has a logical cluster. It may be Ready by then, if something repairs it.
 func (p place) waitScheduled(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(ctx, func() (string, error) {
@@ -167,7 +167,7 @@ func takeAway(ctx context.Context, place, role, resource string) {
 	Eventually(ctx, may).WithArguments(ctx, taken).Should(BeFalse())
 }
 
-// may tells whether the account that warrantgate serves as may do what a rule says.
+// may reports whether the account that warrantgate serves as may do what a rule says.
 func may(ctx context.Context, rule rbacv1.PolicyRule) (bool, error) {
 	root, err := kcptest.NewClient(kcp.Admin("root"))
 	if err != nil {
@@ -213,7 +213,7 @@ func versions(ctx context.Context, p place, ws *tenancyv1alpha1.Workspace) []str
 	return []string{now.ResourceVersion, lc.ResourceVersion}
 }
 
-// atRest waits until kcp has written all that it has to say of a workspace that hangs, and returns its versions then.
+// atRest waits until kcp no longer writes a stuck workspace, and returns its versions.
 func atRest(ctx context.Context, p place, ws *tenancyv1alpha1.Workspace) []string {
 	GinkgoHelper()
 	var before []string

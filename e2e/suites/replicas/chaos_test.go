@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// chaos is the world of all stories about what is not as it should be. Each leaves it as it was.
+// chaos is the world of all specs about failures of the environment. Each spec restores it.
 var chaos *world
 
 var _ = Describe("What warrantgate lives on", Ordered, func() {

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// skew is how far clocks differ.
+// skew is the difference of the clocks.
 const skew = 10 * time.Minute
 
 func clocks() {
@@ -18,7 +18,7 @@ func clocks() {
 		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
 		chaos.cloud.SetClock(ahead)
 		DeferCleanup(chaos.cloud.SetClock, time.Duration(0))
-		// What is remembered is of the clock before. A cloud whose clock has been put forward takes it for expired.
+		// Cached tokens were issued by the earlier clock. A cloud whose clock is set forward rejects them as expired.
 		Eventually(func() error { return chaos.begin(ctx).judged(ctx) }).WithContext(ctx).Should(Succeed())
 
 		By("also with new tokens only")
@@ -39,7 +39,7 @@ func clocks() {
 		good := chaos.serving
 		bad := newPair(chaos.authority, change)
 		chaos.certify(ctx, bad)
-		for _, r := range chaos.replicas { // connections that are open go on
+		for _, r := range chaos.replicas { // open connections continue to work
 			r.terminate(ctx)
 			r.serve(ctx)
 			Expect(r.log()).To(And(ContainSubstring("the serving certificate does not hold now"), ContainSubstring(said)))

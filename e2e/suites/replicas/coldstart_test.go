@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// unansweredWithin is the longest that a write may take which nobody judges: the timeout of a hook, and a little.
+// unansweredWithin limits the time of a write without a verdict: the timeout of a webhook, and a little.
 const unansweredWithin = 5 * time.Second
 
 func coldStarts() {
@@ -46,7 +46,7 @@ func coldStarts() {
 	}, SpecTimeout(timeout))
 }
 
-// needed are objects of the kinds that warrantgate is made of, written so that a gate would look at them elsewhere.
+// needed are objects of the kinds of warrantgate's own, written so that a gate would evaluate them in other namespaces.
 func needed(namespace string) []client.Object {
 	about := metav1.ObjectMeta{Namespace: namespace, Name: "needed", Labels: selected}
 	pod := corev1.PodSpec{Containers: []corev1.Container{{Name: "warrantgate", Image: "warrantgate"}}}

@@ -59,7 +59,7 @@ func disks() {
 	}, SpecTimeout(timeout))
 }
 
-// fill writes a file until nothing fits any more.
+// fill writes a file until the file system is full.
 func fill(path string) {
 	GinkgoHelper()
 	file, err := os.Create(path)

@@ -22,15 +22,15 @@ import (
 	"warrantgate.dev/e2e/env/asset"
 )
 
-// edition is a warrantgate: its program, and what its own chart makes of the values of a world.
+// edition is a release of warrantgate: its program, and the objects that its own chart renders from the values of a world.
 type edition struct {
 	binary  string
 	objects []*unstructured.Unstructured
-	// pod is the Deployment's.
+	// pod is the pod of the Deployment.
 	pod corev1.PodSpec
 }
 
-// edition returns the one whose program is found under the name of an asset, with the chart of the same sources.
+// edition returns the release of the program of an asset, with the chart of the same sources.
 func (w *world) edition(ctx context.Context, name string) edition {
 	GinkgoHelper()
 	e := edition{binary: binary(name)}
@@ -54,13 +54,13 @@ func (w *world) edition(ctx context.Context, name string) edition {
 	Expect(err).NotTo(HaveOccurred())
 	ports, _, err := unstructured.NestedSlice(service.Object, "spec", "ports")
 	Expect(err).NotTo(HaveOccurred())
-	// Nothing here routes to the address of a Service. The API server resolves one of this type by itself.
+	// The address of a Service has no route here. The API server resolves a Service of this type itself.
 	Expect(unstructured.SetNestedMap(service.Object, map[string]any{"type": "ExternalName", "externalName": "localhost", "ports": ports}, "spec")).
 		To(Succeed())
 	return e
 }
 
-// version is what the program says of itself.
+// version is the version that the program prints.
 func (e edition) version(ctx context.Context) string {
 	GinkgoHelper()
 	printed, err := exec.CommandContext(ctx, e.binary, "version").CombinedOutput()
@@ -68,8 +68,8 @@ func (e edition) version(ctx context.Context) string {
 	return string(printed)
 }
 
-// install makes the objects of an edition in place of those that are installed, as helm does: all at once, while the replicas
-// are those from before. New replicas are of this edition.
+// install replaces the installed objects by those of an edition, as helm does: all at once, while the running replicas are of the
+// earlier one. New replicas are of this edition.
 func (w *world) install(ctx context.Context, e edition) {
 	GinkgoHelper()
 	type key struct {

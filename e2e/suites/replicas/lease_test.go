@@ -39,7 +39,7 @@ func leases() {
 			lease := chaos.lease(ctx)
 			lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To("somebody-else"), ptr.To(metav1.NowMicro())
 			lease.Spec.LeaseDurationSeconds = ptr.To[int32](leaseSeconds)
-			return chaos.admin.Update(ctx, lease) // a conflict if it has been renewed
+			return chaos.admin.Update(ctx, lease) // a conflict if it was renewed
 		}).WithContext(ctx).Should(Succeed())
 		Eventually(func() int { return strings.Count(leader.log(), stopsLeading) }).WithContext(ctx).Should(BeNumerically(">", stopped))
 		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
@@ -51,7 +51,7 @@ func leases() {
 		leader, other := chaos.replicas[i], chaos.replicas[1-i]
 		stopped := strings.Count(leader.log(), stopsLeading)
 		Expect(leader.process.Signal(syscall.SIGSTOP)).To(Succeed())
-		DeferCleanup(func() { _ = leader.process.Signal(syscall.SIGCONT) }) // it may have ended
+		DeferCleanup(func() { _ = leader.process.Signal(syscall.SIGCONT) }) // it can have ended
 		before, err := other.passes(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(other.passes).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeNumerically(">", before))
@@ -62,7 +62,7 @@ func leases() {
 	}, SpecTimeout(timeout))
 }
 
-// leaseKey is the Lease by which one replica makes the audit.
+// leaseKey is the Lease of the replica that runs the audit.
 var leaseKey = client.ObjectKey{Namespace: namespace, Name: "warrantgate-audit"}
 
 func (w *world) lease(ctx context.Context) *coordinationv1.Lease {
@@ -72,7 +72,7 @@ func (w *world) lease(ctx context.Context) *coordinationv1.Lease {
 	return lease
 }
 
-// awaitLeader returns which replica makes the audit: it has made two passes more, and the others none.
+// awaitLeader returns the replica that runs the audit: it has made two more passes, and the others none.
 func (w *world) awaitLeader(ctx context.Context) int {
 	GinkgoHelper()
 	var leading int
@@ -86,7 +86,7 @@ func (w *world) awaitLeader(ctx context.Context) int {
 			}
 		}
 		if before == nil || len(active) > 1 {
-			before = now // from here on
+			before = now // count from now
 		}
 		g.Expect(active).To(HaveLen(1))
 		leading = active[0]
@@ -95,7 +95,7 @@ func (w *world) awaitLeader(ctx context.Context) int {
 	return leading
 }
 
-// passes are those of each replica.
+// passes are the passes of each replica.
 func (w *world) passes(ctx context.Context, g Gomega) []float64 {
 	passes := make([]float64, len(w.replicas))
 	for i, r := range w.replicas {

@@ -17,27 +17,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// rateEnv is the variable that says how many admissions a second there are: see "make e2e".
+// rateEnv is the environment variable with the admissions per second: see "make e2e".
 const rateEnv = "RATE"
 
 const (
-	// admissions is how many there are at least, defaultRate how many come a second where rateEnv does not say.
+	// admissions is the minimum number of admissions, defaultRate the rate without rateEnv.
 	admissions  = 2000
 	defaultRate = 20
-	// concurrency bounds how many admissions are under way at the same time, for the case that the machine is too slow.
+	// concurrency limits the concurrent admissions, in case the machine is too slow.
 	concurrency = 100
 )
 
-// load has the API server ask the gates, of one kind of object after the other, and compares each answer with what it has to be.
+// load makes the API server call the gates, for one kind of object after the other, and compares each verdict with the expected one.
 type load struct {
 	world *world
-	// kinds are the admissions that take turns.
+	// kinds are the kinds of admissions, which alternate.
 	kinds []kind
-	// perSecond is how fast they come.
+	// perSecond is the rate.
 	perSecond int
-	// tidy has each write taken back, so that nothing grows by what was written.
+	// tidy is true if each write is reverted, so that the number of objects does not grow.
 	tidy bool
-	// underWay is held for reading by each admission.
+	// underWay is locked for reading by each admission.
 	underWay sync.RWMutex
 	made     atomic.Int64
 
@@ -49,11 +49,11 @@ type load struct {
 type kind struct {
 	name string
 	want verdict
-	// write makes the admission. If that is admitted, undo takes back what was written.
+	// write makes the admission. If it is admitted, undo reverts the write.
 	write func(ctx context.Context, number int64) (undo func() error, err error)
 }
 
-// newLoad makes what the admissions are about.
+// newLoad creates the objects of the admissions.
 func (w *world) newLoad(ctx context.Context) *load {
 	GinkgoHelper()
 	s := w.begin(ctx)
@@ -91,7 +91,7 @@ func (w *world) newLoad(ctx context.Context) *load {
 	}}
 }
 
-// run makes admissions until there are enough of them and done is closed.
+// run makes admissions until there are enough and done is closed.
 func (l *load) run(ctx context.Context, done <-chan struct{}) {
 	limiter := rate.NewLimiter(rate.Limit(l.perSecond), 1)
 	slots := make(chan struct{}, concurrency)
@@ -129,7 +129,7 @@ func (l *load) admit(ctx context.Context, number int64) {
 	l.wrong = append(l.wrong, fmt.Sprintf("%s, after %s: %d, %s: %v", began.Format(time.TimeOnly+".000"), time.Since(began), number, kind.name, err))
 }
 
-// between calls do while no admission is under way, and lets none begin meanwhile.
+// between calls do while there are no admissions, and blocks new ones during that time.
 func (l *load) between(do func()) {
 	l.underWay.Lock()
 	defer l.underWay.Unlock()

@@ -27,7 +27,7 @@ const (
 
 var (
 	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
-	// selected are the labels of policies that are judged.
+	// selected are the labels of gated policies.
 	selected = map[string]string{"holds": "keystone-policy"}
 )
 
@@ -46,36 +46,36 @@ func newObject(kind, namespace, name string) *unstructured.Unstructured {
 	return object
 }
 
-// cluster is one that acts as a user.
+// cluster is a cluster that acts as a user.
 func cluster(namespace, name, email string) *unstructured.Unstructured {
 	object := newObject("CloudSigmaCluster", namespace, name)
 	object.Object["spec"] = map[string]any{"region": region, "userEmail": email}
 	return object
 }
 
-// machine is one of a cluster. It names no server.
+// machine is a machine of a cluster. It names no server.
 func machine(namespace, name, cluster string) *unstructured.Unstructured {
 	object := newObject("CloudSigmaMachine", namespace, name)
 	object.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": cluster})
 	return object
 }
 
-// setInstanceID writes status.instanceID as a provider's controller does.
+// setInstanceID writes status.instanceID, as a provider's controller does.
 func (w *world) setInstanceID(ctx context.Context, machine *unstructured.Unstructured, uuid string) error {
 	changed := machine.DeepCopy()
 	Expect(unstructured.SetNestedField(changed.Object, uuid, "status", "instanceID")).To(Succeed())
 	return w.admin.Status().Patch(ctx, changed, client.MergeFrom(machine))
 }
 
-// verdict is what a write has to meet.
+// verdict is the expected verdict of a write.
 type verdict struct {
-	// reason is why it is refused, "" where it is admitted.
+	// reason is the reason of a denial, "" if the write is admitted.
 	reason metav1.CauseType
-	// policy is the name of the admission policy that refuses it, by the API server itself.
+	// policy is the name of the admission policy that denies it in the API server.
 	policy string
 }
 
-// check returns an error that says how a write was judged unless that is the verdict.
+// check returns an error if the verdict of a write is another one.
 func (v verdict) check(err error) error {
 	switch {
 	case v.policy != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+v.policy+"'")):
@@ -98,21 +98,21 @@ type story struct {
 	namespace string
 	user      cloudsigmatest.User
 	machine   *unstructured.Unstructured
-	// foreign is a server of somebody else.
+	// foreign is a server of another user.
 	foreign string
 }
 
-// stories counts them, for the names of their users.
+// stories is the number of stories, for unique names of their users.
 var stories int
 
-// begin makes a story.
+// begin creates a story.
 func (w *world) begin(ctx context.Context) story {
 	GinkgoHelper()
 	stories++
 	s := story{world: w, namespace: w.newNamespace(ctx), user: w.user(fmt.Sprintf("user-%d@example.com", stories))}
 	s.foreign = w.cloud.AddServer(region, w.cloud.AddUser("other@example.com"), "foreign").UUID
 	Expect(w.admin.Create(ctx, cluster(s.namespace, "pool", s.user.Email))).To(Succeed())
-	Expect(w.admin.Create(ctx, &corev1.Secret{ // that controller managers take their client from
+	Expect(w.admin.Create(ctx, &corev1.Secret{ // the client of controller managers
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cloudsigma-impersonation"},
 		StringData: map[string]string{"oauth-url": w.cloud.OAuthURL(), "client-id": "managers", "client-secret": "any"},
 	})).To(Succeed())
@@ -121,7 +121,7 @@ func (w *world) begin(ctx context.Context) story {
 	return s
 }
 
-// judged returns an error unless both a server of somebody else is refused, and one of the user's own admitted.
+// judged returns an error unless a server of another user is denied and a server of the user is admitted.
 func (s story) judged(ctx context.Context) error {
 	if err := (verdict{reason: "InstanceNotOwned"}).check(s.setInstanceID(ctx, s.machine, s.foreign)); err != nil {
 		return err

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// loadTimeout is how long all admissions may take. On a machine with nothing else to do it is two minutes and a half: as long as
-	// it takes to drain, and a little.
+	// loadTimeout limits the time of all admissions. On an idle machine they take two and a half minutes: a little longer than the
+	// drain.
 	loadTimeout = 20 * time.Minute
-	// turns is how often all replicas are replaced, one crashes, and all get another certificate.
+	// turns is the number of times that all replicas are replaced, one crashes, and all get another certificate.
 	turns = 3
 )
 
@@ -37,8 +37,8 @@ var _ = Describe("Three replicas", Ordered, func() {
 					load.awaitMore(ctx)
 				}
 				crashed := w.replicas[turn]
-				// What is under way on a replica that is killed is lost: the API server does not ask again when a connection breaks
-				// under a review. So no admission is under way here; another story is about one that is.
+				// An admission on a killed replica is lost: the API server does not retry when a connection breaks during a review.
+				// So there is no admission at that time here; another spec tests one.
 				load.between(func() { crashed.kill(ctx) })
 				crashed.serve(ctx)
 				load.awaitMore(ctx)
@@ -65,7 +65,7 @@ var _ = Describe("Three replicas", Ordered, func() {
 	}, SpecTimeout(loadTimeout))
 })
 
-// replace has another replica serve in place of one, which is told to end and returned, as in a rolling update.
+// replace starts another replica in place of one, which it terminates and returns, as in a rolling update.
 func (w *world) replace(ctx context.Context, i int) *replica {
 	GinkgoHelper()
 	leaving := w.replicas[i]

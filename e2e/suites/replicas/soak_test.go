@@ -12,11 +12,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// soakEnv is the variable that says how long the soak takes, such as 1h. Without it there is none: see "make soak".
+// soakEnv is the environment variable with the duration of the soak, such as 1h. Without it, there is no soak: see "make soak".
 const soakEnv = "SOAK"
 
-// sampled is what a replica may not need more and more of: the metric, by its name in the report, and how much more than at the
-// end of the first quarter it may be at the end, as a part of that and in all.
+// sampled is a metric that must not grow without bound: its name in the report, and its maximum growth from the end of the first
+// quarter to the end, as a ratio and absolute.
 var sampled = []struct {
 	name, metric string
 	unit         float64
@@ -27,12 +27,12 @@ var sampled = []struct {
 	{name: "descriptors", metric: "process_open_fds", unit: 1, part: 0.1, more: 10},
 }
 
-// samples are how often a soak looks.
+// samples is the number of samples of a soak.
 const samples = 40
 
 var _ = soak(os.Getenv(soakEnv))
 
-// soak adds the story of a soak of that duration, none where that is "".
+// soak adds the spec of a soak with a duration, none if it is "".
 func soak(duration string) bool {
 	if duration == "" {
 		return false
@@ -67,7 +67,7 @@ func soak(duration string) bool {
 	})
 }
 
-// sample looks at all replicas, in equal intervals, and prints what it sees: by sample, replica and what is looked at.
+// sample samples all replicas in equal intervals, and prints the values by sample, replica and metric.
 func (w *world) sample(ctx context.Context, length time.Duration) [][][]float64 {
 	GinkgoHelper()
 	ticker := time.NewTicker(length / samples)
@@ -98,7 +98,7 @@ func (w *world) sample(ctx context.Context, length time.Duration) [][][]float64 
 	return taken
 }
 
-// slope is by how much a value grows per hour, by the least squares.
+// slope is the growth of a value per hour, by least squares.
 func slope(taken [][][]float64, replica, value int, interval time.Duration) float64 {
 	var x, y, xx, xy float64
 	for i := range taken {

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package replicas_test shows that admissions go on, and that each is judged as it has to be, while replicas of the chart's
-// Deployment end, are killed, come back and get other certificates, and while what they live on is not as it should be: the
-// clock, the disk, the API server, the Lease.
+// Package replicas_test tests that admissions continue with the expected verdicts while replicas of the chart's Deployment end, are
+// killed, start and get other certificates, and during failures of their environment: the clock, the disk, the API server, the
+// Lease.
 package replicas_test
 
 import (
@@ -21,8 +21,8 @@ func TestReplicas(t *testing.T) {
 }
 
 const (
-	// startTimeout is how long a world may take to start.
+	// startTimeout limits the start of a world.
 	startTimeout = 3 * time.Minute
-	// timeout is how long a story may take.
+	// timeout limits a spec.
 	timeout = 3 * time.Minute
 )

@@ -73,7 +73,7 @@ func (s story) hang(ctx context.Context) (*cloudsigmatest.Failure, <-chan error)
 	return hanging, answer
 }
 
-// instanceID is what the API server holds of the story's machine.
+// instanceID is the instance ID of the machine in the API server.
 func (s story) instanceID(ctx context.Context) string {
 	GinkgoHelper()
 	current := newObject(s.machine.GetKind(), s.namespace, s.machine.GetName())

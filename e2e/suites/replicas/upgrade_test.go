@@ -22,7 +22,7 @@ var _ = Describe("Three replicas of the release before", Ordered, func() {
 	var before, after edition
 	BeforeAll(func(ctx SpecContext) {
 		w = startWorld(ctx)
-		// What both charts know, and by which all gates are on that need no other servers.
+		// Values that both charts have. They enable all gates that need no other servers.
 		unstructured.RemoveNestedField(w.values, "config", "audit")
 		Expect(unstructured.SetNestedStringMap(w.values, managers, "config", "controllerManager", "selector", "matchLabels")).To(Succeed())
 		before, after = w.edition(ctx, asset.WarrantgateBefore), w.edition(ctx, asset.Warrantgate)
@@ -61,13 +61,13 @@ var _ = Describe("Three replicas of the release before", Ordered, func() {
 		AddReportEntry("load", fmt.Sprintf("%d admissions in %s, from %s to %s and back", load.made.Load(), time.Since(began),
 			strings.TrimSpace(before.version(ctx)), strings.TrimSpace(after.version(ctx))))
 		Expect(load.wrong).To(BeEmpty())
-		// A certificate that is not trusted, a path that is not served: whatever keeps the API server from an answer counts there.
+		// An untrusted certificate, an unknown path: this counts every failure of the API server to get a response.
 		Expect(w.uncalled(ctx)).To(BeZero())
 	}, SpecTimeout(loadTimeout))
 })
 
-// goTo has all admissions come to one replica for a while. After that, new connections go to others, too, and those to this one
-// stay: when it is told to end, all that is asked comes to it.
+// goTo sends all admissions to one replica for a while. After that, new connections also go to others, and those of this one stay,
+// so that all reviews go to it when it is terminated.
 func (l *load) goTo(ctx context.Context, r *replica) {
 	GinkgoHelper()
 	l.between(func() { l.world.choose(ctx, r) })
@@ -77,7 +77,7 @@ func (l *load) goTo(ctx context.Context, r *replica) {
 	Expect(accepted).To(BeNumerically(">", 0), "it was asked")
 }
 
-// uncalled is how many writes the API server has refused because it could not ask, or had no answer.
+// uncalled is the number of writes that the API server denied because it could not call a webhook or got no response.
 func (w *world) uncalled(ctx context.Context) (float64, error) {
 	client, err := rest.HTTPClientFor(w.api.Config())
 	if err != nil {

@@ -28,25 +28,25 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// managers are the labels of the Deployments of controller managers that are judged.
+// managers are the labels of the gated Deployments of controller managers.
 var managers = map[string]string{"app": "controller-manager"}
 
-// question is what an API server asks one of the gates, as far as the questions differ.
+// question is a review of one of the gates, with the fields that differ between reviews.
 type question struct {
 	about, path string
-	// decision and reason are what the audit annotations have to say. patched is true where the object has to be changed.
+	// decision and reason are the values of the audit annotations. patched is true if the verdict changes the object.
 	decision, reason string
 	patched          bool
 
-	// by is the name of who wrote, an administrator if it is "".
+	// by is the name of the author, "" for an administrator.
 	by string
-	// was is the object before, nil where it is created.
+	// was is the old object, nil on creation.
 	was, is runtime.Object
-	// cloudFails is true where the cloud answers no question meanwhile.
+	// cloudFails is true if the cloud responds to no request.
 	cloudFails bool
 }
 
-// questions are of each kind of verdict that the gates have.
+// questions contain each kind of verdict of the gates.
 func (s story) questions() []question {
 	const (
 		machines, clusters, policies = "/machine/ownership", "/cluster/impersonation", "/keystone/policy"
@@ -134,11 +134,11 @@ func (s story) questions() []question {
 	}
 }
 
-// homeless is the owner that kcp records of a service account.
+// homeless is the owner that kcp records for a service account.
 const homeless = `{"username":"system:serviceaccount:default:bot","groups":["system:serviceaccounts","system:authenticated"],` +
 	`"extra":{"authentication.kcp.io/cluster-name":["2ywlydr578o3cskl"]}}`
 
-// naming is a machine whose status names a server.
+// naming is a machine with a server in its status.
 func naming(machine *unstructured.Unstructured, uuid string) *unstructured.Unstructured {
 	GinkgoHelper()
 	named := machine.DeepCopy()
@@ -146,7 +146,7 @@ func naming(machine *unstructured.Unstructured, uuid string) *unstructured.Unstr
 	return named
 }
 
-// manager is the controller manager of the cluster of a story, which acts as a user, or as nobody if there is no email.
+// manager is the controller manager of the cluster of a story. It acts as a user, or has no identity if there is no email address.
 func manager(namespace, email string) *appsv1.Deployment {
 	container := corev1.Container{Name: "manager", Image: "cloud-controller-manager"}
 	if email != "" {
@@ -166,7 +166,7 @@ func manager(namespace, email string) *appsv1.Deployment {
 	}
 }
 
-// workspace is one of an owner that kcp has placed.
+// workspace is a workspace of an owner, after kcp has placed it.
 func workspace(owner string) *unstructured.Unstructured {
 	placed := &unstructured.Unstructured{}
 	placed.SetAPIVersion("tenancy.kcp.io/v1alpha1")
@@ -178,7 +178,7 @@ func workspace(owner string) *unstructured.Unstructured {
 	return placed
 }
 
-// review is the question as an API server asks it.
+// review is the AdmissionReview of an API server.
 func (q question) review() []byte {
 	GinkgoHelper()
 	object, ok := q.is.(metav1.Object)
@@ -212,11 +212,11 @@ func encoded(object runtime.Object) runtime.RawExtension {
 	return runtime.RawExtension{Raw: raw}
 }
 
-// cloudRequest is where a message says by which id the cloud knows a request. Each replica asks the cloud for itself.
+// cloudRequest is the part of a message with the cloud's ID of a request. Each replica sends its own requests.
 var cloudRequest = regexp.MustCompile(`request id ([0-9A-Za-z-]+)`)
 
-// answer is what a replica says, straight and without an API server, but for what the cloud calls the requests that it
-// was asked by. The verdict has to be the one that is wanted.
+// answer is the response of a replica, without an API server and without the cloud's request IDs. The verdict must be the expected
+// one.
 func (q question) answer(ctx context.Context, r *replica) string {
 	GinkgoHelper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+r.webhook+"/"+token+q.path+"?timeout=3s", bytes.NewReader(q.review()))
@@ -245,8 +245,8 @@ func (q question) answer(ctx context.Context, r *replica) string {
 	return said
 }
 
-// answerAlike asks two replicas all questions, and compares what they say, byte by byte. A release that words a message anew says
-// so in its notes, and here.
+// answerAlike sends all reviews to two replicas, and compares their responses byte by byte. A release that changes a message says so
+// in its notes, and here.
 func (s story) answerAlike(ctx context.Context, load *load, one, other *replica) {
 	GinkgoHelper()
 	for _, q := range s.questions() {
@@ -259,7 +259,7 @@ func (s story) answerAlike(ctx context.Context, load *load, one, other *replica)
 			ask()
 			continue
 		}
-		load.between(func() { // which asks the cloud, too
+		load.between(func() { // this also sends requests to the cloud
 			failing := s.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
 			defer failing.Release()
 			ask()

@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	// release and namespace are of the chart. All objects have the release's name.
+	// release and namespace are those of the chart. All objects have the name of the release.
 	release, namespace = charttest.Release, charttest.Namespace
-	// secretName is the Secret with the credentials at CloudSigma, serviceAccount is whose they are.
+	// secretName is the Secret with the credentials of serviceAccount at CloudSigma.
 	secretName     = "cloudsigma-impersonation"
 	serviceAccount = "kube-dc-partner"
 	// servingName is the Secret with the serving certificate.
 	servingName = "serving"
 	region      = "next"
-	// token is what the path of each webhook begins with.
+	// token is the first element of the path of each webhook.
 	token = charttest.Token
-	// authorName is whoever writes clusters, and may do nothing else.
+	// authorName is the user who writes clusters. It has no other permissions.
 	authorName = "author"
-	// briefly, in seconds, is how long a replica drains while nothing is admitted. By default it is much longer.
+	// briefly, in seconds, is the drain time of a replica without admissions. The default is much longer.
 	briefly = 2
 )
 
@@ -45,19 +45,19 @@ type world struct {
 	cloud    *cloudsigmatest.Cloud
 	balancer *balancer
 	replicas []*replica
-	// admin and author change objects and wait for nothing else.
+	// admin and author write objects and do not wait for the watch cache.
 	admin, author client.Client
-	// authority is whom the API server trusts; serving is of it.
+	// authority is the CA that the API server trusts. It signs serving.
 	authority *access.Authority
 	serving   access.KeyPair
-	// values are the chart's.
+	// values are the values of the chart.
 	values map[string]any
-	// installed is what new replicas are of.
+	// installed is the edition of new replicas.
 	installed edition
 }
 
-// newWorld starts a world with so many replicas, which ends with the container or spec that it is called from. They drain for
-// drainSeconds, by default if that is 0.
+// newWorld starts a world with a number of replicas, which stops with the container or spec that calls it. Replicas drain for
+// drainSeconds, or the default if it is 0.
 func newWorld(ctx context.Context, replicas, drainSeconds int) *world {
 	GinkgoHelper()
 	w := startWorld(ctx)
@@ -69,7 +69,7 @@ func newWorld(ctx context.Context, replicas, drainSeconds int) *world {
 	return w
 }
 
-// startWorld starts a world in which nothing is installed.
+// startWorld starts a world without an installation.
 func startWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := &world{}
@@ -95,7 +95,7 @@ func startWorld(ctx context.Context) *world {
 	return w
 }
 
-// serve starts so many replicas, and returns once the API server asks them.
+// serve starts a number of replicas, and returns once the API server calls them.
 func (w *world) serve(ctx context.Context, replicas int) {
 	GinkgoHelper()
 	for range replicas {
@@ -109,7 +109,7 @@ func (w *world) serve(ctx context.Context, replicas int) {
 	Eventually(w.asked).WithContext(ctx).Should(Succeed())
 }
 
-// letAuthor gives the author rights.
+// letAuthor gives the author permissions.
 func (w *world) letAuthor(ctx context.Context) {
 	GinkgoHelper()
 	config, err := w.api.User(authorName)
@@ -130,7 +130,7 @@ func (w *world) letAuthor(ctx context.Context) {
 	}
 }
 
-// newValues are the chart's, with a Service on the port of the balancer.
+// newValues are the values of the chart, with a Service on the port of the balancer.
 func (w *world) newValues(port int) map[string]any {
 	GinkgoHelper()
 	caFile, err := w.cloud.CAFile(w.api.Dir())
@@ -151,7 +151,7 @@ func (w *world) newValues(port int) map[string]any {
 	}
 }
 
-// mountable makes what pods mount and the chart does not make.
+// mountable creates the objects that pods mount and that the chart does not create.
 func (w *world) mountable(ctx context.Context) {
 	GinkgoHelper()
 	account := w.cloud.AddClient(serviceAccount)
@@ -164,7 +164,7 @@ func (w *world) mountable(ctx context.Context) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: servingName}, Type: corev1.SecretTypeTLS,
 			Data: map[string][]byte{corev1.TLSCertKey: w.serving.Certificate, corev1.TLSPrivateKeyKey: w.serving.Key},
 		},
-		// A controller of Kubernetes makes it, and there are none here.
+		// A controller of Kubernetes creates it, and there are none here.
 		&corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-root-ca.crt"},
 			Data:       map[string]string{"ca.crt": string(w.api.Config().CAData)},
@@ -174,13 +174,13 @@ func (w *world) mountable(ctx context.Context) {
 	}
 }
 
-// asked returns an error unless the API server asks the gates. It begins to a moment after the registration.
+// asked returns an error unless the API server calls the gates, which it does a moment after the installation.
 func (w *world) asked(ctx context.Context) error {
 	return verdict{reason: "KeystonePolicyBroken"}.
 		check(w.admin.Create(ctx, policy(metav1.NamespaceDefault, "canary", broken), client.DryRunAll))
 }
 
-// newNamespace makes one for a story.
+// newNamespace creates a namespace for a story.
 func (w *world) newNamespace(ctx context.Context) string {
 	GinkgoHelper()
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
@@ -188,7 +188,7 @@ func (w *world) newNamespace(ctx context.Context) string {
 	return made.Name
 }
 
-// user makes a user of the cloud for whom the service account may act.
+// user creates a user of the cloud that the service account may act as.
 func (w *world) user(email string) cloudsigmatest.User {
 	GinkgoHelper()
 	user := w.cloud.AddUser(email)

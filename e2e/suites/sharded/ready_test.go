@@ -38,7 +38,7 @@ var _ = Describe("On several shards", func() {
 		func(ctx SpecContext, own, other string) {
 			home := newPlace(ctx, own)
 			kcp.KillShard(other)
-			DeferCleanup(func(ctx SpecContext) { // for the other specs, should this one fail
+			DeferCleanup(func(ctx SpecContext) { // for the other specs, if this one fails
 				Expect(kcp.StartShard(ctx, other)).To(Succeed())
 			}, NodeTimeout(startTimeout))
 
@@ -51,7 +51,7 @@ var _ = Describe("On several shards", func() {
 
 			Expect(kcp.StartShard(ctx, other)).To(Succeed())
 			home.expectAtHome(ctx, "far", other)
-			// When the root shard starts, it takes the right to write Workspaces out of the cache server for some seconds.
+			// When the root shard starts, it removes the permission to write Workspaces from the cache server for some seconds.
 			Eventually(ctx, func() error {
 				_, err := kcptest.CreateWorkspace(ctx, home.bot, "later", kcptest.OnShard(other))
 				return err

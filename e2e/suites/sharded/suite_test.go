@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package sharded_test tells what becomes of workspaces where kcp has several shards: the workspace of a service account on
-// one, those that it creates on another.
+// Package sharded_test tests a kcp with several shards: the workspace of a service account is on one shard, and the workspaces that
+// it creates are on another.
 package sharded_test
 
 import (
@@ -18,8 +18,8 @@ import (
 const (
 	startTimeout = 5 * time.Minute
 	specTimeout  = 8 * time.Minute
-	// readyTimeout is many times what a workspace needs to become Ready. The longest waits are for a shard that came back, since
-	// kcp asks one that is down less and less often.
+	// readyTimeout is far longer than a workspace takes to become Ready. The longest waits are for a shard that restarted, because
+	// kcp retries one that was down with exponential backoff.
 	readyTimeout = 3 * time.Minute
 	pollInterval = 100 * time.Millisecond
 )

@@ -52,7 +52,7 @@ var _ = Describe("Forging the owner of a workspace while it is created", func() 
 	}, SpecTimeout(manyWorkspaces))
 })
 
-// attack is an ordinary person who patches the owner of its own new workspaces as fast as it can.
+// attack is a user who patches the owner of its own new workspaces as fast as it can.
 type attack struct {
 	place   place
 	mallory *rest.Config
@@ -69,7 +69,7 @@ func newAttack(ctx context.Context, server *kcptest.Server) *attack {
 	return &attack{place: p, mallory: p.person(ctx, "mallory"), held: p.heldType(ctx)}
 }
 
-// run creates n workspaces under fire and returns how many of them kcp then acts in as somebody else.
+// run creates n workspaces during the attack and returns the number of those in which kcp then acts as another user.
 func (a *attack) run(ctx context.Context, n int) int {
 	GinkgoHelper()
 	clients := make([]client.Client, 0, forgers)

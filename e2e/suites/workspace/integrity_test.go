@@ -20,7 +20,7 @@ import (
 // forgedOwner is what a forger would like to be.
 const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
 
-// Whoever has a workspace may change it, but not who kcp thinks owns it. The refusal helps those who meant no harm.
+// The owner of a workspace may change it, but not its recorded owner. The denial has advice.
 var _ = Describe("The recorded owner of a workspace", func() {
 	DescribeTable("is changed by nobody, and the refusal says who tried what, and what to do instead",
 		func(ctx SpecContext, key string, value any, running bool) {

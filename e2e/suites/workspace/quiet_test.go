@@ -13,7 +13,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// Whoever is not concerned does not notice: no call, no changed byte, and no write once a workspace is Ready.
+// Workspaces of other users are not affected: no call of the webhook, no change, and no write once a workspace is Ready.
 var _ = Describe("warrantgate", func() {
 	It("leaves a hundred workspaces of people and administrators as kcp recorded them, without being asked", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)

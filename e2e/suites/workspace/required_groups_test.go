@@ -66,7 +66,7 @@ var _ = Describe("A workspace below one that requires groups", func() {
 	It("has an owner who can do no more elsewhere than the service account can", func(ctx SpecContext) {
 		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
 		bot := parent.serviceAccount(ctx, "bot")
-		for _, where := range []place{parent, third} { // what somebody could do who really were in the groups
+		for _, where := range []place{parent, third} { // the permissions of the groups
 			for _, group := range []string{"team-a", "on-call", "operators"} {
 				Expect(kcptest.Grant(ctx, where.admin(), kcptest.Group(group), kcptest.AccessRule(),
 					kcptest.Rule("*", []string{"*"}, []string{"*"}))).To(Succeed())

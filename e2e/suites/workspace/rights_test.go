@@ -21,10 +21,10 @@ import (
 
 var errNotYet = errors.New("not yet")
 
-// beNotAllowed matches what kcp says to somebody who may not do something.
+// beNotAllowed matches the error of kcp for a missing permission.
 var beNotAllowed = WithTransform(apierrors.IsForbidden, BeTrue())
 
-// createNamespace tries what only somebody who may write in a workspace can do.
+// createNamespace needs the permission to write in a workspace.
 func createNamespace(ctx context.Context, config *rest.Config, cluster, name string) error {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -47,8 +47,8 @@ func expectAtHome(ctx context.Context, config *rest.Config, cluster string) {
 	Expect(listBindings(ctx, config, cluster)).NotTo(BeEmpty())
 }
 
-// expectLockedOut expects somebody to have no rights in a workspace. The workspace must be one in which the rights of
-// somebody else have already taken effect; see expectAtHome.
+// expectLockedOut expects that a user has no permissions in a workspace. kcp must already observe the permissions of another user there;
+// see expectAtHome.
 func expectLockedOut(ctx context.Context, config *rest.Config, cluster string) {
 	GinkgoHelper()
 	Expect(createNamespace(ctx, config, cluster, "intruder")).To(beNotAllowed)
@@ -56,7 +56,7 @@ func expectLockedOut(ctx context.Context, config *rest.Config, cluster string) {
 	Expect(err).To(beNotAllowed)
 }
 
-// probes are rights that somebody could gain by a wrong owner: from entering a workspace to ruling it.
+// probes are permissions that a user could gain by a wrong owner, from access to a workspace to administration of it.
 var probes = map[string]authorizationv1.SubjectAccessReviewSpec{
 	"enter": {NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/", Verb: "access"}},
 	"read secrets": {ResourceAttributes: &authorizationv1.ResourceAttributes{

@@ -33,7 +33,7 @@ var _ = Describe("The workspace of a person whom an administrator acted as", fun
 	It("has an owner who can do no more elsewhere than the administrator could as that person", func(ctx SpecContext) {
 		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
 		asAlice := parent.impersonated(ctx, "alice")
-		third.person(ctx, "alice") // what the administrator must not get at by acting as alice in parent
+		third.person(ctx, "alice") // the administrator must get no access there by impersonating alice in parent
 		create(ctx, asAlice, "child", parent.heldType(ctx))
 		owner := parent.recordedOwner(ctx, "child")
 

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package workspace_test shows on real kcp servers what becomes of workspaces: without warrantgate, and with it.
+// Package workspace_test tests workspaces on real kcp servers, without warrantgate and with it.
 //
-// Each spec works in a fresh workspace, and each file is one user story.
+// Each spec has a workspace of its own, and each file is one user story.
 package workspace_test
 
 import (
@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// startTimeout is what two servers, starting at the same time on a busy machine, may take.
+	// startTimeout limits the start of two servers at the same time on a busy machine.
 	startTimeout = 5 * time.Minute
-	// specTimeout ends a spec that hangs, long before the suite's own timeout.
+	// specTimeout limits a spec, long before the timeout of the suite.
 	specTimeout = 3 * time.Minute
-	// readyTimeout is many times what a workspace needs to become Ready, which is about a second.
+	// readyTimeout is far longer than a workspace takes to become Ready, which is about a second.
 	readyTimeout = 45 * time.Second
 	// hangTime is how long a hanging workspace is watched after kcp has said why it hangs.
 	hangTime = 2 * time.Second
 	// pollInterval is how often Eventually looks.
 	pollInterval = 100 * time.Millisecond
-	// manyWorkspaces ends specs that create dozens of workspaces.
+	// manyWorkspaces limits specs that create dozens of workspaces.
 	manyWorkspaces = 10 * time.Minute
 )
 
@@ -75,7 +75,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(startTimeout))
 
-// stopServers stops what BeforeSuite has started, as far as it came.
+// stopServers stops the servers that BeforeSuite has started.
 func stopServers() {
 	if gate != nil {
 		Expect(gate.Stop()).To(Succeed())
@@ -87,7 +87,7 @@ func stopServers() {
 	}
 }
 
-// The logs of a failed run are kept, and what warrantgate has logged meanwhile is shown with the spec that failed.
+// The logs of a failed run are kept, and the report of the failed spec has the end of warrantgate's log.
 var _ = JustAfterEach(func() {
 	if !CurrentSpecReport().Failed() {
 		return
@@ -100,7 +100,7 @@ var _ = JustAfterEach(func() {
 	AddReportEntry("log of warrantgate", string(log[max(0, len(log)-8<<10):]))
 })
 
-// within bounds a wait that is a part of a spec.
+// within limits a wait that is a part of a spec.
 func within(ctx context.Context, timeout time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	DeferCleanup(cancel)

@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// A verdict is about what a request changes, however that is sent.
+// A verdict depends on the changed fields, not on the kind of request.
 var _ = Describe("The same forgery", func() {
 	DescribeTable("is refused",
 		func(ctx SpecContext, send func(context.Context, client.Client, *tenancyv1alpha1.Workspace) error) {
@@ -27,7 +27,7 @@ var _ = Describe("The same forgery", func() {
 
 			err := send(ctx, newClient(mallory), child.DeepCopy())
 			Expect(err).To(beNotAllowed)
-			Expect(err).To(MatchError(And( // what else the request changes may stand before or behind the owner
+			Expect(err).To(MatchError(And( // other changed annotations may be before or after the owner
 				ContainSubstring(`user "mallory" tried to change `), ContainSubstring(kcptest.OwnerAnnotation), ContainSubstring(`of workspace "child"`))))
 		},
 		Entry("as PUT", func(ctx context.Context, c client.Client, ws *tenancyv1alpha1.Workspace) error {

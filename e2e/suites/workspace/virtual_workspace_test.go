@@ -45,7 +45,7 @@ var _ = Describe("A workspace that a service account creates through an APIExpor
 	}, SpecTimeout(specTimeout))
 })
 
-// exportWithClaim exports an API together with a claim on the workspaces of whoever binds it.
+// exportWithClaim exports an API together with a permission claim on the workspaces of its consumers.
 func (p place) exportWithClaim(ctx context.Context) {
 	GinkgoHelper()
 	p.exportWidgets(ctx, p.workspacesClaim(ctx))

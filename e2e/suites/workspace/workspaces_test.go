@@ -20,16 +20,16 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// place is a workspace that an administrator made for one spec.
+// place is a workspace that an administrator created for one spec.
 type place struct {
 	server *kcptest.Server
-	// path leads there from root.
+	// path is its path from root.
 	path string
 	// cluster is the name of its logical cluster.
 	cluster string
 }
 
-// newPlace makes a workspace under root, of type universal.
+// newPlace creates a workspace under root, of type universal.
 func newPlace(ctx context.Context, server *kcptest.Server) place {
 	GinkgoHelper()
 	name := "place-" + rand.String(6)
@@ -39,7 +39,7 @@ func newPlace(ctx context.Context, server *kcptest.Server) place {
 	return place{server: server, path: "root:" + name, cluster: ws.Spec.Cluster}
 }
 
-// root is the workspace in which all others are. It is shared, so what a spec puts there needs a name of its own.
+// root is the workspace that holds all others. It is shared, so objects there need unique names.
 func root(server *kcptest.Server) place {
 	return place{server: server, path: "root", cluster: "root"}
 }
@@ -64,7 +64,7 @@ func (p place) globalName(name string) string {
 	return "system:kcp:serviceaccount:" + p.cluster + ":default:" + name
 }
 
-// serviceAccount makes a service account in namespace default that may create workspaces here.
+// serviceAccount creates a service account in namespace default that may create workspaces here.
 func (p place) serviceAccount(ctx context.Context, name string) *rest.Config {
 	GinkgoHelper()
 	config, err := kcptest.ServiceAccount(ctx, p.admin(), "default", name)
@@ -73,14 +73,14 @@ func (p place) serviceAccount(ctx context.Context, name string) *rest.Config {
 	return config
 }
 
-// person lets a person create workspaces here.
+// person returns a user who may create workspaces here.
 func (p place) person(ctx context.Context, name string, groups ...string) *rest.Config {
 	GinkgoHelper()
 	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(name), kcptest.CreatorRules()...)).To(Succeed())
 	return p.server.Person(p.path, name, groups...)
 }
 
-// impersonated is a person whom an administrator of kcp acts as: kcp lets it be that person in this place only.
+// impersonated is a user whom an administrator of kcp impersonates, which kcp limits to this workspace.
 func (p place) impersonated(ctx context.Context, name string, groups ...string) *rest.Config {
 	GinkgoHelper()
 	p.person(ctx, name, groups...)
@@ -89,8 +89,8 @@ func (p place) impersonated(ctx context.Context, name string, groups ...string) 
 	return config
 }
 
-// heldType makes a WorkspaceType with an initializer that nobody ever takes away. A workspace of this type never becomes
-// Ready, and so kcp never cuts its recorded owner down to a name.
+// heldType creates a WorkspaceType with an initializer that is never removed. A workspace of this type never becomes Ready, so kcp never
+// shortens its recorded owner to a name.
 func (p place) heldType(ctx context.Context) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	return p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
@@ -99,7 +99,7 @@ func (p place) heldType(ctx context.Context) kcptest.WorkspaceOption {
 	})
 }
 
-// workspaceType makes a WorkspaceType here, and waits until kcp has noticed. Whoever may create workspaces here may use it.
+// workspaceType creates a WorkspaceType here, and waits until kcp observes it. All users who may create workspaces here may use it.
 func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceType) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	ofType, err := kcptest.CreateWorkspaceType(ctx, p.admin(), p.path, wt)
@@ -107,7 +107,7 @@ func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceT
 	return ofType
 }
 
-// extendingType makes a WorkspaceType that extends types of root.
+// extendingType creates a WorkspaceType that extends types of root.
 func (p place) extendingType(ctx context.Context, name tenancyv1alpha1.WorkspaceTypeName, extended ...tenancyv1alpha1.WorkspaceTypeName) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	wt := &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: string(name)}}
@@ -132,7 +132,7 @@ func waitReady(ctx context.Context, admin *rest.Config, name string) *tenancyv1a
 	return ws
 }
 
-// waitSettled waits until kcp has cut the recorded owner of a Ready workspace down to its name, and returns the workspace.
+// waitSettled waits until kcp has shortened the recorded owner of a Ready workspace to its name, and returns the workspace.
 func waitSettled(ctx context.Context, admin *rest.Config, name string) *tenancyv1alpha1.Workspace {
 	GinkgoHelper()
 	ws, err := kcptest.WaitWorkspace(within(ctx, readyTimeout), admin, name, func(ws *tenancyv1alpha1.Workspace) error {
@@ -149,7 +149,7 @@ func waitSettled(ctx context.Context, admin *rest.Config, name string) *tenancyv
 	return ws
 }
 
-// waitInitializing waits until the workspace has a logical cluster, and returns the name of that.
+// waitInitializing waits until the workspace has a logical cluster, and returns its name.
 func (p place) waitInitializing(ctx context.Context, name string) string {
 	GinkgoHelper()
 	ws, err := kcptest.WaitWorkspace(within(ctx, readyTimeout), p.admin(), name, func(ws *tenancyv1alpha1.Workspace) error {
@@ -195,7 +195,7 @@ func conditionsOf(ws *tenancyv1alpha1.Workspace) []string {
 	return texts
 }
 
-// recordedOwner is the owner that kcp acts as in a new workspace, as its LogicalCluster has it.
+// recordedOwner is the owner that kcp acts as in a new workspace, from its LogicalCluster.
 func (p place) recordedOwner(ctx context.Context, name string) authenticationv1.UserInfo {
 	GinkgoHelper()
 	cluster := p.waitInitializing(ctx, name)
@@ -204,7 +204,7 @@ func (p place) recordedOwner(ctx context.Context, name string) authenticationv1.
 	return ownerOf(lc)
 }
 
-// ownerOf reads the owner where kcp does: spec.createdBy, and where that is missing (before v0.32) the annotation.
+// ownerOf reads the owner as kcp does: spec.createdBy or, before v0.32, the annotation.
 func ownerOf(lc *corev1alpha1.LogicalCluster) authenticationv1.UserInfo {
 	GinkgoHelper()
 	if by := lc.Spec.CreatedBy; by != nil {
@@ -215,7 +215,7 @@ func ownerOf(lc *corev1alpha1.LogicalCluster) authenticationv1.UserInfo {
 	return owner
 }
 
-// createAs creates a workspace with an owner of one's own choice, which only system:masters can.
+// createAs creates a workspace with any owner, which only system:masters can.
 func (p place) createAs(ctx context.Context, owner authenticationv1.UserInfo, name string, options ...kcptest.WorkspaceOption) {
 	GinkgoHelper()
 	annotation, err := json.Marshal(owner)
@@ -223,7 +223,7 @@ func (p place) createAs(ctx context.Context, owner authenticationv1.UserInfo, na
 	create(ctx, p.server.ShardAdmin(p.path), name, append(options, kcptest.WithAnnotation(kcptest.OwnerAnnotation, string(annotation)))...)
 }
 
-// reasonsOf lists types and reasons of the Events of a workspace, each once: kcp may ask twice, see placements.
+// reasonsOf lists types and reasons of the Events of a workspace, each once: kcp may call the webhook twice, see placements.
 func (p place) reasonsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) []string {
 	GinkgoHelper()
 	events, err := kcptest.Events(ctx, p.admin(), ws)

@@ -26,13 +26,13 @@ import (
 
 // Environment variables of a run.
 const (
-	// WritesEnv is how many writes there are at least.
+	// WritesEnv is the minimum number of writes.
 	WritesEnv = "WRITES"
-	// SeedEnv is the seed of an earlier run, to have the same sequences.
+	// SeedEnv is the seed of an earlier run, to repeat its sequences.
 	SeedEnv = "SEED"
 )
 
-// Writes is what WRITES says, else the default.
+// Writes is the value of WRITES, or the default.
 func Writes(otherwise int) (int, error) {
 	env := os.Getenv(WritesEnv)
 	if env == "" {
@@ -45,85 +45,85 @@ func Writes(otherwise int) (int, error) {
 	return want, nil
 }
 
-// In one of restartEvery sequences warrantgate is restarted, before the step restartAt.
+// In one of restartEvery sequences, warrantgate restarts before the step restartAt.
 const restartEvery, restartAt = 12, 20
 
-// Actor is who writes: into one place.
+// Actor is a user or service account that writes into one place.
 type Actor struct {
 	Name   string
 	Client client.Client
 	// Place is the index of the place.
 	Place int
-	// Kinds are what it writes; what is there more than once is written more often.
+	// Kinds are the kinds that it writes. A kind that occurs more than once is written more often.
 	Kinds []schema.GroupVersionKind
-	// May are the e-mails of the users whom it may name.
+	// May are the email addresses of the users that it may name.
 	May []string
 }
 
 // Place is a namespace or a workspace of tenants.
 type Place struct {
-	// Namespace is where its objects are. It may be that of another place where these are workspaces.
+	// Namespace is the namespace of its objects. Workspaces can have the same one.
 	Namespace string
 	// Cluster is its logical cluster, "" if there is only one.
 	Cluster string
-	// Admin reads what is there.
+	// Admin reads the objects.
 	Admin client.Client
-	// Users are the e-mails of its users of the cloud. UserIDs are their UUIDs in the cloud, which no request names.
+	// Users are the email addresses of its users in the cloud. UserIDs are their UUIDs, which no request contains.
 	Users, UserIDs []string
 }
 
-// World is what one worker works on. No two workers share places or users.
+// World is the world of one worker. Workers share no places and no users.
 type World struct {
 	Places []Place
 	Actors []*Actor
-	// Regions are those that clusters may name. Most name the first.
+	// Regions are the regions that clusters name, mostly the first.
 	Regions []string
-	// MachineVersion is another version in which machines are written. Default: only that of Machine.
+	// MachineVersion is another API version of machines. Default: only that of Machine.
 	MachineVersion string
-	// UserRefs is whether clusters may take their user from a Secret.
+	// UserRefs is true if clusters may read their user from a Secret.
 	UserRefs bool
-	// AddServers adds servers of all users for one sequence, and returns them with what removes them again.
+	// AddServers adds servers of all users for one sequence, and returns them with a function that removes them.
 	AddServers func(sequence string) ([]Server, func())
-	// Objects is how many objects of each kind a place has at most. Default: 2.
+	// Objects is the maximum number of objects of each kind in a place. Default: 2.
 	Objects int
-	// Events is whether the Events of each place are looked at after each sequence.
+	// Events is true if the Events of each place are verified after each sequence.
 	Events bool
 }
 
-// Options say how much is written.
+// Options configure a run.
 type Options struct {
-	// Writes is how many writes there are at least.
+	// Writes is the minimum number of writes.
 	Writes int
-	// Admitted is the share of the writes that has to be admitted at least.
+	// Admitted is the minimum share of admitted writes.
 	Admitted float64
-	// OneAtATime is whether no two writes are made at the same time. A failure can then always be repeated, and so be shortened.
+	// OneAtATime is true if there are no concurrent writes. A failure is then reproducible, and can always be shortened.
 	OneAtATime bool
 	// Restart restarts warrantgate.
 	Restart func(ctx context.Context) error
 }
 
-// Result is what a run did.
+// Result is the result of a run.
 type Result struct {
 	Seed     uint64
 	Restarts int64
 	Elapsed  time.Duration
 	// Counts are the writes by kind and outcome.
 	Counts map[string]map[string]int
-	// Failures are the shortest sequences that broke a promise, one at most for each worker.
+	// Failures are the shortest sequences that broke a promise, at most one per worker.
 	Failures []string
 }
 
 // Outcomes of a write.
 const (
 	admitted = "admitted"
-	// denied is by warrantgate, failed is by the API server, such as a conflict.
+	// denied is a denial of warrantgate, failed is an error of the API server, such as a conflict.
 	denied = "denied"
 	failed = "failed"
-	// silent is a write to which no webhook answered.
+	// silent is a write without a response of a webhook.
 	silent = "without answer"
 )
 
-// runner is what the workers of a run share.
+// runner is the state that the workers of a run share.
 type runner struct {
 	options  Options
 	want     int64
@@ -131,15 +131,15 @@ type runner struct {
 	restarts atomic.Int64
 	stop     atomic.Bool
 	prefixes atomic.Int64
-	// running is held for writing while warrantgate restarts.
+	// running is locked for writing while warrantgate restarts.
 	running sync.RWMutex
 
 	mu     sync.Mutex
 	counts map[string]map[string]int
 }
 
-// Run has one worker for each world write, until there were enough writes or one has broken a promise. The error says that the
-// run itself did not work, or that too little was written or admitted.
+// Run runs one worker for each world until there are enough writes or a worker has found a broken promise. It returns an error if
+// the run itself failed, or if there were too few writes or admitted writes.
 func Run(ctx context.Context, options Options, worlds ...*World) (Result, error) {
 	r := &runner{options: options, want: int64(options.Writes), counts: map[string]map[string]int{}}
 	seed := rand.Uint64()
@@ -152,10 +152,10 @@ func Run(ctx context.Context, options Options, worlds ...*World) (Result, error)
 	}
 	for name, value := range map[string]string{
 		"rapid.seed": strconv.FormatUint(seed, 10), "rapid.nofailfile": "true",
-		// More sequences than there can be writes: those that come after enough of them are empty.
+		// More sequences than writes: those after the last write are empty.
 		"rapid.checks": strconv.FormatInt(r.want, 10),
 		"rapid.steps":  "40", // on average
-		// To make a sequence shorter takes one more run of it for each write that is left out.
+		// The shortening of a sequence runs it again for each write that is removed.
 		"rapid.shrinktime": "90s",
 	} {
 		if err := flag.Set(name, value); err != nil {
@@ -181,7 +181,7 @@ func Run(ctx context.Context, options Options, worlds ...*World) (Result, error)
 
 func (r *runner) enough(result Result) error {
 	if len(result.Failures) > 0 {
-		return nil // which stops a run
+		return nil // this ends a run
 	}
 	share := float64(result.count(admitted)) / float64(r.writes.Load())
 	switch {
@@ -221,13 +221,13 @@ func (r Result) String() string {
 func (r *runner) work(ctx context.Context, index int, world *World, report *report) {
 	defer r.stop.CompareAndSwap(false, report.failed)
 	done := make(chan struct{})
-	go func() { // rapid ends the goroutine of a test that has failed
+	go func() { // rapid ends the goroutine of a failed test
 		defer close(done)
 		rapid.Check(report, func(t *rapid.T) {
 			if !report.found.Load() && (r.stop.Load() || r.writes.Load() >= r.want || ctx.Err() != nil) {
 				return
 			}
-			for range index { // so that no two workers draw the same
+			for range index { // so that workers draw different sequences
 				rapid.Bool().Draw(t, "worker")
 			}
 			newSequence(ctx, r, world, report).run(t) //nolint:contextcheck // what it made goes also when ctx has ended
@@ -284,7 +284,7 @@ func (s *sequence) run(t *rapid.T) {
 	}
 }
 
-// Promises, as failures call them.
+// Promises, with their texts in failures.
 const (
 	promiseOwned       = "no machine holds an instance whose owner is not the user that its provider acts as"
 	promiseAlone       = "no two machines hold one instance"
@@ -295,15 +295,15 @@ const (
 	works = "the servers answer"
 )
 
-// fail fails the sequence. Failures that break the same promise have one text, so that rapid takes a shorter sequence for a
-// failure of the same kind. What is different is logged.
+// fail fails the sequence. All failures of the same promise have the same text, so that rapid recognizes a shorter sequence as the
+// same failure. The details are in the log.
 func (s *sequence) fail(t *rapid.T, promise, format string, args ...any) {
 	s.report.found.Store(true)
 	t.Log("=> " + s.readable(fmt.Sprintf(format, args...)))
 	t.Fatalf("broken: %s", promise)
 }
 
-// restart restarts warrantgate while nobody writes.
+// restart restarts warrantgate while there are no writes.
 func (s *sequence) restart(t *rapid.T) {
 	t.Log("restart of warrantgate")
 	s.runner.running.Lock()
@@ -314,10 +314,10 @@ func (s *sequence) restart(t *rapid.T) {
 	}
 }
 
-// step makes writes at the same time, and looks at what has become of the promises.
+// step makes concurrent writes, and verifies the promises.
 func (s *sequence) step(t *rapid.T, writes ...write) {
 	if s.runner.stop.Load() && !s.report.found.Load() {
-		return // another worker has found something
+		return // another worker has found a failure
 	}
 	before := s.objects.clone()
 	errs := make([]error, len(writes))
@@ -346,7 +346,7 @@ func (s *sequence) step(t *rapid.T, writes ...write) {
 	s.judge(t, before, writes, errs)
 }
 
-// read reads what has become of an object.
+// read reads an object after the writes.
 func (s *sequence) read(t *rapid.T, w write) {
 	object := w.empty()
 	object.SetAPIVersion(w.kind.GroupVersion().String())
@@ -362,7 +362,7 @@ func (s *sequence) read(t *rapid.T, w write) {
 	}
 }
 
-// judge compares what holds after the writes with what held before them.
+// judge compares the state after the writes with the state before them.
 func (s *sequence) judge(t *rapid.T, before *objects, writes []write, errs []error) {
 	wasWrong := before.wrong()
 	for k, wrong := range s.objects.wrong() {
@@ -389,7 +389,7 @@ func (s *sequence) judge(t *rapid.T, before *objects, writes []write, errs []err
 	}
 }
 
-// permitted tells whether the author of an admitted write may impersonate a user.
+// permitted verifies that the author of an admitted write may impersonate a user.
 func permitted(writes []write, errs []error, user string) bool {
 	for i, w := range writes {
 		if errs[i] == nil && slices.Contains(w.actor.May, user) {
@@ -399,12 +399,12 @@ func permitted(writes []write, errs []error, user string) bool {
 	return false
 }
 
-// discreet looks whether a refusal tells what is another tenant's, which the request did not.
+// discreet verifies that a denial contains no data of another tenant that the request did not contain.
 func (s *sequence) discreet(t *rapid.T, w write, refusal error) {
 	said, told := strings.ToLower(refusal.Error()), strings.ToLower(w.String())
 	for _, f := range w.fields { // the values of Secrets
 		if text, ok := f.value.(string); ok {
-			decoded, _ := base64.StdEncoding.DecodeString(text) // what is no base64 is told as it is
+			decoded, _ := base64.StdEncoding.DecodeString(text) // other texts stay as they are
 			told += strings.ToLower(string(decoded))
 		}
 	}
@@ -425,7 +425,8 @@ func (s *sequence) discreet(t *rapid.T, w write, refusal error) {
 	}
 }
 
-// secrets are what no request names, and nobody outside the place may learn: UUIDs of its users and names of its servers.
+// secrets are the values of a place that no request contains and other tenants may not learn: the UUIDs of its users and the names
+// of its servers.
 func (s *sequence) secrets(place int) []string {
 	secrets := slices.Clone(s.world.Places[place].UserIDs)
 	for _, server := range s.servers {
@@ -436,7 +437,7 @@ func (s *sequence) secrets(place int) []string {
 	return secrets
 }
 
-// events looks whether each Event is about an object of its own place, and tells nothing of another one.
+// events verifies that each Event is about an object of its own place and contains no data of another one.
 func (s *sequence) events(t *rapid.T) {
 	for here, place := range s.world.Places {
 		events := &corev1.EventList{}
@@ -473,12 +474,12 @@ func (s *sequence) clean() {
 			object.SetResourceVersion("")
 			_ = c.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
 		}
-		_ = c.Delete(ctx, object) // what stays has a name that does not come again
+		_ = c.Delete(ctx, object) // objects that remain have names that are not used again
 	}
 	s.remove()
 }
 
-// readable has names in place of UUIDs, and nothing that is different each time.
+// readable replaces UUIDs by names, and removes the values that differ each time.
 func (s *sequence) readable(text string) string {
 	for _, server := range s.servers {
 		text = strings.ReplaceAll(text, server.UUID, "<"+server.Label+">")
