@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// measurement prints the figures of one subject.
+// measurement prints the figures of one benchmark.
 type measurement struct {
-	// name is what it is chosen by, and what its errors begin with.
+	// name selects the measurement. Its errors begin with it.
 	name string
-	// measure may put files into dir.
+	// measure can write files into dir.
 	measure func(ctx context.Context, out *figures, dir string) error
 }
 
-// measurements returns all of them. What needs no kcp comes first: an idle kcp is not idle enough to be measured beside.
+// measurements returns all measurements. Those without a kcp come first: an idle kcp uses enough CPU to disturb others.
 func measurements() []measurement {
 	return []measurement{
 		{"rewrite", func(ctx context.Context, out *figures, dir string) error {
@@ -44,16 +44,15 @@ func measurements() []measurement {
 	}
 }
 
-// anywhere is a measurement that has no use for a directory.
+// anywhere is a measurement without a directory.
 func anywhere(measure func(context.Context, *figures) error) func(context.Context, *figures, string) error {
 	return func(ctx context.Context, out *figures, _ string) error { return measure(ctx, out) }
 }
 
-// handlersLog is where the handlers that are compared log to.
+// handlersLog is the log file of the compared handlers.
 func handlersLog(dir string) string { return filepath.Join(dir, "handlers.log") }
 
-// choose returns the measurements of the given names in their own order, or all if there are none. A name may be several
-// with commas between them.
+// choose returns the measurements of the given names in their own order, or all if there are none. A name can be a list with commas.
 func choose(names []string) ([]measurement, error) {
 	all := measurements()
 	known := make([]string, len(all))

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// users is how many users there are, each with a cluster in a namespace of its own.
+	// users is the number of users, each with a cluster in its own namespace.
 	users = 50
-	// machinesOfUser is how many machines each of them has, if they are audited. A page of the audit's lists has as many servers.
+	// machinesOfUser is the number of machines of each user in the audit. A page of the audit's lists has as many servers.
 	machinesOfUser = 100
-	// region is where all servers are.
+	// region is the region of all servers.
 	region = "next"
-	// serviceAccount is whom warrantgate impersonates users as.
+	// serviceAccount is the service account that warrantgate uses to impersonate users.
 	serviceAccount = "kube-dc-partner"
-	// writers is how many machines are written at the same time.
+	// writers is the number of concurrent writes of machines.
 	writers = 16
 )
 
@@ -41,13 +41,13 @@ type machines struct {
 	// account is the service account.
 	account     cloudsigmatest.Client
 	warrantgate *kubetest.Warrantgate
-	// binary is warrantgate, and flags and env say as whom it asks CloudSigma.
+	// binary is the path of warrantgate. flags and env are its credentials for CloudSigma.
 	binary     string
 	flags, env []string
 }
 
-// measureMachines measures on a real API server what it takes to look at all machines, and what the gate adds to the time
-// that CloudSigma takes for an answer.
+// measureMachines measures on a real API server the cost of an audit of all machines, and the time that the gate adds to the latency
+// of CloudSigma.
 func measureMachines(ctx context.Context, out *figures) (err error) {
 	m := &machines{}
 	defer func() { err = errors.Join(err, m.stop()) }() //nolint:contextcheck // what was started is stopped also when ctx has ended
@@ -66,7 +66,7 @@ func measureMachines(ctx context.Context, out *figures) (err error) {
 	return nil
 }
 
-// begin starts the servers, gives each user so many machines, and prepares a warrantgate.
+// begin starts the servers, gives each user a number of machines, and prepares a warrantgate.
 func (m *machines) begin(ctx context.Context, each int) error {
 	if err := m.start(ctx); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (m *machines) begin(ctx context.Context, each int) error {
 
 func (m *machines) start(ctx context.Context) (err error) {
 	progress("kube-apiserver and CloudSigma start")
-	// Tokens live longer than all of this takes, so that each is asked for once.
+	// Tokens live longer than the measurement, so that each is requested once.
 	if m.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{TokenLife: 2 * patience}); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (m *machines) stop() error {
 	return errors.Join(errs...)
 }
 
-// populate makes users with their clusters and machines. There is no warrantgate yet, which would look at each.
+// populate creates users with their clusters and machines. warrantgate is not installed yet, so that no gate evaluates them.
 func (m *machines) populate(ctx context.Context, each int) error {
 	progress("%d machines of %d users", users*each, users)
 	m.account = m.cloud.AddClient(serviceAccount)
@@ -140,7 +140,7 @@ func (m *machines) populate(ctx context.Context, each int) error {
 	return group.Wait()
 }
 
-// ownerOf is the Machine of Cluster API that the machines of a user have as their owner. The gate reads it at each claim.
+// ownerOf is the Machine of Cluster API that owns the machines of a user. The gate reads it at each claim.
 func ownerOf(user int) *unstructured.Unstructured {
 	owner := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": pool}}}
 	owner.SetAPIVersion(clusterapi.OwnerMachines.Group + "/v1beta1")
@@ -151,7 +151,7 @@ func ownerOf(user int) *unstructured.Unstructured {
 	return owner
 }
 
-// addMachine makes a machine with its server, as a provider does.
+// addMachine creates a machine with its server, as a provider does.
 func (m *machines) addMachine(ctx context.Context, user, number int) error {
 	machine, err := newMachine(namespaceOf(user), fmt.Sprintf("pool-worker-%d", number))
 	if err != nil {
@@ -171,7 +171,7 @@ func (m *machines) addMachine(ctx context.Context, user, number int) error {
 	return m.api.Client().Status().Update(ctx, machine)
 }
 
-// prepare prepares a warrantgate, which is not installed yet.
+// prepare prepares a warrantgate without installing it.
 func (m *machines) prepare(ctx context.Context) error {
 	binary, err := asset.Path(asset.Warrantgate)
 	if err != nil {
@@ -186,8 +186,8 @@ func (m *machines) prepare(ctx context.Context) error {
 	}
 	m.flags = []string{"--impersonation-enabled", "--oauth-url=" + m.cloud.OAuthURL(), "--client-id=" + m.account.ID}
 	m.env = []string{"CLOUDSIGMA_CLIENT_SECRET=" + m.account.Secret}
-	// By default no more than 16 questions are put to the cloud at once, and what comes besides waits, which is to spare the
-	// cloud. What is measured here is the gate, not the wait, so that each caller gets to ask.
+	// By default, there are at most 16 concurrent requests to the cloud, and others wait. This benchmark measures the gate and not
+	// the wait, so each caller can send its request.
 	configuration := fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
 		"audit: {mode: \"Off\"}\ncloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q, concurrency: %d}\n",
 		m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile, users)
@@ -199,7 +199,7 @@ func (m *machines) prepare(ctx context.Context) error {
 
 func namespaceOf(user int) string { return fmt.Sprintf("user-%d", user) }
 
-// rootsIn returns the certificate authorities in a file.
+// rootsIn returns the CAs in a file.
 func rootsIn(file string) (*x509.CertPool, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {

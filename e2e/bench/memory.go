@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// residentMebibytes returns the resident memory of a process, as Linux tells it.
+// residentMebibytes returns the resident memory of a process in Linux.
 func residentMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "VmRSS") }
 
-// anonymousMebibytes returns the anonymous memory of a process: what it has allocated, without the files that it maps, which Linux
-// drops when others need the memory.
+// anonymousMebibytes returns the anonymous memory of a process: its allocations without mapped files, which Linux drops under memory
+// pressure.
 func anonymousMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "RssAnon") }
 
-// peakMebibytes returns the resident memory that a process has had at most.
+// peakMebibytes returns the peak of the resident memory of a process.
 func peakMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "VmHWM") }
 
 func statusMebibytes(pid int, field string) (float64, error) {
@@ -39,19 +39,19 @@ func statusMebibytes(pid int, field string) (float64, error) {
 	return 0, fmt.Errorf("no %s in %s", field, path)
 }
 
-// peakArgument makes this program run another and tell how much memory that had at most.
+// peakArgument makes this program run another one and report its peak of memory.
 const peakArgument = "peak-memory"
 
 // finished is a program that has ended.
 type finished struct {
-	// PeakKiB is the resident memory that it had at most.
+	// PeakKiB is the peak of its resident memory.
 	PeakKiB int64
-	// Output is what it printed. Failure is why its exit status is not 0, "" if it is.
+	// Output is its output. Failure is the reason of an exit status other than 0, "" if the status is 0.
 	Output, Failure string
 }
 
-// runForMemory runs a program to its end. In between is a small process: what Linux tells of a process that has ended
-// includes the memory of the one that it was forked from, and this one is large.
+// runForMemory runs a program to its end through a small process: the peak that Linux reports of an ended process includes the
+// memory of the process that forked it, and this one is large.
 func runForMemory(ctx context.Context, env []string, program string, args ...string) (finished, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -59,7 +59,7 @@ func runForMemory(ctx context.Context, env []string, program string, args ...str
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{peakArgument, program}, args...)...)
 	cmd.Env = append(cmd.Environ(), env...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it can end what it runs
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it can stop its own processes
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Stderr = os.Stderr
 	told, err := cmd.Output()
@@ -71,7 +71,7 @@ func runForMemory(ctx context.Context, env []string, program string, args ...str
 	return f, err
 }
 
-// tellPeak runs a program to its end and writes to out what became of it.
+// tellPeak runs a program to its end and writes the result to out.
 func tellPeak(ctx context.Context, command []string, out io.Writer) error {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)

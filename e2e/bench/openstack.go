@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// The first check of an identity takes one request to Keystone, however many wait for it, and what follows takes none.
+	// The first check of an identity sends one request to Keystone, even if many checks wait for it. Later checks send none.
 	roleCheckColdRequests, roleCheckWarmRequests = 1, 0
 
-	// roleChecks is how many checks there are at once.
+	// roleChecks is the number of concurrent checks.
 	roleChecks = 100
-	// roleCheckRounds is how often an identity is made to be cold. Of all rounds the worst counts.
+	// roleCheckRounds is the number of rounds with a new identity. The worst round counts.
 	roleCheckRounds = 10
 )
 
-// measureRoleChecks counts how often a real Keystone is asked which roles a cluster's credentials carry.
+// measureRoleChecks counts the requests to a real Keystone for the roles of a cluster's credentials.
 func measureRoleChecks(ctx context.Context, out *figures) (err error) {
 	progress("Keystone starts")
 	keystone, err := keystonetest.Start(ctx, keystonetest.Options{})
@@ -42,7 +42,7 @@ func measureRoleChecks(ctx context.Context, out *figures) (err error) {
 	progress("%d role checks at once, of cold and of warm identities", roleChecks)
 	var cold, warm int64
 	for range roleCheckRounds {
-		// What has asked nobody yet knows no identity.
+		// A new checker has no cached identity.
 		cloud, err := tenant.newCloud()
 		if err != nil {
 			return err
@@ -58,8 +58,7 @@ func measureRoleChecks(ctx context.Context, out *figures) (err error) {
 	return nil
 }
 
-// countRoleChecks returns how many requests the checks of an identity take that is cold at first, and how many the same
-// checks take once more.
+// countRoleChecks returns the number of requests of the checks of a new identity, and that of the same checks once more.
 func countRoleChecks(ctx context.Context, cloud *openstack.Cloud, counter *requestCounter) (cold, warm int64, err error) {
 	before := counter.count()
 	if err := checkRolesAtOnce(ctx, cloud); err != nil {
@@ -72,7 +71,7 @@ func countRoleChecks(ctx context.Context, cloud *openstack.Cloud, counter *reque
 	return between - before, counter.count() - between, nil
 }
 
-// checkRolesAtOnce makes all checks at the same time, as many clusters do that refer to one Secret. Each has to be favorable.
+// checkRolesAtOnce runs all checks at the same time, as for many clusters that refer to one Secret. Each must allow the identity.
 func checkRolesAtOnce(ctx context.Context, cloud *openstack.Cloud) error {
 	policy := v1beta1.Default().RolePolicy()
 	begin := make(chan struct{})

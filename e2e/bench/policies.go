@@ -27,19 +27,20 @@ const (
 	// Each contender creates so many workspaces a round, one after the other.
 	policyWarmUpRounds, policyRounds, policyWorkspaces = 2, 10, 4
 
-	// parents is how many logical clusters have workspaces in them while kcp is left alone for idleRounds times idleTime.
+	// parents is the number of logical clusters with workspaces in them in an idle kcp. The measurement takes idleRounds times
+	// idleTime.
 	parents    = 200
 	idleRounds = 3
-	// settleTime is how long kcp is left alone before, because it works on after the last workspace is Ready.
+	// settleTime is how long kcp is idle before, because it keeps working after the last workspace is Ready.
 	settleTime = 90 * time.Second
 )
 
-// contestedKCP is a kcp in which workspaces are created.
+// contestedKCP is a kcp in which contenders create workspaces.
 type contestedKCP struct {
 	name string
 	kcp  *kcptest.Server
 	race *race
-	// contenders take turns. There are as many in each kcp, because kcp gets slower with every workspace.
+	// contenders take turns. Each kcp has the same number of them, because kcp gets slower with every workspace.
 	contenders []*contender
 }
 
@@ -47,15 +48,15 @@ type contestedKCP struct {
 type contender struct {
 	name   string
 	client client.Client
-	// isRewritten says whether the owners of its workspaces have to be rewritten.
+	// isRewritten is true if the owners of its workspaces must be rewritten.
 	isRewritten bool
-	// took is how many milliseconds each workspace took to be Ready, and worked is how many milliseconds processors worked for kcp
-	// for each, on average of a round.
+	// took is the time of each workspace until it was Ready, in milliseconds. worked is the CPU time of kcp per workspace, in
+	// milliseconds, on average of a round.
 	took, worked []float64
 }
 
-// measurePolicies compares a kcp with the admission policies, and nothing else of warrantgate, with one without any
-// configuration and with one with the webhook. All of them take turns.
+// measurePolicies compares a kcp with only the admission policies of warrantgate, one without any configuration, and one with the
+// webhook. All of them take turns.
 func measurePolicies(ctx context.Context, out *figures) (err error) {
 	all, stop, err := startAllContested(ctx, "plain", "policy", "webhook")
 	defer func() { err = errors.Join(err, stop()) }()
@@ -77,7 +78,7 @@ func measurePolicies(ctx context.Context, out *figures) (err error) {
 	return nil
 }
 
-// measurePolicyParents compares a kcp with the admission policies with one without any configuration, while both are idle.
+// measurePolicyParents compares an idle kcp with the admission policies with an idle one without any configuration.
 func measurePolicyParents(ctx context.Context, out *figures) (err error) {
 	all, stop, err := startAllContested(ctx, "plain", "policy")
 	defer func() { err = errors.Join(err, stop()) }()
@@ -90,7 +91,7 @@ func measurePolicyParents(ctx context.Context, out *figures) (err error) {
 	return measureIdle(ctx, out, all[0], all[1])
 }
 
-// startAllContested starts kcps of these names, none if they have no mutating policies. stop, which is never nil, stops them.
+// startAllContested starts kcps with these names, none if they have no mutating policies. stop, which is never nil, stops them.
 func startAllContested(ctx context.Context, names ...string) ([]*contestedKCP, func() error, error) {
 	var all []*contestedKCP
 	stop := func() (err error) {
@@ -122,7 +123,7 @@ func startContested(ctx context.Context, name string) (*contestedKCP, error) {
 	if c.race, err = prepareRace(ctx, server); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
-	// Without configuration the workspaces of a service account are stuck.
+	// Without configuration, the workspaces of a service account are stuck.
 	second := &contender{name: "service-account", client: c.race.serviceAccount, isRewritten: true}
 	if name == "plain" {
 		second = &contender{name: "other-person", client: c.race.person}
@@ -169,7 +170,7 @@ func installPolicies(ctx context.Context, c *contestedKCP) error {
 	})
 }
 
-// contest has all contenders create workspaces by turns.
+// contest makes all contenders create workspaces in turn.
 func contest(ctx context.Context, all []*contestedKCP) error {
 	all = slices.Clone(all)
 	for round := range policyWarmUpRounds + policyRounds {
@@ -187,7 +188,7 @@ func contest(ctx context.Context, all []*contestedKCP) error {
 	return nil
 }
 
-// turn has one contender create the workspaces of a round.
+// turn makes one contender create the workspaces of a round.
 func (c *contestedKCP) turn(ctx context.Context, one *contender, round int) error {
 	before, err := processorTime(c.kcp.PID())
 	if err != nil {
@@ -218,7 +219,7 @@ func (c *contestedKCP) turn(ctx context.Context, one *contender, round int) erro
 	return nil
 }
 
-// named returns the contender of a name.
+// named returns the contender with a name.
 func (c *contestedKCP) named(name string) *contender {
 	return c.contenders[slices.IndexFunc(c.contenders, func(one *contender) bool { return one.name == name })]
 }
@@ -238,8 +239,8 @@ func showContest(out *figures, plain, policy, webhook *contestedKCP) {
 	out.atMost("policy_cpu_ratio", median(byPolicy.worked)/median(none.worked), "ratio", policyCPUBound)
 }
 
-// measureIdle compares what two kcps with equally many parents of workspaces take while nobody does anything. Once a mutating
-// policy exists, kcp keeps an evaluator for each logical cluster in which workspaces are written.
+// measureIdle compares two idle kcps with the same number of parents of workspaces. Once a mutating policy exists, kcp keeps an
+// evaluator for each logical cluster in which workspaces are written.
 func measureIdle(ctx context.Context, out *figures, plain, policy *contestedKCP) error {
 	for _, c := range []*contestedKCP{plain, policy} {
 		progress("%d workspaces with workspaces in them: %s", parents, c.name)
@@ -279,7 +280,7 @@ func measureIdle(ctx context.Context, out *figures, plain, policy *contestedKCP)
 	return nil
 }
 
-// addParents makes workspaces with workspaces in them.
+// addParents creates workspaces with workspaces in them.
 func (c *contestedKCP) addParents(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
@@ -293,7 +294,7 @@ func (c *contestedKCP) addParents(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			// A dry run passes admission as any other write, and leaves nothing that kcp has to work for.
+			// A dry run passes admission as any other write, and leaves no object that kcp would reconcile.
 			in, err := kcptest.NewClient(kcptest.In(c.race.admin, parent.Spec.Cluster))
 			if err != nil {
 				return err
@@ -315,7 +316,7 @@ func processorTimes(kcps ...*contestedKCP) ([]time.Duration, error) {
 	return times, nil
 }
 
-// memoryDifference returns how many mebibytes more the second has resident than the first.
+// memoryDifference returns how many mebibytes of resident memory the second has more than the first.
 func memoryDifference(one, other *contestedKCP) (float64, error) {
 	less, err := residentMebibytes(one.kcp.PID())
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 const (
 	workspaceSlopeBound   = 8
 	memoryAfterwardsBound = 1
-	// few and many are how many workspaces hang when the memory is taken.
+	// few and many are the numbers of stuck workspaces at the two measurements.
 	few, many = 100, 1000
-	// calm is how long the memory must not have grown before it is taken.
+	// calm is how long the memory must not have grown before a measurement.
 	calm = 10 * time.Second
 )
 
-// measureWatched measures what a workspace that hangs costs a serve that only reports it, which is what it holds longest:
-// those that it heals, and those that are Ready, it forgets.
+// measureWatched measures the memory of a stuck workspace in a serve that only reports it. This is the worst case: serve drops a
+// workspace from memory when it is repaired or Ready.
 func measureWatched(ctx context.Context, out *figures) (err error) {
 	h, err := startHealing(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func measureWatched(ctx context.Context, out *figures) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.Stop()) }()
 
-	var memory []float64 // with few, and with many
+	var memory []float64 // with few and with many
 	for _, batch := range []struct{ from, to int }{{0, few}, {few, many}} {
 		progress("workspaces that hang: %d", batch.to)
 		if err := h.race.createAll(ctx, h.race.serviceAccount, "watched", batch.from, batch.to, corev1alpha1.LogicalClusterPhaseInitializing); err != nil {
@@ -71,7 +71,7 @@ func measureWatched(ctx context.Context, out *figures) (err error) {
 	return nil
 }
 
-// deleteWorkspaces deletes all of them, some at a time: all at once takes kcp longer than a request may.
+// deleteWorkspaces deletes all of them, several at a time: a deletion of all at once would exceed the timeout of a request.
 func deleteWorkspaces(ctx context.Context, c client.Client) error {
 	var all tenancyv1alpha1.WorkspaceList
 	if err := c.List(ctx, &all); err != nil {

@@ -26,10 +26,10 @@ const (
 	workspaceReadyBound = 1.10
 	idleMemoryBound     = 24
 
-	// warmUps and pairs are how many workspaces each of the two creates, unmeasured and measured.
+	// warmUps and pairs are the numbers of workspaces of each of the two creators, unmeasured and measured.
 	warmUps, pairs = 5, 30
 
-	// idleTime is how long warrantgate is left alone until it counts as idle.
+	// idleTime is how long warrantgate has no work before it counts as idle.
 	idleTime = time.Minute
 
 	// admissions counts the calls of warrantgate.
@@ -41,8 +41,8 @@ const (
 
 var universal = kcptest.OfType("root", "universal")
 
-// measureWorkspaces measures on a real kcp what the rewrite adds to the time until a workspace is Ready, and then the
-// memory of the warrantgate that did it.
+// measureWorkspaces measures on a real kcp how much longer a workspace takes to be Ready with the rewrite, and then the memory of
+// warrantgate.
 func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 	kcp, err := startKCP(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func startKCP(ctx context.Context) (*kcptest.Server, error) {
 	return kcptest.Start(ctx, kcptest.Options{Binary: binary})
 }
 
-// startWarrantgate installs warrantgate with further arguments, starts it, and returns in how many milliseconds it was ready.
+// startWarrantgate installs warrantgate with further arguments, starts it, and returns after how many milliseconds it was ready.
 func startWarrantgate(ctx context.Context, kcp *kcptest.Server, args ...string) (*kcptest.Warrantgate, float64, error) {
 	binary, err := asset.Path(asset.Warrantgate)
 	if err != nil {
@@ -117,9 +117,9 @@ func startWarrantgate(ctx context.Context, kcp *kcptest.Server, args ...string) 
 	return warrantgate, milliseconds(time.Since(start)), err
 }
 
-// installed copies the binary to a directory, piece by piece, as an image is unpacked on a node. Linux keeps a file in memory
-// in pieces as large as it was written in, and maps a piece as a whole: what the linker has written at once would count in
-// full, though only some of it is used, and be up to 16 MiB larger for it.
+// installed copies the binary to a directory in small pieces, as a container runtime unpacks an image. Linux keeps a file in memory
+// in pieces of the size in which it was written, and maps whole pieces: the file of the linker would count in full, though only a
+// part is used, and be up to 16 MiB larger.
 func installed(binary, dir string) (_ string, err error) {
 	program, err := os.Open(binary)
 	if err != nil {
@@ -132,18 +132,18 @@ func installed(binary, dir string) (_ string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	// Of these interfaces nothing else can be seen, so that it is not left to the kernel to copy it at once.
+	// The anonymous types hide other methods, with which the kernel would copy the file in one piece.
 	_, err = io.CopyBuffer(struct{ io.Writer }{file}, struct{ io.Reader }{program}, make([]byte, 32<<10))
 	return path, err
 }
 
-// race is a person and a service account with the same rights in one workspace, who create workspaces there.
+// race is a user and a service account with the same permissions in one workspace, who create workspaces there.
 //
-// The person's workspaces are those "without warrantgate", although one is installed: kcp does not call it for them,
-// which is checked each time. With it uninstalled for the person's half, the two could not take turns, as kcp takes up
-// admission policies with a delay of seconds, and with one half after the other each would meet another kcp: it gets
-// slower with every workspace, and faster as it warms up. What kcp itself does with the registration on a person's
-// request, the evaluation of a few conditions, is a matter of microseconds.
+// The user's workspaces are those "without warrantgate", although it is installed: kcp does not call it for them, and the benchmark
+// verifies this each time. If warrantgate were uninstalled for the user's half, the two could not take turns, because kcp observes
+// admission policies with a delay of seconds. With one half after the other, the two would not see the same kcp: it gets slower with
+// every workspace, and faster as it warms up. For a user's request, kcp only evaluates a few conditions of the webhook
+// configuration, which takes microseconds.
 type race struct {
 	admin                  *rest.Config
 	serviceAccount, person client.Client
@@ -156,7 +156,7 @@ type racer struct {
 	client client.Client
 	kind   kcptest.WorkspaceOption
 	took   *[]float64
-	// isRewritten says whether warrantgate has to have a part in its workspaces, or must not.
+	// isRewritten is true if warrantgate must rewrite the owner of its workspaces, and false if it must not.
 	isRewritten bool
 }
 
@@ -192,9 +192,8 @@ func prepareRace(ctx context.Context, kcp *kcptest.Server) (*race, error) {
 	return r, err
 }
 
-// run returns how many milliseconds each measured workspace took to be Ready. The two take turns, one workspace at a
-// time, and who begins alternates. counter is the metric by which warrantgate counts those of the service account, which
-// are of a kind.
+// run returns the milliseconds until each measured workspace was Ready. The two alternate, one workspace at a time, and so does the
+// first of a pair. counter is the metric of warrantgate for workspaces of the service account, which are of the type kind.
 func (r *race) run(
 	ctx context.Context, warrantgate *kcptest.Warrantgate, counter string, kind kcptest.WorkspaceOption,
 ) (serviceAccount, person []float64, err error) {
@@ -232,7 +231,7 @@ func (r *race) run(
 	return serviceAccount, person, nil
 }
 
-// timeToReady creates a workspace and returns after which time an onlooker saw it Ready.
+// timeToReady creates a workspace and returns the time until a watch reports it as Ready.
 func (r *race) timeToReady(ctx context.Context, c client.Client, name string, kind kcptest.WorkspaceOption) (time.Duration, error) {
 	ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	kind(ws)
@@ -252,8 +251,8 @@ func (r *race) timeToReady(ctx context.Context, c client.Client, name string, ki
 	return 0, fmt.Errorf("the watch ended before workspace %s was Ready: %w", name, ctx.Err())
 }
 
-// waitIdle waits until warrantgate has written the Events of what it did, after which it has nothing to do. The first
-// ones may be missing: until warrantgate has found that it may write Events, it writes none.
+// waitIdle waits until warrantgate has written its Events, after which it has no work. The first Events can be missing: warrantgate
+// writes none until it knows that it has the permission.
 func waitIdle(ctx context.Context, warrantgate *kcptest.Warrantgate) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -26,13 +26,13 @@ import (
 const (
 	writesAddedP99Bound = 20
 
-	// pacedWriters is how many write, each its own machine on a connection of its own.
+	// pacedWriters is the number of writers, each with its own machine on its own connection.
 	pacedWriters = 200
-	// writesPerSecond is how many writes become due each second, of all writers together. It is well below what an API server
-	// with its etcd, a warrantgate and the writers can do together on two processors. At more than that all wait for each other,
-	// and what is measured then is how long the queue is, not what a write takes.
+	// writesPerSecond is the rate of all writers together. It is well below the capacity of an API server with its etcd, a
+	// warrantgate and the writers on two processors. At a higher rate, all wait for each other, and the measurement would show the
+	// length of the queue instead of the time of a write.
 	writesPerSecond = 100
-	// Writes take turns, in short rounds, between an API server that asks the gate and one that does not.
+	// Writes alternate, in short rounds, between an API server that calls the gate and one that does not.
 	writingRounds, writingWarmUpRounds = 16, 1
 	writingRoundTime                   = 4 * time.Second
 )
@@ -43,9 +43,9 @@ const (
 	plain = "plain"
 )
 
-// measureWrites compares writes to a real API server that asks the gate on machines with the same writes while nobody is asked.
-// Each of 200 writers names an instance of its user in the status of its machine, as a provider does, and another one the next
-// time. The gate has these verdicts in its cache: what a cloud takes is in the figures of machines.
+// measureWrites compares writes to a real API server that calls the gate on machines with the same writes without the gate. Each of
+// 200 writers names an instance of its user in the status of its machine, as a provider does, and another one the next time. The
+// verdicts are in the gate's cache: the figures of machines include the latency of the cloud.
 func measureWrites(ctx context.Context, out *figures) (err error) {
 	m := &machines{}
 	defer func() { err = errors.Join(err, m.stop()) }() //nolint:contextcheck // what was started is stopped also when ctx has ended
@@ -100,8 +100,8 @@ func showWrites(out *figures, took map[string][][]float64) {
 	out.atMost("writes_added_p99_ms", added(took[gated], took[plain], 0.99), "ms", writesAddedP99Bound)
 }
 
-// writeRound has all writers write for a round, while the API server asks the gate or does not. It is an error if the gate was
-// asked about less or more than that.
+// writeRound makes all writers write for a round, while the API server calls the gate or does not. It returns an error if the number
+// of verdicts differs.
 func (m *machines) writeRound(ctx context.Context, r *registration, writers []func(context.Context) error, way string) (loadRound, error) {
 	if err := r.set(ctx, way == gated); err != nil {
 		return loadRound{}, err
@@ -116,19 +116,19 @@ func (m *machines) writeRound(ctx context.Context, r *registration, writers []fu
 		return loadRound{}, err
 	}
 	judged := int(after - before)
-	// The API server asks once more about a write that it has begun with an object which was not the latest.
+	// The API server calls the gate again if the first call had an outdated object.
 	if judged < len(round.millis)-round.dropped && way == gated || judged > 0 && way == plain {
 		return loadRound{}, fmt.Errorf("%s: the gate was asked about %d of %d writes", way, judged, len(round.millis))
 	}
 	return round, ctx.Err()
 }
 
-// judged is how many verdicts the gate on machines has given.
+// judged is the number of verdicts of the gate on machines.
 func (m *machines) judged(ctx context.Context) (float64, error) {
 	return m.warrantgate.Metric(ctx, "warrantgate_admissions_total", map[string]string{"gate": "machine-ownership"})
 }
 
-// newWriters returns one for each machine.
+// newWriters returns one writer for each machine.
 func (m *machines) newWriters(ctx context.Context) ([]func(context.Context) error, error) {
 	var all unstructured.UnstructuredList
 	all.SetGroupVersionKind(infrastructure.WithKind(machineKind.Kind + "List"))
@@ -164,11 +164,11 @@ func (m *machines) newWriters(ctx context.Context) ([]func(context.Context) erro
 	return writers, nil
 }
 
-// ownClient returns a client with a connection of its own, which waits for nothing.
+// ownClient returns a client with its own connection. It does not wait for the watch cache.
 func (m *machines) ownClient() (client.Client, error) {
 	config := rest.CopyConfig(m.api.Config())
 	config.QPS = -1
-	config.Dial = (&net.Dialer{}).DialContext // clients with the same one would share their connections
+	config.Dial = (&net.Dialer{}).DialContext // clients with the same function would share their connections
 	return client.New(config, client.Options{Mapper: m.api.Client().RESTMapper()})
 }
 
@@ -182,8 +182,8 @@ func nameInStatus(ctx context.Context, c client.Client, machine *unstructured.Un
 	return c.Status().Patch(ctx, patched, patch, options...)
 }
 
-// writePaced has each writer write once in an interval, for a time, and begins with one after the other, spread over the
-// interval. A write counts from when it was due: one that had to wait for the one before has waited.
+// writePaced makes each writer write once per interval, for a time. The writers start one after the other, spread over the interval.
+// The time of a write begins when it is due, so it includes the wait for an earlier one.
 func writePaced(ctx context.Context, writers []func(context.Context) error, interval, duration time.Duration) loadRound {
 	var all loadRound
 	var lock sync.Mutex
@@ -206,12 +206,12 @@ func writePaced(ctx context.Context, writers []func(context.Context) error, inte
 			return nil
 		})
 	}
-	_ = group.Wait() // the caller looks at ctx
+	_ = group.Wait() // the caller checks ctx
 	all.took = time.Since(start)
 	return all
 }
 
-// registration is what has the API server ask the gate.
+// registration is the webhook configuration of the gate.
 type registration struct {
 	client  client.Client
 	held    *admissionregistrationv1.ValidatingWebhookConfiguration
@@ -229,7 +229,7 @@ func (m *machines) registration(ctx context.Context) (*registration, error) {
 	return r, err
 }
 
-// set registers the gate or takes it out, and returns once the API server has noticed.
+// set creates or deletes the webhook configuration, and returns once the API server has observed it.
 func (r *registration) set(ctx context.Context, asked bool) error {
 	changed := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: r.held.Name, Labels: r.held.Labels}, Webhooks: r.held.Webhooks,

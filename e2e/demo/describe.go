@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// eventReason is the reason of the Event that warrantgate leaves on a workspace whose owner it rewrote.
+// eventReason is the reason of warrantgate's Event on a workspace whose owner it rewrote.
 const eventReason = "OwnerRewritten"
 
 func describeWorkspace(ctx context.Context, d *demo) error {
@@ -25,7 +25,7 @@ func describeWorkspace(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	// Events are written off the path of requests, so this one may come a moment after the workspace is Ready.
+	// warrantgate writes Events asynchronously, so this one can appear a moment after the workspace is Ready.
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		events, err := kcptest.Events(ctx, d.person, ws)
 		return slices.ContainsFunc(events, func(event corev1.Event) bool { return event.Reason == eventReason }), err
@@ -46,7 +46,7 @@ func describeWorkspace(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// describeObject is what "kubectl describe" prints of an object to whoever config is.
+// describeObject returns the output of "kubectl describe" of an object for the user of config.
 func describeObject(config *rest.Config, kind schema.GroupVersionKind, resource, namespace, name string) (string, error) {
 	mapping := &meta.RESTMapping{Resource: kind.GroupVersion().WithResource(resource), GroupVersionKind: kind, Scope: meta.RESTScopeRoot}
 	if namespace != "" {

@@ -14,7 +14,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// forgedOwner would make kcp act as a member of system:masters, whom nothing is refused.
+// forgedOwner would make kcp act as a member of system:masters, for whom every request is authorized.
 const forgedOwner = `{"username":"root-boss","groups":["system:masters"]}`
 
 func forge(ctx context.Context, d *demo) error {
@@ -59,7 +59,7 @@ func forge(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// refused shows a denial as kubectl does, if it says what it has to.
+// refused prints a denial as kubectl does, if it contains the expected text.
 func (d *demo) refused(err error, parts ...string) error {
 	if !apierrors.IsForbidden(err) {
 		return fmt.Errorf("it was not refused as forbidden: %w", err)
@@ -74,7 +74,7 @@ func (d *demo) refused(err error, parts ...string) error {
 		return err
 	}
 	message := status.Status().Message
-	if _, reason, found := strings.Cut(message, "denied request: "); found { // by an admission policy
+	if _, reason, found := strings.Cut(message, "denied request: "); found { // the denial of an admission policy
 		message = reason
 	}
 	d.quote(fmt.Sprintf("Error from server (%s): %s", status.Status().Reason, message))

@@ -25,16 +25,16 @@ import (
 const (
 	// The tenant's cluster and its namespace.
 	tenant, pool = "tenant", "metal"
-	// clusterAuthor is a person who may write clusters there, and act as nobody.
+	// clusterAuthor is a user who may write clusters there, and may not impersonate any user.
 	clusterAuthor = "carol"
 
-	// The Secret with warrantgate's own credentials at CloudSigma.
+	// The Secret with warrantgate's credentials at CloudSigma.
 	credentialsNamespace, credentialsName = "capcs-system", "cloudsigma-impersonation"
 )
 
 var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 
-// machines is what takes part in the stories about Cluster API.
+// machines contains the servers and objects of the stories about Cluster API.
 type machines struct {
 	api         *kubetest.Server
 	cloud       *cloudsigmatest.Cloud
@@ -42,7 +42,7 @@ type machines struct {
 	warrantgate *kubetest.Warrantgate
 }
 
-// startMachines starts an API server, a CloudSigma and a warrantgate between them.
+// startMachines starts an API server, a CloudSigma and warrantgate.
 func startMachines(ctx context.Context, d *demo) (err error) {
 	start := time.Now()
 	m := &d.machines
@@ -114,7 +114,7 @@ func (d *demo) startGates(ctx context.Context, configuration string, args ...str
 	return nil
 }
 
-// populate makes the tenant's cluster, and the Secret that warrantgate finds its own credentials in.
+// populate creates the tenant's cluster, and the Secret with warrantgate's credentials.
 func (d *demo) populate(ctx context.Context) error {
 	m := &d.machines
 	objects := []client.Object{
@@ -140,7 +140,7 @@ func (d *demo) populate(ctx context.Context) error {
 	return nil
 }
 
-// awaitGate waits until the API server asks the gate, which it begins a moment after the registration.
+// awaitGate waits until the API server calls the gate, a moment after the installation of the webhook configuration.
 func (m *machines) awaitGate(ctx context.Context) error {
 	canary := object("CloudSigmaMachine", "canary", map[string]any{"providerID": "cloudsigma://no-uuid"})
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
@@ -169,7 +169,7 @@ func (m *machines) setInstanceID(ctx context.Context, uuid string) error {
 	return m.api.Client().Status().Patch(ctx, machine, patch)
 }
 
-// describeMachine shows the reason where people look for it.
+// describeMachine shows the reason in "kubectl describe".
 func describeMachine(ctx context.Context, d *demo) error {
 	m := &d.machines
 	name := m.incident.Created.Name
@@ -186,7 +186,7 @@ func describeMachine(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// refuseAuthor has somebody name a user whom they may not act for.
+// refuseAuthor creates a cluster that names a user whom its author may not impersonate.
 func refuseAuthor(ctx context.Context, d *demo) error {
 	m := &d.machines
 	if err := m.letWriteClusters(ctx); err != nil {
@@ -205,10 +205,10 @@ func refuseAuthor(ctx context.Context, d *demo) error {
 	err = author.Create(ctx, object("CloudSigmaCluster", "hers", map[string]any{
 		"region": m.incident.Region, "userEmail": m.incident.User.Email,
 	}))
-	return d.refused(err, clusterAuthor, "may not impersonate", m.incident.User.Email) // by an admission policy, which gives no cause
+	return d.refused(err, clusterAuthor, "may not impersonate", m.incident.User.Email) // the denial of an admission policy, which has no cause
 }
 
-// audit shows what is wrong already, after a server has been left behind.
+// audit shows the findings of the audit, after a machine was deleted without its server.
 func audit(ctx context.Context, d *demo) error {
 	m := &d.machines
 	left := m.cloud.AddServer(m.incident.Region, m.incident.User, "metal-worker-pool-1-hl9tl-x7k2p",
@@ -237,7 +237,7 @@ func audit(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// showRefusal shows a refusal, as kubectl would, if it has the cause and says what it has to.
+// showRefusal prints a denial as kubectl does, if it has the cause and the expected text.
 func (d *demo) showRefusal(err error, cause string, parts ...string) error {
 	if err == nil {
 		return fmt.Errorf("it was not refused, and should have been as %s", cause)
@@ -248,7 +248,7 @@ func (d *demo) showRefusal(err error, cause string, parts ...string) error {
 	return d.refused(err, parts...)
 }
 
-// object is one of the tenant's, of the provider's kinds. Machines are of its cluster.
+// object is an object of the tenant, of the provider's kinds. Machines belong to its cluster.
 func object(kind, name string, spec map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(infrastructure.WithKind(kind))
@@ -275,7 +275,7 @@ func (m *machines) cleanUp() error {
 	return err
 }
 
-// letWriteClusters gives the author the right to write clusters of the tenant.
+// letWriteClusters gives the author the permission to write clusters of the tenant.
 func (m *machines) letWriteClusters(ctx context.Context) error {
 	const name = "cluster-author"
 	for _, o := range []client.Object{

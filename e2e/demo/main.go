@@ -1,8 +1,8 @@
-// Command demo shows what warrantgate does, on servers of its own. Its argument is the story: kcp, which is the default, machines or
-// openstack. "make demo", "make demo-machines" and "make demo-openstack" build what they need and run it.
+// Command demo shows what warrantgate does, on its own servers. Its argument is the story: kcp, which is the default, machines or
+// openstack. "make demo", "make demo-machines" and "make demo-openstack" build the binaries and run it.
 //
-// Each step does what it says with real objects and checks that it came out so. If one did not, the program names the
-// step and ends with 1. It leaves nothing behind, also when it is interrupted.
+// Each step works on real objects and verifies the result. If a result is wrong, the program names the step and exits with 1. It
+// leaves nothing behind, even after an interrupt.
 package main
 
 import (
@@ -19,13 +19,13 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// timeout is far more than a story takes, also on a slow machine.
+// timeout is far longer than a story, even on a slow machine.
 const timeout = 4 * time.Minute
 
-// story is what is shown of one kind of server.
+// story is the demo of one kind of server.
 type story struct {
 	steps []step
-	// most is how many lines it may print; 0 is any number.
+	// most is the maximum number of printed lines, 0 for any number.
 	most int
 }
 
@@ -59,10 +59,10 @@ var stories = map[string]story{
 }
 
 func main() {
-	// Libraries speak only to those who look into their logs; what matters to the demo comes as an error.
+	// Discard the logs of libraries. What matters to the demo is returned as an error.
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	logf.SetLogger(logr.Discard())
-	// A closed terminal or pipe ends the demo like Ctrl-C, and in order.
+	// A closed terminal or pipe ends the demo gracefully, as Ctrl-C does.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	err := run(ctx, os.Args[1:])
 	stop()
@@ -109,7 +109,7 @@ func (d *demo) summary(steps int, took time.Duration) string {
 	return fmt.Sprintf("All %d steps came out as they say, in %s.", steps, seconds(took))
 }
 
-// stepError names the step. Of an interrupted one there is nothing else to say.
+// stepError adds the name of the step. The error of an interrupted step is only its name.
 func stepError(ctx context.Context, step string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted in %s", step)

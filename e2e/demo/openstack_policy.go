@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// deadAttribute is one that Keystone filled in once, for operations that create a user. userAttribute is what it fills in now.
+	// deadAttribute is an attribute that old releases of Keystone set for operations that create a user. userAttribute is the
+	// current one.
 	deadAttribute, userAttribute = "%(user.domain_id)s", "%(target.user.domain_id)s"
-	// createUserRule is to let the manager of a domain create users there. The attribute is missing.
+	// createUserRule should allow a domain manager to create users in the domain. The attribute is a placeholder.
 	createUserRule = `"identity:create_user": "role:manager and token.domain.id:%s"` + "\n"
 )
 
-// refusePolicy has somebody store a policy for Keystone that does not do what it says.
+// refusePolicy stores a policy for Keystone with an attribute that does not exist.
 func refusePolicy(ctx context.Context, d *demo) error {
 	c := d.machines.api.Client()
 	d.say("A ConfigMap holds the policy for Keystone, which lets the manager of a domain create users there. So it says. Keystone would take it " +

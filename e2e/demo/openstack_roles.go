@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// projectName is the tenant's project. Of those who have roles in it, one is an administrator and one is the tenant.
+	// projectName is the project of the tenant. One user with roles in it is an administrator, the other is the tenant.
 	projectName, operatorName, tenantName = "web", "operator", "dave"
 	// clusterName is the cluster that acts as one of them.
 	clusterName = "pool"
 )
 
-// refuseAdmin lets a cluster act as an administrator, and then as the tenant.
+// refuseAdmin creates a cluster that acts as an administrator, and then one that acts as the tenant.
 func refuseAdmin(ctx context.Context, d *demo) error {
 	if d.keystone == nil {
 		d.skipped++
@@ -68,7 +68,7 @@ func refuseAdmin(ctx context.Context, d *demo) error {
 	return c.Create(ctx, openStackCluster(clusterName))
 }
 
-// newUser makes a user with roles on a project.
+// newUser creates a user with roles on a project.
 func (d *demo) newUser(ctx context.Context, domain, project, name string, names ...string) (keystonetest.User, error) {
 	user, err := d.keystone.CreateUser(ctx, domain, name)
 	if err != nil {
@@ -82,7 +82,7 @@ func (d *demo) newUser(ctx context.Context, domain, project, name string, names 
 	return user, nil
 }
 
-// credentials is the Secret by which a cluster acts as a user, for a project.
+// credentials is the Secret with which a cluster acts as a user, for a project.
 func (d *demo) credentials(user keystonetest.User, project string) (*corev1.Secret, error) {
 	clouds, err := yaml.Marshal(map[string]any{"clouds": map[string]any{identityCloud: map[string]any{"auth": map[string]string{
 		"auth_url": d.keystone.AuthURL(), "user_id": user.ID, "password": user.Password, "project_id": project,

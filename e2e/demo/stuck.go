@@ -13,10 +13,10 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// stuckAfter is after how long a workspace is said to be stuck. kcp takes about a second for one that is not.
+// stuckAfter is the time after which a workspace counts as stuck. kcp takes about a second for other workspaces.
 const stuckAfter = 5 * time.Second
 
-// refusal is what kcp says when the service account is not itself in the new workspace.
+// refusal is kcp's message when the service account has another identity in the new workspace.
 const refusal = `User "system:serviceaccount:` + accountNamespace + ":" + accountName + `" cannot create resource "apibindings"`
 
 func stuck(ctx context.Context, d *demo) error {
