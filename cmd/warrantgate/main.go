@@ -44,16 +44,15 @@ func main() {
 func newCommand(out, errOut io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "warrantgate",
-		Short: "The gate that keeps the identities that control planes act as right",
-		Long: `warrantgate sits at the gate of a control plane and asks of every object that names an identity: may this
-object act as the user it names?
+		Short: "Admission control for the identities that control planes impersonate",
+		Long: `warrantgate checks, at admission, the identities that control planes impersonate.
 
-On kcp it rewrites the owner of a workspace that a service account creates (or anybody else whom kcp sees as
-foreign in it) into a warrant-backed identity, so that the workspace becomes Ready (kcp-dev/kcp#4038), and keeps
-the recorded owner from being forged.
+On kcp it rewrites the owner of a Workspace that is created by a service account, or by another user that kcp considers
+foreign in it, into a warrant-backed identity, so that the workspace becomes Ready (kcp-dev/kcp#4038). It denies forged
+owners.
 
-On the API server of Cluster API objects it refuses a machine that names an instance which does not belong to the user
-whom its provider acts as, and a cluster that names a user whom its author may not act for.
+On Kubernetes it denies a machine of Cluster API that names a server which does not belong to the user that the provider
+impersonates, and a cluster that names a user whom its author may not impersonate.
 
 Start with: warrantgate install kcp --help, or warrantgate install kubernetes --help`,
 		SilenceUsage:  true,

@@ -82,7 +82,7 @@ func tellPeak(ctx context.Context, command []string, out io.Writer) error {
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		return errors.New("this system does not tell how much memory a process had")
+		return errors.New("this system does not report the peak memory of a process")
 	}
 	f := finished{PeakKiB: usage.Maxrss, Output: output.String()} // in KiB on Linux
 	if failure != nil {

@@ -118,7 +118,7 @@ func (m *machines) writeRound(ctx context.Context, r *registration, writers []fu
 	judged := int(after - before)
 	// The API server calls the gate again if the first call had an outdated object.
 	if judged < len(round.millis)-round.dropped && way == gated || judged > 0 && way == plain {
-		return loadRound{}, fmt.Errorf("%s: the gate was asked about %d of %d writes", way, judged, len(round.millis))
+		return loadRound{}, fmt.Errorf("%s: the gate was called for %d of %d writes", way, judged, len(round.millis))
 	}
 	return round, ctx.Err()
 }
@@ -252,7 +252,7 @@ func (r *registration) set(ctx context.Context, asked bool) error {
 		return refused == asked, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until the API server asks the gate, or no longer does: %w", err)
+		return fmt.Errorf("wait until the API server calls the gate, or no longer calls it: %w", err)
 	}
 	return nil
 }

@@ -21,9 +21,9 @@ func TestWritesArePaced(t *testing.T) {
 		want       []float64 // milliseconds, in order
 		wantFailed int
 	}{
-		"each writes once in an interval":              {writers: []func(context.Context) error{took(0, nil), took(0, nil)}, want: []float64{0, 0, 0, 0, 0, 0}},
-		"one that fails goes on":                       {writers: []func(context.Context) error{took(time.Millisecond, errFull)}, want: []float64{1, 1, 1}, wantFailed: 3},
-		"one that takes longer has the next ones wait": {writers: []func(context.Context) error{took(1500*time.Millisecond, nil)}, want: []float64{1500, 2000, 2500}},
+		"each writes once in an interval":            {writers: []func(context.Context) error{took(0, nil), took(0, nil)}, want: []float64{0, 0, 0, 0, 0, 0}},
+		"one that fails continues":                   {writers: []func(context.Context) error{took(time.Millisecond, errFull)}, want: []float64{1, 1, 1}, wantFailed: 3},
+		"one that takes longer delays the next ones": {writers: []func(context.Context) error{took(1500*time.Millisecond, nil)}, want: []float64{1500, 2000, 2500}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

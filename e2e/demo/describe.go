@@ -39,7 +39,7 @@ func describeWorkspace(ctx context.Context, d *demo) error {
 		return err
 	}
 	if !strings.Contains(text, eventReason) || !strings.Contains(text, kcptest.CreatedByAnnotation) {
-		return fmt.Errorf("the description does not tell who created the workspace and what was done:\n%s", text)
+		return fmt.Errorf("the description has no creator, or no Event of the rewrite:\n%s", text)
 	}
 	_, event, _ := strings.Cut(text, eventReason)
 	d.quote("$ kubectl describe workspace " + after + "\n[...] " + eventReason + " " + strings.Join(strings.Fields(event), " "))

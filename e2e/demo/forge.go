@@ -54,7 +54,7 @@ func forge(ctx context.Context, d *demo) error {
 		return err
 	}
 	if _, err := kcptest.GetWorkspace(ctx, d.person, name); !apierrors.IsNotFound(err) {
-		return fmt.Errorf("workspace %q was refused and should not be there: %w", name, err)
+		return fmt.Errorf("workspace %q was denied and should not exist: %w", name, err)
 	}
 	return nil
 }
@@ -62,11 +62,11 @@ func forge(ctx context.Context, d *demo) error {
 // refused prints a denial as kubectl does, if it contains the expected text.
 func (d *demo) refused(err error, parts ...string) error {
 	if !apierrors.IsForbidden(err) {
-		return fmt.Errorf("it was not refused as forbidden: %w", err)
+		return fmt.Errorf("it was not denied: %w", err)
 	}
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
-			return fmt.Errorf("the refusal does not name %s: %w", part, err)
+			return fmt.Errorf("the denial does not name %s: %w", part, err)
 		}
 	}
 	var status apierrors.APIStatus

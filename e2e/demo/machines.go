@@ -64,7 +64,7 @@ func startMachines(ctx context.Context, d *demo) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.startGates(ctx, fmt.Sprintf("cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n",
+	if err := d.startGates(ctx, fmt.Sprintf("cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\nmachine: {settle: 0s}\n",
 		m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile),
 		"--impersonation-enabled", "--impersonation-secret="+credentialsNamespace+"/"+credentialsName); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (d *demo) startGates(ctx context.Context, configuration string, args ...str
 	if err != nil {
 		return err
 	}
-	d.say("An administrator installs warrantgate there, once, and it is served by the user %q:", kubetest.WarrantgateUser)
+	d.say("An administrator installs warrantgate there once. It serves as the user %q:", kubetest.WarrantgateUser)
 	output, err := m.warrantgate.Install(ctx)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (d *demo) populate(ctx context.Context) error {
 		}
 	}
 	d.say("In namespace %s, cluster %s acts as user %s. CloudSigma has two servers of the name of its machine %s: %s, which is that "+
-		"user's, and %s, which an earlier attempt made as somebody else.", tenant, pool, m.incident.User.Email, m.incident.Created.Name,
+		"user's, and %s, which an earlier attempt created as another user.", tenant, pool, m.incident.User.Email, m.incident.Created.Name,
 		m.incident.Created.UUID, m.incident.Stale.UUID)
 	return nil
 }
@@ -232,7 +232,7 @@ func audit(ctx context.Context, d *demo) error {
 		return fmt.Errorf("the audit does not report %s by its exit code 1: %w", left.UUID, err)
 	}
 	if violations := m.cloud.Violations(); len(violations) > 0 {
-		return fmt.Errorf("CloudSigma was asked what it does not know: %q", violations)
+		return fmt.Errorf("CloudSigma received unknown requests: %q", violations)
 	}
 	return nil
 }
@@ -240,10 +240,10 @@ func audit(ctx context.Context, d *demo) error {
 // showRefusal prints a denial as kubectl does, if it has the cause and the expected text.
 func (d *demo) showRefusal(err error, cause string, parts ...string) error {
 	if err == nil {
-		return fmt.Errorf("it was not refused, and should have been as %s", cause)
+		return fmt.Errorf("it was not denied as %s", cause)
 	}
 	if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, metav1.CauseType(cause)) {
-		return fmt.Errorf("it was not refused as %s: %w", cause, err)
+		return fmt.Errorf("it was not denied as %s: %w", cause, err)
 	}
 	return d.refused(err, parts...)
 }

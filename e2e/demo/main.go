@@ -40,15 +40,15 @@ var stories = map[string]story{
 		{"A kcp of its own, without warrantgate: the workspace of a service account is stuck", stuck},
 		{"Install warrantgate and start it", installAndServe},
 		{"With warrantgate, the workspace of a service account becomes Ready", becomeReady},
-		{"Nobody can forge an owner", forge},
+		{"A user cannot forge an owner", forge},
 		{"`kubectl describe workspace` tells what was done", describeWorkspace},
 		{"A workspace that was stuck before is repaired", repair},
 	}},
 	"machines": {steps: []step{
 		{"warrantgate for Cluster API on CloudSigma", startMachines},
-		{"A machine cannot name a server of somebody else", refuseStale},
+		{"A machine cannot name a server of another user", refuseStale},
 		{"`kubectl describe` tells the reason", describeMachine},
-		{"Nobody can have a cluster act as a user whom they may not impersonate", refuseAuthor},
+		{"A cluster cannot name a user whom its author may not impersonate", refuseAuthor},
 		{"The audit finds what was left behind", audit},
 	}},
 	"openstack": {steps: []step{

@@ -19,14 +19,14 @@ const (
 // refusePolicy stores a policy for Keystone with an attribute that does not exist.
 func refusePolicy(ctx context.Context, d *demo) error {
 	c := d.machines.api.Client()
-	d.say("A ConfigMap holds the policy for Keystone, which lets the manager of a domain create users there. So it says. Keystone would take it " +
-		"without a word, and let nobody create a user any more:")
+	d.say("A ConfigMap holds the policy for Keystone, which should let the manager of a domain create users there. Keystone would accept " +
+		"it without an error, and then no user could create users:")
 	broken := keystonePolicy(deadAttribute)
 	d.quote("CREATE ConfigMap " + broken.Name + ": " + broken.Data["policy.yaml"])
 	if err := d.showRefusal(c.Create(ctx, broken), "KeystonePolicyBroken", "identity:create_user", deadAttribute, userAttribute); err != nil {
 		return err
 	}
-	d.say("What the refusal says to write instead is accepted:")
+	d.say("The rule that the denial suggests is accepted:")
 	corrected := keystonePolicy(userAttribute)
 	d.quote("CREATE ConfigMap " + corrected.Name + ": " + corrected.Data["policy.yaml"])
 	return c.Create(ctx, corrected)

@@ -48,7 +48,7 @@ func refuseAdmin(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	d.say("A cluster is to act, for as long as it lives, with the clouds.yaml of Secret %s, which has the password of %s, who administers OpenStack:",
+	d.say("A cluster should act with the clouds.yaml of Secret %s, which has the password of %s, an administrator of OpenStack:",
 		identitySecret, operatorName)
 	d.quote("CREATE Secret " + identitySecret)
 	err = c.Create(ctx, secret)

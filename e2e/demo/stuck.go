@@ -42,7 +42,7 @@ func stuck(ctx context.Context, d *demo) error {
 		return err
 	}
 	d.say("Service account %s/%s creates workspace %q: still %s after %s. kcp acts as the creator to set it up, but the service "+
-		"account is nobody outside %s. The log of kcp says:", accountNamespace, accountName, before, ws.Status.Phase, seconds(stuckAfter), home)
+		"account has no permissions outside %s. The log of kcp says:", accountNamespace, accountName, before, ws.Status.Phase, seconds(stuckAfter), home)
 	reason, err := d.kcp.InitializationError(ctx, ws.Spec.Cluster)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 
 // rewrittenAtAnnotation records on a LogicalCluster when its owner was rewritten, until system:apibindings is retriggered. Any
 // replica that finds it continues from there.
-const rewrittenAtAnnotation = "warrantgate.dev/healing"
+const rewrittenAtAnnotation = "warrantgate.dev/rewritten-at"
 
 // logicalClusterGVK is the kind that LogicalClusters are read and written as. They are not read into kcp's types only, because
 // fields that a newer kcp adds would be lost by an update.

@@ -9,11 +9,11 @@ import (
 var (
 	repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_repairs_total",
-		Help: "Workspaces that the repair checked, by outcome (healed, foreign, fine, waiting, unhealable, differs, gone, failed).",
+		Help: "Workspaces that the repair checked, by outcome (repaired, retriggered, foreign, fine, waiting, not-correctable, differs, gone, failed).",
 	}, []string{"outcome"})
 	initialized = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_initializations_total",
-		Help: "Workspaces that waited for the initializer of type warranted, by outcome (fine, healed, unhealable, differs, failed).",
+		Help: "Workspaces that waited for the initializer of type warranted, by outcome (fine, repaired, not-correctable, differs, failed).",
 	}, []string{"outcome"})
 	stuck = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "warrantgate_stuck_workspaces",

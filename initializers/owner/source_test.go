@@ -55,7 +55,7 @@ func TestHandlerAddsRequests(t *testing.T) {
 			func(h cache.ResourceEventHandler) { h.OnAdd(workspaceOf(theCluster, time.Hour), true) }, []string{child + theCluster + " now"},
 		},
 		"a Workspace that may yet become Ready": {
-			func(h cache.ResourceEventHandler) { h.OnAdd(workspaceOf(theCluster, 0), false) }, []string{child + theCluster + " in 10m0s"},
+			func(h cache.ResourceEventHandler) { h.OnAdd(workspaceOf(theCluster, 0), false) }, []string{child + theCluster + " in 10s"},
 		},
 		"a Workspace that gets its logical cluster": {
 			func(h cache.ResourceEventHandler) {

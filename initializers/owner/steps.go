@@ -26,7 +26,7 @@ const (
 	workspaceAdmin = "workspace-admin"
 	// repairedAtAnnotation is set on a Workspace that kcp has yet to find Ready. It is outside of warrantgate.dev, because only kcp
 	// may write those annotations.
-	repairedAtAnnotation = "healed.warrantgate.dev/at"
+	repairedAtAnnotation = "repaired.warrantgate.dev/at"
 
 	// shortestPoll and longestPoll limit the time between two reads while kcp adopts an owner. adoptionTimeout is how long kcp may
 	// take for it before that is an error.
@@ -40,7 +40,7 @@ type Outcome string
 // The outcomes. As long as the steps are to be continued, there is none.
 const (
 	// Corrected: the owner was rewritten, and system:apibindings was retriggered if it was pending.
-	Corrected Outcome = "healed"
+	Corrected Outcome = "repaired"
 	// Foreign: the owner would be rewritten, but this is a dry run.
 	Foreign Outcome = "foreign"
 	// Fine: kcp can act as the owner. If the workspace is stuck, it is for another reason.
@@ -48,7 +48,7 @@ const (
 	// Waiting: the owner is foreign, but only initializers of others are pending.
 	Waiting Outcome = "waiting"
 	// NotCorrectable: the owner cannot be rewritten, for example because its home is no longer recorded.
-	NotCorrectable Outcome = "unhealable"
+	NotCorrectable Outcome = "not-correctable"
 	// Differs: the owner is not the one that kcp recorded on the Workspace. It was changed by somebody, so it is not rewritten.
 	Differs Outcome = "differs"
 	// Gone: the logical cluster does not exist any more.

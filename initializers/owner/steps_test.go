@@ -258,7 +258,7 @@ func TestSteps(t *testing.T) {
 			want:      result{Outcome: NotCorrectable, Path: path, Reason: "HomeUnknown"},
 			wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
-		"only initializers of others are pending": {
+		"initializers of others act as the owner, too": {
 			cluster:   cluster{owner: foreignOwner, phase: initializing, initializers: onlyOthers},
 			want:      result{Outcome: Waiting, Path: path, Reason: "ServiceAccountRewritten"},
 			wantAfter: after{Owner: bareName, BindingsLabel: true},

@@ -109,7 +109,7 @@ func labelsPicked(selector *metav1.LabelSelector) (map[string]string, error) {
 		return nil, err
 	}
 	if !compiled.Matches(labels.Set(picked)) {
-		return nil, fmt.Errorf("no labels were found that %q picks", metav1.FormatLabelSelector(selector))
+		return nil, fmt.Errorf("found no labels that %q selects", metav1.FormatLabelSelector(selector))
 	}
 	return picked, nil
 }

@@ -34,7 +34,7 @@ func TestLabelsPicked(t *testing.T) {
 				t.Errorf("labelsPicked() (-want +got):\n%s", diff)
 			}
 			if selector, _ := metav1.LabelSelectorAsSelector(tc.selector); tc.selector != nil && !selector.Matches(labels.Set(got)) {
-				t.Errorf("%v is not picked", got)
+				t.Errorf("%v is not selected", got)
 			}
 		})
 	}

@@ -19,11 +19,11 @@ var codes = [...]string{2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
 var (
 	requestsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_cloud_requests_total",
-		Help: "Requests to clouds by operation and by class of the status (2xx, 3xx, 4xx, 5xx), or error where there was no answer that could be understood.",
+		Help: "Requests to clouds by operation and by class of the status (2xx, 3xx, 4xx, 5xx), or error without a response that can be parsed.",
 	}, []string{"cloud", "operation", "code"})
 	requestDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "warrantgate_cloud_request_duration_seconds",
-		Help:    "Seconds from a request to a cloud to the end of its answer.",
+		Help:    "Seconds from a request to a cloud to the end of its response.",
 		Buckets: prometheus.DefBuckets,
 	}, []string{"cloud", "operation"})
 )

@@ -75,7 +75,7 @@ func New(options Options) (*Cloud, error) {
 
 func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
 	if (options.Tokens == nil) == (options.Legacy == nil) {
-		return nil, errors.New("either tokens of users or the credentials of one account are needed, and not both")
+		return nil, errors.New("exactly one of tokens of users and credentials of one account is required")
 	}
 	endpoints, err := newEndpoints(options.API, options.Regions)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 // judge compares the owner of a server that the user can see with the user. The server may belong to another user who shares it.
 func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
 	if got, ok := ownership.PlainUUID(s.UUID); !ok || got != id {
-		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer is about another server", opServer)
+		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer contains another server", opServer)
 	}
 	owner, ok := ownership.PlainUUID(s.Owner.UUID)
 	if !ok {

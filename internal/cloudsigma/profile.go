@@ -47,7 +47,7 @@ func (q *question) profile(ctx context.Context) (profile, error) {
 	case q.user != "" && !sameEmail(p.email, q.user):
 		q.cloud.profiles.Invalidate(q.key) // the next token may belong to the claimed user
 		return profile{}, unknown(ownership.CauseNotImpersonable, p.requestID,
-			"the credentials are those of somebody else than the user who is claimed")
+			"the credentials belong to another user than the claimed one")
 	}
 	return p, nil
 }

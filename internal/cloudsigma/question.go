@@ -43,7 +43,7 @@ func (c *Cloud) ask(account ownership.Account) (*question, error) {
 	}
 	if c.legacy == nil {
 		if account.User == "" {
-			return nil, unknown(ownership.CauseNotImpersonable, "", "no user is named, so there is nobody to act as")
+			return nil, unknown(ownership.CauseNotImpersonable, "", "the claim names no user to impersonate")
 		}
 		return q, nil
 	}

@@ -19,7 +19,7 @@ func TestParseRefusal(t *testing.T) {
 			body:     `[{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have all of the permissions [LIST]","error_point":null}]`,
 			wantKind: "permission", wantUserID: "4705fb9a-0591-4ead-9d42-b2e86493f9b4",
 		},
-		"an object, as seen": {
+		"a single object": {
 			body:     `{"error_type":"permission","error_message":"User 4705FB9A-0591-4EAD-9D42-B2E86493F9B4 does not have all of the permissions [LIST]"}`,
 			wantKind: "permission", wantUserID: "4705fb9a-0591-4ead-9d42-b2e86493f9b4",
 		},
@@ -27,28 +27,28 @@ func TestParseRefusal(t *testing.T) {
 			body:     `[{"error_message":"first"},{"error_type":"notexist"},{"error_type":"permission"}]`,
 			wantKind: "notexist",
 		},
-		"a message that names a user elsewhere": {
+		"a message with a user in another place": {
 			body:     `[{"error_type":"permission","error_message":"Owner is User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have "}]`,
 			wantKind: "permission",
 		},
-		"a message that names no UUID": {
+		"a message without a UUID": {
 			body:     `[{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9bx does not have all"}]`,
 			wantKind: "permission",
 		},
-		"36 characters that are no UUID": {
+		"36 characters that are not a UUID": {
 			body:     `[{"error_type":"permission","error_message":"User 4705fb9a00591-4ead-9d42-b2e86493f9b4 does not have all"}]`,
 			wantKind: "permission",
 		},
-		"a message that is no text":   {body: `[{"error_type":"validation","error_message":{"name":["too long"]}}]`, wantKind: "validation"},
-		"a type that is no text":      {body: `[{"error_type":7}]`},
-		"a type that is a sentence":   {body: `[{"error_type":"the token abc is wrong"}]`},
-		"a type that is too long":     {body: `[{"error_type":"` + strings.Repeat("a", 41) + `"}]`},
-		"an empty list":               {body: `[]`},
-		"null":                        {body: `null`},
-		"a list of something else":    {body: `["permission"]`},
-		"a list with an end too soon": {body: `[{"error_type":"permission"}`},
-		"a page for people":           {body: `<html>permission</html>`},
-		"nothing":                     {body: ``},
+		"a message that is not a string": {body: `[{"error_type":"validation","error_message":{"name":["too long"]}}]`, wantKind: "validation"},
+		"a type that is not a string":    {body: `[{"error_type":7}]`},
+		"a type that is a sentence":      {body: `[{"error_type":"the token abc is wrong"}]`},
+		"a type that is too long":        {body: `[{"error_type":"` + strings.Repeat("a", 41) + `"}]`},
+		"an empty list":                  {body: `[]`},
+		"null":                           {body: `null`},
+		"a list of something else":       {body: `["permission"]`},
+		"an incomplete list":             {body: `[{"error_type":"permission"}`},
+		"an HTML page":                   {body: `<html>permission</html>`},
+		"empty":                          {body: ``},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind, userID := cloudsigma.ParseRefusal([]byte(tc.body))

@@ -54,8 +54,8 @@ func (e endpoints) api(region string) (*url.URL, error) {
 		return nil, &ownership.RegionError{Region: region, Allowed: e.regions}
 	}
 	u, err := url.Parse(strings.ReplaceAll(e.template, placeholder, region))
-	if err != nil { // cannot be: one region fits wherever another does
-		return nil, errors.New("the region does not fit into the URL of the API")
+	if err != nil { // impossible: the template is valid for every region
+		return nil, errors.New("the region is not valid in the URL of the API")
 	}
 	return u, nil
 }

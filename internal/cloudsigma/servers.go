@@ -113,7 +113,7 @@ func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) 
 			return sorted(own), nil
 		case offset > p.Meta.TotalCount, len(seen) == before, pages+1 == maxPages:
 			return nil, unknown(ownership.CauseCloud, x.RequestID(),
-				"%s request: the list does not add up: %d servers of %d after %d pages", opList, len(seen), p.Meta.TotalCount, pages+1)
+				"%s request: the list is inconsistent: %d servers of %d after %d pages", opList, len(seen), p.Meta.TotalCount, pages+1)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func ReadIdentityAt(object *unstructured.Unstructured, path string) (ownership.A
 func (r IdentityRef) account(namespace, who string) (ownership.Account, error) {
 	switch {
 	case r.Type != "" && r.Type != secretType:
-		return ownership.Account{}, accountErrorf(IdentityUnsupported, "%s: %s.type is %.100q, of which warrantgate knows nothing; refer to a Secret",
+		return ownership.Account{}, accountErrorf(IdentityUnsupported, "%s: %s.type is %.100q, which warrantgate does not support; refer to a Secret",
 			who, identityRefPath, r.Type)
 	case r.Name == "" || r.CloudName == "":
 		return ownership.Account{}, accountErrorf(IdentityMissing, "%s refers to no credentials: %s.name and %s.cloudName have to be set",

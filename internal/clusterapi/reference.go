@@ -86,8 +86,8 @@ func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Clust
 	}
 	for i := range labeled {
 		if other := labeled[i].GetName(); other != name {
-			return nil, accountErrorf(ClusterReferenceDiffers, "Cluster %q refers to %s %.100q by %s, by which its provider finds it, and %s %q "+
-				"has the label %s=%s; correct the reference, or take the label off",
+			return nil, accountErrorf(ClusterReferenceDiffers, "Cluster %q refers to %s %.100q by %s, which the provider uses, but %s %q "+
+				"has the label %s=%s; correct the reference or remove the label",
 				cluster.Name, kind.kind, name, InfrastructureRefPath, kind.kind, other, ClusterNameLabel, cluster.Name)
 		}
 	}
@@ -106,8 +106,8 @@ func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Clust
 	}
 	// Cluster API sets the label when it first reconciles the object.
 	if label := object.GetLabels()[ClusterNameLabel]; label != "" {
-		return nil, accountErrorf(ClusterReferenceDiffers, "Cluster %q refers to %s %.100q by %s, by which its provider finds it, and that has the label "+
-			"%s=%s; correct the reference, or the label", cluster.Name, kind.kind, name, InfrastructureRefPath, ClusterNameLabel, label)
+		return nil, accountErrorf(ClusterReferenceDiffers, "Cluster %q refers to %s %.100q by %s, which the provider uses, but that object has the label "+
+			"%s=%s; correct the reference or the label", cluster.Name, kind.kind, name, InfrastructureRefPath, ClusterNameLabel, label)
 	}
 	return object, nil
 }

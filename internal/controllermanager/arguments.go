@@ -69,11 +69,11 @@ func flags(secret string, identity Identity) map[string]flag {
 		},
 		"user-email": {
 			reason: reasonUserEmail, shown: true, right: func(value string) bool { return ownership.LowerEmail(value) == identity.Account.User },
-			rule: fmt.Sprintf("has to be %q, as whom CloudSigmaCluster %q acts", identity.Account.User, identity.Cluster),
+			rule: fmt.Sprintf("has to be %q, the user of CloudSigmaCluster %q", identity.Account.User, identity.Cluster),
 		},
 		"region": {
 			reason: reasonRegion, shown: true, right: func(value string) bool { return value == identity.Account.Region },
-			rule: fmt.Sprintf("has to be %q, where CloudSigmaCluster %q is", identity.Account.Region, identity.Cluster),
+			rule: fmt.Sprintf("has to be %q, the region of CloudSigmaCluster %q", identity.Account.Region, identity.Cluster),
 		},
 		"enable-legacy-credentials": legacy,
 		"username":                  global,
@@ -118,7 +118,7 @@ func (p Pod) arguments(identity Identity) []Problem {
 		name, value, hasValue := strings.Cut(strings.TrimLeft(word.text, "-"), "=")
 		if strings.Contains(name, unknown) {
 			problems = append(problems, Problem{Reason: reasonArgument, Field: word.at.String(), Message: "an argument begins with a variable " +
-				"that comes from elsewhere, so that it could be any flag; write it as --flag=$(VARIABLE), or give the variable a plain value"})
+				"from another source, so that it could be any flag; write it as --flag=$(VARIABLE), or give the variable a plain value"})
 			continue
 		}
 		want, found := known[flagName(name)]
@@ -142,16 +142,16 @@ func (p Pod) arguments(identity Identity) []Problem {
 
 // wrong returns the problem of a flag. Names and values come from the requester, and a value can be secret.
 func (f flag) wrong(name, value, at string) Problem {
-	said := cmp.Or(f.said, "says something else")
+	said := cmp.Or(f.said, "has another value")
 	switch {
 	case f.shown && strings.Contains(value, unknown):
-		said = "comes from elsewhere, where it cannot be checked"
+		said = "comes from another source, which cannot be checked"
 	case f.shown:
 		said = fmt.Sprintf("is %.100q", value)
 	}
 	message := fmt.Sprintf("the flag --%.100s %s; it %s: remove the flag", name, said, f.rule)
 	if f.reason == ReasonClientSecretByValue {
-		message += ", and have a new client secret made"
+		message += ", and create a new client secret"
 	}
 	return Problem{Reason: f.reason, Field: at, Message: message}
 }

@@ -77,7 +77,7 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 	if result.Cluster == "" {
 		result.Problems = append(result.Problems, Problem{
 			Reason: reasonWithoutCluster, Field: labelField(config.ClusterNameLabel),
-			Message: fmt.Sprintf("it has no label %q, so it is not known as which user it has to act; "+
+			Message: fmt.Sprintf("it has no label %q, so the user of its cluster is unknown; "+
 				"set the label to the name of its CloudSigmaCluster", config.ClusterNameLabel),
 		})
 		return result, nil
@@ -96,7 +96,7 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 	case errors.As(err, &unsaid):
 		result.Problems = append(result.Problems, Problem{
 			Reason: string(unsaid.Reason), Field: labelField(config.ClusterNameLabel),
-			Message: fmt.Sprintf("it is not known as which user it has to act: %v", unsaid),
+			Message: fmt.Sprintf("the user of its cluster is unknown: %v", unsaid),
 		})
 		return result, nil
 	case err != nil:
@@ -140,13 +140,13 @@ func managerOf(containers []corev1.Container, name string) (int, *Problem) {
 	case found < 0 && name != "":
 		return 0, &Problem{Reason: reasonContainerMissing, Field: at, Message: fmt.Sprintf(
 			"it has no container %q, which is the one that warrantgate is configured to give the identity to; "+
-				"name the container so, or have controllerManager.container changed", name)}
+				"use this name, or change controllerManager.container of warrantgate's configuration", name)}
 	case found < 0:
 		return 0, &Problem{Reason: reasonContainerMissing, Field: at, Message: "it has no container that could be given the identity"}
 	case name == "" && len(names) > 1:
 		return 0, &Problem{Reason: reasonContainerAmbiguous, Field: at, Message: fmt.Sprintf(
 			"it has several containers (%s), and it is not configured which one is the controller manager; "+
-				"have controllerManager.container of warrantgate's configuration set to its name", strings.Join(names, ", "))}
+				"set controllerManager.container of warrantgate's configuration to its name", strings.Join(names, ", "))}
 	}
 	return found, nil
 }
@@ -163,11 +163,11 @@ func (p Pod) secret(ctx context.Context, objects Objects, namespace string) (*Pr
 	}
 	problem := &Problem{Reason: reasonSecret, Field: p.managerField().Child("env").String()}
 	if found {
-		problem.Message = fmt.Sprintf("Secret %q of its namespace has nothing under %s, without which its pods do not start; add that first",
+		problem.Message = fmt.Sprintf("Secret %q of its namespace has no values for %s, which its pods need to start; add them first",
 			p.Secret, strings.Join(missing, ", "))
 		return problem, nil
 	}
-	problem.Message = fmt.Sprintf("there is no Secret %q in its namespace, without which its pods do not start; make it first, with the keys %s",
+	problem.Message = fmt.Sprintf("there is no Secret %q in its namespace, which its pods need to start; create it first, with the keys %s",
 		p.Secret, strings.Join(missing, ", "))
 	return problem, nil
 }

@@ -56,7 +56,7 @@ func (p Pod) otherContainers() []Problem {
 		if where := p.secretsIn(c); len(where) > 0 {
 			problems = append(problems, Problem{
 				Reason: reasonSecretElsewhere, Field: c.String(), Message: fmt.Sprintf(
-					"container %.100q has the credentials, too (%s), and could act as any user with them; only container %.100q may have them: "+
+					"container %.100q also has the credentials (%s), and could act as any user with them; only container %.100q may have them: "+
 						"remove them from the other one", c.name, strings.Join(where, ", "), p.manager().Name),
 			})
 		}
@@ -102,7 +102,7 @@ func (p Pod) command(allowed []string) *Problem {
 	}
 	return &Problem{
 		Reason: reasonCommand, Field: p.managerField().Child("command").String(), Message: "it has a command in place of the image's entrypoint, " +
-			"which could act as anybody with the credentials; remove it and put the flags into args, or have the first word of the command " +
-			"added to controllerManager.commands of warrantgate's configuration",
+			"which could act as any user with the credentials; remove it and put the flags into args, or add the first word of the command " +
+			"to controllerManager.commands of warrantgate's configuration",
 	}
 }

@@ -59,11 +59,11 @@ func wanted(secret string, identity Identity) []variable {
 		fromSecret(cloudsigma.EnvClientSecret, keyClientSecret),
 		{
 			EnvVar: corev1.EnvVar{Name: cloudsigma.EnvUserEmail, Value: literal(identity.Account.User)}, reason: reasonUserEmail, identity: true,
-			rule: fmt.Sprintf("has to be %q, as whom CloudSigmaCluster %q acts", literal(identity.Account.User), identity.Cluster),
+			rule: fmt.Sprintf("has to be %q, the user of CloudSigmaCluster %q", literal(identity.Account.User), identity.Cluster),
 		},
 		{
 			EnvVar: corev1.EnvVar{Name: cloudsigma.EnvRegion, Value: literal(identity.Account.Region)}, reason: reasonRegion, identity: true,
-			rule: fmt.Sprintf("has to be %q, where CloudSigmaCluster %q is", literal(identity.Account.Region), identity.Cluster),
+			rule: fmt.Sprintf("has to be %q, the region of CloudSigmaCluster %q", literal(identity.Account.Region), identity.Cluster),
 		},
 	}
 }
@@ -146,19 +146,19 @@ func (v variable) unlike(have corev1.EnvVar, i int, at string) Problem {
 		f.Message = fmt.Sprintf("%s is empty; it %s", v.Name, v.rule)
 		f.Fix.Replaces = false
 	case v.identity && have.ValueFrom != nil:
-		f.Message = fmt.Sprintf("%s comes from elsewhere (valueFrom), where it cannot be checked; it %s: "+
-			"remove the variable, and it is set to that", v.Name, v.rule)
+		f.Message = fmt.Sprintf("%s comes from another source (valueFrom), which cannot be checked; it %s: "+
+			"remove the variable, and warrantgate sets it", v.Name, v.rule)
 		f.Fix = nil
 	case v.identity:
-		f.Message = fmt.Sprintf("%s is %.100q; it %s: remove the variable, and it is set to that, or have the cluster corrected",
+		f.Message = fmt.Sprintf("%s is %.100q; it %s: remove the variable, and warrantgate sets it, or correct the cluster",
 			v.Name, have.Value, v.rule)
 		f.Fix = nil
 	case v.Name == cloudsigma.EnvClientSecret && have.Value != "":
 		f.Reason = ReasonClientSecretByValue
 		f.Message = fmt.Sprintf("%s was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of "+
-			"manifests may keep; it %s: have a new client secret made, and put that there", v.Name, v.rule)
+			"manifests may keep; it %s: create a new client secret, and store it there", v.Name, v.rule)
 	default:
-		f.Message = fmt.Sprintf("%s is something else; it %s", v.Name, v.rule)
+		f.Message = fmt.Sprintf("%s has another value; it %s", v.Name, v.rule)
 		if ref := secretKey(have); ref != nil {
 			f.Message = fmt.Sprintf("%s comes from the key %.100q of Secret %.100q; it %s", v.Name, ref.Key, ref.Name, v.rule)
 		}

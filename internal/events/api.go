@@ -33,7 +33,7 @@ func NewKubernetesWriter(config *rest.Config) (Writer, error) {
 	return newAPIWriter(rest.CopyConfig(config), &apiWriter{
 		pathOf:   func(logicalcluster.Name) (string, error) { return "", nil },
 		noAccess: "no access to the API server",
-		remedy:   "give it with `warrantgate install kubernetes`",
+		remedy:   "grant it with `warrantgate install kubernetes`",
 	})
 }
 
@@ -82,9 +82,9 @@ func (w *apiWriter) Permitted(ctx context.Context) (bool, string, error) {
 	case apierrors.IsForbidden(err):
 		return false, w.noAccess + "; " + w.remedy, nil
 	case err != nil:
-		return false, "", fmt.Errorf("ask whether Events may be written: %w", err)
+		return false, "", fmt.Errorf("check the permission to create Events: %w", err)
 	case !review.Status.Allowed:
-		return false, "no right to create events; " + w.remedy, nil
+		return false, "no permission to create events; " + w.remedy, nil
 	}
 	return true, "", nil
 }
@@ -98,7 +98,7 @@ func (w *apiWriter) eventsPath(cluster logicalcluster.Name, event *corev1.Event)
 	}
 	for _, segment := range []string{event.Namespace, event.Name} {
 		if why := content.IsPathSegmentName(segment); len(why) > 0 || segment == "" {
-			return "", fmt.Errorf("%.64q cannot be part of the address of an Event", segment)
+			return "", fmt.Errorf("%.64q cannot be part of the URL of an Event", segment)
 		}
 	}
 	return path.Join(at, "/api/v1/namespaces", event.Namespace, "events"), nil

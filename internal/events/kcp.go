@@ -19,6 +19,6 @@ func NewKCPWriter(config *rest.Config) (Writer, error) {
 		// access to system:admin, so the check runs in root.
 		askedIn:  kcp.Root.RequestPath(),
 		noAccess: "no access to workspaces",
-		remedy:   "give it with `warrantgate install kcp --shard-kubeconfig`",
+		remedy:   "grant it with `warrantgate install kcp --shard-kubeconfig`",
 	})
 }

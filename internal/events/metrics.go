@@ -18,12 +18,12 @@ const (
 
 var total = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "warrantgate_events_total",
-	Help: "Events by outcome: written, failed, dropped (queue full), suppressed (too many on one object), off (no permission).",
+	Help: "Events by outcome: written, failed, dropped (queue full), suppressed (too many of one reason on one object), off (no permission).",
 }, []string{"outcome"})
 
 var waiting = prometheus.NewGauge(prometheus.GaugeOpts{
 	Name: "warrantgate_events_waiting",
-	Help: "Events that wait to be written. A queue that is full drops further ones.",
+	Help: "Events that wait to be written. If the queue is full, further Events are dropped.",
 })
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, as its registry does

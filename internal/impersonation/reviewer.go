@@ -38,7 +38,7 @@ func (s apiServer) Review(
 ) (authorizationv1.SubjectAccessReviewStatus, error) {
 	review, err := s.reviews.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
-		return authorizationv1.SubjectAccessReviewStatus{}, fmt.Errorf("ask what the requester may do: %w", err)
+		return authorizationv1.SubjectAccessReviewStatus{}, fmt.Errorf("check the permissions of the requester: %w", err)
 	}
 	return review.Status, nil
 }

@@ -105,7 +105,7 @@ type PendingError struct {
 
 // Error implements error.
 func (e *PendingError) Error() string {
-	return fmt.Sprintf("a write of %s %s/%s may be on its way", e.Other.Resource.Resource, e.Other.Namespace, e.Other.Name)
+	return fmt.Sprintf("a write of %s %s/%s may not be stored yet", e.Other.Resource.Resource, e.Other.Namespace, e.Other.Name)
 }
 
 // Registry remembers writes. It is safe for concurrent use. The zero value is ready for use.
@@ -173,7 +173,7 @@ func (r *Registry) add(write Write) (*Entry, []overlap, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.entries[write.space()]) >= maxPerNamespace {
-		return nil, nil, fmt.Errorf("%d writes of namespace %q are on their way already", maxPerNamespace, write.Namespace)
+		return nil, nil, fmt.Errorf("%d writes of namespace %q are already pending", maxPerNamespace, write.Namespace)
 	}
 	entry := &Entry{registry: r, write: write}
 	var others []overlap

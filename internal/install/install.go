@@ -28,8 +28,8 @@ const (
 	Updated   Outcome = "configured"
 	Unchanged Outcome = "unchanged"
 	Deleted   Outcome = "deleted"
-	Absent    Outcome = "not there"
-	Foreign   Outcome = "left alone, it was not installed by warrantgate"
+	Absent    Outcome = "not found"
+	Foreign   Outcome = "not changed, because warrantgate did not install it"
 )
 
 // Result is the outcome for one object.

@@ -58,7 +58,7 @@ type Clients func(cluster logicalcluster.Path) (client.Client, error)
 func NewClients(config *rest.Config) (Clients, error) {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("connections to kcp: %w", err)
+		return nil, fmt.Errorf("HTTP client for kcp: %w", err)
 	}
 	return func(cluster logicalcluster.Path) (client.Client, error) {
 		within, err := ConfigFor(config, cluster)

@@ -22,13 +22,13 @@ func TestNamesOfLogicalClusters(t *testing.T) {
 		"one letter":                      {name: "a"},
 		"63 letters":                      {name: logicalcluster.Name(strings.Repeat("a", 63))},
 		"64 letters":                      {name: logicalcluster.Name(strings.Repeat("a", 64)), wantErr: `"` + strings.Repeat("a", 64) + `" is not the name of a logical cluster`},
-		"more than is quoted":             {name: logicalcluster.Name(strings.Repeat("A", 1<<20)), wantErr: `"` + strings.Repeat("A", 64) + `" is not the name of a logical cluster`},
-		"none":                            {wantErr: `"" is not the name of a logical cluster`},
+		"longer than the quoted part":     {name: logicalcluster.Name(strings.Repeat("A", 1<<20)), wantErr: `"` + strings.Repeat("A", 64) + `" is not the name of a logical cluster`},
+		"empty":                           {wantErr: `"" is not the name of a logical cluster`},
 		"the wildcard":                    {name: "*", wantErr: `"*" is not the name of a logical cluster`},
 		"the path of a workspace":         {name: "root:org", wantErr: `"root:org" is not the name of a logical cluster`},
 		"a logical cluster of the shard":  {name: "system:admin", wantErr: `"system:admin" is not the name of a logical cluster`},
-		"a path behind a system: prefix":  {name: "system:../../services/x", wantErr: `"system:../../services/x" is not the name of a logical cluster`},
-		"a path upwards":                  {name: "../services/x", wantErr: `"../services/x" is not the name of a logical cluster`},
+		"a path after a system: prefix":   {name: "system:../../services/x", wantErr: `"system:../../services/x" is not the name of a logical cluster`},
+		"a path to a parent":              {name: "../services/x", wantErr: `"../services/x" is not the name of a logical cluster`},
 		"dots":                            {name: "..", wantErr: `".." is not the name of a logical cluster`},
 		"one dot":                         {name: ".", wantErr: `"." is not the name of a logical cluster`},
 		"two segments":                    {name: "a/b", wantErr: `"a/b" is not the name of a logical cluster`},
@@ -39,9 +39,9 @@ func TestNamesOfLogicalClusters(t *testing.T) {
 		"a hyphen at the end":             {name: "a-", wantErr: `"a-" is not the name of a logical cluster`},
 		"a line break at the end":         {name: "a\n", wantErr: `"a\n" is not the name of a logical cluster`},
 		"a backslash":                     {name: `a\b`, wantErr: `"a\\b" is not the name of a logical cluster`},
-		"a letter that is not among a-z":  {name: "å", wantErr: `"å" is not the name of a logical cluster`},
-		"bytes that are no text at all":   {name: "\xff", wantErr: `"\xff" is not the name of a logical cluster`},
-		"a blank":                         {name: "a b", wantErr: `"a b" is not the name of a logical cluster`},
+		"a letter outside of a-z":         {name: "å", wantErr: `"å" is not the name of a logical cluster`},
+		"not UTF-8":                       {name: "\xff", wantErr: `"\xff" is not the name of a logical cluster`},
+		"a space":                         {name: "a b", wantErr: `"a b" is not the name of a logical cluster`},
 		"a user, a host and a port in it": {name: "u@h:1", wantErr: `"u@h:1" is not the name of a logical cluster`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestNamesOfLogicalClusters(t *testing.T) {
 				return
 			}
 			if want := "https://kcp.example.com/clusters/" + tc.name.String(); config.Host != want {
-				t.Errorf("ConfigForName() leads to %q, want %q", config.Host, want)
+				t.Errorf("ConfigForName() has host %q, want %q", config.Host, want)
 			}
 			if want := "/clusters/" + tc.name.String(); path != want {
 				t.Errorf("RequestPath() = %q, want %q", path, want)
@@ -94,7 +94,7 @@ func TestPathsOfWorkspaces(t *testing.T) {
 			t.Errorf("ConfigFor(%q) error = %q, want %q", path, got, wantErr)
 		}
 		if want := "https://kcp.example.com/clusters/" + path; err == nil && config.Host != want {
-			t.Errorf("ConfigFor(%q) leads to %q, want %q", path, config.Host, want)
+			t.Errorf("ConfigFor(%q) has host %q, want %q", path, config.Host, want)
 		}
 	}
 }
@@ -121,10 +121,10 @@ func FuzzName(f *testing.F) {
 			t.Fatalf("%q: %v", config.Host, err)
 		}
 		if want := (url.URL{Scheme: "https", Host: "kcp.example.com", Path: "/clusters/" + name}); *address != want {
-			t.Errorf("name %q leads to %v, want %v", name, *address, want)
+			t.Errorf("name %q has URL %v, want %v", name, *address, want)
 		}
 		if strings.ContainsAny(name, "/:*.%?# ") || name == "" {
-			t.Errorf("%q passes as a name", name)
+			t.Errorf("%q is accepted as a name", name)
 		}
 	})
 }

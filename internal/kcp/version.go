@@ -13,7 +13,7 @@ import (
 
 // OwnerWarning is a warning for administrators of a kcp before v0.32.
 const OwnerWarning = "this kcp is older than v0.32: the author of a WorkspaceType with \"initializer: true\" can change the owner " +
-	"annotation of a LogicalCluster that is Initializing, and kcp then acts as anybody in that workspace. warrantgate cannot prevent " +
+	"annotation of a LogicalCluster that is Initializing, and kcp then acts as any user in that workspace. warrantgate cannot prevent " +
 	"that. Upgrade kcp, or let only administrators create WorkspaceTypes with an initializer"
 
 // kcpVersion matches the version that a release of kcp reports, such as v1.34.2+kcp-v0.30.0.
@@ -24,7 +24,7 @@ var kcpVersion = regexp.MustCompile(`\+kcp-v(\d+)\.(\d+)\.`)
 func OwnerIsImmutable(server discovery.DiscoveryInterface) (bool, error) {
 	version, err := server.ServerVersion()
 	if err != nil {
-		return false, fmt.Errorf("ask kcp for its version: %w", err)
+		return false, fmt.Errorf("read the version of kcp: %w", err)
 	}
 	if match := kcpVersion.FindStringSubmatch(version.GitVersion); match != nil {
 		major, _ := strconv.Atoi(match[1]) // digits
@@ -40,7 +40,7 @@ func OwnerIsImmutable(server discovery.DiscoveryInterface) (bool, error) {
 func HasMutatingPolicies(server discovery.DiscoveryInterface) (bool, error) {
 	list, err := server.ServerResourcesForGroupVersion(admissionregistrationv1.SchemeGroupVersion.String())
 	if err != nil {
-		return false, fmt.Errorf("ask which resources of %s there are: %w", admissionregistrationv1.SchemeGroupVersion, err)
+		return false, fmt.Errorf("list the resources of %s: %w", admissionregistrationv1.SchemeGroupVersion, err)
 	}
 	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool {
 		return resource.Name == "mutatingadmissionpolicies"

@@ -72,14 +72,14 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context)) error {
 			OnStartedLeading: func(ctx context.Context) {
 				leading.Add(1)
 				defer leading.Done()
-				log.Info("this replica leads")
+				log.Info("this replica holds the Lease")
 				lead(logf.IntoContext(ctx, log))
 			},
-			OnStoppedLeading: func() { log.Info("this replica does not lead") },
+			OnStoppedLeading: func() { log.Info("this replica does not hold the Lease") },
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("elect a leader by the Lease %q: %w", e.lock.LeaseMeta.Name, err)
+		return fmt.Errorf("elect a leader with the Lease %q: %w", e.lock.LeaseMeta.Name, err)
 	}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		elector.Run(ctx)

@@ -9,11 +9,11 @@ import (
 
 func TestValue(t *testing.T) {
 	for name, tc := range map[string]struct{ value, want string }{
-		"nothing":                       {"", ""},
-		"as long as is repeated":        {strings.Repeat("a", 100), strings.Repeat("a", 100)},
-		"longer":                        {strings.Repeat("a", 101), strings.Repeat("a", 100) + "…"},
-		"longer, cut at a whole rune":   {strings.Repeat("a", 99) + "éé", strings.Repeat("a", 99) + "…"},
-		"as long as is repeated, runes": {strings.Repeat("é", 50), strings.Repeat("é", 50)},
+		"empty":                       {"", ""},
+		"as long as the limit":        {strings.Repeat("a", 100), strings.Repeat("a", 100)},
+		"longer":                      {strings.Repeat("a", 101), strings.Repeat("a", 100) + "…"},
+		"longer, cut at a whole rune": {strings.Repeat("a", 99) + "éé", strings.Repeat("a", 99) + "…"},
+		"as long as the limit, runes": {strings.Repeat("é", 50), strings.Repeat("é", 50)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := message.Value(tc.value); got != tc.want {
@@ -25,8 +25,8 @@ func TestValue(t *testing.T) {
 
 func TestClip(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"nothing":                     {"", ""},
-		"as long as fits":             {strings.Repeat("a", 10), strings.Repeat("a", 10)},
+		"empty":                       {"", ""},
+		"as long as the limit":        {strings.Repeat("a", 10), strings.Repeat("a", 10)},
 		"longer":                      {strings.Repeat("a", 11), strings.Repeat("a", 7) + "…"},
 		"longer, cut at a whole rune": {"aaaaaaééé", "aaaaaa…"},
 	} {

@@ -131,7 +131,7 @@ func TestASecretThatCannotBeUsed(t *testing.T) {
 	}{
 		"no clouds.yaml":    {data: map[string][]byte{"cloud.yaml": []byte(canary)}, want: `the Secret has no key "clouds.yaml"`},
 		"several MiB":       {data: yaml(strings.Repeat("canary: x\n", 400_000)), want: "clouds.yaml has 4000000 bytes, more than the 65536 that are read"},
-		"an alias bomb":     {data: yaml(bomb), want: "clouds.yaml is no YAML that can be used"},
+		"an alias bomb":     {data: yaml(bomb), want: "clouds.yaml is no YAML that can be used: its aliases stand for more than 262144 bytes"},
 		"no YAML":           {data: yaml("clouds:\n  a: [canary\n"), want: "clouds.yaml is no YAML that can be used: line 2"},
 		"a key twice":       {data: yaml("clouds:\n  openstack: {region_name: canary, region_name: b}"), want: "clouds.yaml is no YAML that can be used"},
 		"a text":            {data: yaml(canary), want: "clouds.yaml has a value of the wrong type"},
@@ -211,9 +211,9 @@ func TestASecretThatCannotBeRead(t *testing.T) {
 		}},
 		"none there": {identity: identity, err: apierrors.NewNotFound(secrets, identity.Secret), want: failure{
 			Reason: openstack.IdentitySecretMissing,
-			Text:   where + `there is no such Secret in namespace "team-a"; create it, or correct what refers to it`,
+			Text:   where + `there is no such Secret in namespace "team-a"; create it, or correct the reference to it`,
 		}},
-		"no answer": {identity: identity, err: errors.New("connection refused"), want: failure{
+		"a closed connection": {identity: identity, err: errors.New("connection refused"), want: failure{
 			Cause: ownership.CauseIdentityProvider,
 			Text:  `IdentityProviderUnavailable: read Secret "cloud-config" in namespace "team-a": connection refused`,
 		}},

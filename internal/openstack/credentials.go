@@ -46,7 +46,7 @@ func (c *Cloud) credentials(ctx context.Context, identity ownership.Identity) (*
 	data, err := c.secrets(ctx, identity.Namespace, identity.Secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, unusable(identity, IdentitySecretMissing, "there is no such Secret in namespace %q; create it, or correct what refers to it", identity.Namespace)
+		return nil, unusable(identity, IdentitySecretMissing, "there is no such Secret in namespace %q; create it, or correct the reference to it", identity.Namespace)
 	case err != nil:
 		return nil, unread(identity, err)
 	}

@@ -14,15 +14,15 @@ const (
 var (
 	answersTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_ownership_answers_total",
-		Help: "Answers to whose an instance is, by cloud, verdict (Owned, Foreign, Absent, or why there is none) and source (cache, cloud).",
+		Help: "Verdicts on instances, by cloud, verdict (Owned, Foreign, Absent, or why there is none) and source (cache, cloud).",
 	}, []string{"cloud", "verdict", "source"})
 	waiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "warrantgate_ownership_waiting",
-		Help: "Questions that wait because enough are being asked of the cloud already.",
+		Help: "Lookups that are queued, because the limit of concurrent lookups of the cloud is reached.",
 	}, []string{"cloud"})
 	rejected = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_ownership_rejected_total",
-		Help: "Questions that were rejected because too many of the same tenant waited.",
+		Help: "Lookups that were rejected, because too many lookups of the same tenant were queued.",
 	}, []string{"cloud"})
 )
 

@@ -25,7 +25,7 @@ const refusedLogInterval = time.Minute
 
 var refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "warrantgate_refused_callers_total",
-	Help: "Requests that were answered 404 and not read, because no API server sent them.",
+	Help: "Requests that got 404 without their body being read, because they did not come from an API server.",
 }, []string{"reason"})
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, as its registry does
@@ -98,8 +98,8 @@ func (c *callers) refuse(w http.ResponseWriter, r *http.Request, reason string) 
 	log := logf.FromContext(r.Context())
 	c.log.Do(func() {
 		name, verified := clientName(r.TLS)
-		log.Info("refused a caller that is no API server, or one that is registered with another webhook path or certificate; "+
-			"further ones are only counted for a while", "reason", reason, "address", r.RemoteAddr, "verified", verified, "name", name)
+		log.Info("denied a caller that is not an API server, or that uses another webhook path or client certificate; "+
+			"for a while, further callers are only counted", "reason", reason, "address", r.RemoteAddr, "verified", verified, "name", name)
 	})
 	// A recorder in a test supports no deadline, and has no body to wait for.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))

@@ -34,8 +34,8 @@ func (c *Clients) configure(config *tls.Config) {
 	config.ClientAuth = tls.VerifyClientCertIfGiven
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		options, loaded := c.authorities.VerifyOptions()
-		if !loaded || options.Roots == nil { // or the system's would hold
-			return nil, errors.New("no authority for client certificates is loaded")
+		if !loaded || options.Roots == nil { // otherwise the CAs of the system would be trusted
+			return nil, errors.New("no CA for client certificates is loaded")
 		}
 		current := config.Clone()
 		current.ClientCAs = options.Roots

@@ -19,11 +19,11 @@ func (s *Server) Drain(ctx context.Context, period time.Duration) context.Contex
 	context.AfterFunc(ctx, func() {
 		s.leaving.Store(true)
 		if period <= 0 {
-			logf.FromContext(ctx).Info("ending at once: what API servers send at this moment fails; where other replicas take over, --drain-period prevents that")
+			logf.FromContext(ctx).Info("stopping without a drain period: reviews that API servers send at this moment fail; with several replicas, set --drain-period")
 			stop()
 			return
 		}
-		logf.FromContext(ctx).Info("draining: not ready from now on, and about to end", "period", period.String())
+		logf.FromContext(ctx).Info("draining: the server fails readiness and stops after the period", "period", period.String())
 		time.AfterFunc(period, stop)
 	})
 	return serving

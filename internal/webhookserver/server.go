@@ -106,9 +106,9 @@ func (s *Server) StartedChecker() healthz.Checker {
 	return func(*http.Request) error {
 		switch {
 		case s.leaving.Load():
-			return errors.New("about to end")
+			return errors.New("draining")
 		case !s.listening.Load():
-			return errors.New("the webhooks are not listened for yet")
+			return errors.New("the webhook server does not listen yet")
 		default:
 			return nil
 		}

@@ -57,12 +57,12 @@ func ParseTokens(content []byte) (*Tokens, error) {
 			continue
 		}
 		if !tokenSyntax.MatchString(token) {
-			return nil, fmt.Errorf("line %d is no token: it must be 32 to 128 lower-case letters and digits, such as \"openssl rand -hex 32\" prints", number)
+			return nil, fmt.Errorf("line %d is not a token: it must be 32 to 128 lower-case letters and digits, such as the output of \"openssl rand -hex 32\"", number)
 		}
 		all = append(all, token)
 	}
 	if len(all) == 0 {
-		return nil, errors.New("it holds no token, such as \"openssl rand -hex 32\" prints")
+		return nil, errors.New("it contains no token; create one with \"openssl rand -hex 32\"")
 	}
 	t := &Tokens{}
 	t.current.Store(&all)
@@ -118,11 +118,11 @@ func (t *Tokens) Start(ctx context.Context) error {
 		}
 		taken = read
 		if err != nil {
-			log.Error(err, "the tokens of the webhook path cannot be read; the former ones stay")
+			log.Error(err, "cannot read the tokens of the webhook path; the previous tokens stay valid")
 			return
 		}
 		t.current.Store(next.current.Load())
-		log.Info("took the tokens of the webhook path", "tokens", len(*next.current.Load()))
+		log.Info("loaded the tokens of the webhook path", "tokens", len(*next.current.Load()))
 	}, reloadInterval)
 	return nil
 }

@@ -82,7 +82,7 @@ func newValidator(tb testing.TB) validator {
 		Objects: []apiruntime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}},
 		Evaluates: func(ctx context.Context) error {
 			if v.validate(ctx, tb, write{name: "prod", spec: object{"userEmail": "tsap@shalb.com"}, user: "alice"}) == nil {
-				return errors.New("the policy does not refuse anything")
+				return errors.New("the policy denies nothing")
 			}
 			return nil
 		},
@@ -178,34 +178,34 @@ func TestPolicy(t *testing.T) {
 		write write
 		want  string
 	}{
-		"nobody may":                       {write{spec: email("tsap@shalb.com")}, deniedByPolicy},
-		"the user":                         {write{spec: email("tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
-		"another user":                     {write{spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
-		"everybody":                        {write{spec: email("tsap@shalb.com"), permitted: []string{"*"}}, admitted},
-		"capitals, as in RBAC":             {write{spec: email("Tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, admitted},
-		"capitals, in lower case in RBAC":  {write{spec: email("Tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
-		"lower case, in capitals in RBAC":  {write{spec: email("tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, deniedByPolicy},
-		"the sign for Kelvin":              {write{spec: email("\u212Aate@shalb.com"), permitted: []string{"kate@shalb.com"}}, deniedByPolicy},
-		"another letter that is not ASCII": {write{spec: email("\u00C9@shalb.com"), permitted: []string{"\u00E9@shalb.com"}}, deniedByPolicy},
-		"blanks around":                    {write{spec: email("\u00a0 tsap@shalb.com\n"), permitted: []string{"tsap@shalb.com"}}, admitted},
-		"blanks around, of nobody's":       {write{spec: email("\u00a0 tsap@shalb.com\n")}, deniedByPolicy},
-		"blanks only":                      {write{spec: email(" \n\u2003")}, admitted},
-		"a blank that has no width":        {write{spec: email("\u200btsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
-		"no spec":                          {write{}, admitted},
-		"null":                             {write{spec: email(nil)}, admitted},
-		"a number":                         {write{spec: email(5)}, deniedByGate},
-		"a spec that is a list":            {write{spec: []any{email("tsap@shalb.com")}}, deniedByGate},
-		"a Secret":                         {write{spec: object{"userRef": userRef("user", "")}}, deniedByGate},
-		"an email and a Secret":            {write{spec: object{"userEmail": "arno@shalb.com", "userRef": userRef("user", "")}, permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
-		"the same as before":               {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com")}, admitted},
-		"the same in another spelling":     {write{old: email("tsap@shalb.com"), spec: email(" TSAP@shalb.com")}, admitted},
+		"no permission":                     {write{spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"the user":                          {write{spec: email("tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
+		"another user":                      {write{spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
+		"all users":                         {write{spec: email("tsap@shalb.com"), permitted: []string{"*"}}, admitted},
+		"capitals, as in RBAC":              {write{spec: email("Tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, admitted},
+		"capitals, in lower case in RBAC":   {write{spec: email("Tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
+		"lower case, in capitals in RBAC":   {write{spec: email("tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, deniedByPolicy},
+		"the sign for Kelvin":               {write{spec: email("\u212Aate@shalb.com"), permitted: []string{"kate@shalb.com"}}, deniedByPolicy},
+		"another letter that is not ASCII":  {write{spec: email("\u00C9@shalb.com"), permitted: []string{"\u00E9@shalb.com"}}, deniedByPolicy},
+		"blanks around":                     {write{spec: email("\u00a0 tsap@shalb.com\n"), permitted: []string{"tsap@shalb.com"}}, admitted},
+		"blanks around, without permission": {write{spec: email("\u00a0 tsap@shalb.com\n")}, deniedByPolicy},
+		"blanks only":                       {write{spec: email(" \n\u2003")}, admitted},
+		"a blank that has no width":         {write{spec: email("\u200btsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
+		"no spec":                           {write{}, admitted},
+		"null":                              {write{spec: email(nil)}, admitted},
+		"a number":                          {write{spec: email(5)}, deniedByGate},
+		"a spec that is a list":             {write{spec: []any{email("tsap@shalb.com")}}, deniedByGate},
+		"a Secret":                          {write{spec: object{"userRef": userRef("user", "")}}, deniedByGate},
+		"an email and a Secret":             {write{spec: object{"userEmail": "arno@shalb.com", "userRef": userRef("user", "")}, permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
+		"the same as before":                {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com")}, admitted},
+		"the same in another spelling":      {write{old: email("tsap@shalb.com"), spec: email(" TSAP@shalb.com")}, admitted},
 		"the same but for a letter that is not ASCII":  {write{old: email("kate@shalb.com"), spec: email("\u212Aate@shalb.com")}, deniedByPolicy},
 		"another than before":                          {write{old: email("arno@shalb.com"), spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
-		"none anymore":                                 {write{old: email("tsap@shalb.com"), spec: object{}}, admitted},
+		"none after it":                                {write{old: email("tsap@shalb.com"), spec: object{}}, admitted},
 		"what a Secret named before":                   {write{old: object{"userRef": userRef("user", "")}, spec: email("tsap@shalb.com")}, deniedByPolicy},
 		"a number before":                              {write{old: email(5), spec: email("tsap@shalb.com")}, deniedByPolicy},
 		"by a service account":                         {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi:manager"}, deniedByPolicy},
-		"by what is no service account":                {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi"}, deniedByPolicy},
+		"by a malformed service account":               {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi"}, deniedByPolicy},
 		"by a service account of too long a namespace": {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:" + strings.Repeat("a", 64) + ":bot"}, deniedByPolicy},
 		"by a user of an identity provider":            {write{spec: email("tsap@shalb.com"), user: "https://idp.example.com/realms/a#alice%"}, deniedByPolicy},
 		"by a user with blanks":                        {write{spec: email("tsap@shalb.com"), user: "Alice Doe"}, deniedByPolicy},
@@ -214,7 +214,7 @@ func TestPolicy(t *testing.T) {
 		"by a user with a long name":                   {write{spec: email("tsap@shalb.com"), user: long}, deniedByPolicy},
 		"by a user with a longer name":                 {write{spec: email("tsap@shalb.com"), user: long + long}, deniedByPolicy},
 		"by a user with a long name that is not ASCII": {write{spec: email("tsap@shalb.com"), user: strings.Repeat("я", 90)}, deniedByPolicy},
-		"by nobody":                                    {write{spec: email("tsap@shalb.com"), user: ""}, deniedByPolicy},
+		"by a user without a name":                     {write{spec: email("tsap@shalb.com"), user: ""}, deniedByPolicy},
 		"a long email":                                 {write{spec: email(long + "@shalb.com")}, deniedByPolicy},
 		"an email of 64 KiB":                           {write{spec: email(strings.Repeat(long, 550)), permitted: []string{"*"}}, admitted},
 		"an email with a command":                      {write{spec: email("tsap@shalb.com;reboot")}, deniedByPolicy},
@@ -226,11 +226,11 @@ func TestPolicy(t *testing.T) {
 			if tc.write.name == "" {
 				tc.write.name = "prod"
 			}
-			if tc.write.user == "" && name != "by nobody" {
+			if tc.write.user == "" && name != "by a user without a name" {
 				tc.write.user = "alice"
 			}
 			if got := v.check(t, tc.write); got != tc.want {
-				t.Errorf("refused by %s, want %s", got, tc.want)
+				t.Errorf("denied by %s, want %s", got, tc.want)
 			}
 		})
 	}
@@ -251,10 +251,10 @@ func TestPolicyIsTheGate(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("writes by who refused them: %v", counts)
+	t.Logf("writes by what denied them: %v", counts)
 	for by, least := range map[string]int{deniedByPolicy: count / 5, deniedByGate: count / 50, admitted: count / 5} {
 		if counts[by] < least {
-			t.Errorf("%d writes were refused by %s, want at least %d: the generator is of no use", counts[by], by, least)
+			t.Errorf("%d writes were denied by %s, want at least %d: the generator has to be corrected", counts[by], by, least)
 		}
 	}
 }

@@ -49,13 +49,13 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 		wantReason  string // default: ImpersonationNotAllowed
 		wantMessage string
 	}{
-		"a person who signed in is asked about with all that is known of them": {
+		"a user who signed in, with all fields": {
 			requester: authenticationv1.UserInfo{Username: "alice", Groups: authenticated, Extra: extra{warrantKey: {`{"user":"carol"}`}}},
 			wantAsked: impersonateAs("alice", authenticated, map[string]authorizationv1.ExtraValue{warrantKey: {`{"user":"carol"}`}}),
 			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + role + "2bd806c9" + to + "--user=alice" +
 				access + "2bd806c9 --clusterrole=system:kcp:workspace:access --user=alice",
 		},
-		"a service account of another workspace is asked about by its global name": {
+		"a service account of another workspace, by its global name": {
 			requester: authenticationv1.UserInfo{
 				Username: bot, UID: "1", Groups: []string{"system:serviceaccounts", "system:authenticated"},
 				Extra: extra{homeKey: {"wwwwwwww"}, scopesKey: {"cluster:wwwwwwww"}, warrantKey: {`{"user":"carol"}`}},
@@ -65,13 +65,13 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot" + access + "82e3bca3 --clusterrole=system:kcp:workspace:access " +
 				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot",
 		},
-		"a service account of the provider's workspace, which needs no access, by its own": {
+		"a service account of the provider's workspace, which needs no access, by its own name": {
 			requester: authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}},
 			wantAsked: impersonateAs(bot, authenticated, map[string]authorizationv1.ExtraValue{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}),
 			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + "edf06253" + to +
 				"--serviceaccount=default:bot",
 		},
-		"a person who was impersonated elsewhere is nobody in particular": {
+		"a user who was impersonated elsewhere, as a member of a group only": {
 			requester: authenticationv1.UserInfo{
 				Username: "alice", Groups: []string{"system:masters", "system:authenticated"},
 				Extra: extra{scopesKey: {"cluster:pppppppp", "cluster:wwwwwwww"}, warrantKey: {`{"user":"carol"}`}},
@@ -80,7 +80,7 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
 				`this user in lower case, to an identity that is not confined to other workspaces as "alice" is (an impersonated one always is)`,
 		},
-		"a name that a shell would misread is granted in words": {
+		"a name that needs escapes in a shell has no commands": {
 			requester: authenticationv1.UserInfo{Username: "o'brien", Groups: authenticated},
 			wantAsked: impersonateAs("o'brien", authenticated, nil),
 			wantMessage: `user "o'brien" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
@@ -96,12 +96,12 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot` + strings.Repeat("t", 54) + `…"` + end +
 				"verb impersonate on resource users, by the name of this user in lower case, and ClusterRole system:kcp:workspace:access",
 		},
-		"a service account of a forged home is not asked about": {
+		"a service account of a forged home has no review": {
 			requester:   authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{homeKey: {"vvvvvvvv"}, scopesKey: {"cluster:wwwwwwww"}}},
 			wantReason:  "HomeOutOfScope",
 			wantMessage: `user "` + bot + `" cannot be told apart from others` + forged,
 		},
-		"nor one without a home": {
+		"a service account without a home has no review": {
 			requester:  authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{scopesKey: {"cluster:wwwwwwww"}}},
 			wantReason: "HomeOutOfScope",
 			wantMessage: `user "` + bot + `" cannot be told apart from others` +
@@ -133,11 +133,11 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 			}
 			allowing := newForProvider(enforced, reviewerThatAllows(tc.wantAsked...), &fakeUsers{})
 			if got := allowing.Review(t.Context(), r); got.Decision != webhooks.Allowed || got.Reason != "ImpersonationAllowed" {
-				t.Errorf("Review() of who may = %v", got)
+				t.Errorf("Review() with permission = %v", got)
 			}
 			failing := newForProvider(enforced, &fakeReviewer{err: errors.New("no")}, &fakeUsers{})
 			if got := failing.Review(t.Context(), r); got.Decision != webhooks.Undecided || got.Reason != "ImpersonationUnknown" {
-				t.Errorf("Review() where nobody answers = %v", got)
+				t.Errorf("Review() without an answer = %v", got)
 			}
 		})
 	}

@@ -42,7 +42,7 @@ func decode(request admission.Request) (workload, error) {
 	if w.exists && len(request.OldObject.Raw) > 0 {
 		var old metav1.PartialObjectMetadata
 		if err := json.UnmarshalCaseSensitivePreserveInts(request.OldObject.Raw, &old); err != nil {
-			return workload{}, fmt.Errorf("decode the %s as it was: %w", kind, err)
+			return workload{}, fmt.Errorf("decode the stored %s: %w", kind, err)
 		}
 		w.before = &old.ObjectMeta
 	}

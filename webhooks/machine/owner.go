@@ -64,7 +64,7 @@ func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) (answ
 func (g *Gate) checkOwner(ctx context.Context, machine metav1.ObjectMeta, cluster string) webhooks.Answer {
 	owned, err := g.objects.Owned(ctx, machine.Namespace, machine.Name)
 	if err != nil {
-		return undecided("ObjectsUnknown", "it cannot be told now which machines it owns; try again", err)
+		return undecided("ObjectsUnknown", "the machines that it owns cannot be read now; try again", err)
 	}
 	var names []string
 	for _, m := range owned {
@@ -81,8 +81,8 @@ func (g *Gate) checkOwner(ctx context.Context, machine metav1.ObjectMeta, cluste
 	if more := len(names) - most; more > 0 {
 		names = append(names[:most], fmt.Sprintf("%d more", more))
 	}
-	return deniedf(string(clusterapi.OwnerClusterMismatch), "it owns %s, whose provider would act for the cluster of this label from now on; "+
-		"keep the label, or clear the instance and change the label of what it owns first", strings.Join(names, ", "))
+	return deniedf(string(clusterapi.OwnerClusterMismatch), "it owns %s, whose provider would act for the cluster of this label then; "+
+		"keep the label, or clear the instance and change the label of the machines that it owns first", strings.Join(names, ", "))
 }
 
 // concludeOwner adds the subject of the answer for a Machine.

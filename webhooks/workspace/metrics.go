@@ -10,7 +10,7 @@ import (
 var (
 	ownerRewrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_owner_rewrites_total",
-		Help: "Owners of workspaces that were rewritten, by kind of creator: service-account, person.",
+		Help: "Owners of workspaces that were rewritten, by kind of creator: service-account, user.",
 	}, []string{"kind"})
 	warrantsDropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_warrants_dropped_total",
@@ -18,7 +18,7 @@ var (
 	}, []string{"reason"})
 	privilegedOwners = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "warrantgate_privileged_owners_total",
-		Help: "Workspaces whose recorded owner carries an administrator's power.",
+		Help: "Workspaces whose recorded owner has an administrator's permissions.",
 	})
 )
 
@@ -27,7 +27,7 @@ func init() { //nolint:gochecknoinits // a collector belongs to the process, lik
 }
 
 func countRewrite(report identity.Report) {
-	kind := "person"
+	kind := "user"
 	if report.Reason == identity.ServiceAccountRewritten {
 		kind = "service-account"
 	}

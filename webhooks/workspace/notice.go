@@ -50,8 +50,8 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 	switch {
 	case report.Reason == identity.InScope && len(report.Privileged) > 0:
 		answer.Reason = events.PrivilegedOwner
-		answer.Message = fmt.Sprintf("the recorded owner carries an administrator's power (%s), with which kcp initializes this workspace; "+
-			"create workspaces with a scoped service account, or as a person without these groups", strings.Join(report.Privileged, ", "))
+		answer.Message = fmt.Sprintf("the recorded owner has an administrator's permissions (%s), and kcp initializes this workspace with them; "+
+			"create workspaces with a scoped service account, or as a user without these groups", strings.Join(report.Privileged, ", "))
 		answer.Notices = []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.PrivilegedOwner, Message: sentence(answer.Message)}}
 		answer.Committed = privilegedOwners.Inc
 	case !report.Reason.Harmless():

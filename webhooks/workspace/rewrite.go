@@ -123,8 +123,8 @@ func unusableOwner(report identity.Report) webhooks.Notice {
 
 // dropTexts say why a warrant or group was dropped, without naming its user.
 var dropTexts = map[identity.DropReason]string{
-	identity.Privileged: "carried an administrator's power, which is never delegated",
-	identity.Lent:       "lent for one request and not named by the delegation policy",
+	identity.Privileged: "had an administrator's permissions, which are never delegated",
+	identity.Lent:       "valid for one request only and not named by the delegation policy",
 	identity.Unreadable: "could not be read",
 	identity.Homeless:   "of a service account without one home cluster",
 }

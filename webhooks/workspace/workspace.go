@@ -50,7 +50,7 @@ func decode(request admission.Request) (reviewed, error) {
 	stored := object
 	if r.exists {
 		if r.old, err = decodeMetadata(request.OldObject.Raw); err != nil {
-			return reviewed{}, fmt.Errorf("decode the workspace as it was: %w", err)
+			return reviewed{}, fmt.Errorf("decode the stored workspace: %w", err)
 		}
 		stored = r.old
 	}

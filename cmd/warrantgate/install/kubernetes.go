@@ -30,8 +30,8 @@ type kubernetesTarget struct {
 
 func (t *kubernetesTarget) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator (default $KUBECONFIG)")
-	flags.StringVar(&t.context, "context", "", "context in that kubeconfig (default its current one)")
-	flags.StringVar(&t.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease by which one replica makes the audit")
+	flags.StringVar(&t.context, "context", "", "context of that kubeconfig (default: the current one)")
+	flags.StringVar(&t.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease that the auditing replica holds")
 }
 
 type installKubernetesOptions struct {
@@ -45,15 +45,15 @@ func newInstallKubernetesCommand() *cobra.Command {
 	var o installKubernetesOptions
 	cmd := &cobra.Command{
 		Use:   "kubernetes",
-		Short: "Register the gates on machines, clusters, controller managers and Keystone policies with a Kubernetes API server",
-		Long: `Register the gates on machines, clusters and controller managers of Cluster API providers, and on policies for Keystone,
-with a Kubernetes API server, as far as the configuration has them on: both webhook configurations, the admission policy that has
-nobody name a user in spec.userEmail of a CloudSigmaCluster whom they may not impersonate, also while no warrantgate is running, and
-the rights that serve needs, for the user that it runs as (get, list and watch of the machines and clusters, get of Secrets by name,
-access reviews, Events, one Lease), and nothing else. In mode Warn there is no policy, and the webhook warns.
+		Short: "Install the gates on machines, clusters, controller managers and Keystone policies in Kubernetes",
+		Long: `Install the gates on machines, clusters and controller managers of Cluster API providers, and on policies for Keystone, in a
+Kubernetes API server, if the configuration enables them: both webhook configurations; the admission policy that denies
+naming a user in spec.userEmail of a CloudSigmaCluster whom the author may not impersonate, even while no serve is running; and
+the permissions of the user of serve (get, list and watch of machines and clusters, get of Secrets, access reviews, Events, one
+Lease), and no other. In mode Warn there is no policy, and the webhook warns.
 
-It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered and no
-warrantgate answers, no machine can come to name another instance.`,
+Run it again after an upgrade or a change of the configuration. Start serve first: while the webhooks are installed and serve does
+not answer, machines cannot get another server ID.`,
 		Example: `  warrantgate install kubernetes --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
     --webhook-path-file=webhook-path --user=system:serviceaccount:warrantgate:warrantgate`,
 		Args: cobra.NoArgs,
@@ -115,8 +115,8 @@ func newUninstallKubernetesCommand() *cobra.Command {
 	var target kubernetesTarget
 	cmd := &cobra.Command{
 		Use:     "kubernetes",
-		Short:   "Take out what install kubernetes made",
-		Long:    "Take out of a Kubernetes API server what \"warrantgate install kubernetes\" put in, and nothing else.",
+		Short:   "Uninstall the gates from Kubernetes",
+		Long:    "Remove only the objects that \"warrantgate install kubernetes\" created.",
 		Example: `  warrantgate uninstall kubernetes --kubeconfig=admin.kubeconfig`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

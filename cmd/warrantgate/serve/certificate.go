@@ -52,7 +52,7 @@ type certificateFlags struct {
 
 func (f *certificateFlags) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.certFile, "tls-cert-file", "", "certificate of the webhook server, in PEM; read again when it changes (required)")
+	flags.StringVar(&f.certFile, "tls-cert-file", "", "certificate of the webhook server, in PEM; reloaded when it changes (required)")
 	flags.StringVar(&f.keyFile, "tls-private-key-file", "", "private key of that certificate, in PEM (required)")
 	for _, name := range []string{"tls-cert-file", "tls-private-key-file"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {

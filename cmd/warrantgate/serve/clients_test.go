@@ -127,7 +127,7 @@ func TestOnlyKnownClientsAreAnswered(t *testing.T) {
 		t.Errorf("serve ends with %v", err)
 	}
 	// Of those who are refused the first is logged.
-	if got := strings.Count(s.logs.String(), `"msg":"refused a caller`); got != 1 {
+	if got := strings.Count(s.logs.String(), `"msg":"denied a caller`); got != 1 {
 		t.Errorf("%d lines about refused callers:\n%s", got, s.logs.String())
 	}
 	goleak.VerifyNone(t, leaks)

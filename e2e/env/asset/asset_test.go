@@ -65,7 +65,7 @@ func TestPath(t *testing.T) {
 
 func TestPathTellsWhatIsMissing(t *testing.T) {
 	if _, err := asset.Path("TEST_ASSET_KUBECTL"); err == nil || !strings.Contains(err.Error(), `"TEST_ASSET_KUBECTL"`) {
-		t.Errorf("Path() of what nobody needs: error = %v", err)
+		t.Errorf("Path() of an unknown binary: error = %v", err)
 	}
 	t.Chdir(t.TempDir())
 	t.Setenv(asset.KCP, "")

@@ -85,7 +85,7 @@ func Grant(ctx context.Context, config *rest.Config, subject rbacv1.Subject, rul
 	}
 	for _, rule := range rules {
 		if err := waitAllowed(ctx, c, subject, rule); err != nil {
-			return fmt.Errorf("rights of %s at %s: %w", subject.Name, config.Host, err)
+			return fmt.Errorf("permissions of %s at %s: %w", subject.Name, config.Host, err)
 		}
 	}
 	return nil

@@ -89,7 +89,7 @@ func TakeRule(ctx context.Context, holder, where *rest.Config, role, resource, v
 		return nil, err
 	}
 	if err := waitDenied(ctx, asked, rule, verb); err != nil {
-		return nil, errors.Join(fmt.Errorf("wait until kcp acts without the rule %q: %w", taken.Name, err), taken.GiveBack(ctx))
+		return nil, errors.Join(fmt.Errorf("wait until kcp denies requests that need the rule %q: %w", taken.Name, err), taken.GiveBack(ctx))
 	}
 	return taken, nil
 }

@@ -51,7 +51,7 @@ func TestWriteFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(string(conf), "enforce_new_defaults = false\n"+AdminProject) {
-		t.Errorf("keystone.conf does not end with what is extra:\n%s", conf)
+		t.Errorf("keystone.conf does not end with the extra part:\n%s", conf)
 	}
 	if strings.Contains(string(conf), "%") || !strings.Contains(string(conf), "sqlite:///"+dir+"/keystone.db\n") {
 		t.Errorf("keystone.conf does not name the directory:\n%s", conf)

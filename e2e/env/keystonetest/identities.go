@@ -88,7 +88,7 @@ func (k *Keystone) Unassign(ctx context.Context, role string, from roles.Unassig
 		return err
 	}
 	if err := roles.Unassign(ctx, k.admin, id, from).ExtractErr(); err != nil {
-		return fmt.Errorf("take back role %s: %w", role, err)
+		return fmt.Errorf("unassign role %s: %w", role, err)
 	}
 	return nil
 }

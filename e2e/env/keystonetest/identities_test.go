@@ -175,7 +175,7 @@ func trust(t *testing.T, k *keystonetest.Keystone) {
 	is(t, k, client, token{User: p.user.ID, Project: p.project, Roles: []string{"load-balancer_member"}})
 	// For Keystone, the trustor sends the request, and the trustee is the subject.
 	if err := tokens.Get(t.Context(), client, client.Token()).Err; !gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
-		t.Errorf("the token of a trust asks about itself: error = %v, want 403", err)
+		t.Errorf("the token of a trust validates itself: error = %v, want 403", err)
 	}
 	if _, err := k.CreateTrust(t.Context(), p.user, trustee, p.project, "admin"); !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		t.Errorf("CreateTrust() of a role that the trustor lacks: error = %v, want 404", err)

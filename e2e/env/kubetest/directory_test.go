@@ -11,12 +11,12 @@ func TestStartTellsWhatIsWrongWithItsDirectory(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file, folder, want string
 	}{
-		"it is not there":             {want: "make pipe"},
-		"the data have no place":      {file: "etcd", want: "etcd: not a directory"},
-		"the scripts have no place":   {file: "bin", want: "bin: not a directory"},
-		"kube-apiserver cannot log":   {folder: "kube-apiserver.log", want: "kube-apiserver.log: is a directory"},
-		"a script cannot be written":  {folder: filepath.Join("bin", "etcd"), want: "etcd: is a directory"},
-		"somebody else has its guard": {file: "guard", want: "guard: file exists"},
+		"it does not exist":                  {want: "make pipe"},
+		"the data directory is a file":       {file: "etcd", want: "etcd: not a directory"},
+		"the directory of scripts is a file": {file: "bin", want: "bin: not a directory"},
+		"the log is a directory":             {folder: "kube-apiserver.log", want: "kube-apiserver.log: is a directory"},
+		"a script is a directory":            {folder: filepath.Join("bin", "etcd"), want: "etcd: is a directory"},
+		"the pipe of the guard exists":       {file: "guard", want: "guard: file exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "server")
@@ -41,8 +41,8 @@ func TestDirectoryGoesUnlessItIsKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		keep bool
 	}{
-		"it goes":    {keep: false},
-		"it is kept": {keep: true},
+		"it is removed": {keep: false},
+		"it is kept":    {keep: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Server{options: Options{Dir: t.TempDir()}}

@@ -63,7 +63,7 @@ func wantSignal(t *testing.T, ended <-chan error, want syscall.Signal) {
 			t.Errorf("the server ended with %v, want signal %v", err, want)
 		}
 	case <-time.After(guardPatience):
-		t.Fatal("the server runs on")
+		t.Fatal("the server still runs")
 	}
 }
 

@@ -98,22 +98,22 @@ func TestServer(t *testing.T) {
 	}
 	s := start(t, "--audit-policy-file="+policy, "--audit-log-path="+audit)
 
-	t.Run("it tells the version of the module that it is built from", func(t *testing.T) { version(t, s) })
+	t.Run("it reports the version of the module that it is built from", func(t *testing.T) { version(t, s) })
 	t.Run("it serves the kinds of Cluster API and its providers", func(t *testing.T) { serves(t, s) })
-	t.Run("a machine's status is written apart from the machine", func(t *testing.T) { machineStatus(t, s) })
+	t.Run("the status of a machine is a subresource", func(t *testing.T) { machineStatus(t, s) })
 	t.Run("a Deployment is an object that makes no Pods", func(t *testing.T) { deployment(t, s) })
-	t.Run("a user may do what RBAC gives", func(t *testing.T) { user(t, s) })
-	t.Run("a service account may do what RBAC gives", func(t *testing.T) { serviceAccount(t, s) })
-	t.Run("a change is over when the cache has it", func(t *testing.T) { changesAreCached(t, s) })
-	t.Run("further kinds can be added", func(t *testing.T) { furtherKind(t, s) })
-	t.Run("warrantgate is installed by the administrator and serves as itself", func(t *testing.T) { warrantgate(t, s) })
+	t.Run("a user has the permissions of RBAC", func(t *testing.T) { user(t, s) })
+	t.Run("a service account has the permissions of RBAC", func(t *testing.T) { serviceAccount(t, s) })
+	t.Run("a write returns when the cache contains the change", func(t *testing.T) { changesAreCached(t, s) })
+	t.Run("more kinds can be added", func(t *testing.T) { furtherKind(t, s) })
+	t.Run("the administrator installs warrantgate, which serves as its own user", func(t *testing.T) { warrantgate(t, s) })
 	t.Run("arguments reach kube-apiserver", func(t *testing.T) {
 		log, err := os.ReadFile(audit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(log), "cloudsigmamachines") {
-			t.Error("the audit log tells of no machine")
+			t.Error("the audit log contains no machine")
 		}
 	})
 }
@@ -302,7 +302,7 @@ func mayRead(t *testing.T, s *kubetest.Server, config *rest.Config, subject rbac
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(newMachine("v1beta1", "").GroupVersionKind())
 	if err := c.List(t.Context(), list); !apierrors.IsForbidden(err) {
-		t.Fatalf("List() without the right: error = %v, want Forbidden", err)
+		t.Fatalf("List() without the permission: error = %v, want Forbidden", err)
 	}
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "read-machines-" + subject.Name},
@@ -324,10 +324,10 @@ func mayRead(t *testing.T, s *kubetest.Server, config *rest.Config, subject rbac
 		return last == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("List() with the right: %v: %v", err, last)
+		t.Fatalf("List() with the permission: %v: %v", err, last)
 	}
 	if err := c.Create(t.Context(), newMachine("v1beta1", "of-"+subject.Name)); !apierrors.IsForbidden(err) {
-		t.Errorf("Create() without the right: error = %v, want Forbidden", err)
+		t.Errorf("Create() without the permission: error = %v, want Forbidden", err)
 	}
 }
 
@@ -399,6 +399,6 @@ func warrantgate(t *testing.T, s *kubetest.Server) {
 		Binary: os.Args[0], Kubeconfig: alice, Env: []string{standInEnv + "=gate"}, Args: []string{"--fail"},
 	})
 	if err == nil || !strings.Contains(err.Error(), "gate serve as kubetest-admin: --fail") {
-		t.Errorf("StartWarrantgate() of what does not serve: error = %v", err)
+		t.Errorf("StartWarrantgate() with a serve that fails: error = %v", err)
 	}
 }

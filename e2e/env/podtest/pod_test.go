@@ -164,7 +164,7 @@ func TestKubelet(t *testing.T) {
 		return cmp.Equal(want, got), err
 	})
 	if err != nil {
-		t.Errorf("%v: what became of them (-want +got):\n%s", err, cmp.Diff(want, got))
+		t.Errorf("%v: results (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
 	cancel()
 	if err := <-ended; err != nil {

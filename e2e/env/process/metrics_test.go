@@ -61,10 +61,10 @@ func TestMetricTellsWhatCannotBeRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		url, want string
 	}{
-		"no metrics":      {answering(t, http.StatusForbidden), "read metrics: 403 Forbidden"},
-		"odd metrics":     {serving(t, "{{{"), "read metrics: "},
-		"nobody is there": {"http://127.0.0.1:1", "connection refused"},
-		"an odd address":  {"http://%", "invalid URL escape"},
+		"no metrics":         {answering(t, http.StatusForbidden), "read metrics: 403 Forbidden"},
+		"invalid metrics":    {serving(t, "{{{"), "read metrics: "},
+		"no server listens":  {"http://127.0.0.1:1", "connection refused"},
+		"an invalid address": {"http://%", "invalid URL escape"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := process.Metric(t.Context(), http.DefaultClient, tc.url, "any", nil)

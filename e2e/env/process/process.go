@@ -93,7 +93,7 @@ func (p *Process) WaitReady(ctx context.Context, url string, config *rest.Config
 	if err != nil {
 		return err
 	}
-	last := errors.New("not asked yet")
+	last := errors.New("no request yet")
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		if p.hasEnded() {
 			return false, fmt.Errorf("%s ended: %w", p.name, p.exitError())

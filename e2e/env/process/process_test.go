@@ -53,7 +53,7 @@ func contains(t *testing.T, err error, texts ...string) {
 }
 
 func TestWaitReady(t *testing.T) {
-	t.Run("until the address answers", func(t *testing.T) {
+	t.Run("until the response is 200", func(t *testing.T) {
 		p, _ := shell(t, "exec cat /dev/zero >/dev/null")
 		if err := p.WaitReady(t.Context(), answering(t, http.StatusOK), &rest.Config{}); err != nil {
 			t.Error(err)
@@ -67,7 +67,7 @@ func TestWaitReady(t *testing.T) {
 		err := p.WaitReady(t.Context(), answering(t, http.StatusServiceUnavailable), &rest.Config{})
 		contains(t, err, "script ended: exit status 3", "out of memory")
 	})
-	t.Run("until time has run out", func(t *testing.T) {
+	t.Run("until the timeout", func(t *testing.T) {
 		p, _ := shell(t, "exec cat /dev/zero >/dev/null")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -82,17 +82,17 @@ func TestWaitReady(t *testing.T) {
 		err := p.WaitReady(ctx, server.URL, &rest.Config{})
 		contains(t, err, "script is not ready", "503 Service Unavailable")
 	})
-	t.Run("not with a configuration that cannot be", func(t *testing.T) {
+	t.Run("not with an invalid configuration", func(t *testing.T) {
 		p, _ := shell(t, "exit 0")
 		config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no certificate")}}
 		if err := p.WaitReady(t.Context(), "https://127.0.0.1:1", config); err == nil {
-			t.Error("WaitReady() took a certificate authority that is none")
+			t.Error("WaitReady() accepted an invalid CA")
 		}
 	})
 }
 
 func TestStop(t *testing.T) {
-	t.Run("lets the process end in order", func(t *testing.T) {
+	t.Run("lets the process end gracefully", func(t *testing.T) {
 		p, logFile := shell(t, `trap "exit 0" TERM; echo ready; while :; do :; done`)
 		waitFor(t, logFile, "ready")
 		if err := p.Stop(); err != nil {
@@ -106,7 +106,7 @@ func TestStop(t *testing.T) {
 			t.Errorf("Stop() again: %v", err)
 		}
 	})
-	t.Run("tells of an end in disorder", func(t *testing.T) {
+	t.Run("reports an exit status other than 0", func(t *testing.T) {
 		p, _ := shell(t, "exec cat /dev/zero >/dev/null")
 		if err := p.Stop(); err != nil {
 			t.Error(err)
@@ -175,6 +175,6 @@ func TestLogTail(t *testing.T) {
 		})
 	}
 	if got := process.LogTail(filepath.Join(path, "missing")); !strings.Contains(got, "missing") {
-		t.Errorf("LogTail() of what is not there = %q", got)
+		t.Errorf("LogTail() of a missing file = %q", got)
 	}
 }

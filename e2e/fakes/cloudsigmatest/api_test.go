@@ -22,7 +22,7 @@ func refusal(t *testing.T, err error) (status int, kind, message, requestID stri
 	t.Helper()
 	refused := (*cloudsigma.ErrorResponse)(nil)
 	if !errors.As(err, &refused) || len(refused.Errors) != 1 {
-		t.Fatalf("error = %v, want a refusal of the API", err)
+		t.Fatalf("error = %v, want an error of the API", err)
 	}
 	return refused.Response.StatusCode, refused.Errors[0].Type, refused.Errors[0].Message, refused.Response.RequestID
 }
@@ -243,12 +243,12 @@ func TestAuthentication(t *testing.T) {
 	w.AllowPassword(bob, "legacy-canary")
 	elsewhere := newWorld(t)
 	for name, credentials := range map[string]cloudsigma.CredentialsProvider{
-		"a token for somebody else":            cloudsigma.NewTokenCredentialsProvider(account),
-		"a forged token":                       cloudsigma.NewTokenCredentialsProvider(forge(token)),
-		"the token of another cloud":           cloudsigma.NewTokenCredentialsProvider(elsewhere.aliceToken(t)),
-		"not a token":                          cloudsigma.NewTokenCredentialsProvider("guess"),
-		"a password, which is off":             cloudsigma.NewUsernamePasswordCredentialsProvider(alice, "secret"),
-		"a wrong password of bob, whose is on": cloudsigma.NewUsernamePasswordCredentialsProvider(bob, "guess"),
+		"a token for another audience":             cloudsigma.NewTokenCredentialsProvider(account),
+		"a forged token":                           cloudsigma.NewTokenCredentialsProvider(forge(token)),
+		"the token of another cloud":               cloudsigma.NewTokenCredentialsProvider(elsewhere.aliceToken(t)),
+		"not a token":                              cloudsigma.NewTokenCredentialsProvider("guess"),
+		"a password, where passwords are off":      cloudsigma.NewUsernamePasswordCredentialsProvider(alice, "secret"),
+		"a wrong password, where passwords are on": cloudsigma.NewUsernamePasswordCredentialsProvider(bob, "guess"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := w.sdk(credentials).Profile.Get(t.Context())

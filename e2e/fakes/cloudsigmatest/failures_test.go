@@ -188,7 +188,7 @@ func TestSpoiledAnswers(t *testing.T) {
 	}
 	w.Fail(cloudsigmatest.Field("expires_in", 0), 1, cloudsigmatest.UMATicket)
 	if status, body := w.ticket(t, "guess"); status != http.StatusUnauthorized || body["expires_in"] != nil {
-		t.Errorf("a refusal was changed: %d %v", status, body)
+		t.Errorf("an error response was changed: %d %v", status, body)
 	}
 
 	w.Fail(cloudsigmatest.ExpiredToken(), 1, cloudsigmatest.TokenExchange)

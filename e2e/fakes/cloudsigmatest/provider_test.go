@@ -118,7 +118,7 @@ func TestTokenExchange(t *testing.T) {
 	}{
 		"by e-mail":               {nil, oidc.AccessTokenType, false},
 		"by UUID":                 {func(r *exchangeRequest) { r.RequestedSubject = w.alice.UUID }, oidc.AccessTokenType, false},
-		"no token type asked for": {func(r *exchangeRequest) { r.RequestedTokenType = "" }, oidc.RefreshTokenType, true},
+		"no requested token type": {func(r *exchangeRequest) { r.RequestedTokenType = "" }, oidc.RefreshTokenType, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response, err := w.exchange(t.Context(), tc.change)
@@ -203,7 +203,7 @@ func TestTokenExchangeRefused(t *testing.T) {
 		"a subject token of another client":          {func(r *exchangeRequest) { r.SubjectToken = strangersToken }, "access_denied"},
 		"a forged subject token":                     {func(r *exchangeRequest) { r.SubjectToken = forge(r.SubjectToken) }, "invalid_request"},
 		"no subject token type":                      {func(r *exchangeRequest) { r.SubjectTokenType = "" }, "invalid_request"},
-		"an ID token asked for":                      {func(r *exchangeRequest) { r.RequestedTokenType = oidc.IDTokenType }, "invalid_request"},
+		"an ID token as the requested type":          {func(r *exchangeRequest) { r.RequestedTokenType = oidc.IDTokenType }, "invalid_request"},
 		"a refresh token":                            {func(r *exchangeRequest) { r.SubjectTokenType = oidc.RefreshTokenType }, "invalid_request"},
 		"an unknown audience":                        {func(r *exchangeRequest) { r.Audience = "elsewhere" }, "invalid_target"},
 	} {

@@ -110,7 +110,7 @@ func (f *Failure[Operation]) WaitMet(ctx context.Context, times int) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait until %d requests meet the failure, of which %d have: %w", times, met, ctx.Err())
+			return fmt.Errorf("wait until %d requests meet the failure, %d have: %w", times, met, ctx.Err())
 		}
 	}
 }

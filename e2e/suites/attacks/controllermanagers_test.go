@@ -116,7 +116,7 @@ var _ = Describe("the editor of a namespace with a controller manager", func() {
 	for kind, manager := range map[string]func(string, string, ...func(*corev1.PodSpec)) client.Object{
 		"Deployment": deploymentOf, "DaemonSet": daemonSetOf, "StatefulSet": statefulSetOf,
 	} {
-		It("cannot take the labels off a "+kind+" and change it then, in one step or in two", func(ctx SpecContext) {
+		It("cannot remove the labels of a "+kind+" and change it, in one write or in two", func(ctx SpecContext) {
 			w := kube(ctx)
 			attacker := w.managed(ctx, w.namespace(ctx))
 			held := manager(attacker.namespace, "ccm")
@@ -130,18 +130,18 @@ var _ = Describe("the editor of a namespace with a controller manager", func() {
 			}
 			unlabeled := func(object client.Object) { object.SetLabels(nil) }
 			for _, options := range [][]client.PatchOption{{client.DryRunAll}, nil} {
-				By("in one step")
+				By("in one write")
 				Expect(patch(func(object client.Object) { unlabeled(object); asVictim(podsOf(object)) }, options...)).
 					To(refusedFor("ControllerManagerDeselected", "without them its next change would not be checked"))
-				By("in the first of two")
+				By("in the first of two writes")
 				Expect(patch(unlabeled, options...)).To(refusedFor("ControllerManagerDeselected", "without them its next change would not be checked"))
-				By("by another value")
+				By("with another value of the label")
 				Expect(patch(func(object client.Object) { object.SetLabels(map[string]string{"app": "web"}) }, options...)).
 					To(refusedFor("ControllerManagerDeselected", "without them its next change would not be checked"))
 				By("as another user")
 				Expect(patch(func(object client.Object) { asVictim(podsOf(object)) }, options...)).To(refusedFor("UserEmailMismatch", "victim@example.com"))
 			}
-			By("by the word that it is being deleted")
+			By("with a deletion timestamp")
 			Expect(patch(func(object client.Object) {
 				object.SetDeletionTimestamp(&metav1.Time{Time: object.GetCreationTimestamp().Time})
 				asVictim(podsOf(object))
@@ -149,14 +149,14 @@ var _ = Describe("the editor of a namespace with a controller manager", func() {
 			Expect(attacker.client.Get(ctx, client.ObjectKeyFromObject(held), held)).To(Succeed())
 			Expect(fmt.Sprint(held)).NotTo(ContainSubstring("victim@example.com"))
 
-			By("while a scale, a restart and a deletion are not held up")
+			By("and a scale, a restart and a deletion are admitted")
 			Expect(patch(func(object client.Object) { object.SetAnnotations(map[string]string{"a": "b"}) })).To(Succeed())
 			Expect(patch(func(object client.Object) { podsOf(object).Containers[0].Image = "ccm:2" })).To(Succeed())
 			Expect(attacker.client.Delete(ctx, held)).To(Succeed())
 		}, SpecTimeout(startTimeout))
 	}
 
-	It("cannot make one of a name that is watched act as another user, whatever its labels are", func(ctx SpecContext) {
+	It("cannot make one with a selected name act as another user, with any labels", func(ctx SpecContext) {
 		w := kube(ctx)
 		Expect(w.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "named-managers"}})).To(Succeed())
 		attacker := w.managed(ctx, "named-managers")
@@ -179,7 +179,7 @@ var _ = Describe("the editor of a namespace with a controller manager", func() {
 })
 
 // Guarantee 5: the gate parses what the consumer parses.
-var _ = Describe("the editor of a namespace whose controller manager", func() {
+var _ = Describe("the controller manager that a namespace editor creates", func() {
 	args := func(args ...string) func(*corev1.PodSpec) {
 		return func(p *corev1.PodSpec) { p.Containers[0].Args = args }
 	}
@@ -189,7 +189,7 @@ var _ = Describe("the editor of a namespace whose controller manager", func() {
 		}}}
 	}
 	const victim = `is "victim@example.com"; it has to be`
-	DescribeTable("says by other means as whom it acts, is refused", func(ctx SpecContext, reason, text string, change func(*corev1.PodSpec)) {
+	DescribeTable("is denied if its identity is set", func(ctx SpecContext, reason, text string, change func(*corev1.PodSpec)) {
 		w := kube(ctx)
 		attacker := w.managed(ctx, w.namespace(ctx))
 		Expect(attacker.client.Create(ctx, deploymentOf(attacker.namespace, "new", change))).To(refusedFor(reason, text))
@@ -202,7 +202,7 @@ var _ = Describe("the editor of a namespace whose controller manager", func() {
 		Expect(attacker.heard.Texts()).NotTo(ContainSubstring("s3cret"))
 	},
 		Entry("by a flag", "UserEmailMismatch", victim, args("--user-email=victim@example.com"), SpecTimeout(startTimeout)),
-		Entry("by a flag and the next word", "UserEmailMismatch", victim, args("-user_email", "victim@example.com"), SpecTimeout(startTimeout)),
+		Entry("by a flag and the next argument", "UserEmailMismatch", victim, args("-user_email", "victim@example.com"), SpecTimeout(startTimeout)),
 		Entry("by a second flag", "UserEmailMismatch", victim, args("--user-email=$(CLOUDSIGMA_USER_EMAIL)", "--user-email=victim@example.com"), SpecTimeout(startTimeout)),
 		Entry("by a variable", "UserEmailMismatch", victim, func(p *corev1.PodSpec) {
 			p.Containers[0].Args = []string{"$(FLAG)"}
@@ -227,7 +227,7 @@ var _ = Describe("the editor of a namespace whose controller manager", func() {
 		}, SpecTimeout(startTimeout)),
 	)
 
-	It("takes everything from a Secret with the keys of the old mode, has these set to nothing", func(ctx SpecContext) {
+	It("gets empty values for the keys of legacy credentials if it reads all keys of a Secret", func(ctx SpecContext) {
 		w := kube(ctx)
 		attacker := w.managed(ctx, w.namespace(ctx))
 		held := deploymentOf(attacker.namespace, "ccm", func(p *corev1.PodSpec) {
@@ -240,10 +240,10 @@ var _ = Describe("the editor of a namespace whose controller manager", func() {
 			corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME"}, corev1.EnvVar{Name: "CLOUDSIGMA_PASSWORD"}))
 	}, SpecTimeout(startTimeout))
 
-	It("has no Secret, is told to make it first", func(ctx SpecContext) {
+	It("is denied without its Secret, with a message to create it first", func(ctx SpecContext) {
 		w := kube(ctx)
 		attacker := w.managed(ctx, w.namespace(ctx))
 		Expect(attacker.client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: attacker.namespace, Name: "cloudsigma-impersonation"}})).To(Succeed())
-		Expect(attacker.client.Create(ctx, deploymentOf(attacker.namespace, "ccm"))).To(refusedFor("SecretMissing", "make it first"))
+		Expect(attacker.client.Create(ctx, deploymentOf(attacker.namespace, "ccm"))).To(refusedFor("SecretMissing", "create it first"))
 	}, SpecTimeout(startTimeout))
 })

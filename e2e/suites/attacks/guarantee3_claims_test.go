@@ -77,12 +77,12 @@ var _ = Describe("guarantee 3: two machines that claim one server at the same ti
 				}
 			}
 			AddReportEntry("pairs", fmt.Sprintf("%d pairs: both admitted %d, neither %d", pairs, both, neither), ReportEntryVisibilityAlways)
-			Expect(both).To(BeZero(), "pairs of which both were admitted, of %d", pairs)
-			Expect(neither).To(BeZero(), "pairs of which neither was admitted, of %d", pairs)
+			Expect(both).To(BeZero(), "pairs with both writes admitted, of %d", pairs)
+			Expect(neither).To(BeZero(), "pairs with no write admitted, of %d", pairs)
 		}, SpecTimeout(startTimeout))
 	}
 
-	It("and the one that had to wait is told of the other when it tries again", func(ctx SpecContext) {
+	It("and the denied one gets a message with the other when it tries again", func(ctx SpecContext) {
 		w := kube(ctx)
 		editor := w.editor(ctx, w.namespace(ctx))
 		user := w.user("user-" + editor.namespace + "@example.com")

@@ -56,45 +56,45 @@ var _ = Describe("the identity of a cluster", func() {
 			"pool", whom, region, "worker", s.server.UUID))))
 	}
 
-	It("does not change while its machines name instances of the user so far", func(ctx SpecContext) {
+	It("cannot change while its machines name instances of the current user", func(ctx SpecContext) {
 		s := begin(ctx, false)
 		second := fmt.Sprintf("user %q", s.second.Email)
 		refused(s, patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email)), second)
 
-		By("nor by a Secret")
+		By("with a Secret")
 		Expect(s.client.Create(ctx, userSecret(s.namespace, s.second.Email))).To(Succeed())
 		refused(s, patchSpec(ctx, s.client, s.cluster, `{"userEmail":null,"userRef":{"name":"user"}}`), second)
 
-		By("nor by deleting the cluster and making another one of its name")
+		By("with deletion and creation of a cluster with the same name")
 		Expect(s.client.Delete(ctx, s.cluster.DeepCopy())).To(Succeed())
 		refused(s, s.client.Create(ctx, newCluster(s.namespace, "pool", s.second.Email)), second)
 		Expect(s.client.Create(ctx, newCluster(s.namespace, "pool", s.first.Email))).To(Succeed())
 
-		By("nor by way of nobody")
+		By("with a cluster that names no user in between")
 		Expect(patchSpec(ctx, s.client, s.cluster, `{"userEmail":null}`)).To(Succeed())
 		refused(s, patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email)), second)
 
-		By("but once the machine is gone")
+		By("once the machine is deleted, it can")
 		Expect(s.client.Delete(ctx, s.member)).To(Succeed())
 		Expect(patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email))).To(Succeed())
 	}, SpecTimeout(startTimeout))
 
-	It("does not move to a region without the instances of its machines", func(ctx SpecContext) {
+	It("cannot move to a region without the instances of its machines", func(ctx SpecContext) {
 		s := begin(ctx, false)
 		err := patchSpec(ctx, s.client, s.cluster, `{"region":"zrh"}`)
 		Expect(apierrors.HasStatusCause(err, holds)).To(BeTrue(), "%v", err)
 		Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("do not belong to user %q in region %q", s.first.Email, "zrh"))))
 	}, SpecTimeout(startTimeout))
 
-	It("does not change by the Secret that names its user", func(ctx SpecContext) {
+	It("cannot change with the Secret that names its user", func(ctx SpecContext) {
 		s := begin(ctx, true)
 		refused(s, s.client.Patch(ctx, userSecret(s.namespace, ""), emailIs(s.second.Email)), fmt.Sprintf("user %q", s.second.Email))
-		By("nor by deleting it and making another one")
+		By("with deletion and creation of the Secret")
 		Expect(s.client.Delete(ctx, userSecret(s.namespace, ""))).To(Succeed())
 		refused(s, s.client.Create(ctx, userSecret(s.namespace, s.second.Email)), fmt.Sprintf("user %q", s.second.Email))
 	}, SpecTimeout(startTimeout))
 
-	It("does not change by a Secret of another namespace, whose owner is not told of whose machines they are", func(ctx SpecContext) {
+	It("cannot change with a Secret of another namespace, and the denial does not name the owner of the machines", func(ctx SpecContext) {
 		w := kube(ctx)
 		victim, attacker := begin(ctx, false), w.editor(ctx, w.namespace(ctx))
 		w.permit(ctx, attacker.name, victim.first.Email, victim.second.Email)
@@ -108,7 +108,7 @@ var _ = Describe("the identity of a cluster", func() {
 		}
 	}, SpecTimeout(startTimeout))
 
-	It("changes to a user who owns the instances of its machines", func(ctx SpecContext) {
+	It("can change to a user who owns the instances of its machines", func(ctx SpecContext) {
 		s := begin(ctx, false)
 		Expect(s.client.Delete(ctx, s.member)).To(Succeed())
 		// For some seconds, the gate does not know whether a machine that was just created is deleted or not stored yet.
@@ -124,7 +124,7 @@ var _ = Describe("the identity of a cluster", func() {
 		}).Should(Succeed())
 	}, SpecTimeout(startTimeout))
 
-	It("is not named by a Secret that is written while a cluster comes to refer to it", func(ctx SpecContext) {
+	It("cannot change with a Secret that is written at the same time as a cluster that refers to it", func(ctx SpecContext) {
 		w := kube(ctx)
 		attacker := w.editor(ctx, w.namespace(ctx))
 		own := w.user("own-" + attacker.namespace + "@example.com")
@@ -155,7 +155,7 @@ var _ = Describe("the identity of a cluster", func() {
 		Expect(succeeded).To(BeZero(), "attempts that succeeded of 20")
 	}, SpecTimeout(startTimeout))
 
-	It("does not change while a machine comes to name an instance of the user so far", func(ctx SpecContext) {
+	It("cannot change at the same time as a machine that names an instance of the current user", func(ctx SpecContext) {
 		w := kube(ctx)
 		attacker := w.editor(ctx, w.namespace(ctx))
 		first, second := w.user("first-"+attacker.namespace+"@example.com"), w.user("second-"+attacker.namespace+"@example.com")
@@ -181,7 +181,7 @@ var _ = Describe("the identity of a cluster", func() {
 				both++
 			}
 		}
-		Expect(both).To(BeZero(), "pairs of which both were admitted, of 20")
+		Expect(both).To(BeZero(), "pairs with both writes admitted, of 20")
 	}, SpecTimeout(startTimeout))
 })
 

@@ -23,7 +23,7 @@ import (
 // evaluated. The attacker may name two users, as a reseller may, and moves a server of one to the cluster of the other.
 var _ = Describe("guarantee 3: a machine that names a server", func() {
 	for _, way := range waysToWrite {
-		It("may not get the label of a cluster of another user, by "+way.name, func(ctx SpecContext) {
+		It("cannot get the label of a cluster of another user, by "+way.name, func(ctx SpecContext) {
 			a := startMove(ctx)
 			machine := a.machine(ctx, "worker", a.own)
 			a.expectRefused(way.metadata(ctx, a.attacker.client, machine, inCluster("second")), "InstanceNotOwned",
@@ -31,16 +31,16 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 			Expect(a.current(ctx, machine).GetLabels()).To(Equal(labelsOf("first")))
 		}, SpecTimeout(startTimeout))
 
-		It("may not be given to a Machine of another cluster, by "+way.name, func(ctx SpecContext) {
+		It("cannot get an owner Machine of another cluster, by "+way.name, func(ctx SpecContext) {
 			a := startMove(ctx)
 			a.owner(ctx, "theirs", "second")
 			machine := a.machine(ctx, "worker", a.own)
 			a.expectRefused(way.metadata(ctx, a.attacker.client, machine, ownedBy("theirs")), "OwnerClusterMismatch",
-				"change of metadata.ownerReferences", `Machine "theirs", is of cluster "second"`)
+				"change of metadata.ownerReferences", `Machine "theirs", belongs to cluster "second"`)
 			Expect(a.current(ctx, machine).GetOwnerReferences()).To(BeEmpty())
 		}, SpecTimeout(startTimeout))
 
-		It("stays in the cluster of the Machine that owns it, whose label is changed by "+way.name, func(ctx SpecContext) {
+		It("stays in the cluster of its owner Machine, whose label changes by "+way.name, func(ctx SpecContext) {
 			a := startMove(ctx)
 			owner := a.owner(ctx, "owner", "first")
 			machine := a.machine(ctx, "worker", a.own, ownedBy("owner"))
@@ -51,7 +51,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 		}, SpecTimeout(startTimeout))
 	}
 
-	It("may not name a server of the cluster of its label, while a Machine of another cluster owns it", func(ctx SpecContext) {
+	It("cannot name a server of the cluster of its label, while a Machine of another cluster owns it", func(ctx SpecContext) {
 		a := startMove(ctx)
 		a.owner(ctx, "theirs", "second")
 		for _, id := range []string{a.own, a.others} { // neither that of the label's user nor that of the owner Machine's user
@@ -62,7 +62,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 		a.expectRefused(writeInstanceID(ctx, a.attacker.client, machine, a.own), "OwnerClusterMismatch", `"first"`, `"second"`)
 	}, SpecTimeout(startTimeout))
 
-	It("may not be owned by two Machines, in any order, nor by one that is not there", func(ctx SpecContext) {
+	It("cannot be owned by two Machines, in any order, or by one that does not exist", func(ctx SpecContext) {
 		a := startMove(ctx)
 		a.owner(ctx, "owner", "first")
 		a.owner(ctx, "theirs", "second")
@@ -73,7 +73,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 		a.expectRefused(mergePatch.metadata(ctx, a.attacker.client, machine, ownedBy("gone")), "OwnerMachineMissing", `Machine "gone"`)
 	}, SpecTimeout(startTimeout))
 
-	It("keeps its cluster when the Machine that owns it is deleted and made again", func(ctx SpecContext) {
+	It("keeps its cluster when its owner Machine is deleted and created again", func(ctx SpecContext) {
 		a := startMove(ctx)
 		owner := a.owner(ctx, "owner", "first")
 		a.machine(ctx, "worker", a.own, ownedBy("owner"))
@@ -85,7 +85,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 		Expect(a.attacker.client.Create(ctx, again)).To(Succeed())
 	}, SpecTimeout(startTimeout))
 
-	It("is not moved by a write of the status and one of the metadata at the same time", func(ctx SpecContext) {
+	It("cannot move with concurrent writes of the status and the metadata", func(ctx SpecContext) {
 		a := startMove(ctx)
 		for i := range 20 {
 			machine := a.machine(ctx, fmt.Sprintf("worker-%d", i), "")
@@ -102,7 +102,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 		}
 	}, SpecTimeout(startTimeout))
 
-	It("may be moved with its server cleared, deleted, and released from finalizers", func(ctx SpecContext) {
+	It("can move once its server is cleared, be deleted, and lose its finalizers", func(ctx SpecContext) {
 		a := startMove(ctx)
 		owner := a.owner(ctx, "owner", "first")
 		machine := a.machine(ctx, "worker", a.own, ownedBy("owner"), func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"example.com/keep"}) })

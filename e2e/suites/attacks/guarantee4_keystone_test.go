@@ -110,33 +110,33 @@ var _ = Describe("the editor of a namespace who hides a policy for Keystone", Or
 	}
 	for _, kind := range []string{"ConfigMap", "Secret"} {
 		for way, write := range ways() {
-			It(fmt.Sprintf("cannot take the label of a %s away %s, with or without the policy that is to be hidden", kind, way), func(ctx SpecContext) {
+			It(fmt.Sprintf("cannot remove the label of a %s %s, with or without a hidden policy", kind, way), func(ctx SpecContext) {
 				attacker := w.editor(ctx, w.namespace(ctx))
 				Expect(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, soundPolicy))).To(Succeed())
 				expectPolicyRefusal(write(ctx, attacker, kind, true), "KeystonePolicyDeselected")
-				By("in two steps, of which the first is harmless by itself")
+				By("in two writes, the first of which is harmless by itself")
 				expectPolicyRefusal(write(ctx, attacker, kind, false), "KeystonePolicyDeselected")
 				By("keeping the label")
 				expectPolicyRefusal(attacker.client.Update(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, openPolicy)), "KeystonePolicyBroken")
 			}, SpecTimeout(startTimeout))
 		}
 
-		It("cannot create an object anew without the label that Keystone mounts by its name, as a "+kind, func(ctx SpecContext) {
+		It("cannot replace an object that Keystone mounts by name with one without the label, as a "+kind, func(ctx SpecContext) {
 			attacker := w.editor(ctx, mountedNamespace)
 			Expect(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, mountedName, policyLabels, soundPolicy))).To(Succeed())
 			Expect(attacker.client.Delete(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, ""))).To(Succeed())
 			expectPolicyRefusal(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, openPolicy)), "KeystonePolicyBroken")
-			By("creating it empty, and filling it later")
+			By("creating an empty object, and adding the policy later")
 			Expect(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, soundPolicy))).To(Succeed())
 			expectPolicyRefusal(attacker.client.Update(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, openPolicy)), "KeystonePolicyBroken")
 			expectPolicyRefusal(attacker.client.Patch(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, ""),
 				client.RawPatch(types.MergePatchType, []byte(`{"data": {"policy.yaml": `+value(kind)+`}}`))), "KeystonePolicyBroken")
-			By("another name, which Keystone does not mount")
+			By("with another name, which Keystone does not mount")
 			Expect(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, "else", nil, openPolicy))).To(Succeed())
 		}, SpecTimeout(startTimeout))
 	}
 
-	It("may delete the object, or empty it while taking the label away", func(ctx SpecContext) {
+	It("can delete the object, or remove its content and its label together", func(ctx SpecContext) {
 		attacker := w.editor(ctx, w.namespace(ctx))
 		policy := newPolicyObject("ConfigMap", attacker.namespace, "policy", policyLabels, soundPolicy)
 		Expect(attacker.client.Create(ctx, policy)).To(Succeed())

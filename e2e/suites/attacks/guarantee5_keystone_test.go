@@ -25,6 +25,6 @@ var _ = DescribeTable("the editor of a namespace who writes a policy that oslo.p
 	Entry("a tab before a comment", SpecTimeout(startTimeout), "\"identity:list_users\": \"rule:admin_required\" \t# why\n"),
 	Entry("a tab between brackets", SpecTimeout(startTimeout), "\"identity:list_users\": [\"rule:admin_required\",\t\"rule:admin_required\"]\n"),
 	Entry("a tab after a bracket", SpecTimeout(startTimeout), "\"identity:list_users\": [\"rule:admin_required\"]\t\n"),
-	Entry("a comment that touches", SpecTimeout(startTimeout), "\"identity:list_users\": |#\n  rule:admin_required\n"),
+	Entry("a comment without a blank before it", SpecTimeout(startTimeout), "\"identity:list_users\": |#\n  rule:admin_required\n"),
 	Entry("a tag before a list", SpecTimeout(startTimeout), "\"identity:list_users\": !!str [\"rule:admin_required\"]\n"),
 )

@@ -35,7 +35,7 @@ const (
 // their number.
 var _ = Describe("random sequences of writes", func() {
 	It("break no promise on a kube-apiserver", func(ctx SpecContext) {
-		w := newKube(ctx, "\naudit: {interval: 24h}\n")
+		w := newKube(ctx, "\naudit: {interval: 24h}\nmachine: {settle: 0s}\n")
 		var worlds []*model.World
 		for i := range modelWorkers {
 			worlds = append(worlds, w.modelWorld(ctx, fmt.Sprintf("w%d", i)))
@@ -63,7 +63,7 @@ func expectPromisesKept(result model.Result, err error) {
 	AddReportEntry("writes", result.String(), ReportEntryVisibilityAlways)
 	Expect(err).NotTo(HaveOccurred())
 	for _, failure := range result.Failures {
-		Fail(failure + "\nSEED=" + fmt.Sprint(result.Seed) + " has the same sequences")
+		Fail(failure + "\nSEED=" + fmt.Sprint(result.Seed) + " repeats the sequences")
 	}
 }
 

@@ -34,7 +34,7 @@ const (
 
 // Each "helm upgrade" keeps the certificate, or replaces it if there is a reason.
 var _ = Describe("The certificate that the chart generates", func() {
-	It("is kept, renewed and given another CA by upgrades, and no admission fails meanwhile", func(ctx SpecContext) {
+	It("is kept, renewed, and signed by another CA in upgrades, and no admission fails", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		ports, err := process.FreePorts(ctx, 1)
 		Expect(err).NotTo(HaveOccurred())
@@ -49,12 +49,12 @@ var _ = Describe("The certificate that the chart generates", func() {
 		Expect(first.Annotations[renewAfter]).To(Equal(time.Now().Add(5840 * time.Hour).Format(time.DateOnly)))
 		failures := w.admit(ctx, pods)
 
-		By("an upgrade that has no reason to replace it")
+		By("an upgrade without a reason to replace it")
 		w.upgradeServing(ctx, "--set=logs.level=debug")
 		Expect(w.certificate(ctx).Data).To(Equal(first.Data))
 		Expect(w.bundles(ctx)).To(Equal(trusted))
 
-		By("an upgrade after two thirds of its life")
+		By("an upgrade after two thirds of its lifetime")
 		w.change(ctx, func(secret *corev1.Secret) { secret.Annotations[renewAfter] = time.Now().Format(time.DateOnly) })
 		w.upgradeServing(ctx)
 		renewed := w.certificate(ctx)
@@ -74,7 +74,7 @@ var _ = Describe("The certificate that the chart generates", func() {
 		Expect(w.bundles(ctx)).To(Equal(trusted))
 		w.mountCertificate(ctx, pods)
 
-		By("the first step to another CA: both are trusted, and the certificate remains")
+		By("the first step to another CA: both CAs are trusted, and the certificate stays the same")
 		w.change(ctx, func(secret *corev1.Secret) { delete(secret.Data, "ca.key") })
 		w.upgradeServing(ctx)
 		both := w.certificate(ctx)
@@ -84,7 +84,7 @@ var _ = Describe("The certificate that the chart generates", func() {
 		w.upgradeServing(ctx)
 		Expect(w.certificate(ctx).Data).To(Equal(both.Data), "it waits for the second step")
 
-		By("the second step: the certificate is of the new one")
+		By("the second step: the new CA signs the certificate")
 		w.change(ctx, func(secret *corev1.Secret) { delete(secret.Annotations, renewAfter) })
 		w.upgradeServing(ctx)
 		issued := w.certificate(ctx)
@@ -92,7 +92,7 @@ var _ = Describe("The certificate that the chart generates", func() {
 		Expect(w.bundles(ctx)).To(HaveEach(Equal(slices.Concat(both.Data["ca.crt"], named.Data["ca.crt"]))))
 		w.mountCertificate(ctx, pods)
 
-		By("the third step: the former one is not trusted any more")
+		By("the third step: the former CA is no longer trusted")
 		w.change(ctx, func(secret *corev1.Secret) { delete(secret.Data, formerCA) })
 		w.upgradeServing(ctx)
 		Expect(w.certificate(ctx).Data).To(And(HaveLen(4), HaveKeyWithValue("ca.crt", both.Data["ca.crt"])))
@@ -101,9 +101,9 @@ var _ = Describe("The certificate that the chart generates", func() {
 	}, SpecTimeout(5*time.Minute))
 })
 
-// Whoever brings a certificate keeps it.
-var _ = Describe("A certificate of the operator's", func() {
-	It("is served, and neither it nor its CA is ever written", func(ctx SpecContext) {
+// The chart never changes a certificate of the operator.
+var _ = Describe("The certificate of the operator", func() {
+	It("is served, and the chart writes neither the certificate nor its CA", func(ctx SpecContext) {
 		w := startWorld(ctx)
 		secret := w.bringCertificate(ctx)
 		w.install(ctx)
@@ -117,7 +117,7 @@ var _ = Describe("A certificate of the operator's", func() {
 		}).WithTimeout(15 * time.Second).WithPolling(time.Second).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("gives way to one that the chart generates, and with failurePolicy Ignore nothing is refused by that", func(ctx SpecContext) {
+	It("is replaced by a generated one in an upgrade, and with failurePolicy Ignore no write is denied by that", func(ctx SpecContext) {
 		w := startWorld(ctx)
 		w.values["failurePolicy"] = "Ignore"
 		w.bringCertificate(ctx)

@@ -42,9 +42,9 @@ var _ = Describe("The Deployment of a controller manager, where the chart is ins
 		Entry("whose user a Secret names", "by-secret", SpecTimeout(timeout)),
 	)
 
-	It("is refused if it acts as somebody else, and an Event says so", func(ctx SpecContext) {
-		const text = `CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "tenant@example.com", as whom CloudSigmaCluster "metal" acts: ` +
-			"remove the variable, and it is set to that, or have the cluster corrected"
+	It("is denied if it acts as another user, with an Event", func(ctx SpecContext) {
+		const text = `CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "tenant@example.com", the user of CloudSigmaCluster "metal": ` +
+			"remove the variable, and warrantgate sets it, or correct the cluster"
 		namespace := w.newTenancy(ctx)
 		refusal := fmt.Sprintf(`admission webhook %q denied the request: Deployment "ccm" of namespace %q: %s`, identityWebhook, namespace, text)
 		wrong := manager("metal", somebodyElse()...)
@@ -67,7 +67,7 @@ var _ = Describe("The Deployment of a controller manager, where the chart is ins
 			HaveField("Message", HaveSuffix(text)))))
 	}, SpecTimeout(timeout))
 
-	It("is refused without an identity where none was given", func(ctx SpecContext) {
+	It("is denied without an identity if the mutating webhook has set none", func(ctx SpecContext) {
 		namespace := w.newTenancy(ctx)
 		Expect(w.tryManager(ctx, namespace, "metal")).To(Succeed())
 		Expect(w.admin.Delete(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: release}})).To(Succeed())

@@ -21,7 +21,7 @@ import (
 // An operator first installs the gates in a cluster in use with failurePolicy Ignore, until "helm test" shows that the API server
 // calls them.
 var _ = Describe("A release with failurePolicy Ignore", func() {
-	It("is proven to refuse, and then is to Fail", func(ctx SpecContext) {
+	It("passes helm test, and an upgrade then sets failurePolicy Fail", func(ctx SpecContext) {
 		w := startWorld(ctx)
 		w.addCloud(ctx)
 		w.values["failurePolicy"] = "Ignore"
@@ -44,28 +44,28 @@ var _ = Describe("A release with failurePolicy Ignore", func() {
 			return nil
 		}
 
-		By("being away")
+		By("while the pod does not run")
 		Consistently(write).WithTimeout(3 * time.Second).Should(Succeed())
 		Expect(proven()).To(MatchError(And(ContainSubstring("NOT REFUSED"), ContainSubstring("its failurePolicy: with Ignore"))))
 		Expect(w.run(ctx, "get", "notes")).To(And(ContainSubstring("its gates are OPEN"),
 			ContainSubstring("helm test warrantgate --namespace=warrantgate-system\n"), ContainSubstring("--set=failurePolicy=Fail\n")))
 
-		By("being there")
+		By("while the pod runs")
 		serve := w.pod.startReady(ctx, w.admin)
 		Eventually(proven).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 		Expect(refusedByGate(write())).To(Succeed())
 
-		By("going away again")
+		By("after the pod has stopped")
 		Expect(serve.Stop()).To(Succeed())
 		Expect(write()).To(Succeed())
 
-		By("being upgraded to Fail")
+		By("upgrading to failurePolicy Fail")
 		serve = w.pod.startReady(ctx, w.admin)
 		w.upgrade(ctx, "--reuse-values", "--set=failurePolicy=Fail")
 		Eventually(proven).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 		Expect(w.run(ctx, "get", "notes")).NotTo(Or(ContainSubstring("OPEN"), ContainSubstring("failurePolicy")))
 
-		By("being away then")
+		By("while the pod does not run, with failurePolicy Fail")
 		Expect(serve.Stop()).To(Succeed())
 		Eventually(write).Should(MatchError(ContainSubstring("failed calling webhook")))
 	}, SpecTimeout(6*time.Minute))

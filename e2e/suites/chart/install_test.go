@@ -26,7 +26,7 @@ var _ = Describe("The chart", Ordered, func() {
 		Eventually(w.asked).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(3*time.Minute))
 
-	It("has a broken policy refused, and the refusal told", func(ctx SpecContext) {
+	It("denies a broken policy, with an Event", func(ctx SpecContext) {
 		namespace := w.newNamespace(ctx)
 		Expect(refusedByGate(w.author.Create(ctx, policy(namespace, "policy", broken)))).To(Succeed())
 		Expect(w.author.Create(ctx, policy(namespace, "policy", sound))).To(Succeed())
@@ -39,21 +39,21 @@ var _ = Describe("The chart", Ordered, func() {
 		}).Should(ContainElement(HaveField("Reason", "KeystonePolicyBroken")))
 	}, SpecTimeout(timeout))
 
-	DescribeTable("lets pass what it depends on itself", func(ctx SpecContext, namespace string) {
+	DescribeTable("does not gate objects that it depends on", func(ctx SpecContext, namespace string) {
 		Expect(w.admin.Create(ctx, policy(namespace, "ungated", broken), client.DryRunAll)).To(Succeed())
 	},
 		Entry("in its own namespace", namespace, SpecTimeout(timeout)),
-		Entry("in the API server's", metav1.NamespaceSystem, SpecTimeout(timeout)),
+		Entry("in kube-system", metav1.NamespaceSystem, SpecTimeout(timeout)),
 	)
 
-	It("has a cluster refused that would act as somebody else", func(ctx SpecContext) {
+	It("denies a cluster that names a user whom its author may not impersonate", func(ctx SpecContext) {
 		namespace := w.newNamespace(ctx)
 		err := w.author.Create(ctx, cluster(namespace, "metal", map[string]any{"userEmail": "tenant@example.com"}))
 		Expect(err).To(MatchError(And(ContainSubstring("ValidatingAdmissionPolicy 'cloudsigmaclusters.cluster.warrantgate.dev'"),
 			ContainSubstring(`may not impersonate "tenant@example.com"`))))
 	}, SpecTimeout(timeout))
 
-	DescribeTable("has refused, too,", func(ctx SpecContext, object client.Object, reason metav1.CauseType) {
+	DescribeTable("also denies", func(ctx SpecContext, object client.Object, reason metav1.CauseType) {
 		object.SetNamespace(w.newNamespace(ctx))
 		err := w.admin.Create(ctx, object)
 		Expect(apierrors.HasStatusCause(err, reason)).To(BeTrue(), "%v", err)
@@ -67,7 +67,7 @@ var _ = Describe("The chart", Ordered, func() {
 		}), metav1.CauseType("IdentitySecretMissing"), SpecTimeout(timeout)),
 	)
 
-	It("has a machine refused that names no server of its cluster's user", func(ctx SpecContext) {
+	It("denies a machine that names no server of its cluster's user", func(ctx SpecContext) {
 		w.cloud.AddUser(tenant)
 		Expect(w.cloud.AllowImpersonation(accountName, tenant)).To(Succeed())
 		machine := ofProvider("CloudSigmaMachine", map[string]any{"providerID": "cloudsigma://7d0e1e6a-3c1f-4f3e-9d55-0c5c37ad6a01"})
@@ -77,11 +77,11 @@ var _ = Describe("The chart", Ordered, func() {
 		Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(timeout))
 
-	It("has its replicas agree in its own namespace on which one makes the audit", func(ctx SpecContext) {
+	It("uses a Lease in its own namespace to choose the replica that runs the audit", func(ctx SpecContext) {
 		Eventually(func() error { return w.admin.Get(ctx, lease, &coordinationv1.Lease{}) }).Should(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("is trusted again by an upgrade after somebody changed which CA is trusted", func(ctx SpecContext) {
+	It("is trusted again after an upgrade, if an administrator has changed the caBundle", func(ctx SpecContext) {
 		trusted := w.bundles(ctx)
 		other, _, err := cert.GenerateSelfSignedCertKey("other", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -97,7 +97,7 @@ var _ = Describe("The chart", Ordered, func() {
 		Eventually(w.asked).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("answers the probe of liveness", func(ctx SpecContext) {
+	It("responds to the liveness probe", func(ctx SpecContext) {
 		Expect(w.pod.probe(ctx, "/healthz")).To(Equal(http.StatusOK))
 	}, SpecTimeout(timeout))
 })

@@ -67,7 +67,7 @@ func ofProvider(kind string, spec map[string]any) *unstructured.Unstructured {
 // refusedByGate returns an error unless err is a denial of the gate on policies.
 func refusedByGate(err error) error {
 	if err == nil || !strings.Contains(err.Error(), `admission webhook "policies.keystone.warrantgate.dev" denied the request`) {
-		return fmt.Errorf("not refused by the gate: %w", err)
+		return fmt.Errorf("not denied by the gate: %w", err)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ import (
 
 // helm uninstall removes the webhooks while warrantgate still runs, and leaves no object of the chart.
 var _ = Describe("helm uninstall", func() {
-	It("takes the webhooks out first, and all else then", func(ctx SpecContext) {
+	It("removes the webhooks first, and then all other objects", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		serve := w.pod.startReady(ctx, w.admin)
 		Eventually(w.asked).WithContext(ctx).Should(Succeed())
@@ -38,7 +38,7 @@ var _ = Describe("helm uninstall", func() {
 		Eventually(deletions.inOrder).Should(HaveExactElements("webhooks", "no webhooks", "service", "deployment"))
 		Expect(serve.Alive()).To(Succeed())
 
-		By("looking at what is left")
+		By("listing the remaining objects")
 		Expect(w.left(ctx)).To(BeEmpty())
 		Expect(w.author.Create(ctx, policy(w.newNamespace(ctx), "policy", broken))).To(Succeed())
 	}, SpecTimeout(3*time.Minute))
@@ -46,8 +46,8 @@ var _ = Describe("helm uninstall", func() {
 
 // To continue without warrantgate, an operator removes the gates as the README describes, and restores them later.
 var _ = Describe("Without its gates", func() {
-	It("everything passes, until helm upgrade puts them back", func(ctx SpecContext) {
-		w := newWorld(ctx) // in which no warrantgate answers
+	It("every write is admitted, until helm upgrade restores them", func(ctx SpecContext) {
+		w := newWorld(ctx) // no warrantgate runs in it
 		Eventually(func() error {
 			return w.admin.Create(ctx, policy(metav1.NamespaceDefault, "policy", sound), client.DryRunAll)
 		}).

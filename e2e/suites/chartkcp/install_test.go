@@ -37,13 +37,13 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 		bot = w.bot(ctx)
 	}, NodeTimeout(startTimeout))
 
-	It("has its gates registered in root by its Job", func(ctx SpecContext) {
+	It("installs the webhook configurations in root with a Job", func(ctx SpecContext) {
 		Expect(w.kubelet.Output("warrantgate-kcp-install")).To(And(
 			ContainSubstring(`root: MutatingWebhookConfiguration "warrantgate" created`),
 			ContainSubstring(`root: ValidatingWebhookConfiguration "warrantgate" created`)))
 	}, SpecTimeout(specTimeout))
 
-	It("makes the workspace of a service account Ready, and the service account's", func(ctx SpecContext) {
+	It("makes the workspace of a service account Ready, owned by the service account", func(ctx SpecContext) {
 		_, err := kcptest.CreateWorkspace(ctx, bot, "child")
 		Expect(err).NotTo(HaveOccurred())
 		child, err := kcptest.WaitReady(ctx, w.kcp.Admin("root:provider"), "child")
@@ -51,7 +51,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, HaveSuffix(":default:bot")))
 	}, SpecTimeout(specTimeout))
 
-	It("has a forged owner refused", func(ctx SpecContext) {
+	It("denies a forged owner", func(ctx SpecContext) {
 		alice, err := kcptest.NewClient(w.kcp.Person("root", "alice"))
 		Expect(err).NotTo(HaveOccurred())
 		ws, err := kcptest.CreateWorkspace(ctx, w.kcp.Person("root", "alice"), "of-alice")
@@ -62,18 +62,18 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 			Should(MatchError(ContainSubstring(`user "alice" tried to change experimental.tenancy.kcp.io/owner of workspace "of-alice"`)))
 	}, SpecTimeout(specTimeout))
 
-	It("passes helm test, which leaves nothing behind", func(ctx SpecContext) {
+	It("passes helm test, which leaves no objects", func(ctx SpecContext) {
 		before := w.hostObjects(ctx)
 		w.awaitAsked(ctx)
 		Expect(w.helm(ctx, "test")).To(Succeed())
 		Expect(w.kubelet.Output("warrantgate-test-kubernetes")).To(And(
-			ContainSubstring("policies.keystone.warrantgate.dev: ok\n"), ContainSubstring("warrantgate refused it: ")))
+			ContainSubstring("policies.keystone.warrantgate.dev: ok\n"), ContainSubstring("warrantgate denied the object: ")))
 		Expect(w.kubelet.Output("warrantgate-test-kcp")).To(And(
-			ContainSubstring("owner-integrity.warrantgate.dev: ok\n"), ContainSubstring("warrantgate refused it: ")))
+			ContainSubstring("owner-integrity.warrantgate.dev: ok\n"), ContainSubstring("warrantgate denied the object: ")))
 		Expect(w.hostObjects(ctx)).To(Equal(before))
 	}, SpecTimeout(specTimeout))
 
-	It("has both API servers trust another CA, by three upgrades", func(ctx SpecContext) {
+	It("changes the CA of both API servers in three upgrades", func(ctx SpecContext) {
 		key := client.ObjectKey{Namespace: namespace, Name: release + "-certificate"}
 		certificate := func() *corev1.Secret {
 			secret := &corev1.Secret{}
@@ -123,32 +123,32 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 		}
 	}, SpecTimeout(2*specTimeout))
 
-	It("fails helm test where kcp does not ask it, until helm upgrade has registered it again", func(ctx SpecContext) {
+	It("fails helm test if kcp does not call it, until helm upgrade restores the webhook configuration", func(ctx SpecContext) {
 		root, err := kcptest.NewClient(w.kcp.Admin("root"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(root.Delete(ctx, registered())).To(Succeed())
 		Eventually(w.testing(ctx, "warrantgate-test-kcp")).WithContext(ctx).Should(And(
 			ContainSubstring("owner-integrity.warrantgate.dev: NOT REFUSED\n"),
-			ContainSubstring(`it passed, and webhook "owner-integrity.warrantgate.dev" neither refused it nor warned`),
-			ContainSubstring("whether it is registered: kubectl get validatingwebhookconfigurations warrantgate")))
+			ContainSubstring(`the object was admitted, and webhook "owner-integrity.warrantgate.dev" neither denied it nor warned`),
+			ContainSubstring("whether the webhook configuration is installed: kubectl get validatingwebhookconfigurations warrantgate")))
 		w.upgrade(ctx)
 		w.awaitAsked(ctx)
 		Expect(w.helm(ctx, "test")).To(Succeed())
 	}, SpecTimeout(2*specTimeout))
 
-	It("fails helm test where the API server does not ask it", func(ctx SpecContext) {
+	It("fails helm test if the API server does not call it", func(ctx SpecContext) {
 		Expect(w.host.Delete(ctx, registered())).To(Succeed())
 		Eventually(w.testing(ctx, "warrantgate-test-kubernetes")).WithContext(ctx).Should(And(
 			ContainSubstring("policies.keystone.warrantgate.dev: NOT REFUSED\n"),
-			ContainSubstring("whether it is registered: kubectl get validatingwebhookconfigurations warrantgate")))
+			ContainSubstring("whether the webhook configuration is installed: kubectl get validatingwebhookconfigurations warrantgate")))
 		w.upgrade(ctx)
 		w.awaitAsked(ctx)
 	}, SpecTimeout(2*specTimeout))
 
-	It("fails helm test where nobody answers, and says so", func(ctx SpecContext) {
+	It("fails helm test if warrantgate does not respond, with that reason", func(ctx SpecContext) {
 		Expect(serving.Stop()).To(Succeed())
 		for _, pod := range []string{"warrantgate-test-kubernetes", "warrantgate-test-kcp"} {
-			Expect(w.testing(ctx, pod)()).To(ContainSubstring("the API server does not reach warrantgate: "))
+			Expect(w.testing(ctx, pod)()).To(ContainSubstring("the API server cannot reach warrantgate: "))
 		}
 	}, SpecTimeout(specTimeout))
 })

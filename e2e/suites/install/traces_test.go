@@ -18,7 +18,7 @@ import (
 )
 
 var _ = Describe("a verdict", func() {
-	It("is in kcp's audit log and in warrantgate's log under one decision id", func(ctx SpecContext) {
+	It("has the same decision ID in kcp's audit log and in warrantgate's log", func(ctx SpecContext) {
 		w := serve(ctx, "", "--log-level=debug")
 		install(ctx, w)
 		Eventually(func() error { // an unanswered notice is not sent again
@@ -51,7 +51,7 @@ var _ = Describe("a verdict", func() {
 		Expect(verdicts).To(HaveExactElements(And(
 			HaveKeyWithValue("gate", gate), HaveKeyWithValue("reason", "ServiceAccountRewritten"), HaveKeyWithValue("name", "traced"))))
 
-		By("forging, which the admission policy puts into the audit log")
+		By("forging an owner, which the admission policy records in the audit log")
 		ws, err := kcptest.GetWorkspace(ctx, provider, "traced")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(forge(ctx, kcp.Person("root:provider", "alice"), ws)).NotTo(Succeed())

@@ -56,12 +56,12 @@ samplingRatePerMillion: 1000000
 		w.serve(ctx, "Enforce", "--client-ca-file="+clientCA, "--client-names="+apiServerName)
 	}, NodeTimeout(3*time.Minute))
 
-	It("is answered by a certificate of its own, and nobody without one is", func(ctx SpecContext) {
+	It("gets a verdict with its client certificate, and a caller without one does not", func(ctx SpecContext) {
 		namespace := w.namespace(ctx)
 		expectRefusal(w.author.Create(ctx, newConfigMap(namespace, "policy", broken)), about("ConfigMap", namespace, saidOfBroken))
 		Expect(w.author.Create(ctx, newConfigMap(namespace, "policy", sound))).To(Succeed())
 
-		By("asking without a certificate")
+		By("sending a review without a certificate")
 		ca, err := os.ReadFile(w.gate.CAFile())
 		Expect(err).NotTo(HaveOccurred())
 		transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
@@ -77,7 +77,7 @@ samplingRatePerMillion: 1000000
 		Expect(w.verdicts(ctx, nil)).To(Equal(before))
 	}, SpecTimeout(timeout))
 
-	It("tells of its trace, which the log line and the exemplar of the verdict name", func(ctx SpecContext) {
+	It("sends its trace ID, which is in the log line and in the exemplar of the verdict", func(ctx SpecContext) {
 		namespace := w.namespace(ctx)
 		expectRefusal(w.author.Create(ctx, newConfigMap(namespace, "policy", broken)), about("ConfigMap", namespace, saidOfBroken))
 		trace := w.traceOf(namespace)
@@ -87,7 +87,7 @@ samplingRatePerMillion: 1000000
 		Expect(metrics).To(ContainSubstring(`# {trace_id="` + trace + `"}`))
 	}, SpecTimeout(timeout))
 
-	It("is not answered under a name that warrantgate does not expect, and lets nothing pass unjudged", func(ctx SpecContext) {
+	It("gets no verdict with an unexpected name, and denies all writes", func(ctx SpecContext) {
 		Expect(w.gate.Stop()).To(Succeed())
 		w.start(ctx, "Enforce", "--client-ca-file="+clientCA, "--client-names=somebody-else")
 		// The API server uses the earlier webhook configuration for a moment.

@@ -37,16 +37,16 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		return names, err
 	}
 
-	It("refuses nothing in mode Warn, and says what it would have", func(ctx SpecContext) {
+	It("denies nothing in mode Warn, and warns about each denial", func(ctx SpecContext) {
 		policy := newConfigMap(namespace, "policy", broken)
 		Expect(w.author.Create(ctx, policy)).To(Succeed())
 		message := about("ConfigMap", namespace, saidOfBroken)
-		Expect(w.heard.TakeWarnings()).To(HaveExactElements("KeystonePolicyBroken (mode Warn, nothing was changed or refused): " + message))
+		Expect(w.heard.TakeWarnings()).To(HaveExactElements("KeystonePolicyBroken (mode Warn, nothing was changed or denied): " + message))
 		Eventually(w.told).WithArguments(ctx, policy).WithTimeout(toldWithin).Should(ContainSubstring("Admitted with a warning: " + message))
 		Expect(w.verdicts(ctx, map[string]string{"decision": "warned", "reason": "KeystonePolicyBroken"})).To(BeNumerically(">=", 1))
 		Expect(registered(ctx)).To(ContainElement("policies.keystone.warrantgate.dev"))
 
-		By("being away, too")
+		By("stopping warrantgate")
 		Expect(w.gate.Stop()).To(Succeed())
 		policy.Data["policy.yaml"] = "["
 		Expect(w.author.Update(ctx, policy)).To(Succeed())
@@ -54,7 +54,7 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		w.heard.TakeWarnings()
 	}, SpecTimeout(timeout))
 
-	It("is not registered in mode Off", func(ctx SpecContext) {
+	It("has no webhook in mode Off", func(ctx SpecContext) {
 		w.serve(ctx, "Off")
 		Expect(registered(ctx)).NotTo(ContainElement("policies.keystone.warrantgate.dev"))
 		Eventually(func() ([]string, error) {
@@ -64,7 +64,7 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		Expect(w.verdicts(ctx, nil)).To(BeZero())
 	}, SpecTimeout(timeout))
 
-	It("refuses in mode Enforce, also while it is away, until it is uninstalled", func(ctx SpecContext) {
+	It("denies in mode Enforce, even while warrantgate is down, until uninstall", func(ctx SpecContext) {
 		w.serve(ctx, "Enforce")
 		policy := newConfigMap(namespace, "enforced", broken)
 		Expect(w.author.Create(ctx, policy)).NotTo(Succeed())

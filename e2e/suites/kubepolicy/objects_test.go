@@ -22,9 +22,9 @@ const (
 	saidOfBroken = `2 errors: policy.yaml:1, rule "identity:create_user": Keystone does not fill %(user.domain_id)s in for identity:create_user: ` +
 		`the check is always false (write "%(target.user.domain_id)s"); policy.yaml:2, rule "identity:list_users": an exclamation mark without ` +
 		`quotes is an empty tag to YAML: the rule is empty, and an empty rule allows everybody (write "!" in quotes to deny, or "@" in quotes to ` +
-		`allow everybody); "warrantgate lint keystone-policy" says everything about the file`
+		`allow everybody); "warrantgate lint keystone-policy" lists all problems of the file`
 	saidOfDoubtful = `1 warning: policy.yaml:1, rule "identity:create_user": Keystone's credentials have no "domain_idd", so that the check is false ` +
-		`or raises an exception (write "domain_id"); "warrantgate lint keystone-policy" says everything about the file`
+		`or raises an exception (write "domain_id"); "warrantgate lint keystone-policy" lists all problems of the file`
 )
 
 // selected are the labels of the objects that the gate evaluates.

@@ -18,21 +18,21 @@ const toldWithin = 2 * time.Second
 
 // The author of a policy gets the errors that Keystone would have with it, before Keystone reads it.
 var _ = Describe("A policy for Keystone", func() {
-	DescribeTable("that is broken is refused with what is wrong, told at the object, and stored once it is corrected",
+	DescribeTable("with an error is denied with the findings, gets an Event, and is stored once the author corrects it",
 		func(ctx SpecContext, kind string, newObject func(namespace, policy string) client.Object) {
 			namespace := shared.namespace(ctx)
 			message := about(kind, namespace, saidOfBroken)
 			expectRefusal(shared.author.Create(ctx, newObject(namespace, broken)), message, "unknown-attribute", "always-allows")
 
-			By("changing one that is stored")
+			By("changing a stored policy")
 			object := newObject(namespace, sound)
 			Expect(shared.author.Create(ctx, object)).To(Succeed())
 			change := newObject(namespace, broken)
 			expectRefusal(shared.author.Update(ctx, change), message, "unknown-attribute", "always-allows")
 			Eventually(shared.events).WithArguments(ctx, namespace).WithTimeout(toldWithin).Should(ConsistOf(And(
-				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "KeystonePolicyBroken"), HaveField("Message", "Refused: "+message),
+				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "KeystonePolicyBroken"), HaveField("Message", "Denied: "+message),
 				HaveField("InvolvedObject.UID", object.GetUID()))))
-			Expect(shared.told(ctx, object)).To(MatchRegexp(`(?m)\bWarning +KeystonePolicyBroken .*Refused: ` + regexp.QuoteMeta(message)))
+			Expect(shared.told(ctx, object)).To(MatchRegexp(`(?m)\bWarning +KeystonePolicyBroken .*Denied: ` + regexp.QuoteMeta(message)))
 
 			By("correcting it")
 			corrected := strings.NewReplacer("%(user.", "%(target.user.", ": !", `: "!"`).Replace(broken)
@@ -44,7 +44,7 @@ var _ = Describe("A policy for Keystone", func() {
 		Entry("in a Secret", "Secret", func(namespace, policy string) client.Object { return newSecret(namespace, "policy", policy) }, SpecTimeout(timeout)),
 	)
 
-	It("that is doubtful is stored, and its author is warned", func(ctx SpecContext) {
+	It("with a doubtful rule is stored, and the author gets a warning", func(ctx SpecContext) {
 		namespace := shared.namespace(ctx)
 		policy := newConfigMap(namespace, "policy", doubtful)
 		Expect(shared.author.Create(ctx, policy)).To(Succeed())
@@ -54,7 +54,7 @@ var _ = Describe("A policy for Keystone", func() {
 			MatchRegexp(`(?m)^ +Warning +KeystonePolicyDoubtful .*Admitted with a warning: ConfigMap "policy"`))
 	}, SpecTimeout(timeout))
 
-	It("is mended with kubectl apply", func(ctx SpecContext) {
+	It("can be corrected with kubectl apply", func(ctx SpecContext) {
 		namespace := shared.namespace(ctx)
 		printed, err := shared.kubectl(ctx, manifest(namespace, `identity:create_user: ""`), "apply", "-f", "-")
 		Expect(err).To(HaveOccurred())
@@ -67,7 +67,7 @@ var _ = Describe("A policy for Keystone", func() {
 		Expect(printed).To(Equal("configmap/policy configured\n"))
 	}, SpecTimeout(timeout))
 
-	It("is the only thing of a Secret that is repeated", func(ctx SpecContext) {
+	It("is the only part of a Secret that a message quotes", func(ctx SpecContext) {
 		namespace := shared.namespace(ctx)
 		secret := newSecret(namespace, "policy", sound)
 		Expect(shared.author.Create(ctx, secret)).To(Succeed())

@@ -25,7 +25,7 @@ var _ = Describe("The gate on policies", func() {
 		return count
 	}
 
-	It("is not asked about objects without the label", func(ctx SpecContext) {
+	It("is not called for objects without the label", func(ctx SpecContext) {
 		namespace, before := shared.namespace(ctx), verdicts(ctx)
 		policy, secret := newConfigMap(namespace, "policy", broken), newSecret(namespace, "policy", broken)
 		policy.Labels, secret.Labels = map[string]string{"holds": "something"}, nil
@@ -36,13 +36,13 @@ var _ = Describe("The gate on policies", func() {
 		Expect(shared.author.Delete(ctx, secret)).To(Succeed())
 		Expect(verdicts(ctx)).To(Equal(before))
 
-		By("giving it the label")
+		By("adding the label")
 		err := shared.author.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"holds":"keystone-policy"}}}`)))
 		Expect(err).To(MatchError(ContainSubstring(about("ConfigMap", namespace, "1 error: policy.yaml:1: '[' has a meaning of its own in YAML"))))
 		Expect(verdicts(ctx)).To(BeNumerically(">", before))
 	}, SpecTimeout(timeout))
 
-	It("is not asked about metadata, writes of the same, and deletions", func(ctx SpecContext) {
+	It("is not called for changes of metadata, writes without a change, and deletions", func(ctx SpecContext) {
 		namespace := shared.namespace(ctx)
 		policy := newConfigMap(namespace, "policy", sound)
 		Expect(shared.author.Create(ctx, policy)).To(Succeed())
@@ -57,13 +57,13 @@ var _ = Describe("The gate on policies", func() {
 		Expect(shared.author.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 		Expect(verdicts(ctx)).To(Equal(before))
 
-		By("counting one that is")
+		By("changing the policy")
 		Expect(shared.author.Create(ctx, newConfigMap(namespace, "policy", sound))).To(Succeed())
 		Expect(verdicts(ctx)).To(Equal(before + 1))
 		Expect(shared.verdicts(ctx, map[string]string{"decision": "allowed", "reason": "KeystonePolicySound"})).To(BeNumerically(">=", 1))
 	}, SpecTimeout(timeout))
 
-	It("leaves no Event of a dry run, which is refused alike", func(ctx SpecContext) {
+	It("denies a dry run without an Event", func(ctx SpecContext) {
 		namespace := shared.namespace(ctx)
 		Expect(shared.author.Create(ctx, newConfigMap(namespace, "policy", sound))).To(Succeed())
 		message := about("ConfigMap", namespace, saidOfBroken)
@@ -75,7 +75,7 @@ var _ = Describe("The gate on policies", func() {
 		Eventually(shared.events).WithArguments(ctx, namespace).Should(ConsistOf(HaveField("InvolvedObject.UID", last.UID)))
 	}, SpecTimeout(timeout))
 
-	It("judges what is as large as the API server stores", func(ctx SpecContext) {
+	It("evaluates objects up to the size limit of the API server", func(ctx SpecContext) {
 		namespace := shared.namespace(ctx)
 		policy := newConfigMap(namespace, "policy", strings.Repeat("# a comment\n", 85_000))
 		began := time.Now()
@@ -84,12 +84,12 @@ var _ = Describe("The gate on policies", func() {
 		Expect(shared.author.Create(ctx, policy)).To(Succeed())
 		AddReportEntry("large policies", time.Since(began).String())
 
-		By("with binary data that is no text")
+		By("adding binary data that is not UTF-8")
 		policy.BinaryData = map[string][]byte{"binary": {0xff, 0xfe, 0}}
 		Expect(shared.author.Update(ctx, policy)).To(MatchError(ContainSubstring("binary: it is not UTF-8")))
 	}, SpecTimeout(timeout))
 
-	It("takes no right but that to Events", func(ctx SpecContext) {
+	It("needs no permission except that to write Events", func(ctx SpecContext) {
 		namespace := shared.namespace(ctx)
 		config, err := shared.api.User("warrantgate")
 		Expect(err).NotTo(HaveOccurred())

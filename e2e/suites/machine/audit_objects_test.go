@@ -43,12 +43,12 @@ var _ = Describe("the audit of objects", Ordered, func() {
 	wanted := func() map[*unstructured.Unstructured][2]string {
 		return map[*unstructured.Unstructured][2]string{
 			orphaned: {"UserSecretMissing", said + `CloudSigmaCluster "orphaned": spec.userRef: there is no Secret "gone" in namespace "` + orphaned.GetNamespace() + `"`},
-			owned: {"OwnerClusterMismatch", `its owner, Machine "owner", is of cluster "another" by its label cluster.x-k8s.io/cluster-name, ` +
-				`for which its provider acts, and it is itself of cluster "pool"; give both the same label`},
+			owned: {"OwnerClusterMismatch", `its owner, Machine "owner", belongs to cluster "another" by its label cluster.x-k8s.io/cluster-name, ` +
+				`which the provider uses, but the machine has the label of cluster "pool"; set the same label on both`},
 		}
 	}
 
-	It("tells of clusters that are of no use, and of owners of another cluster", func(ctx SpecContext) {
+	It("reports clusters that cannot be used, and owners of another cluster", func(ctx SpecContext) {
 		for object, want := range wanted() {
 			Eventually(w.eventsOn).WithContext(ctx).WithArguments(object).Should(ConsistOf(And(
 				HaveField("Reason", want[0]), HaveField("Message", HavePrefix("Audit: "+want[1])))))
@@ -57,7 +57,7 @@ var _ = Describe("the audit of objects", Ordered, func() {
 		Expect(w.gate.Metric(ctx, "warrantgate_audit_passes_total", map[string]string{"outcome": "incomplete"})).To(BeZero())
 	}, SpecTimeout(timeout))
 
-	It("finds no more what has been put right", func(ctx SpecContext) {
+	It("does not report corrected problems any more", func(ctx SpecContext) {
 		for _, object := range []*unstructured.Unstructured{orphaned, owned} {
 			Expect(w.client.Delete(ctx, object)).To(Succeed())
 		}

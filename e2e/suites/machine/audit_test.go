@@ -55,7 +55,7 @@ var _ = Describe("the audit", Ordered, func() {
 		}})
 	}, NodeTimeout(3*time.Minute))
 
-	It("tells of each finding by one Event on the machine or cluster, which is counted up", func(ctx SpecContext) {
+	It("writes one Event with a count for each finding on the machine or cluster", func(ctx SpecContext) {
 		expectEvents := func(object *unstructured.Unstructured, want ...any) {
 			GinkgoHelper()
 			Eventually(w.eventsOn).WithContext(ctx).WithArguments(object).Should(ConsistOf(want...))
@@ -77,7 +77,7 @@ var _ = Describe("the audit", Ordered, func() {
 		Expect(w.describe(stale)).To(MatchRegexp(`(?m)^ +Warning +InstanceNotOwned .*\(x\d+ over .*Audit: instance ` + incident.Stale.UUID))
 	}, SpecTimeout(timeout))
 
-	It("counts what it finds by reason", func(ctx SpecContext) {
+	It("counts findings by reason", func(ctx SpecContext) {
 		for reason, n := range map[string]float64{"InstanceNotOwned": 1, "InstanceDuplicate": 1, "InstanceNotFound": 1, "InstanceOrphaned": 1} {
 			Eventually(w.findings).WithContext(ctx).WithArguments(reason).Should(Equal(n), reason)
 		}
@@ -85,7 +85,7 @@ var _ = Describe("the audit", Ordered, func() {
 		Expect(w.gate.Metric(ctx, "warrantgate_audit_passes_total", map[string]string{"outcome": "incomplete"})).To(BeZero())
 	}, SpecTimeout(timeout))
 
-	It("has changed nothing", func(ctx SpecContext) {
+	It("changes nothing", func(ctx SpecContext) {
 		w.awaitPasses(ctx, 2)
 		Expect(w.versions(ctx, machineKind, clusterKind)).To(Equal(versions))
 		Expect(w.cloud.Servers()).To(Equal(servers))
@@ -98,7 +98,7 @@ var _ = Describe("the audit", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("finds no more what has been put right, and says no more of it", func(ctx SpecContext) {
+	It("does not report corrected problems any more", func(ctx SpecContext) {
 		Expect(w.setInstanceID(ctx, stale, incident.Created.UUID)).To(Succeed())
 		w.cloud.RemoveServer(orphan.UUID)
 		for reason, n := range map[string]float64{"InstanceNotOwned": 0, "InstanceDuplicate": 1, "InstanceNotFound": 1, "InstanceOrphaned": 0} {
@@ -112,7 +112,7 @@ var _ = Describe("the audit", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("finds the server of an earlier identity where a cluster still acts as that one", func(ctx SpecContext) {
+	It("finds the server of a former identity if a cluster still acts as that identity", func(ctx SpecContext) {
 		other := story{world: w, namespace: w.namespace(ctx), user: incident.Other}
 		earlier := newCluster(other.namespace, clusterName, incident.Other.Email)
 		Expect(w.client.Create(ctx, earlier)).To(Succeed())
@@ -125,7 +125,7 @@ var _ = Describe("the audit", Ordered, func() {
 		Eventually(w.findings).WithContext(ctx).WithArguments("InstanceOrphaned").Should(BeZero())
 	}, SpecTimeout(timeout))
 
-	It("says which account it could not look at, and looks at all others", func(ctx SpecContext) {
+	It("reports an account that it could not audit, and audits all others", func(ctx SpecContext) {
 		stranger := w.cloud.AddUser("stranger@example.com") // warrantgate may not act for this one
 		theirs := newCluster(w.namespace(ctx), clusterName, stranger.Email)
 		Expect(w.client.Create(ctx, theirs)).To(Succeed())

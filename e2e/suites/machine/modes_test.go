@@ -21,12 +21,12 @@ import (
 var _ = Describe("In the mode Warn the verdict on a machine", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "machine: {mode: Warn}\naudit: {mode: Off}\n"})
+		w = newWorld(ctx, setup{configuration: "machine: {mode: Warn, settle: 0s}\naudit: {mode: Off}\n"})
 	}, NodeTimeout(3*time.Minute))
 
 	everyVerdict(func() *world { return w }, policy{warn: true})
 
-	It("is not missed when warrantgate does not run", func(ctx SpecContext) {
+	It("is admitted while warrantgate does not run", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		machine := s.createMachine(ctx, "machine")
 		Expect(w.gate.Stop()).To(Succeed())
@@ -37,8 +37,8 @@ var _ = Describe("In the mode Warn the verdict on a machine", Ordered, ContinueO
 	}, SpecTimeout(timeout))
 })
 
-// Who would rather have machines than certainty admits what cannot be judged, and nothing else.
-var _ = Describe("Where the unknown is admitted, the verdict on a machine", Ordered, ContinueOnFailure, func() {
+// With unknown: Admit, only requests without a decision are admitted.
+var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, ContinueOnFailure, func() {
 	var (
 		w        *world
 		auditLog string
@@ -49,7 +49,7 @@ var _ = Describe("Where the unknown is admitted, the verdict on a machine", Orde
 		policyFile := filepath.Join(dir, "audit-policy.yaml")
 		Expect(os.WriteFile(policyFile, []byte(auditPolicy), 0o600)).To(Succeed())
 		w = newWorld(ctx, setup{
-			configuration: "machine: {unknown: Admit}\naudit: {mode: Off}\n",
+			configuration: "machine: {unknown: Admit, settle: 0s}\naudit: {mode: Off}\n",
 			args:          []string{"--log-level=debug"}, // else there is no line about what passes
 			apiArgs:       []string{"--audit-policy-file=" + policyFile, "--audit-log-path=" + auditLog},
 		})

@@ -39,7 +39,7 @@ var _ = Describe("the provider's reconcile loop", Ordered, func() {
 		}})
 	}, NodeTimeout(3*time.Minute))
 
-	It("heals what the incident has left behind, and makes no second server", func(ctx SpecContext) {
+	It("repairs the machine of the incident, without a second server", func(ctx SpecContext) {
 		foreign := serversOf(w.cloud, incident.Other)
 		machines := make([]*unstructured.Unstructured, 0, len(found))
 		for _, machine := range found {
@@ -59,7 +59,7 @@ var _ = Describe("the provider's reconcile loop", Ordered, func() {
 	}, SpecTimeout(timeout))
 
 	// That is how the incident came about: somebody corrected the user while the provider still acted as the one before.
-	It("goes round without harm while it acts as another user than the cluster names, and settles once it acts as that one", func(ctx SpecContext) {
+	It("retries without harm while it acts as another user than the cluster names, and succeeds once it acts as that user", func(ctx SpecContext) {
 		s := story{world: w, namespace: w.namespace(ctx), user: w.user("successor@example.com")}
 		earlier := w.user("predecessor@example.com")
 		Expect(w.client.Create(ctx, newCluster(s.namespace, clusterName, s.user.Email))).To(Succeed())
@@ -94,7 +94,7 @@ var _ = Describe("the provider's reconcile loop", Ordered, func() {
 		Expect(serversOf(w.cloud, earlier)).To(Equal(left))
 	}, SpecTimeout(timeout))
 
-	It("makes one server for each machine also while nobody can tell whose it is", func(ctx SpecContext) {
+	It("creates one server for each machine, also while its owner is not known", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		machines := []*unstructured.Unstructured{s.createMachine(ctx, "worker-a"), s.createMachine(ctx, "worker-b")}
 		p := w.newProvider(ctx, s.user.Email) // it has its token, warrantgate has none

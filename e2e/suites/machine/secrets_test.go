@@ -37,7 +37,7 @@ var _ = Describe("secrets and tokens", func() {
 				w = newWorld(ctx, setup{cloud: "  flow: " + flow.name, args: []string{"--log-level=debug"}})
 			}, NodeTimeout(3*time.Minute))
 
-			It("show nowhere, though answers repeat them and everything is logged", func(ctx SpecContext) {
+			It("are not in logs, Events, metrics and errors, though answers of the cloud repeat them", func(ctx SpecContext) {
 				for _, operation := range append(flow.operations, cloudsigmatest.GetProfile, cloudsigmatest.GetServer, cloudsigmatest.ListServers) {
 					w.provokeEcho(ctx, operation)
 				}
@@ -57,7 +57,7 @@ var _ = Describe("secrets and tokens", func() {
 				}
 			}, SpecTimeout(3*time.Minute))
 
-			It("would be found if they did", func() {
+			It("would be found there", func() {
 				secrets := w.cloud.Secrets()
 				Expect(len(secrets)).To(BeNumerically(">", 4))
 				for _, secret := range secrets {

@@ -49,7 +49,7 @@ var _ = Describe("a cluster that takes its user from a Secret", func() {
 		s.expectJudged(ctx)
 	}, SpecTimeout(timeout))
 
-	DescribeTable("has none while that is not there to tell",
+	DescribeTable("may name no servers while the user is not known",
 		func(ctx SpecContext, where func(context.Context, story) string, spoil func(context.Context, withSecret) error, reason string) {
 			s := beginWithSecret(ctx, where)
 			machine := s.createMachine(ctx, "node")
@@ -85,7 +85,7 @@ var _ = Describe("a cluster that takes its user from a Secret", func() {
 
 // Where a cluster is decides where warrantgate sends tokens to.
 var _ = Describe("a cluster's region", func() {
-	It("is refused if it could be another host or path, and nobody is asked", func(ctx SpecContext) {
+	It("is denied if it could be another host or path, without a request to the cloud", func(ctx SpecContext) {
 		for _, odd := range []string{"next.example.com/", "..", "Next", "next/../zrh", "next@example.com", "-next"} {
 			s := begin(ctx)
 			s.changeCluster(ctx, with("spec.region", odd))
@@ -99,7 +99,7 @@ var _ = Describe("a cluster's region", func() {
 			w = newWorld(ctx, setup{cloud: "  regions: [" + region + "]"})
 		}, NodeTimeout(3*time.Minute))
 
-		It("is refused if it is none of them, and nobody is asked", func(ctx SpecContext) {
+		It("is denied if it is none of them, without a request to the cloud", func(ctx SpecContext) {
 			s := w.begin(ctx)
 			s.changeCluster(ctx, with("spec.region", "zrh"))
 			machine := s.expectRegionRefused(ctx, `region "zrh" is none of those configured (next)`)

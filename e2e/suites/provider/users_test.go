@@ -49,8 +49,8 @@ func printed(err error) string {
 	return commands
 }
 
-// Who may have a cluster act as whom is RBAC of the provider's workspace: in its own everybody is cluster-admin.
-var _ = Describe("who may have a cluster act as a user", func() {
+// RBAC of the provider's workspace authorizes the user of a cluster. In its own workspace, every tenant is cluster-admin.
+var _ = Describe("the permission to name a user in a cluster", func() {
 	// The owner of a consumer's workspace, and a service account there.
 	var (
 		config, owner, bot *rest.Config
@@ -69,7 +69,7 @@ var _ = Describe("who may have a cluster act as a user", func() {
 		botUser = "system:kcp:serviceaccount:" + clusterOf(ctx, config) + ":default:bot"
 	})
 
-	It("is up to the provider: a denial prints what its administrator runs", func(ctx SpecContext) {
+	It("comes from the provider: a denial contains the commands for its administrator", func(ctx SpecContext) {
 		for i, who := range []struct {
 			config               *rest.Config
 			username, knownThere string
@@ -85,12 +85,12 @@ var _ = Describe("who may have a cluster act as a user", func() {
 			runInKCP(ctx, printed(err))
 			Eventually(func() error { return creates(ctx, config, name, incident.User.Email) }).Should(Succeed())
 
-			By("and nobody else's name")
+			By("and only for this name")
 			Expect(printed(creates(ctx, config, name+"-other", incident.Other.Email))).To(HavePrefix("kubectl ws :" + clusterOf(ctx, provider) + "; "))
 		}
 	}, SpecTimeout(2*time.Minute))
 
-	It("can be given to a whole workspace, by the group of its scope", func(ctx SpecContext) {
+	It("can be granted to a whole workspace, by the group of its scope", func(ctx SpecContext) {
 		bob := rest.CopyConfig(owner)
 		bob.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("bob-%d", consumers)}
 		Expect(kcptest.Grant(ctx, config, kcptest.User(bob.Impersonate.UserName), kcptest.AccessRule(), everything)).To(Succeed())
@@ -99,7 +99,7 @@ var _ = Describe("who may have a cluster act as a user", func() {
 		Eventually(func() error { return creates(ctx, bob, "scoped", incident.User.Email) }).Should(Succeed())
 	}, SpecTimeout(2*time.Minute))
 
-	It("is asked of the provider that the webhook configuration is of", func(ctx SpecContext) {
+	It("is checked in the workspace of the provider whose webhook configuration calls the gate", func(ctx SpecContext) {
 		makeWorkspace(ctx, "root", "second-provider")
 		second := kcp.Admin("root:second-provider")
 		kubeconfig, err := kcp.KubeconfigFile("second-provider-admin", second)
@@ -149,7 +149,7 @@ func runInKCP(ctx context.Context, commands string) {
 				Subjects:   []rbacv1.Subject{kcptest.User(match[3])},
 			}
 		}
-		Expect(object).NotTo(BeNil(), "what is this: %s", command)
+		Expect(object).NotTo(BeNil(), "unknown command: %s", command)
 		Expect(c).NotTo(BeNil(), "it is not said where: %s", commands)
 		if err := c.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
 			Expect(err).NotTo(HaveOccurred(), command)

@@ -10,7 +10,7 @@ import (
 )
 
 func apiServers() {
-	It("may restart: nothing else has to, and a replica that comes up meanwhile waits for it", func(ctx SpecContext) {
+	It("may restart: no other process restarts, and a replica that starts during that time waits for it", func(ctx SpecContext) {
 		s := chaos.begin(ctx)
 		Expect(s.judged(ctx)).To(Succeed())
 		pids := []int{chaos.replicas[0].process.PID(), chaos.replicas[1].process.PID()}
@@ -27,8 +27,8 @@ func apiServers() {
 		Expect(chaos.api.StartAPIServer(ctx)).To(Succeed())
 		late.awaitServing(ctx)
 
-		By("watches are back: a change of the cluster is known")
-		Expect(s.setInstanceID(ctx, s.machine, "")).To(Succeed()) // or the cluster could not change its user
+		By("watches work again: a replica observes a change of the cluster")
+		Expect(s.setInstanceID(ctx, s.machine, "")).To(Succeed()) // a cluster with an instance cannot change its user
 		heir := chaos.user("heir-of-" + s.user.Email)
 		pool := cluster(s.namespace, "pool", s.user.Email)
 		Expect(s.admin.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())

@@ -12,13 +12,13 @@ import (
 // chaos is the world of all specs about failures of the environment. Each spec restores it.
 var chaos *world
 
-var _ = Describe("What warrantgate lives on", Ordered, func() {
+var _ = Describe("The environment of warrantgate:", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) { chaos = newWorld(ctx, 2, briefly) }, NodeTimeout(startTimeout))
 	AfterEach(func(ctx SpecContext) {
 		for _, r := range chaos.replicas {
 			Expect(r.process.Alive()).To(Succeed())
 		}
-		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed(), "all is well again")
+		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed(), "the gates give the expected verdicts again")
 	}, NodeTimeout(time.Minute))
 
 	Context("the clock", clocks)

@@ -14,14 +14,14 @@ import (
 const skew = 10 * time.Minute
 
 func clocks() {
-	DescribeTable("of the identity provider may be another", func(ctx SpecContext, ahead time.Duration) {
+	DescribeTable("of the identity provider may differ", func(ctx SpecContext, ahead time.Duration) {
 		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
 		chaos.cloud.SetClock(ahead)
 		DeferCleanup(chaos.cloud.SetClock, time.Duration(0))
 		// Cached tokens were issued by the earlier clock. A cloud whose clock is set forward rejects them as expired.
 		Eventually(func() error { return chaos.begin(ctx).judged(ctx) }).WithContext(ctx).Should(Succeed())
 
-		By("also with new tokens only")
+		By("with new tokens only")
 		for _, r := range chaos.replicas {
 			r.terminate(ctx)
 			r.serve(ctx)
@@ -32,7 +32,7 @@ func clocks() {
 		Entry("behind", -skew, SpecTimeout(timeout)),
 	)
 
-	DescribeTable("by which the serving certificate does not hold is told in the log, and nothing passes unjudged", func(
+	DescribeTable("by which the serving certificate is invalid causes a log message, and no write is admitted without a verdict", func(
 		ctx SpecContext, change func(*x509.Certificate), said string,
 	) {
 		s := chaos.begin(ctx)
@@ -47,11 +47,11 @@ func clocks() {
 		Expect(s.judged(ctx)).To(MatchError(ContainSubstring("certificate has expired or is not yet valid")))
 		Expect(s.instanceID(ctx)).To(BeEmpty())
 
-		By("and it goes on with the next certificate")
+		By("admissions work again with the next certificate")
 		chaos.certify(ctx, good)
 		Expect(s.judged(ctx)).To(Succeed())
 	},
-		Entry("as it is not valid yet", func(c *x509.Certificate) { c.NotBefore = time.Now().Add(skew) }, "notBefore", SpecTimeout(timeout)),
-		Entry("as it has expired", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-skew) }, "notAfter", SpecTimeout(timeout)),
+		Entry("not valid yet", func(c *x509.Certificate) { c.NotBefore = time.Now().Add(skew) }, "notBefore", SpecTimeout(timeout)),
+		Entry("expired", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-skew) }, "notAfter", SpecTimeout(timeout)),
 	)
 }

@@ -18,7 +18,7 @@ import (
 const unansweredWithin = 5 * time.Second
 
 func coldStarts() {
-	It("may be gone: what it needs to come back is not gated, all else waits, and one replica is enough to go on", func(ctx SpecContext) {
+	It("may be down: the objects that it needs to start are not gated, all others wait, and one replica is enough to continue", func(ctx SpecContext) {
 		s := chaos.begin(ctx)
 		for _, r := range chaos.replicas {
 			r.kill(ctx)
@@ -28,18 +28,18 @@ func coldStarts() {
 		Expect(time.Since(began)).To(BeNumerically("<", unansweredWithin))
 		Expect(s.instanceID(ctx)).To(BeEmpty())
 
-		By("what it and the API server are made of is not gated")
+		By("the objects of warrantgate and of the API server are not gated")
 		for _, excluded := range []string{namespace, metav1.NamespaceSystem} {
 			for _, object := range needed(excluded) {
 				Expect(chaos.admin.Create(ctx, object)).To(Succeed(), "%T in %s", object, excluded)
 			}
 		}
-		By("nor is what names no identity")
+		By("objects without an identity are not gated")
 		Expect(chaos.admin.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "other"}})).To(Succeed())
 		Expect(chaos.admin.Create(ctx, machine(s.namespace, "other", "pool"))).To(Succeed())
 		Expect(chaos.admin.Delete(ctx, s.machine)).To(Succeed())
 
-		By("one replica comes back")
+		By("one replica starts")
 		chaos.replicas[0].serve(ctx)
 		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
 		chaos.replicas[1].serve(ctx)

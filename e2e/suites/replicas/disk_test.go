@@ -13,7 +13,7 @@ import (
 )
 
 func disks() {
-	It("with the certificate may be full: the certificate before is served until the next one is there", func(ctx SpecContext) {
+	It("with the certificate may be full: the earlier certificate is served until the next one is complete", func(ctx SpecContext) {
 		r := chaos.newReplica(ctx)
 		tlsDir := filepath.Join(r.dir, tlsFolder)
 		small := mountSmall(tlsDir)
@@ -29,8 +29,8 @@ func disks() {
 		Expect(s.judged(ctx)).To(Succeed())
 		next := newPair(chaos.authority)
 
-		By("the next one does not fit")
-		Expect(os.Truncate(certificate, 0)).To(Succeed()) // as whoever writes a file begins with
+		By("there is no space for the next one")
+		Expect(os.Truncate(certificate, 0)).To(Succeed()) // a writer begins by truncating the file
 		if small {
 			fill(filepath.Join(tlsDir, "filler"))
 			Expect(os.WriteFile(certificate, next.Certificate, 0o600)).To(MatchError(syscall.ENOSPC))
@@ -40,14 +40,14 @@ func disks() {
 		Expect(r.serves(ctx)).To(Equal(serial(chaos.serving)))
 		Expect(s.judged(ctx)).To(Succeed())
 
-		By("only one half of it fits")
+		By("there is space for one half of it")
 		Expect(errors.Join(os.RemoveAll(filepath.Join(tlsDir, "filler")), os.WriteFile(certificate, next.Certificate, 0o600))).To(Succeed())
 		Eventually(r.log).WithContext(ctx).Should(ContainSubstring("private key does not match public key"))
 		Expect(r.serves(ctx)).To(Equal(serial(chaos.serving)))
 		Expect(s.judged(ctx)).To(Succeed())
 		Expect(r.isReady()).To(BeTrue())
 
-		By("and then all of it")
+		By("there is space for all of it")
 		Expect(os.WriteFile(key, next.Key, 0o600)).To(Succeed())
 		Eventually(r.serves).WithContext(ctx).WithTimeout(pickedUpWithin).Should(Equal(serial(next)))
 		Expect(s.judged(ctx)).To(Succeed())

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// stopsLeading is what a replica logs that makes the audit no longer.
-	stopsLeading = "this replica does not lead"
-	// leaseSeconds is the duration of a Lease, after which it is free if nobody has renewed it.
+	// stopsLeading is the log message of a replica that no longer runs the audit.
+	stopsLeading = "this replica does not hold the Lease"
+	// leaseSeconds is the duration of a Lease. It is free after that time without a renewal.
 	leaseSeconds = 15
 )
 
 func leases() {
-	It("may be deleted: one replica makes the audit", func(ctx SpecContext) {
+	It("may be deleted: one replica runs the audit", func(ctx SpecContext) {
 		chaos.awaitLeader(ctx)
 		Expect(chaos.admin.Delete(ctx, chaos.lease(ctx))).To(Succeed())
 		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
@@ -32,7 +32,7 @@ func leases() {
 		chaos.awaitLeader(ctx)
 	}, SpecTimeout(timeout))
 
-	It("may be taken by somebody else: no replica makes the audit until that one has gone, and admissions go on", func(ctx SpecContext) {
+	It("may have another holder: no replica runs the audit until the Lease of that holder expires, and admissions continue", func(ctx SpecContext) {
 		leader := chaos.replicas[chaos.awaitLeader(ctx)]
 		stopped := strings.Count(leader.log(), stopsLeading)
 		Eventually(func() error {
@@ -46,7 +46,7 @@ func leases() {
 		chaos.awaitLeader(ctx)
 	}, SpecTimeout(timeout))
 
-	It("may be lost by a replica that hangs: the other makes the audit, and only the other when the first goes on", func(ctx SpecContext) {
+	It("may be lost by a suspended replica: the other runs the audit, and still does when the first continues", func(ctx SpecContext) {
 		i := chaos.awaitLeader(ctx)
 		leader, other := chaos.replicas[i], chaos.replicas[1-i]
 		stopped := strings.Count(leader.log(), stopsLeading)

@@ -73,13 +73,13 @@ func (w *world) newLoad(ctx context.Context) *load {
 				return undo()
 			}, w.setInstanceID(ctx, object, owned)
 		}},
-		{name: "a machine that names a server of somebody else", want: verdict{reason: "InstanceNotOwned"}, write: func(ctx context.Context, _ int64) (func() error, error) {
+		{name: "a machine that names a server of another user", want: verdict{reason: "InstanceNotOwned"}, write: func(ctx context.Context, _ int64) (func() error, error) {
 			return nil, w.setInstanceID(ctx, s.machine, s.foreign)
 		}},
 		{name: "a cluster of an administrator", write: func(ctx context.Context, number int64) (func() error, error) {
 			return create(ctx, w.admin, cluster(s.namespace, fmt.Sprintf("cluster-%d", number), s.user.Email))
 		}},
-		{name: "a cluster of who may not act as its user", want: verdict{policy: "cloudsigmaclusters.cluster.warrantgate.dev"}, write: func(ctx context.Context, number int64) (func() error, error) {
+		{name: "a cluster of a user whom its author may not impersonate", want: verdict{policy: "cloudsigmaclusters.cluster.warrantgate.dev"}, write: func(ctx context.Context, number int64) (func() error, error) {
 			return create(ctx, w.author, cluster(s.namespace, fmt.Sprintf("cluster-%d", number), s.user.Email))
 		}},
 		{name: "a policy that does what it says", write: func(ctx context.Context, number int64) (func() error, error) {

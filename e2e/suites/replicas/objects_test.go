@@ -79,15 +79,15 @@ type verdict struct {
 func (v verdict) check(err error) error {
 	switch {
 	case v.policy != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+v.policy+"'")):
-		return fmt.Errorf("not refused by policy %s: %w", v.policy, err)
+		return fmt.Errorf("not denied by policy %s: %w", v.policy, err)
 	case v.policy != "":
 		return nil
 	case v.reason == "" && err != nil:
 		return fmt.Errorf("not admitted: %w", err)
 	case v.reason != "" && err == nil:
-		return fmt.Errorf("admitted, and has to be refused as %s", v.reason)
+		return fmt.Errorf("admitted, want a denial with %s", v.reason)
 	case v.reason != "" && (!apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, v.reason)):
-		return fmt.Errorf("not refused as %s: %w", v.reason, err)
+		return fmt.Errorf("not denied with %s: %w", v.reason, err)
 	}
 	return nil
 }

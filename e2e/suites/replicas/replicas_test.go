@@ -24,7 +24,7 @@ var _ = Describe("Three replicas", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, 3, 0) }, NodeTimeout(startTimeout))
 
-	It("judge every admission as it has to be while they end, crash, come back and change their certificates", func(ctx SpecContext) {
+	It("give the expected verdict for every admission while they end, crash, start and change their certificates", func(ctx SpecContext) {
 		load := w.newLoad(ctx)
 		done := make(chan struct{})
 		var leaving []*replica
@@ -60,7 +60,7 @@ var _ = Describe("Three replicas", Ordered, func() {
 		Expect(load.made.Load()).To(BeNumerically(">=", admissions))
 		for _, r := range append(leaving, w.replicas...) {
 			_, accepted := w.balancer.connections(r.backend)
-			Expect(accepted).To(BeNumerically(">", 0), "each replica was asked")
+			Expect(accepted).To(BeNumerically(">", 0), "each replica was called")
 		}
 	}, SpecTimeout(loadTimeout))
 })

@@ -38,7 +38,7 @@ func soak(duration string) bool {
 		return false
 	}
 	return Describe("A soak", func() {
-		It("of "+duration+" goes on without more and more memory, goroutines or descriptors", func(ctx SpecContext) {
+		It("of "+duration+" shows no growth of memory, goroutines or file descriptors", func(ctx SpecContext) {
 			length, err := time.ParseDuration(duration)
 			Expect(err).NotTo(HaveOccurred())
 			w := newWorld(ctx, 2, 0)
@@ -77,7 +77,7 @@ func (w *world) sample(ctx context.Context, length time.Duration) [][][]float64 
 	for len(taken) < samples {
 		select {
 		case <-ctx.Done():
-			Fail("the soak was cut off: " + ctx.Err().Error())
+			Fail("the soak was interrupted: " + ctx.Err().Error())
 		case <-ticker.C:
 		}
 		var replicas [][]float64

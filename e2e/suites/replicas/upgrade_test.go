@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-var _ = Describe("Three replicas of the release before", Ordered, func() {
+var _ = Describe("Three replicas of the earlier release", Ordered, func() {
 	var w *world
 	var before, after edition
 	BeforeAll(func(ctx SpecContext) {
@@ -31,7 +31,7 @@ var _ = Describe("Three replicas of the release before", Ordered, func() {
 		w.serve(ctx, 3)
 	}, NodeTimeout(startTimeout))
 
-	It("become replicas of this one, and of that again, and judge every admission as it has to be meanwhile, all alike", func(ctx SpecContext) {
+	It("are upgraded to this release and rolled back, and all give the same expected verdicts for every admission", func(ctx SpecContext) {
 		s, load := w.begin(ctx), w.newLoad(ctx)
 		done := make(chan struct{})
 		var leaving []*replica
@@ -74,7 +74,7 @@ func (l *load) goTo(ctx context.Context, r *replica) {
 	l.awaitMore(ctx)
 	l.world.balancer.choose(nil)
 	_, accepted := l.world.balancer.connections(r.backend)
-	Expect(accepted).To(BeNumerically(">", 0), "it was asked")
+	Expect(accepted).To(BeNumerically(">", 0), "it was called")
 }
 
 // uncalled is the number of writes that the API server denied because it could not call a webhook or got no response.

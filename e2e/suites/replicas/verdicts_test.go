@@ -64,7 +64,7 @@ func (s story) questions() []question {
 			was: plain, is: naming(plain, server(s.user, "asked-own")),
 		},
 		{
-			about: "a machine that names a server of somebody else", path: machines, decision: "denied", reason: "InstanceNotOwned",
+			about: "a machine that names a server of another user", path: machines, decision: "denied", reason: "InstanceNotOwned",
 			was: plain, is: naming(plain, s.foreign),
 		},
 		{
@@ -124,7 +124,7 @@ func (s story) questions() []question {
 			was: workspace(homeless), is: workspace(homeless),
 		},
 		{
-			about: "a workspace whose owner is another now", path: integrity, decision: "denied", reason: "OwnerChangeRefused", by: authorName,
+			about: "a workspace whose owner is another now", path: integrity, decision: "denied", reason: "OwnerChangeDenied", by: authorName,
 			was: workspace(`{"username":"bob"}`), is: workspace(`{"username":"author"}`),
 		},
 		{

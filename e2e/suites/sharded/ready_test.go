@@ -18,11 +18,11 @@ var _ = Describe("On several shards", func() {
 			Expect(kcp.ShardOf(ctx, ws.Spec.Cluster)).To(Equal(shard))
 		},
 		Entry("on the root shard", kcptest.RootShard, SpecTimeout(specTimeout)),
-		Entry("on another", kcptest.SecondShard, SpecTimeout(specTimeout)),
+		Entry("on another shard", kcptest.SecondShard, SpecTimeout(specTimeout)),
 	)
 
-	// One webhook configuration, in root, holds for Workspaces that are on any shard and for what they lead to on any shard.
-	DescribeTable("a service account's workspaces become Ready, on its own shard and on the other, and it works in them",
+	// One webhook configuration, in root, applies to Workspaces on any shard and to their logical clusters on any shard.
+	DescribeTable("the workspaces of a service account become Ready, on its own shard and on the other, and it can write in them",
 		func(ctx SpecContext, own, other string) {
 			home := newPlace(ctx, own)
 			create(ctx, home.bot, "near", own)
@@ -31,10 +31,10 @@ var _ = Describe("On several shards", func() {
 			home.expectAtHome(ctx, "far", other)
 		},
 		Entry("from the root shard", kcptest.RootShard, kcptest.SecondShard, SpecTimeout(specTimeout)),
-		Entry("from another", kcptest.SecondShard, kcptest.RootShard, SpecTimeout(specTimeout)),
+		Entry("from another shard", kcptest.SecondShard, kcptest.RootShard, SpecTimeout(specTimeout)),
 	)
 
-	DescribeTable("a shard that is down holds up only what is meant for it, and only until it is up again",
+	DescribeTable("a shard that is down delays only its own workspaces, until it is up again",
 		func(ctx SpecContext, own, other string) {
 			home := newPlace(ctx, own)
 			kcp.KillShard(other)

@@ -26,7 +26,7 @@ var _ = Describe("kubectl describe of a workspace", func() {
 		))
 	}, SpecTimeout(specTimeout))
 
-	It("shows that an administrator's power is in the recorded owner", func(ctx SpecContext) {
+	It("shows that the recorded owner has an administrator's permissions", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		create(ctx, parent.admin(), "child")
 		waitReady(ctx, parent.admin(), "child")

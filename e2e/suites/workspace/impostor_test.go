@@ -16,7 +16,7 @@ import (
 // Names of service accounts are unique in a workspace only. Whoever may make service accounts in a new workspace must
 // not become its administrator by choosing the name of its creator.
 var _ = Describe("A service account of the creator's name inside the new workspace", func() {
-	It("rules the workspace without warrantgate, and its creator is locked out", func(ctx SpecContext) {
+	It("is administrator of the workspace without warrantgate, and its creator has no access", func(ctx SpecContext) {
 		home := newPlace(ctx, bare)
 		bot := home.serviceAccount(ctx, "bot")
 		create(ctx, bot, "child", home.emptyType(ctx))
@@ -28,7 +28,7 @@ var _ = Describe("A service account of the creator's name inside the new workspa
 		Expect(createNamespace(ctx, bot, child.Spec.Cluster, "intruder")).To(beNotAllowed)
 	}, SpecTimeout(specTimeout))
 
-	DescribeTable("has no rights there with warrantgate, and the creator has",
+	DescribeTable("has no permissions there with warrantgate, and the creator has",
 		func(ctx SpecContext, ofType func(SpecContext, place) kcptest.WorkspaceOption) {
 			home := newPlace(ctx, guarded)
 			bot := home.serviceAccount(ctx, "bot")

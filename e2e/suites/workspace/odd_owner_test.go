@@ -11,8 +11,8 @@ import (
 
 // Only system:masters can create a Workspace with an owner of its own making. Whatever that is, kcp's scheduler goes on, and
 // the Workspace shows why kcp will not be able to act as it.
-var _ = Describe("A workspace with an owner that cannot be understood", func() {
-	DescribeTable("is scheduled, keeps the owner byte for byte, and says what is wrong",
+var _ = Describe("A workspace with a malformed owner", func() {
+	DescribeTable("is scheduled, keeps the owner, and has an Event with the reason",
 		func(ctx SpecContext, owner, why string) {
 			parent := newPlace(ctx, guarded)
 			held := parent.heldType(ctx)

@@ -15,7 +15,7 @@ import (
 
 // Workspaces of other users are not affected: no call of the webhook, no change, and no write once a workspace is Ready.
 var _ = Describe("warrantgate", func() {
-	It("leaves a hundred workspaces of people and administrators as kcp recorded them, without being asked", func(ctx SpecContext) {
+	It("is not called for a hundred workspaces of users and administrators, and does not change them", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		held := parent.heldType(ctx)
 		calls := rewriteCalls(ctx)
@@ -38,7 +38,7 @@ var _ = Describe("warrantgate", func() {
 		Expect(rewriteCalls(ctx)).To(Equal(calls))
 	}, SpecTimeout(manyWorkspaces))
 
-	It("is at rest with kcp once a workspace is Ready: kcp cuts the owner down, and nobody writes again", func(ctx SpecContext) {
+	It("and kcp do not write a workspace again once it is Ready and kcp has shortened the owner", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		create(ctx, parent.serviceAccount(ctx, "bot"), "child")
 		waitReady(ctx, parent.admin(), "child")

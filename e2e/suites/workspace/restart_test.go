@@ -23,7 +23,7 @@ const creators = 30
 
 // An upgrade or a crash of warrantgate delays workspaces, and loses none.
 var _ = Describe("Killing warrantgate while service accounts create workspaces", func() {
-	It("leaves no workspace behind once it runs again", func(ctx SpecContext) {
+	It("leaves no workspace stuck once it runs again", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		bots := make([]*rest.Config, creators)
 		for i := range bots {
@@ -47,7 +47,7 @@ var _ = Describe("Killing warrantgate while service accounts create workspaces",
 		}
 	}, SpecTimeout(manyWorkspaces))
 
-	It("makes a new one that only the webhook can rewrite wait, rather than come up with an owner that cannot work", func(ctx SpecContext) {
+	It("delays a new workspace that only the webhook can rewrite, instead of creating it with an owner that kcp cannot act as", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		alice := parent.impersonated(ctx, "alice") // whom no admission policy rewrites
 		Expect(gate.Stop()).To(Succeed())

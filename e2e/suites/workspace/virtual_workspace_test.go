@@ -21,7 +21,7 @@ import (
 // A provider's controller creates workspaces for consumers who bind its API and accept its claim on workspaces. kcp lends
 // it an administrator's warrant for each such request, and records that as a part of the owner, for good.
 var _ = Describe("A workspace that a service account creates through an APIExport virtual workspace", func() {
-	It("becomes Ready, and no administrator is left in its recorded owner", func(ctx SpecContext) {
+	It("becomes Ready, and its recorded owner has no administrator's group", func(ctx SpecContext) {
 		provider, consumer := newPlace(ctx, guarded), newPlace(ctx, guarded)
 		bot := provider.serviceAccount(ctx, "bot")
 		provider.exportWithClaim(ctx)

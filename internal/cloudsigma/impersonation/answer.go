@@ -99,13 +99,13 @@ func (a answer) accept(want expectation) (issued, error) {
 	}
 	switch {
 	case a.token == "":
-		return refuse(faultBroken, "the answer has no access token")
+		return refuse(faultBroken, "the response has no access token")
 	case !cloudhttp.Sendable(a.token):
 		return refuse(faultBroken, "the access token cannot be sent in a header")
 	case a.tokenType != "" && !strings.EqualFold(a.tokenType, oidc.BearerToken):
-		return refuse(faultRefused, "the token is no bearer token")
+		return refuse(faultRefused, "the token is not a bearer token")
 	case a.issuedTokenType != "" && !slices.Contains([]oidc.TokenType{oidc.AccessTokenType, oidc.JWTTokenType}, oidc.TokenType(a.issuedTokenType)):
-		return refuse(faultRefused, "the token is no access token")
+		return refuse(faultRefused, "the token is not an access token")
 	}
 	found := claimsOf(a.token)
 	if reason := want.mismatch(found); reason != "" {
@@ -121,7 +121,7 @@ func (a answer) accept(want expectation) (issued, error) {
 	life = min(life, maxLife)
 	now := time.Now()
 	if !now.Before(want.began.Add(life)) {
-		return refuse(faultBroken, "the token has expired before it came")
+		return refuse(faultBroken, "the token expired before it arrived")
 	}
 	return issued{
 		value: a.token, obtained: now, expires: want.began.Add(life),
@@ -152,13 +152,13 @@ func (want expectation) mismatch(found claims) string {
 			continue
 		}
 		if !strings.EqualFold(name, want.user) {
-			return "the token is of another user than the requested one"
+			return "the token belongs to another user than the requested one"
 		}
 		break
 	}
 	if actor, ok := found["act"].(map[string]any); ok && account != "" {
 		if acting := claims(actor).text("sub"); acting != "" && acting != account && acting != want.client {
-			return "the token is for another actor than the service account"
+			return "the token has another actor than the service account"
 		}
 	}
 	return ""
@@ -169,7 +169,7 @@ func parseAnswer(body []byte) (answer, error) {
 	var wire struct {
 		AccessToken string      `json:"access_token"`
 		TokenType   string      `json:"token_type"`
-		ExpiresIn   json.Number `json:"expires_in"` // takes a text of digits as well
+		ExpiresIn   json.Number `json:"expires_in"` // also accepts a string of digits
 	}
 	if err := json.Unmarshal(body, &wire); err != nil {
 		return answer{}, err

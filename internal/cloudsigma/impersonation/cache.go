@@ -124,7 +124,7 @@ func (c *tokenCache[K]) Reload(ctx context.Context, key K, old issued) (issued, 
 	c.refreshed()
 	token, err := c.load(ctx, key)
 	if err != nil {
-		logf.FromContext(ctx).Info("a token could not be refreshed; it is used until it expires", "error", err.Error())
+		logf.FromContext(ctx).Info("cannot refresh a token; it is used until it expires", "error", err.Error())
 	}
 	return token, err
 }

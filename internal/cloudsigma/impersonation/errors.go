@@ -66,7 +66,7 @@ func (e *requestError) Error() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "token step %q: ", e.step)
 	if e.held {
-		text.WriteString("not asked, because a moment ago: ")
+		text.WriteString("not sent, because a recent request failed: ")
 	}
 	text.WriteString(e.fault.String())
 	if e.status != 0 {
@@ -126,8 +126,8 @@ func asUnknown(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("no token in time")}
 	}
-	// What is left are panics, whose text could hold anything.
-	return &ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("an internal error kept the token from being asked for")}
+	// The remaining errors are panics. Their text could contain secrets.
+	return &ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("an internal error prevented the token request")}
 }
 
 func causeOf(err error) ownership.Cause {
@@ -171,7 +171,7 @@ func errorOfTransport(ctx context.Context, at step, err error) error {
 	} else if _, ok := errors.AsType[*url.Error](err); ok {
 		failed.reason = "the connection failed"
 	} else {
-		failed.fault, failed.reason = faultBroken, "the answer cannot be understood"
+		failed.fault, failed.reason = faultBroken, "the response cannot be parsed"
 	}
 	return failed
 }

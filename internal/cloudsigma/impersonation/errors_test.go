@@ -33,15 +33,15 @@ func TestTokenErrors(t *testing.T) {
 		wantRetryAfter time.Duration
 		wantRequests   int // of the step
 	}{
-		"the client is not known": {
+		"unknown client": {
 			at: stepAccount, reply: says(http.StatusUnauthorized, `{"error":"invalid_client"}`), wantRequests: 1,
 			wantError: `CredentialsRefused: token step "account": refused, status 401, error code "invalid_client"`,
 		},
-		"the client may not do this": {
+		"client without permission": {
 			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"unauthorized_client"}`), wantRequests: 1,
 			wantError: `CredentialsRefused: token step "account": refused, status 400, error code "unauthorized_client"`,
 		},
-		"the grant is not valid": {
+		"invalid grant": {
 			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"invalid_grant"}`), wantRequests: 1,
 			wantError: `IdentityProviderUnavailable: token step "account": refused, status 400, error code "invalid_grant"`,
 		},
@@ -49,7 +49,7 @@ func TestTokenErrors(t *testing.T) {
 			at: stepAccount, reply: says(http.StatusOK, `{"error":"invalid_client"}`), wantRequests: 1,
 			wantError: `CredentialsRefused: token step "account": refused, status 200, error code "invalid_client"`,
 		},
-		"an error code that nobody registered": {
+		"an unregistered error code": {
 			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"canary"}`), wantRequests: 1,
 			wantError: `IdentityProviderUnavailable: token step "account": refused, status 400`,
 		},
@@ -57,7 +57,7 @@ func TestTokenErrors(t *testing.T) {
 			at: stepTicket, reply: says(http.StatusForbidden, `{"error":"access_denied"}`), wantRequests: 1,
 			wantError: `CredentialsRefused: token step "ticket": refused, status 403, error code "access_denied"`,
 		},
-		"the user is not ours": {
+		"a user outside of the service account's permissions": {
 			at: stepImpersonate, reply: says(http.StatusForbidden, `[{"error_type":"permission","error_message":"canary"}]`), wantRequests: 1,
 			wantError: `UserNotImpersonable: token step "impersonate": refused, status 403`,
 		},
@@ -65,7 +65,7 @@ func TestTokenErrors(t *testing.T) {
 			at: stepImpersonate, reply: says(http.StatusNotFound, ""), wantRequests: 1,
 			wantError: `UserNotImpersonable: token step "impersonate": refused, status 404`,
 		},
-		"the service provider has a code for it": {
+		"an error code of the service provider": {
 			at: stepImpersonate, reply: says(http.StatusBadRequest, `{"error":"access_denied"}`), wantRequests: 1,
 			wantError: `UserNotImpersonable: token step "impersonate": refused, status 400, error code "access_denied"`,
 		},
@@ -73,23 +73,23 @@ func TestTokenErrors(t *testing.T) {
 			flow: v1beta1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"access_denied"}`), wantRequests: 1,
 			wantError: `UserNotImpersonable: token step "exchange": refused, status 400, error code "access_denied"`,
 		},
-		"another question is needed": {
+		"need_info of UMA": {
 			flow: v1beta1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"invalid_target"}`), wantRequests: 1,
 			wantError: `IdentityProviderUnavailable: token step "exchange": refused, status 400, error code "invalid_target"`,
 		},
 		"the server fails": {
 			at: stepTicket, reply: says(http.StatusBadGateway, "canary"), wantRequests: failuresToOpen,
-			wantError: `IdentityProviderUnavailable: token step "ticket": not asked, because a moment ago: unavailable, status 502`,
+			wantError: `IdentityProviderUnavailable: token step "ticket": not sent, because a recent request failed: unavailable, status 502`,
 		},
-		"the server says that it fails": {
+		"server_error": {
 			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"temporarily_unavailable"}`), wantRequests: failuresToOpen,
-			wantError: `IdentityProviderUnavailable: token step "account": not asked, because a moment ago: unavailable, status 400, error code "temporarily_unavailable"`,
+			wantError: `IdentityProviderUnavailable: token step "account": not sent, because a recent request failed: unavailable, status 400, error code "temporarily_unavailable"`,
 		},
 		"the connection breaks": {
 			at: stepImpersonate, reply: noAnswer(), wantRequests: failuresToOpen,
-			wantError: `IdentityProviderUnavailable: token step "impersonate": not asked, because a moment ago: unavailable: the connection failed`,
+			wantError: `IdentityProviderUnavailable: token step "impersonate": not sent, because a recent request failed: unavailable: the connection failed`,
 		},
-		"too many requests, and the server says for how long": {
+		"too many requests, with Retry-After": {
 			at: stepAccount, reply: limited, wantRequests: 1, wantRetryAfter: 30 * time.Second,
 			wantError: `RateLimited: token step "account": limited, status 429`,
 		},
@@ -99,19 +99,19 @@ func TestTokenErrors(t *testing.T) {
 		},
 		"too many requests": {
 			at: stepAccount, reply: says(http.StatusTooManyRequests, ""), wantRequests: failuresToOpen,
-			wantError: `RateLimited: token step "account": not asked, because a moment ago: limited, status 429`,
+			wantError: `RateLimited: token step "account": not sent, because a recent request failed: limited, status 429`,
 		},
-		"an answer that is no JSON": {
+		"a response that is not JSON": {
 			at: stepAccount, reply: says(http.StatusOK, "<html>canary"), wantRequests: 1,
-			wantError: `IdentityProviderUnavailable: token step "account": broken: the answer cannot be understood`,
+			wantError: `IdentityProviderUnavailable: token step "account": broken: the response cannot be parsed`,
 		},
-		"a token of the service provider that is no JSON": {
+		"a response of the service provider that is not JSON": {
 			at: stepImpersonate, reply: says(http.StatusOK, "<html>canary"), wantRequests: 1,
-			wantError: `IdentityProviderUnavailable: token step "impersonate": broken: the answer cannot be understood`,
+			wantError: `IdentityProviderUnavailable: token step "impersonate": broken: the response cannot be parsed`,
 		},
 		"no token": {
 			at: stepImpersonate, reply: says(http.StatusOK, `{"expires_in":300}`), wantRequests: 1,
-			wantError: `IdentityProviderUnavailable: token step "impersonate": broken, status 200: the answer has no access token`,
+			wantError: `IdentityProviderUnavailable: token step "impersonate": broken, status 200: the response has no access token`,
 		},
 	}
 	for name, tc := range cases {
@@ -156,14 +156,14 @@ func TestRetryAfter(t *testing.T) {
 		header http.Header
 		want   time.Duration
 	}{
-		"none":                          {header: http.Header{}},
-		"seconds":                       {header: http.Header{"Retry-After": {"7"}}, want: 7 * time.Second},
-		"negative":                      {header: http.Header{"Retry-After": {"-7"}}},
-		"words":                         {header: http.Header{"Retry-After": {"later"}}},
-		"a year":                        {header: http.Header{"Retry-After": {"31536000"}}, want: maxRetryAfter},
-		"more than there is":            {header: http.Header{"Retry-After": {"99999999999999999999"}}},
-		"a date long ago":               {header: http.Header{"Retry-After": {"Thu, 01 Jan 1970 00:00:00 GMT"}}},
-		"a date far away, by our clock": {header: http.Header{"Retry-After": {now.Add(time.Hour).UTC().Format(http.TimeFormat)}}, want: maxRetryAfter},
+		"none":                                {header: http.Header{}},
+		"seconds":                             {header: http.Header{"Retry-After": {"7"}}, want: 7 * time.Second},
+		"negative":                            {header: http.Header{"Retry-After": {"-7"}}},
+		"words":                               {header: http.Header{"Retry-After": {"later"}}},
+		"a year":                              {header: http.Header{"Retry-After": {"31536000"}}, want: maxRetryAfter},
+		"more than 64 bits":                   {header: http.Header{"Retry-After": {"99999999999999999999"}}},
+		"a date in the past":                  {header: http.Header{"Retry-After": {"Thu, 01 Jan 1970 00:00:00 GMT"}}},
+		"a date far away, by the local clock": {header: http.Header{"Retry-After": {now.Add(time.Hour).UTC().Format(http.TimeFormat)}}, want: maxRetryAfter},
 		"a date, by the server's clock": {
 			header: http.Header{
 				"Date":        {now.Add(5 * time.Hour).UTC().Format(http.TimeFormat)},
@@ -194,14 +194,14 @@ func TestErrorOfTransport(t *testing.T) {
 			err:  wrap(&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "idp.example.com", IsNotFound: true}}),
 			want: `token step "account": unavailable: lookup idp.example.com: no such host`,
 		},
-		"nobody listens": {
+		"no listener": {
 			err:  wrap(&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}),
 			want: `token step "account": unavailable: dial tcp: connection refused`,
 		},
-		"a lookup in vain":              {err: wrap(&net.DNSError{IsTimeout: true}), want: `token step "account": timeout`},
-		"the time is over":              {ctx: ended, err: errors.New("canary"), want: `token step "account": timeout`},
-		"what net/http says of answers": {err: wrap(errors.New("malformed: canary")), want: `token step "account": unavailable: the connection failed`},
-		"what oauth2 says of answers":   {err: errors.New("canary"), want: `token step "account": broken: the answer cannot be understood`},
+		"a DNS timeout":                         {err: wrap(&net.DNSError{IsTimeout: true}), want: `token step "account": timeout`},
+		"the context ended":                     {ctx: ended, err: errors.New("canary"), want: `token step "account": timeout`},
+		"an error of net/http about a response": {err: wrap(errors.New("malformed: canary")), want: `token step "account": unavailable: the connection failed`},
+		"an error of oauth2 about a response":   {err: errors.New("canary"), want: `token step "account": broken: the response cannot be parsed`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -223,11 +223,11 @@ func TestAsUnknown(t *testing.T) {
 		"the end of a context": {err: fmt.Errorf("wait: %w", context.Canceled), want: "Timeout: no token in time"},
 		"one of the right type": {
 			err:  fmt.Errorf("wrapped: %w", &ownership.UnknownError{Cause: ownership.CauseBusy, Err: errors.New("busy")}),
-			want: "TooManyQuestions: busy",
+			want: "QueueFull: busy",
 		},
 		"any other": {
 			err:  errors.New("canary"),
-			want: "IdentityProviderUnavailable: an internal error kept the token from being asked for",
+			want: "IdentityProviderUnavailable: an internal error prevented the token request",
 		},
 	}
 	for name, tc := range cases {
@@ -243,20 +243,20 @@ func TestAsUnknown(t *testing.T) {
 func TestCanaries(t *testing.T) {
 	canary := `"access_token":"canary-token","refresh_token":"canary-refresh","error_description":"canary-description"`
 	replies := map[string]*reply{
-		"refused":       says(http.StatusBadRequest, `{"error":"invalid_grant",`+canary+`}`),
-		"unregistered":  says(http.StatusBadRequest, `{"error":"canary-code",`+canary+`}`),
-		"unauthorized":  says(http.StatusUnauthorized, `{"error":"invalid_client",`+canary+`}`),
-		"forbidden":     says(http.StatusForbidden, `{`+canary+`}`),
-		"failing":       says(http.StatusInternalServerError, `{`+canary+`}`),
-		"no JSON":       says(http.StatusOK, `canary {`+canary),
-		"odd life":      says(http.StatusOK, `{"expires_in":"canary-life",`+canary+`}`),
-		"odd type":      says(http.StatusOK, `{"token_type":"canary-type",`+canary+`}`),
-		"two lines":     says(http.StatusOK, `{"access_token":"canary\ntoken"}`),
-		"another user":  says(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"expires_in":300}`, jwt(`{"email":"canary@example.com"}`))),
-		"a form":        {status: http.StatusOK, header: map[string]string{"Content-Type": "text/plain"}, body: "%zz=canary"},
-		"a redirection": {status: http.StatusFound, header: map[string]string{"Location": "https://canary.example.com/"}},
-		"no answer":     noAnswer(),
-		"as it should":  nil,
+		"refused":            says(http.StatusBadRequest, `{"error":"invalid_grant",`+canary+`}`),
+		"unregistered":       says(http.StatusBadRequest, `{"error":"canary-code",`+canary+`}`),
+		"unauthorized":       says(http.StatusUnauthorized, `{"error":"invalid_client",`+canary+`}`),
+		"forbidden":          says(http.StatusForbidden, `{`+canary+`}`),
+		"failing":            says(http.StatusInternalServerError, `{`+canary+`}`),
+		"no JSON":            says(http.StatusOK, `canary {`+canary),
+		"invalid expires_in": says(http.StatusOK, `{"expires_in":"canary-life",`+canary+`}`),
+		"invalid token_type": says(http.StatusOK, `{"token_type":"canary-type",`+canary+`}`),
+		"two lines":          says(http.StatusOK, `{"access_token":"canary\ntoken"}`),
+		"another user":       says(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"expires_in":300}`, jwt(`{"email":"canary@example.com"}`))),
+		"a form":             {status: http.StatusOK, header: map[string]string{"Content-Type": "text/plain"}, body: "%zz=canary"},
+		"a redirection":      {status: http.StatusFound, header: map[string]string{"Location": "https://canary.example.com/"}},
+		"no answer":          noAnswer(),
+		"success":            nil,
 	}
 	for _, flow := range []v1beta1.ImpersonationFlow{v1beta1.ServiceProvider, v1beta1.TokenExchange} {
 		for _, at := range []step{stepAccount, stepTicket, stepImpersonate, stepExchange} {

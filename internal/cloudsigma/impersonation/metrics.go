@@ -21,11 +21,11 @@ var (
 	requestsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_token_requests_total",
 		Help: "Requests for tokens by step (account, ticket, impersonate, exchange) and outcome (ok, refused, broken, unavailable, " +
-			"timeout, limited, held: not sent because the server failed or asked to be left alone a moment ago).",
+			"timeout, limited, held: not sent because of a recent failure or Retry-After of the server).",
 	}, []string{"step", "outcome"})
 	cacheTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_token_cache_total",
-		Help: "Look-ups in the cache of users' tokens by result: hit, miss, refresh (started in the background).",
+		Help: "Lookups in the cache of users' tokens by result: hit, miss, refresh (started in the background).",
 	}, []string{"result"})
 )
 

@@ -65,7 +65,7 @@ func (o Options) validate() error {
 		faults = append(faults, errors.New("the audience is empty"))
 	}
 	if o.Credentials == nil {
-		faults = append(faults, errors.New("there is no source of credentials"))
+		faults = append(faults, errors.New("the source of credentials is missing"))
 	}
 	return errors.Join(faults...)
 }
@@ -161,7 +161,7 @@ const maxUserBytes = 320
 func validateUser(user, region string) error {
 	switch {
 	case user == "":
-		return errors.New("there is no user to get a token of")
+		return errors.New("the user is empty")
 	case len(user) > maxUserBytes:
 		return fmt.Errorf("the user is longer than %d bytes", maxUserBytes)
 	case !regionPattern.MatchString(region):
@@ -178,7 +178,7 @@ func (s *Source) userKey(credentials Credentials, user, region string) key {
 
 // errSuperseded is the error of a refresh of a token that is no longer in use.
 var errSuperseded = &ownership.UnknownError{
-	Cause: ownership.CauseIdentityProvider, Err: errors.New("the credentials have been replaced by those of another client; ask again"),
+	Cause: ownership.CauseIdentityProvider, Err: errors.New("the credentials were replaced by those of another client; try again"),
 }
 
 // loadUser requests a user token. If the service account's token or ticket came from the cache and may be the reason for a
@@ -248,7 +248,7 @@ func (s *Source) account(ctx context.Context) (Credentials, issued, error) {
 	if older == nil || ctx.Err() != nil {
 		return Credentials{}, issued{}, err
 	}
-	logf.FromContext(ctx).Info("the newest credentials do not work; those that worked last are used", "error", err.Error(), "older", older.String())
+	logf.FromContext(ctx).Info("the newest credentials are not accepted; using the last accepted ones", "error", err.Error(), "older", older.String())
 	token, err := s.accounts.get(ctx, *older)
 	return *older, token, err
 }

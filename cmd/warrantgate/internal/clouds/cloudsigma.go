@@ -35,12 +35,12 @@ type Flags struct {
 
 // AddFlags adds them to those of a command.
 func (f *Flags) AddFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.impersonationEnabled, "impersonation-enabled", false, "ask CloudSigma as the user of each cluster (default $"+cloudsigma.EnvImpersonationEnabled+")")
+	flags.BoolVar(&f.impersonationEnabled, "impersonation-enabled", false, "impersonate the user of each cluster in CloudSigma (default $"+cloudsigma.EnvImpersonationEnabled+")")
 	flags.StringVar(&f.oauthURL, "oauth-url", "", "base URL of CloudSigma's identity provider (default $"+cloudsigma.EnvOAuthURL+")")
 	flags.StringVar(&f.clientID, "client-id", "", "service account there (default $"+cloudsigma.EnvClientID+")")
 	flags.StringVar(&f.clientSecret, "client-secret", "",
 		"its secret, for all to see who may list processes: better give --client-secret-file or $"+cloudsigma.EnvClientSecret)
-	flags.StringVar(&f.clientSecretFile, "client-secret-file", "", "file with its secret, which is read again when it changes")
+	flags.StringVar(&f.clientSecretFile, "client-secret-file", "", "file with its secret, reloaded when it changes")
 	flags.StringVar(&f.secret, "impersonation-secret", "",
 		"namespace/name of a Secret with the keys oauth-url, client-id and client-secret, instead of the four flags before; it is read again when it changes")
 }

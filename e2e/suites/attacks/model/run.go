@@ -190,7 +190,7 @@ func (r *runner) enough(result Result) error {
 	case share < r.options.Admitted:
 		return fmt.Errorf("%.0f %% of the writes were admitted, and a gate that denies everything proves nothing: %.0f %% are wanted", 100*share, 100*r.options.Admitted)
 	case result.count(denied) == 0:
-		return errors.New("no write was denied: warrantgate was not asked")
+		return errors.New("no write was denied: warrantgate was not called")
 	case result.count(silent) > int(r.writes.Load())/20:
 		return fmt.Errorf("warrantgate did not answer to %d writes", result.count(silent))
 	}
@@ -289,9 +289,9 @@ const (
 	promiseOwned       = "no machine holds an instance whose owner is not the user that its provider acts as"
 	promiseAlone       = "no two machines hold one instance"
 	promisePermitted   = "no tenant has named a user whom it may not impersonate"
-	promiseDiscreet    = "no refusal names what belongs to another tenant"
-	promiseUndisturbed = "no Event is where the object is not that it is about"
-	// works is no promise to tenants: without it nothing can be told.
+	promiseDiscreet    = "no denial names the property of another tenant"
+	promiseUndisturbed = "every Event is in the place of its object"
+	// works is no promise to tenants, but the condition of all others.
 	works = "the servers answer"
 )
 
