@@ -84,9 +84,9 @@ func TestTheCommandsAreThese(t *testing.T) {
 		"warrantgate uninstall kcp":              "Take the workspace gates out of a kcp",
 		"warrantgate repair":                     "Heal workspaces that hang because of their owner",
 		"warrantgate version":                    "Print the version",
-		"warrantgate check admission":            "Say whether an API server has warrantgate refuse what it has to refuse",
-		"warrantgate check admission kcp":        "Send a kcp what warrantgate has to refuse",
-		"warrantgate check admission kubernetes": "Send a Kubernetes API server what warrantgate has to refuse",
+		"warrantgate check admission":            "Check that an API server denies what warrantgate must deny",
+		"warrantgate check admission kcp":        "Check that kcp denies what warrantgate must deny",
+		"warrantgate check admission kubernetes": "Check that a Kubernetes API server denies what warrantgate must deny",
 	}
 	got := map[string]string{}
 	for path, cmd := range commands(t) {

@@ -42,14 +42,14 @@ type kcpTarget struct {
 
 func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of root (default $KUBECONFIG)")
-	flags.StringVar(&t.context, "context", "", "context in that kubeconfig (default its current one)")
+	flags.StringVar(&t.context, "context", "", "context of that kubeconfig (default: the current one)")
 	t.addShardFlags(flags, "for the right to write Events")
 }
 
 func (t *kcpTarget) addShardFlags(flags *pflag.FlagSet, what string) {
 	flags.StringArrayVar(&t.shardKubeconfigs, "shard-kubeconfig", nil,
 		"kubeconfig of system:masters on a shard, "+what+"; once for each shard")
-	flags.StringVar(&t.shardContext, "shard-context", "", "context in the shard kubeconfigs (default their current one)")
+	flags.StringVar(&t.shardContext, "shard-context", "", "context of the shard kubeconfigs (default: the current one)")
 }
 
 // serverOptions say what is registered: which gates, and where the API server reaches them.
@@ -75,9 +75,9 @@ func (o *serverOptions) addFlags(cmd *cobra.Command) {
 // addOptionalFlags leaves it to the command whether --ca-file is required.
 func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates that are Off are not registered")
+	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not installed")
 	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which the API server reaches serve (required)")
-	flags.StringVar(&o.caFile, "ca-file", "", "certificate authority of serve's certificate, in PEM")
+	flags.StringVar(&o.caFile, "ca-file", "", "CA of the certificate of serve, in PEM")
 	flags.StringVar(&o.pathFile, "webhook-path-file", "",
 		"file of tokens, one a line, that serve has, too; the first is registered, as the begin of every path; leave it out only where serve has none")
 	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
@@ -127,7 +127,7 @@ type installOptions struct {
 func NewInstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
-		Short: "Register the gates with an API server",
+		Short: "Install the gates in an API server",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -167,7 +167,7 @@ and no warrantgate answers, new workspaces wait whose owners only the webhook ca
 	cmd.Flags().StringVar(&o.rewrite, "rewrite", rewriteAuto, "what rewrites the owners of plain service accounts: Policy, an admission policy that kcp v0.32 "+
 		"and later evaluate by themselves; Webhook; or Auto, the policy where kcp acts on it, else the webhook. Other owners, and those that the "+
 		"policy has not rewritten, go to the webhook in any case")
-	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait until kcp acts on the policy, or asks the webhook in its place; kcp takes about five seconds")
+	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait until kcp evaluates the policy, or calls the webhook instead; kcp takes about five seconds")
 	delete(cmd.Flags().Lookup("url").Annotations, cobra.BashCompOneRequiredFlag)
 	for _, flag := range []string{"url", "ca-file"} {
 		cmd.MarkFlagsOneRequired(flag, policiesOnly)
@@ -338,7 +338,7 @@ func refusing(registration []client.Object) bool {
 func NewUninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Take out what install made",
+		Short: "Uninstall the gates from an API server",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -405,7 +405,7 @@ func TestInstallWarnsOfAKCPBefore032(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.36.0+kcp-v0.32.3": "",
 		"v1.33.3+kcp-v0.30.0": "Warning: this kcp is older than v0.32: the author of a WorkspaceType with \"initializer: true\" can change the owner " +
-			"annotation of a LogicalCluster that is Initializing, and kcp then acts as anybody in that workspace. warrantgate cannot prevent that. " +
+			"annotation of a LogicalCluster that is Initializing, and kcp then acts as any user in that workspace. warrantgate cannot prevent that. " +
 			"Upgrade kcp, or let only administrators create WorkspaceTypes with an initializer.\n",
 		"v0.0.0-master+$Format:%H$": "Warning: this kcp is older than v0.32: ", // as it has no MutatingAdmissionPolicies
 	} {
@@ -442,7 +442,7 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 			"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" %[1]s\n", outcomes[0]) + inRoot(outcomes[1:]...)
 	}
 	unchanged := slices.Repeat([]string{"unchanged"}, 10)
-	hooks := []string{"configured", "unchanged", "unchanged", "configured", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged"}
+	hooks := []string{"unchanged", "unchanged", "configured", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged"}
 	api, kubeconfig := startFakeKCP(t)
 	api.policies = true
 	for _, step := range []struct {
@@ -467,7 +467,7 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 		{
 			name: "the policy in its place", args: []string{"--rewrite=Policy"}, wantHeld: with, wantErrOut: withoutEvents,
 			want: both(append([]string{"created"}, unchanged[1:]...)...) + inEffect +
-				"root: MutatingWebhookConfiguration \"warrantgate\" configured\nroot: ValidatingWebhookConfiguration \"warrantgate\" configured\n",
+				"root: MutatingWebhookConfiguration \"warrantgate\" configured\n",
 		},
 		{
 			name: "kcp does not act on it any more", disabled: true, wantHeld: without, wantErrOut: notUsed,
@@ -534,7 +534,7 @@ func TestInstallLeavesWhatIsNotItsOwnAlone(t *testing.T) {
 		if err != nil {
 			t.Errorf("uninstall: error = %v", err)
 		}
-		if want := `root: ValidatingWebhookConfiguration "warrantgate" left alone, it was not installed by warrantgate` + "\n"; !strings.Contains(out, want) {
+		if want := `root: ValidatingWebhookConfiguration "warrantgate" not changed, because warrantgate did not install it` + "\n"; !strings.Contains(out, want) {
 			t.Errorf("uninstall prints %s, want %s in it", out, want)
 		}
 		api.holds(t, validating)
@@ -580,7 +580,7 @@ func TestInstallMistakes(t *testing.T) {
 		"an empty CA file": {args: kcp("--ca-file="), want: "read --ca-file: open : no such file or directory"},
 		"an unknown flag":  {args: kcp("--force"), want: "unknown flag: --force"},
 		"no webhook path": {
-			args: kcp("--webhook-path-file=" + noPath), want: "--webhook-path-file: " + noPath + `: it holds no token, such as "openssl rand -hex 32" prints`,
+			args: kcp("--webhook-path-file=" + noPath), want: "--webhook-path-file: " + noPath + `: it contains no token; create one with "openssl rand -hex 32"`,
 		},
 		"a URL that is none":       {args: kcp("--url=https://[::1"), want: `--url: parse "https://[::1": missing ']' in host`},
 		"a URL without TLS":        {args: kcp("--url=http://warrantgate.example.com"), want: `--url: "http://warrantgate.example.com"` + mustBe},

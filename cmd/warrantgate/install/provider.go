@@ -106,7 +106,7 @@ type providerTarget struct {
 func (t *providerTarget) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of the workspace with the APIExport (default $KUBECONFIG)")
-	flags.StringVar(&t.context, "context", "", "context in that kubeconfig, which leads into the workspace (default its current one)")
+	flags.StringVar(&t.context, "context", "", "context of that kubeconfig, for the workspace (default: the current one)")
 	t.shards.addShardFlags(flags, "for the right to see machines and clusters there")
 }
 

@@ -62,10 +62,10 @@ The exit status is 0 if everything is as it should be, 1 if something is not, 2 
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the API server of the machines (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context in that kubeconfig (default its current one)")
-	flags.Int32Var(&o.rate, "rate", 0, "how many requests are sent to each cloud per second at most (default audit.requestsPerSecond of the configuration)")
-	flags.StringVarP(&o.output, "output", "o", "table", "table, or json: one object a line")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the Kubernetes API server (default $KUBECONFIG)")
+	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
+	flags.Int32Var(&o.rate, "rate", 0, "limit of requests per second to each cloud (default: audit.requestsPerSecond of the configuration)")
+	flags.StringVarP(&o.output, "output", "o", "table", "table, or json with one object per line")
 	o.AddFlags(flags)
 	return cmd
 }

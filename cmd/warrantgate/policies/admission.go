@@ -44,7 +44,7 @@ The exit status is 0 if warrantgate refused, 1 if an object passed or warrantgat
 func newCheckAdmissionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admission",
-		Short: "Say whether an API server has warrantgate refuse what it has to refuse",
+		Short: "Check that an API server denies what warrantgate must deny",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -59,7 +59,7 @@ The admission policy on spec.userEmail of CloudSigmaClusters is not tried: whoev
 		Example: `  warrantgate check admission kubernetes --kubeconfig=admin.kubeconfig --config=config.yaml`,
 	}
 	kubernetes.Flags().StringVar(&inKubernetes.namespace, "namespace", metav1.NamespaceDefault,
-		"namespace to create them in; one whose objects are gated")
+		"namespace of the objects, which must not be exempt from the gates")
 	inWorkspace := &cobra.Command{
 		Use:   "kcp",
 		Short: "Send a kcp what warrantgate has to refuse",

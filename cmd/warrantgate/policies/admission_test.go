@@ -102,14 +102,14 @@ func TestCheckAdmission(t *testing.T) {
 			statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy), "cloudsigmamachines": clitest.Forbidden(byMachine)},
 			want: []string{
 				"policies.keystone.warrantgate.dev: ok\n", ` a ConfigMap in namespace "default", as a dry run, that has to be refused as KeystonePolicyBroken`,
-				"cloudsigmamachines.machine.warrantgate.dev: ok\n", "warrantgate refused it: " + byMachine,
+				"cloudsigmamachines.machine.warrantgate.dev: ok\n", "warrantgate denied the object: " + byMachine,
 			},
 		},
 		"one does not": {
 			args: []string{"kubernetes", "--namespace=tenants"}, configuration: both, statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy)},
 			want: []string{
 				"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT REFUSED\n",
-				`a CloudSigmaMachine in namespace "tenants"`, "Look at\n  - whether it is registered",
+				`a CloudSigmaMachine in namespace "tenants"`, "Look at\n  - whether the webhook configuration is installed",
 			},
 			wantCode: cli.ExitWrong,
 		},
@@ -124,7 +124,7 @@ func TestCheckAdmission(t *testing.T) {
 		},
 		"kcp": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
-			want: []string{"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that has to be refused as OwnerChangeRefused"},
+			want: []string{"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that has to be refused as OwnerChangeDenied"},
 		},
 		"kcp does not ask": {
 			args: []string{"kcp"}, configuration: header, want: []string{"owner-integrity.warrantgate.dev: NOT REFUSED\n"}, wantCode: cli.ExitWrong,
@@ -157,7 +157,7 @@ func TestCheckAdmission(t *testing.T) {
 		"a selector that no labels were found for": {
 			args: []string{"kubernetes"}, wantCode: cli.ExitUnknown,
 			configuration: header + "keystonePolicy: {selector: {matchExpressions: [{key: a, operator: In, values: [b]}, {key: a, operator: DoesNotExist}]}}\n",
-			wantMessage:   `keystonePolicy.selector: no labels were found that "a in (b),!a" picks`,
+			wantMessage:   `keystonePolicy.selector: found no labels that "a in (b),!a" selects`,
 		},
 		"a flag that there is not": {args: []string{"kcp", "--name=a"}, configuration: header, wantCode: cli.ExitUnknown, wantMessage: "unknown flag: --name"},
 		"an argument":              {args: []string{"kcp", "a"}, configuration: header, wantCode: cli.ExitUnknown, wantMessage: `unknown command "a" for "warrantgate check admission kcp"`},

@@ -25,7 +25,7 @@ type checkOptions struct {
 func NewCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Try what a policy or an API server lets pass",
+		Short: "Test what a policy or an API server allows",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -29,7 +29,7 @@ type lintOptions struct {
 func NewLintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint",
-		Short: "Find mistakes in the policies of others",
+		Short: "Check files for mistakes",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -41,7 +41,7 @@ func newLintKeystonePolicyCommand() *cobra.Command {
 	var o lintOptions
 	cmd := &cobra.Command{
 		Use:   "keystone-policy FILE...",
-		Short: "Find rules of a Keystone policy that do not do what they say",
+		Short: "Report mistakes in a Keystone policy",
 		Long: `Find rules of a Keystone policy that do not do what they say: those that silently allow everybody, that silently never
 match, that oslo.policy cannot parse, that refer to what does not exist, that let pass whom Keystone's own rules deny, or
 that let the manager of a domain grant roles beyond those that are managed. FILE is an override in YAML or JSON, as

@@ -99,7 +99,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 `,
 		},
 		"JSON of nothing": {
-			policy:  "{}",
+			policy:  "identity:create_user: role:admin",
 			args:    []string{"-o", "json"},
 			wantOut: "{\n  \"findings\": []\n}\n",
 		},
@@ -107,7 +107,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 			policy:   "- x\n",
 			wantCode: cli.ExitWrong,
 			wantOut: "PLACE          SEVERITY  CODE  RULE  MESSAGE\n" +
-				"policy.yaml:1  error     file        it holds a list, not rules with their names; mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails\n",
+				"policy.yaml:1  error     file        it holds a list, not rules with their names; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails\n",
 		},
 		"no such output": {
 			args:        []string{"-o", "xml"},
@@ -214,7 +214,7 @@ func TestLintAsSARIF(t *testing.T) {
           "ruleId": "file",
           "level": "error",
           "message": {
-            "text": "--- ends a document of YAML, and only one is read; take the line out; mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails"
+            "text": "--- ends a document of YAML, and only one is read; take the line out; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails"
           },
           "locations": [
             {

@@ -89,23 +89,23 @@ configuration allows.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "configuration file (GateConfiguration of "+v1beta1.APIVersion+"); without it the defaults hold")
-	flags.StringVar(&o.kcpKubeconfig, "kcp-kubeconfig", "", "kubeconfig for kcp, to write Events and see workspaces as; without it Events and the repair are off")
+	flags.StringVar(&o.config, "config", "", "configuration file (GateConfiguration of "+v1beta1.APIVersion+"); default: all defaults")
+	flags.StringVar(&o.kcpKubeconfig, "kcp-kubeconfig", "", "kubeconfig for kcp, to write Events and read workspaces; without it Events and the repair are off")
 	flags.StringVar(&o.lcKubeconfig, "logical-cluster-kubeconfig", "",
-		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write the owners of LogicalClusters as; without it the repair is off")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the API server of the machines; without it the gates on machines are off")
-	flags.StringVar(&o.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease there by which one replica makes the audit")
+		"kubeconfig of a member of the group system:kcp:external-logical-cluster-admin, to write the owners of LogicalClusters; without it the repair is off")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the Kubernetes API server; without it its gates are off")
+	flags.StringVar(&o.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease that the auditing replica holds")
 	o.AddFlags(flags)
-	flags.StringVar(&o.webhookAddress, "webhook-address", ":9443", "address that the webhooks listen on, with TLS")
-	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address that /metrics listens on; 0 turns it off")
-	flags.StringVar(&o.healthAddress, "health-address", ":8081", "address that /healthz and /readyz listen on")
+	flags.StringVar(&o.webhookAddress, "webhook-address", ":9443", "address of the webhooks, with TLS")
+	flags.StringVar(&o.metricsAddress, "metrics-address", ":8080", "address of /metrics; 0 turns it off")
+	flags.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	flags.DurationVar(&o.drainPeriod, "drain-period", 0,
-		"how long it still serves after SIGTERM, not ready, with each connection closed after its answer; with 100s no admission is lost where other "+
-			"replicas take over, if whoever ends it waits for longer than that; a single one needs none")
-	flags.StringVar(&o.pprofAddress, "pprof-address", "", "address, or port of 127.0.0.1, that /debug/pprof listens on; off without it")
+		"how long it keeps serving after SIGTERM, while /readyz fails and each connection is closed after its answer; with 100s and other replicas "+
+			"no admission fails, if the termination grace period is longer; not needed with one replica")
+	flags.StringVar(&o.pprofAddress, "pprof-address", "", "address of /debug/pprof, or a port of 127.0.0.1; off by default")
 	o.certificateFlags.addFlags(cmd)
 	o.callerFlags.addFlags(flags)
-	flags.StringVar(&o.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
+	flags.StringVar(&o.logLevel, "log-level", "info", "minimum level of log messages: debug, info, warn, error")
 	flags.StringVar(&o.logFormat, "log-format", "json", "format of the log: json, text")
 	return cmd
 }

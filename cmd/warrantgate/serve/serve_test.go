@@ -222,7 +222,7 @@ func TestServeNeedsNoKubeconfig(t *testing.T) {
 		t.Fatalf("read the metrics: %v", err)
 	}
 	for _, want := range []string{
-		`warrantgate_admissions_total{decision="denied",gate="owner-integrity",reason="OwnerChangeRefused"} `,
+		`warrantgate_admissions_total{decision="denied",gate="owner-integrity",reason="OwnerChangeDenied"} `,
 		`warrantgate_admission_duration_seconds_count{gate="owner-integrity"} `,
 		`warrantgate_events_total{outcome="off"} `,
 		"warrantgate_privileged_owners_total ", "certwatcher_read_certificate_total ", "warrantgate_certificate_expiry_seconds ", "warrantgate_events_waiting ",
@@ -429,7 +429,7 @@ func TestServeFollowsItsConfiguration(t *testing.T) {
 	for path, want := range map[string]map[string]string{
 		"/workspace/owner-rewrite":   {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
 		"/workspace/owner-notice":    {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
-		"/workspace/owner-integrity": {"decision": "warned", "reason": "OwnerChangeRefused", "decision-id": "d1"},
+		"/workspace/owner-integrity": {"decision": "warned", "reason": "OwnerChangeDenied", "decision-id": "d1"},
 	} {
 		got, _ := s.ask(t, client, path)
 		if diff := cmp.Diff(want, got.AuditAnnotations); diff != "" {
@@ -541,13 +541,13 @@ func TestServeFinishesWhatIsUnderWay(t *testing.T) {
 	if err := json.NewDecoder(response.Body).Decode(&review); err != nil {
 		t.Fatalf("decode the answer: %v", err)
 	}
-	if got := review.Response.AuditAnnotations["reason"]; got != "OwnerChangeRefused" {
+	if got := review.Response.AuditAnnotations["reason"]; got != "OwnerChangeDenied" {
 		t.Errorf("answer = %v", review.Response)
 	}
 	if err := s.awaitEnd(t); err != nil {
 		t.Errorf("serve ends with %v", err)
 	}
-	if diff := cmp.Diff([]string{"OwnerChangeRefused on team-a (6a1b)"}, kcp.all()); diff != "" {
+	if diff := cmp.Diff([]string{"OwnerChangeDenied on team-a (6a1b)"}, kcp.all()); diff != "" {
 		t.Errorf("Events (-want +got):\n%s", diff)
 	}
 	server.Close()
@@ -652,7 +652,7 @@ func TestServeMistakes(t *testing.T) {
 		"no webhook path":           {args: serve("--webhook-path-file=" + missing), want: "--webhook-path-file: open " + missing + ": no such file or directory"},
 		"a short webhook path": {
 			args: serve("--webhook-path-file=" + short),
-			want: "--webhook-path-file: " + short + `: line 1 is no token: it must be 32 to 128 lower-case letters and digits, such as "openssl rand -hex 32" prints`,
+			want: "--webhook-path-file: " + short + `: line 1 is not a token: it must be 32 to 128 lower-case letters and digits, such as the output of "openssl rand -hex 32"`,
 		},
 		"nobody whom it answers": {
 			args: serve("--webhook-path-file="),

@@ -25,7 +25,7 @@ type explainOptions struct {
 func NewExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "Say what is wrong with an object",
+		Short: "Explain what is wrong with an object",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -57,7 +57,7 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that could not
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for kcp (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context in that kubeconfig (default its current one)")
+	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
 	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	return cmd
 }

@@ -56,14 +56,14 @@ The exit status is 1 if something could not be looked at or healed.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve, for its delegation policy")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig that reads the workspaces of all shards and their RBAC (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context in that kubeconfig (default its current one)")
+	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
 	flags.StringVar(&o.logicalClusterKubeconfig, "logical-cluster-kubeconfig", "",
-		"kubeconfig of the group system:kcp:external-logical-cluster-admin, to write LogicalClusters as (default --kubeconfig)")
-	flags.StringVar(&o.under, "under", "", "look only at this workspace and those below it, such as root:orgs")
+		"kubeconfig of a member of the group system:kcp:external-logical-cluster-admin, to write LogicalClusters (default --kubeconfig)")
+	flags.StringVar(&o.under, "under", "", "check only this workspace and those below it, such as root:orgs")
 	flags.DurationVar(&o.after, "after", time.Minute, "how long a workspace may be Initializing before it counts as stuck")
-	flags.Int32Var(&o.rate, "rate", v1beta1.Default().Repair.WorkspacesPerSecond, "how many workspaces are looked into per second at most")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "write nothing, and say what would be done")
-	flags.StringVarP(&o.output, "output", "o", "table", "table, or json: one object a line")
+	flags.Int32Var(&o.rate, "rate", v1beta1.Default().Repair.WorkspacesPerSecond, "limit of workspaces that are checked per second")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be done, and write nothing")
+	flags.StringVarP(&o.output, "output", "o", "table", "table, or json with one object per line")
 	return cmd
 }
 
