@@ -91,16 +91,16 @@ func (s *Sender) Send(ctx context.Context, canary Canary) Finding {
 	case strings.Contains(err.Error(), canary.named("denied the request")):
 		return canary.denied(err)
 	case strings.Contains(err.Error(), fmt.Sprintf("failed calling webhook %q", canary.Webhook)):
-		return missing("the API server does not reach warrantgate: "+hookPath.ReplaceAllString(err.Error(), "$1/…"),
+		return missing("the API server cannot reach warrantgate: "+hookPath.ReplaceAllString(err.Error(), "$1/…"),
 			"whether its pods are ready: kubectl get pods --selector=app.kubernetes.io/name=warrantgate",
-			"whether the Service, the NetworkPolicy and the network let the API server in",
-			"whether the caBundle of the webhook configuration is the authority of the certificate that is served",
+			"whether the Service, the NetworkPolicy and the network admit connections of the API server",
+			"whether the caBundle of the webhook configuration contains the CA of the serving certificate",
 			"whether the path in the webhook configuration begins with a token of serve's --webhook-path-file, or else its --client-names")
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "admission webhook"):
-		return unknown(fmt.Sprintf("the request did not come as far as admission, or somebody else refused it: %v", err),
-			"whether the user of the kubeconfig may create such an object, and which admission policies there are")
+		return unknown(fmt.Sprintf("the request was denied before admission, or by an admission policy: %v", err),
+			"whether the user of the kubeconfig may create such an object, and which admission policies are installed")
 	}
-	return unknown(fmt.Sprintf("the request ended before warrantgate was heard: %v", err), "what the message says")
+	return unknown(fmt.Sprintf("the request failed before warrantgate decided: %v", err), "the cause in this message")
 }
 
 func (c Canary) named(what string) string {
@@ -111,12 +111,12 @@ func (c Canary) named(what string) string {
 // that it could not decide.
 func (c Canary) denied(err error) Finding {
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-		return unknown(fmt.Sprintf("warrantgate answers, but could not judge: %v", err), "the log of warrantgate")
+		return unknown(fmt.Sprintf("warrantgate answered, but could not decide: %v", err), "the log of warrantgate")
 	}
 	if c.Warns {
-		return Finding{Verdict: Proven, Message: fmt.Sprintf("warrantgate refused it, although it is to warn only (has it been restarted since?): %v", err)}
+		return Finding{Verdict: Proven, Message: fmt.Sprintf("warrantgate denied the object, although its configuration has mode Warn (was it restarted since?): %v", err)}
 	}
-	return Finding{Verdict: Proven, Message: fmt.Sprintf("warrantgate refused it: %v", err)}
+	return Finding{Verdict: Proven, Message: fmt.Sprintf("warrantgate denied the object: %v", err)}
 }
 
 // passed interprets an object that the API server admitted.
@@ -129,11 +129,11 @@ func (c Canary) passed(texts []string) Finding {
 		return missing("it passed, with warrantgate's warning: "+texts[told],
 			"the configuration of the warrantgate that serves: the gate is in mode Warn there, but Enforce in the one of this command")
 	}
-	return missing(fmt.Sprintf("it passed, and webhook %q neither refused it nor warned", c.Webhook),
-		"whether it is registered: kubectl get validatingwebhookconfigurations warrantgate --output=yaml",
-		"its failurePolicy: with Ignore, as in mode Warn, a warrantgate that is not reached refuses nothing; the log of the API server tells of it",
-		"whether its namespaceSelector, objectSelector and matchConditions let this object through",
-		"the mode of the gate in the configuration of the warrantgate that serves")
+	return missing(fmt.Sprintf("the object was admitted, and webhook %q neither denied it nor warned", c.Webhook),
+		"whether the webhook configuration is installed: kubectl get validatingwebhookconfigurations warrantgate --output=yaml",
+		"its failurePolicy: with Ignore, as in mode Warn, the API server admits all requests if it cannot reach warrantgate, and logs the failure",
+		"whether its namespaceSelector, objectSelector and matchConditions select this object",
+		"the mode of the gate in the configuration of serve")
 }
 
 func unknown(message string, advice ...string) Finding {

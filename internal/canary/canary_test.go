@@ -30,7 +30,7 @@ type apiServer struct {
 
 func (s apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || r.URL.Path != "/api/v1/namespaces/default/configmaps" || r.URL.Query().Get("dryRun") != "All" {
-		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
+		s.t.Errorf("%s %s is not a dry run", r.Method, r.URL)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if s.warning != "" {
@@ -78,59 +78,59 @@ func TestSend(t *testing.T) {
 			server: apiServer{status: refused}, wantVerdict: canary.Proven,
 			wantMessage: `warrantgate refused it: admission webhook "` + webhook + `" denied the request: it allows everybody`,
 		},
-		"the gate refuses it as a malformed value": {
+		"denied by the gate as a malformed value": {
 			server: apiServer{status: failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
 				`admission webhook "`+webhook+`" denied the request: no provider ID`)},
-			wantVerdict: canary.Proven, wantMessage: `warrantgate refused it: admission webhook "` + webhook + `" denied the request: no provider ID`,
+			wantVerdict: canary.Proven, wantMessage: `warrantgate denied the object: admission webhook "` + webhook + `" denied the request: no provider ID`,
 		},
 		"a gate that is to warn refuses it": {
 			server: apiServer{status: refused}, warns: true, wantVerdict: canary.Proven,
 			wantMessage: `warrantgate refused it, although it is to warn only (has it been restarted since?): admission webhook "` + webhook +
 				`" denied the request: it allows everybody`,
 		},
-		"a gate that is to warn does": {
+		"warning of a gate in mode Warn": {
 			server: apiServer{warning: warned}, warns: true, wantVerdict: canary.Proven,
-			wantMessage: "it passed, as the gate is in mode Warn, with warrantgate's warning: " + warned,
+			wantMessage: "the object was admitted with the warning of warrantgate, because the gate is in mode Warn: " + warned,
 		},
-		"a gate that is to refuse warns": {
+		"warning of a gate that should deny": {
 			server: apiServer{warning: warned}, wantVerdict: canary.Missing,
-			wantMessage: "it passed, with warrantgate's warning: " + warned, wantAdvice: "the gate is in mode Warn there",
+			wantMessage: "the object was admitted with the warning of warrantgate: " + warned, wantAdvice: "the gate is in mode Warn there",
 		},
-		"nobody refuses it": {
-			wantVerdict: canary.Missing, wantMessage: `it passed, and webhook "` + webhook + `" neither refused it nor warned`,
-			wantAdvice: "whether it is registered",
+		"admitted without a warning": {
+			wantVerdict: canary.Missing, wantMessage: `the object was admitted, and webhook "` + webhook + `" neither denied it nor warned`,
+			wantAdvice: "whether the webhook configuration is installed",
 		},
-		"somebody else warns": {
+		"warning of the API server": {
 			server: apiServer{warning: "metadata.name: this is used in Pod names"}, warns: true, wantVerdict: canary.Missing,
-			wantMessage: `it passed, and webhook "` + webhook + `" neither refused it nor warned`, wantAdvice: "its failurePolicy",
+			wantMessage: `the object was admitted, and webhook "` + webhook + `" neither denied it nor warned`, wantAdvice: "its failurePolicy",
 		},
-		"the gate is not reached": {
+		"webhook not reachable": {
 			server: apiServer{status: failure(http.StatusInternalServerError, metav1.StatusReasonInternalError,
 				`Internal error occurred: failed calling webhook "`+webhook+`": failed to call webhook: Post "https://warrantgate.system.svc:443/0123456789abcdef/machine/ownership?timeout=3s": connection refused`)},
 			wantVerdict: canary.Missing,
-			wantMessage: `the API server does not reach warrantgate: Internal error occurred: failed calling webhook "` + webhook + `": failed to call webhook: Post "https://warrantgate.system.svc:443/…": connection refused`,
+			wantMessage: `the API server cannot reach warrantgate: Internal error occurred: failed calling webhook "` + webhook + `": failed to call webhook: Post "https://warrantgate.system.svc:443/…": connection refused`,
 			wantAdvice:  "whether its pods are ready",
 		},
-		"the gate cannot judge": {
+		"gate without a decision": {
 			server: apiServer{status: failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
 				`admission webhook "`+webhook+`" denied the request: try again`)},
-			wantMessage: `warrantgate answers, but could not judge: admission webhook "` + webhook + `" denied the request: try again`,
+			wantMessage: `warrantgate answered, but could not decide: admission webhook "` + webhook + `" denied the request: try again`,
 			wantAdvice:  "the log of warrantgate",
 		},
-		"the sender may not": {
+		"sender without permission": {
 			server:      apiServer{status: failure(http.StatusForbidden, metav1.StatusReasonForbidden, `configmaps is forbidden: User "nobody" cannot create`)},
-			wantMessage: `the request did not come as far as admission, or somebody else refused it: configmaps is forbidden: User "nobody" cannot create`,
+			wantMessage: `the request was denied before admission, or by an admission policy: configmaps is forbidden: User "nobody" cannot create`,
 			wantAdvice:  "may create such an object",
 		},
-		"another webhook refuses it": {
+		"denied by another webhook": {
 			server: apiServer{status: failure(http.StatusForbidden, metav1.StatusReasonForbidden,
 				`admission webhook "other.example.com" denied the request: no`)},
-			wantMessage: `the request ended before warrantgate was heard: admission webhook "other.example.com" denied the request: no`,
-			wantAdvice:  "what the message says",
+			wantMessage: `the request failed before warrantgate decided: admission webhook "other.example.com" denied the request: no`,
+			wantAdvice:  "the cause in this message",
 		},
-		"the API server does not take it": {
+		"rejected by the API server": {
 			server:      apiServer{status: failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "spec.cpu: Required value")},
-			wantMessage: "the request ended before warrantgate was heard: spec.cpu: Required value", wantAdvice: "what the message says",
+			wantMessage: "the request failed before warrantgate decided: spec.cpu: Required value", wantAdvice: "the cause in this message",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
