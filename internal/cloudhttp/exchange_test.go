@@ -24,7 +24,7 @@ func serve(t *testing.T, status int, body string) (url string, transport *http.T
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {
-			t.Errorf("%s was asked, want nothing but /", r.URL.Path)
+			t.Errorf("%s was requested, want only /", r.URL.Path)
 		}
 		w.Header().Set("X-Request-Id", "req")
 		w.Header().Set("Location", "/elsewhere")
@@ -44,11 +44,11 @@ func TestAnAnswerAndItsBody(t *testing.T) {
 		want, refusal string
 		ok            bool
 	}{
-		"of success":    {status: http.StatusOK, body: "own", want: "own", ok: true},
-		"as large":      {status: http.StatusCreated, body: strings.Repeat("x", 100), want: strings.Repeat("x", 100), ok: true},
-		"of an error":   {status: http.StatusForbidden, body: canary, refusal: canary},
-		"of a redirect": {status: http.StatusFound, body: canary, refusal: canary},
-		"nothing":       {status: http.StatusBadGateway},
+		"success":               {status: http.StatusOK, body: "own", want: "own", ok: true},
+		"as large as the limit": {status: http.StatusCreated, body: strings.Repeat("x", 100), want: strings.Repeat("x", 100), ok: true},
+		"error":                 {status: http.StatusForbidden, body: canary, refusal: canary},
+		"redirect":              {status: http.StatusFound, body: canary, refusal: canary},
+		"nothing":               {status: http.StatusBadGateway},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, transport := serve(t, tc.status, tc.body)
@@ -76,7 +76,7 @@ func TestAnAnswerThatIsTooLarge(t *testing.T) {
 		response, err := x.get(t, url)
 		if err == nil {
 			_ = response.Body.Close()
-			t.Fatalf("status %d: there is no error", status)
+			t.Fatalf("status %d: no error", status)
 		}
 		u := x.Unknown(ownership.CauseCloud, "", err)
 		if got, want := u.Error(), "CloudUnavailable: server request: the answer is larger than 100 bytes"; got != want {
@@ -108,16 +108,16 @@ func TestWhyThereIsNoVerdict(t *testing.T) {
 			want: ownership.UnknownError{Cause: ownership.CauseRateLimited, RequestID: "req", RetryAfter: time.Minute},
 			text: "server request: the answer was 429 overLimit",
 		},
-		"an error of the cloud, and the end of patience": {
+		"an error of the cloud, and a timeout": {
 			status: http.StatusBadGateway, err: context.Canceled,
 			want: ownership.UnknownError{Cause: ownership.CauseRateLimited, RequestID: "req", RetryAfter: time.Minute},
 			text: "server request: the answer was 502 unspecified",
 		},
-		"an answer that cannot be read": {
+		"a response that cannot be parsed": {
 			status: http.StatusOK, err: errors.New(canary),
 			want: ownership.UnknownError{Cause: ownership.CauseRateLimited, RequestID: "req"}, text: "server request: the answer cannot be understood",
 		},
-		"nobody waits":             {err: context.Canceled, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},
+		"canceled":                 {err: context.Canceled, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},
 		"a deadline":               {err: context.DeadlineExceeded, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},
 		"a timeout of the network": {err: &net.DNSError{IsTimeout: true}, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},
 		"no connection": {
@@ -127,7 +127,7 @@ func TestWhyThereIsNoVerdict(t *testing.T) {
 			err:  &tls.CertificateVerificationError{Err: errors.New("unknown authority")},
 			want: ownership.UnknownError{Cause: ownership.CauseRateLimited}, text: "server request: tls: failed to verify certificate: unknown authority",
 		},
-		"half an answer": {
+		"half a response": {
 			err: errors.New(canary), want: ownership.UnknownError{Cause: ownership.CauseRateLimited},
 			text: "server request: the connection broke before the end of the answer",
 		},
@@ -167,7 +167,7 @@ func TestARequestEnds(t *testing.T) {
 		response, err := x.get(t, "https://cloud.example/")
 		if err == nil {
 			_ = response.Body.Close()
-			t.Fatal("there is no error")
+			t.Fatal("no error")
 		}
 		if took := time.Since(began); took != 30*time.Second {
 			t.Errorf("it took %s, want 30s", took)
@@ -180,10 +180,10 @@ func TestARequestEnds(t *testing.T) {
 
 func TestHalf(t *testing.T) {
 	for name, tc := range map[string]struct{ left, want time.Duration }{
-		"of what is left":               {left: 10 * time.Second, want: 5 * time.Second},
-		"of a request, without an end":  {want: 15 * time.Second},
-		"of nothing, after the end":     {left: -time.Second},
-		"of more than a request, a lot": {left: time.Hour, want: 30 * time.Minute},
+		"10s left":           {left: 10 * time.Second, want: 5 * time.Second},
+		"no deadline":        {want: 15 * time.Second},
+		"after the deadline": {left: -time.Second},
+		"an hour left":       {left: time.Hour, want: 30 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -17,18 +17,18 @@ func TestRetryAfter(t *testing.T) {
 		want  time.Duration
 	}{
 		"seconds":               {value: "120", want: 2 * time.Minute},
-		"no seconds":            {value: "0"},
-		"less than none":        {value: "-5"},
+		"zero seconds":          {value: "0"},
+		"negative seconds":      {value: "-5"},
 		"a fraction":            {value: "1.5"},
 		"more than the longest": {value: "86400", want: time.Hour},
-		"more than there is":    {value: "18446744073709551615", want: time.Hour},
-		"more than can be read": {value: "99999999999999999999999"},
+		"the largest number":    {value: "18446744073709551615", want: time.Hour},
+		"more than 64 bits":     {value: "99999999999999999999999"},
 		"a date":                {value: at(30 * time.Second), want: 30 * time.Second},
-		"a date that is past":   {value: at(-time.Second)},
+		"a date in the past":    {value: at(-time.Second)},
 		"a date far away":       {value: at(100 * 365 * 24 * time.Hour), want: time.Hour},
-		"a date out of reach":   {value: "Fri, 31 Dec 9999 23:59:59 GMT", want: time.Hour},
-		"no date":               {value: "tomorrow"},
-		"nothing":               {},
+		"the last date":         {value: "Fri, 31 Dec 9999 23:59:59 GMT", want: time.Hour},
+		"not a date":            {value: "tomorrow"},
+		"empty":                 {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			header := http.Header{}
@@ -42,7 +42,7 @@ func TestRetryAfter(t *testing.T) {
 
 func TestTheRequestID(t *testing.T) {
 	for name, tc := range map[string]struct{ value, want string }{
-		"as it is":          {value: "7a-b_c.9 D", want: "7a-b_c.9 D"},
+		"printable":         {value: "7a-b_c.9 D", want: "7a-b_c.9 D"},
 		"long":              {value: strings.Repeat("x", 200), want: strings.Repeat("x", 128)},
 		"not printable":     {value: "a\tb\x7fc\u202ed\u00e9e", want: "abcde"},
 		"nothing printable": {value: "\u00e9"},
@@ -53,7 +53,7 @@ func TestTheRequestID(t *testing.T) {
 				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{"X-Request-Id": {tc.value}}}, nil
 			}))
 			if got := x.RequestID(); got != "" {
-				t.Errorf("RequestID() = %q before there is an answer", got)
+				t.Errorf("RequestID() = %q before the response", got)
 			}
 			response, err := x.get(t, "https://cloud.example/")
 			if err != nil {
@@ -72,15 +72,15 @@ func TestTokensThatCanBeSent(t *testing.T) {
 		token string
 		want  bool
 	}{
-		"a token":               {token: "gAAAAABk-_.~+/=", want: true},
-		"as long as can be":     {token: strings.Repeat("x", 16<<10), want: true},
-		"longer":                {token: strings.Repeat("x", 16<<10+1)},
-		"none":                  {},
-		"a blank":               {token: "a b"},
-		"a line":                {token: "a\r\nX-Evil: b"},
-		"another alphabet":      {token: "\u00e9"},
-		"what is no text":       {token: "a\xff"},
-		"what erases the token": {token: "a\x7f"},
+		"a token":            {token: "gAAAAABk-_.~+/=", want: true},
+		"the maximum length": {token: strings.Repeat("x", 16<<10), want: true},
+		"longer":             {token: strings.Repeat("x", 16<<10+1)},
+		"none":               {},
+		"a space":            {token: "a b"},
+		"a line break":       {token: "a\r\nX-Evil: b"},
+		"not ASCII":          {token: "\u00e9"},
+		"not UTF-8":          {token: "a\xff"},
+		"a delete character": {token: "a\x7f"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := cloudhttp.Sendable(tc.token); got != tc.want {

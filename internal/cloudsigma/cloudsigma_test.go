@@ -36,7 +36,7 @@ func TestTheVerdict(t *testing.T) {
 			want:         ownership.Answer{Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "req-200"},
 			wantRequests: []string{getServer, getProfile},
 		},
-		"the user's own server, all in upper case": {
+		"the user's own server, in upper case": {
 			answers: answers{
 				getServer:  reply(http.StatusOK, inJSON(aServer(strings.ToUpper(serverID), "any", strings.ToUpper(userID), ""))),
 				getProfile: reply(http.StatusOK, inJSON(object{"uuid": userID, "email": strings.ToUpper(userEmail)})),
@@ -45,7 +45,7 @@ func TestTheVerdict(t *testing.T) {
 			want:         ownership.Answer{Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "req-200"},
 			wantRequests: []string{getServer, getProfile},
 		},
-		"another's server that is shared with the user": {
+		"a server of another user, shared with this user": {
 			answers: answers{
 				getServer:     reply(http.StatusOK, inJSON(aServer(serverID, machineName, strangerID, machineUID))),
 				getProfile:    theProfile(),
@@ -159,13 +159,13 @@ func TestNoVerdict(t *testing.T) {
 				Cause: ownership.CauseCloud, RequestID: "req-500", Text: "CloudUnavailable: server request: the answer was 500 backend",
 			},
 		},
-		"403 because of something else than permissions": {
+		"403 for another reason than permissions": {
 			answers: answers{getServer: reply(http.StatusForbidden, `[{"error_type":"billing","error_message":"canary"}]`)},
 			want: failure{
 				Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 billing",
 			},
 		},
-		"403 of somebody before the API": {
+		"403 of a proxy": {
 			answers: answers{getServer: reply(http.StatusForbidden, `<html>canary</html>`)},
 			want: failure{
 				Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 unspecified",
@@ -177,7 +177,7 @@ func TestNoVerdict(t *testing.T) {
 				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer cannot be understood",
 			},
 		},
-		"JSON of another shape": {
+		"JSON of another type": {
 			answers: answers{getServer: ok(`{"uuid":["canary"]}`)},
 			want: failure{
 				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer cannot be understood",
@@ -192,13 +192,13 @@ func TestNoVerdict(t *testing.T) {
 		"null": {
 			answers: answers{getServer: ok("null")},
 			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer is about another server",
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer contains another server",
 			},
 		},
 		"another server": {
 			answers: answers{getServer: ok(inJSON(aServer(otherID, canary, userID, canary)))},
 			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer is about another server",
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer contains another server",
 			},
 		},
 		"a server without an owner": {
@@ -221,42 +221,42 @@ func TestNoVerdict(t *testing.T) {
 				Text: "CloudUnavailable: profile request: the answer lacks the UUID or the email",
 			},
 		},
-		"a profile that cannot be had": {
+		"a profile request that fails": {
 			answers: answers{getServer: ownServer, getProfile: reply(http.StatusTooManyRequests, canary, "Retry-After", "1")},
 			want: failure{
 				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: time.Second,
 				Text: "RateLimited: profile request: the answer was 429 unspecified",
 			},
 		},
-		"a token of somebody else, who owns the server": {
+		"a token of another user, who owns the server": {
 			answers: answers{
 				getServer:  ok(inJSON(aServer(serverID, machineName, strangerID, machineUID))),
 				getProfile: ok(inJSON(object{"uuid": strangerID, "email": "canary@example.com"})),
 			},
 			want: failure{
 				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
-				Text: "UserNotImpersonable: the credentials are those of somebody else than the user who is claimed",
+				Text: "UserNotImpersonable: the credentials belong to another user than the claimed one",
 			},
 		},
-		"a token of somebody else, to whom the server is refused": {
+		"a token of another user, who is denied": {
 			answers: answers{getServer: forbidden(), getProfile: ok(inJSON(object{"uuid": strangerID, "email": "canary@example.com"}))},
 			want: failure{
 				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
-				Text: "UserNotImpersonable: the credentials are those of somebody else than the user who is claimed",
+				Text: "UserNotImpersonable: the credentials belong to another user than the claimed one",
 			},
 		},
-		"a user whose name only looks like the token's": {
+		"a user name that folds to that of the token": {
 			answers: answers{getServer: ownServer, getProfile: theProfile()},
 			claim:   claim(func(c *ownership.Claim) { c.User = "tſap@shalb.com" }), // with the sign for a long s
 			want: failure{
 				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
-				Text: "UserNotImpersonable: the credentials are those of somebody else than the user who is claimed",
+				Text: "UserNotImpersonable: the credentials belong to another user than the claimed one",
 			},
 		},
 		"no user": {
 			claim: claim(func(c *ownership.Claim) { c.User = "" }),
 			want: failure{
-				Cause: ownership.CauseNotImpersonable, Text: "UserNotImpersonable: no user is named, so there is nobody to act as",
+				Cause: ownership.CauseNotImpersonable, Text: "UserNotImpersonable: the claim names no user to impersonate",
 			},
 		},
 		"no token": {
@@ -407,15 +407,15 @@ func TestCandidates(t *testing.T) {
 			},
 		},
 		"no more than ten": {servers: many, machineUID: machineUID, want: wantMany},
-		"nothing of others, though it is shared": {
+		"no shared servers of others": {
 			servers: []object{aServer(id(1), machineName, strangerID, machineUID), {"uuid": id(2), "name": machineName}}, machineUID: machineUID,
 		},
-		"nothing of another name, whatever the filter of the cloud lets through": {
+		"no servers of another name, if the cloud ignores the filter": {
 			servers: []object{aServer(id(1), machineName+"-2", userID, "other")}, machineUID: machineUID,
 		},
-		"nothing by machine without one": {servers: []object{aServer(id(1), "other", userID, "")}},
-		"nothing without a UUID":         {servers: []object{aServer("canary", machineName, userID, "")}},
-		"machines that are no text": {
+		"no match by an empty machine UID": {servers: []object{aServer(id(1), "other", userID, "")}},
+		"no servers without a UUID":        {servers: []object{aServer("canary", machineName, userID, "")}},
+		"machine UIDs that are not strings": {
 			servers: []object{{"uuid": id(1), "name": machineName, "owner": object{"uuid": userID}, "meta": object{"machine-uid": 7}}},
 			want:    []ownership.Instance{{ID: id(1), Name: machineName}},
 		},
@@ -495,16 +495,16 @@ func TestTheLegacyAccount(t *testing.T) {
 		want         failure // the zero value for a server that is owned
 		wantRequests []string
 	}{
-		"asked as itself":      {answers: owned, legacy: credentials, user: "Tsap@Shalb.com", wantRequests: []string{getServer, getProfile}},
-		"asked without a user": {answers: owned, legacy: credentials, wantRequests: []string{getServer, getProfile}},
-		"asked for somebody else": {
+		"for its own user": {answers: owned, legacy: credentials, user: "Tsap@Shalb.com", wantRequests: []string{getServer, getProfile}},
+		"without a user":   {answers: owned, legacy: credentials, wantRequests: []string{getServer, getProfile}},
+		"for another user": {
 			answers: owned, legacy: credentials, user: "other@example.com", wantRequests: []string{getServer, getProfile},
 			want: failure{
 				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
-				Text: "UserNotImpersonable: the credentials are those of somebody else than the user who is claimed",
+				Text: "UserNotImpersonable: the credentials belong to another user than the claimed one",
 			},
 		},
-		"refused by the cloud, which is not asked again": {
+		"rejected by the cloud, without a retry": {
 			answers: answers{getServer: reply(http.StatusUnauthorized, canary)}, legacy: credentials, wantRequests: []string{getServer},
 			want: failure{
 				Cause: ownership.CauseCredentials, RequestID: "req-401", Text: "CredentialsRefused: server request: the answer was 401 unspecified",
@@ -516,7 +516,7 @@ func TestTheLegacyAccount(t *testing.T) {
 			},
 			want: failure{Cause: ownership.CauseCredentials, Text: "CredentialsRefused: password must not be empty"},
 		},
-		"that cannot be read": {
+		"unreadable credentials": {
 			legacy: func() (cloudsigma.LegacyCredentials, error) {
 				return cloudsigma.LegacyCredentials{}, errors.New("no such file")
 			},

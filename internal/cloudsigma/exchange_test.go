@@ -21,8 +21,8 @@ func TestARequestIsWhatTheAPIExpects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		userAgent, want string
 	}{
-		"under our name":       {want: "warrantgate"},
-		"under a name of ours": {userAgent: "warrantgate/v1.2.3", want: "warrantgate/v1.2.3"},
+		"default user agent":    {want: "warrantgate"},
+		"configured user agent": {userAgent: "warrantgate/v1.2.3", want: "warrantgate/v1.2.3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newAPI(t, answers{getServer: reply(http.StatusBadGateway, "")})
@@ -64,7 +64,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}))
 	defer elsewhere.Close()
 	for name, location := range map[string]string{
-		"to another host": elsewhere.URL, "to the same host": "/api/next/profile/", "to nowhere": "", "to what is no URL": "https://canary:%zz/",
+		"to another host": elsewhere.URL, "to the same host": "/api/next/profile/", "to nowhere": "", "to an invalid URL": "https://canary:%zz/",
 	} {
 		for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect} {
 			t.Run(name+" "+http.StatusText(status), func(t *testing.T) {
@@ -96,12 +96,12 @@ func TestBodiesAreBounded(t *testing.T) {
 		answers answers
 		want    string // "" for no error
 	}{
-		"a server that fits":                   {answers: answers{getServer: reply(http.StatusOK, padded(own, single)), getProfile: theProfile(), getPage1: reply(http.StatusOK, aPage(0))}},
-		"a server that fits, zipped":           {answers: answers{getServer: zipped(padded(own, single)), getProfile: theProfile(), getPage1: reply(http.StatusOK, aPage(0))}},
-		"a server that does not":               {answers: answers{getServer: reply(http.StatusOK, padded(own, single+1))}, want: "server request: the answer is larger than 1048576 bytes"},
-		"a server that does not once unzipped": {answers: answers{getServer: zipped(padded(own, single+1))}, want: "server request: the answer is larger than 1048576 bytes"},
-		"an error that does not":               {answers: answers{getServer: reply(http.StatusBadGateway, padded("", single+1))}, want: "server request: the answer is larger than 1048576 bytes"},
-		"a list that does not": {
+		"server up to the limit":                    {answers: answers{getServer: reply(http.StatusOK, padded(own, single)), getProfile: theProfile(), getPage1: reply(http.StatusOK, aPage(0))}},
+		"server up to the limit, compressed":        {answers: answers{getServer: zipped(padded(own, single)), getProfile: theProfile(), getPage1: reply(http.StatusOK, aPage(0))}},
+		"server over the limit":                     {answers: answers{getServer: reply(http.StatusOK, padded(own, single+1))}, want: "server request: the answer is larger than 1048576 bytes"},
+		"server over the limit after decompression": {answers: answers{getServer: zipped(padded(own, single+1))}, want: "server request: the answer is larger than 1048576 bytes"},
+		"error over the limit":                      {answers: answers{getServer: reply(http.StatusBadGateway, padded("", single+1))}, want: "server request: the answer is larger than 1048576 bytes"},
+		"list over the limit": {
 			answers: answers{
 				getServer: reply(http.StatusOK, own), getProfile: theProfile(), getPage1: reply(http.StatusOK, padded(aPage(0), list+1)),
 			},
@@ -145,12 +145,12 @@ func TestConnectionsThatFail(t *testing.T) {
 	}{
 		"an old version of TLS": {url: old.URL, want: "protocol version"},
 		"no TLS":                {url: strings.Replace(plain.URL, "http:", "https:", 1), want: "the connection broke before the end of the answer"},
-		"an authority that is not trusted": {
+		"an untrusted CA": {
 			url: stranger.URL, modify: func(o *cloudsigma.Options) { o.RootCAs = nil }, want: "certificate signed by unknown authority",
 		},
-		"nobody there":     {url: "https://" + closedAddress(t), want: "connection refused"},
-		"an end too soon":  {url: broken(t, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{canary"), want: "the connection broke before the end of the answer"},
-		"what is not HTTP": {url: broken(t, "canary\r\n\r\n"), want: "the connection broke before the end of the answer"},
+		"no listener":            {url: "https://" + closedAddress(t), want: "connection refused"},
+		"an incomplete response": {url: broken(t, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{canary"), want: "the connection broke before the end of the answer"},
+		"not HTTP":               {url: broken(t, "canary\r\n\r\n"), want: "the connection broke before the end of the answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			modify := []func(*cloudsigma.Options){func(o *cloudsigma.Options) { o.API = tc.url }}
@@ -207,7 +207,7 @@ func TestTheEndOfPatience(t *testing.T) {
 	}{
 		"a deadline":  {answers: answers{getServer: hang}, timeout: time.Second, wantText: "Timeout: server request: no answer in time", wantIn: time.Second},
 		"no deadline": {answers: answers{getServer: hang}, timeout: time.Hour, wantText: "Timeout: server request: no answer in time", wantIn: 30 * time.Second},
-		"in the second": {
+		"deadline in the second request": {
 			answers: answers{getServer: reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, ""))), getProfile: hang},
 			timeout: time.Second, wantText: "Timeout: profile request: no answer in time", wantIn: time.Second,
 		},
@@ -258,18 +258,18 @@ func TestRetryAfter(t *testing.T) {
 		value string
 		want  time.Duration
 	}{
-		"seconds":               {value: "120", want: 2 * time.Minute},
-		"no seconds":            {value: "0"},
-		"less than none":        {value: "-5"},
-		"a fraction":            {value: "1.5"},
-		"more than an hour":     {value: "86400", want: time.Hour},
-		"more than there is":    {value: "18446744073709551615", want: time.Hour},
-		"more than can be read": {value: "99999999999999999999999"},
-		"a date":                {value: "Sat, 01 Jan 2000 00:00:30 GMT", want: 30 * time.Second},
-		"a date that is past":   {value: "Fri, 31 Dec 1999 23:59:59 GMT"},
-		"a date far away":       {value: "Fri, 01 Jan 2100 00:00:00 GMT", want: time.Hour},
-		"no date":               {value: "tomorrow"},
-		"nothing":               {},
+		"seconds":            {value: "120", want: 2 * time.Minute},
+		"zero seconds":       {value: "0"},
+		"negative seconds":   {value: "-5"},
+		"a fraction":         {value: "1.5"},
+		"more than an hour":  {value: "86400", want: time.Hour},
+		"the largest number": {value: "18446744073709551615", want: time.Hour},
+		"more than 64 bits":  {value: "99999999999999999999999"},
+		"a date":             {value: "Sat, 01 Jan 2000 00:00:30 GMT", want: 30 * time.Second},
+		"a date in the past": {value: "Fri, 31 Dec 1999 23:59:59 GMT"},
+		"a date far away":    {value: "Fri, 01 Jan 2100 00:00:00 GMT", want: time.Hour},
+		"not a date":         {value: "tomorrow"},
+		"nothing":            {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // it begins on 1 January 2000
@@ -287,7 +287,7 @@ func TestRetryAfter(t *testing.T) {
 
 func TestTheRequestID(t *testing.T) {
 	for name, tc := range map[string]struct{ value, want string }{
-		"as it is":          {value: "7a-b_c.9 D", want: "7a-b_c.9 D"},
+		"printable":         {value: "7a-b_c.9 D", want: "7a-b_c.9 D"},
 		"long":              {value: strings.Repeat("x", 200), want: strings.Repeat("x", 128)},
 		"not printable":     {value: "a\tb\x7fc\u202ed\u00e9e", want: "abcde"},
 		"nothing printable": {value: "\u00e9"},

@@ -20,20 +20,20 @@ func TestARegionThatIsNoneIsNotAsked(t *testing.T) {
 		"not in the configuration": {
 			regions: []string{"zrh", "next"}, region: "fra", wantText: `region "fra" is none of those configured (next, zrh)`,
 		},
-		"empty":                   {region: "", wantText: `"" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`},
-		"empty, with a list":      {regions: []string{"zrh"}, region: ""},
-		"another host":            {region: "evil.example/"},
-		"a name of several parts": {region: "a.b"},
-		"a user":                  {region: "user@evil"},
-		"a port":                  {region: "zrh:1"},
-		"a way up the path":       {region: ".."},
-		"escaped":                 {region: "zrh%2f"},
-		"upper case":              {region: "ZRH"},
-		"a digit in front":        {region: "1zrh"},
-		"a line after it":         {region: "zrh\n"},
-		"the placeholder":         {region: "{region}"},
-		"too long":                {region: strings.Repeat("a", 33)},
-		"much too long":           {region: strings.Repeat("a", 1<<20)},
+		"empty":                 {region: "", wantText: `"" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`},
+		"empty, with a list":    {regions: []string{"zrh"}, region: ""},
+		"another host":          {region: "evil.example/"},
+		"several DNS labels":    {region: "a.b"},
+		"a user":                {region: "user@evil"},
+		"a port":                {region: "zrh:1"},
+		"a path to a parent":    {region: ".."},
+		"escaped":               {region: "zrh%2f"},
+		"upper case":            {region: "ZRH"},
+		"a leading digit":       {region: "1zrh"},
+		"a trailing line break": {region: "zrh\n"},
+		"the placeholder":       {region: "{region}"},
+		"too long":              {region: strings.Repeat("a", 33)},
+		"much too long":         {region: strings.Repeat("a", 1<<20)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newAPI(t, nil)
@@ -71,20 +71,20 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		options cloudsigma.Options
 		want    string
 	}{
-		"nobody to ask as": {
-			want: "either tokens of users or the credentials of one account are needed, and not both",
+		"no credentials": {
+			want: "exactly one of tokens of users and credentials of one account is required",
 		},
-		"two to ask as": {
+		"two kinds of credentials": {
 			options: cloudsigma.Options{Tokens: tokens, Legacy: legacy},
-			want:    "either tokens of users or the credentials of one account are needed, and not both",
+			want:    "exactly one of tokens of users and credentials of one account is required",
 		},
-		"a region that looks like none": {
+		"an invalid region": {
 			options: cloudsigma.Options{Tokens: tokens, Regions: []string{"zrh", "a/b"}},
 			want:    `regions: "a/b" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`,
 		},
 		"no TLS":                 {options: cloudsigma.Options{Tokens: tokens, API: "http://{region}.cloudsigma.com/api/2.0/"}, want: wantURL},
 		"no host":                {options: cloudsigma.Options{Tokens: tokens, API: "https:///api/2.0/"}, want: wantURL},
-		"no URL":                 {options: cloudsigma.Options{Tokens: tokens, API: "https://%zz/"}, want: wantURL},
+		"an invalid URL":         {options: cloudsigma.Options{Tokens: tokens, API: "https://%zz/"}, want: wantURL},
 		"the region as the port": {options: cloudsigma.Options{Tokens: tokens, API: "https://cloudsigma.com:{region}/"}, want: wantURL},
 		"a password":             {options: cloudsigma.Options{Tokens: tokens, API: "https://a:canary@{region}.cloudsigma.com/"}, want: wantURL},
 		"a query":                {options: cloudsigma.Options{Tokens: tokens, API: "https://{region}.cloudsigma.com/?a=b"}, want: wantURL},

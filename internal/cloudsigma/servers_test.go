@@ -52,15 +52,15 @@ func TestInstances(t *testing.T) {
 			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(150, first...)), pageAt(100): ok(aPage(150, second...))},
 			want:    want150, wantRequests: 3,
 		},
-		"pages that are smaller than asked for": {
+		"pages smaller than requested": {
 			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(2, unsorted[0])), pageAt(1): ok(aPage(2, unsorted[1]))},
 			want:    want2, wantRequests: 3,
 		},
-		"servers that go meanwhile": {
+		"servers deleted between pages": {
 			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(150, first...)), pageAt(100): ok(aPage(99))},
 			want:    want100, wantRequests: 3,
 		},
-		"a server that comes meanwhile, so that another one is seen twice": {
+		"a server created between pages, so that another one appears twice": {
 			answers: answers{
 				getProfile: theProfile(), getPage1: ok(aPage(150, first...)),
 				pageAt(100): ok(aPage(151, append([]object{first[99]}, second...)...)),
@@ -107,7 +107,7 @@ func TestInstances(t *testing.T) {
 			answers: answers{getProfile: theProfile(), getPage1: ok(inJSON(object{"objects": unsorted}))},
 			wantErr: failure{
 				Cause: ownership.CauseCloud, RequestID: "req-200",
-				Text: "CloudUnavailable: list request: the list does not add up: 2 servers of 0 after 1 pages",
+				Text: "CloudUnavailable: list request: the list is inconsistent: 2 servers of 0 after 1 pages",
 			},
 			wantRequests: 2,
 		},
@@ -115,7 +115,7 @@ func TestInstances(t *testing.T) {
 			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(150, first...)), pageAt(100): ok(aPage(150))},
 			wantErr: failure{
 				Cause: ownership.CauseCloud, RequestID: "req-200",
-				Text: "CloudUnavailable: list request: the list does not add up: 100 servers of 150 after 2 pages",
+				Text: "CloudUnavailable: list request: the list is inconsistent: 100 servers of 150 after 2 pages",
 			},
 			wantRequests: 3,
 		},
@@ -123,7 +123,7 @@ func TestInstances(t *testing.T) {
 			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(1000, first...)), pageAt(100): ok(aPage(1000, first...))},
 			wantErr: failure{
 				Cause: ownership.CauseCloud, RequestID: "req-200",
-				Text: "CloudUnavailable: list request: the list does not add up: 100 servers of 1000 after 2 pages",
+				Text: "CloudUnavailable: list request: the list is inconsistent: 100 servers of 1000 after 2 pages",
 			},
 			wantRequests: 3,
 		},
@@ -157,7 +157,7 @@ func TestAListWithoutAnEndIsGivenUp(t *testing.T) {
 	_, requests, err := newAPI(t, endless).cloud(&fakeTokens{}).Instances(t.Context(), account())
 	expectFailure(t, err, failure{
 		Cause: ownership.CauseCloud, RequestID: "req-200",
-		Text: "CloudUnavailable: list request: the list does not add up: 100 servers of 1073741824 after 100 pages",
+		Text: "CloudUnavailable: list request: the list is inconsistent: 100 servers of 1073741824 after 100 pages",
 	})
 	if requests != most+1 {
 		t.Errorf("Instances() requests = %d, want %d", requests, most+1)

@@ -63,7 +63,7 @@ func delegable(identity ownership.Identity, token Token, policy delegation.RoleP
 		return err
 	}
 	if token.TrustID != "" {
-		return unusable(identity, IdentityOfTrust, "the credentials are those of trust %.100s, by which somebody else acts; use the tenant's own", token.TrustID)
+		return unusable(identity, IdentityOfTrust, "the credentials are those of trust %.100s, with which a trustee acts for another user; use the tenant's own", token.TrustID)
 	}
 	report := policy.Judge(token.Roles)
 	reason := RoleMissing
@@ -111,7 +111,7 @@ func remedies(token Token, policy delegation.RolePolicy, report delegation.RoleR
 	}
 	said = append(said, "missing: "+list(report.Missing), "an administrator grants it"+grants(token, report.Missing))
 	if token.ApplicationCredential != nil {
-		said = append(said, "then make the application credential anew, as one keeps the roles that it was made with")
+		said = append(said, "then create a new application credential, because the roles of an existing one do not change")
 	}
 	return said
 }
@@ -120,7 +120,7 @@ func remedies(token Token, policy delegation.RolePolicy, report delegation.RoleR
 func insteadOf(policy delegation.RolePolicy) string {
 	roles := policy.Delegable()
 	if len(roles) == 0 {
-		return "no role may be delegated at all; whoever runs warrantgate has to allow some"
+		return "no role may be delegated at all; the operator of warrantgate has to allow some"
 	}
 	return "use an identity of the tenant that has only " + list(roles) + ", or an application credential that is made with these roles only"
 }

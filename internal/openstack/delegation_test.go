@@ -47,7 +47,7 @@ func TestWhatMayBeDelegated(t *testing.T) {
 		excess   = ", which may not be delegated; "
 		missing  = "missing: load-balancer_member; an administrator grants it"
 		command  = ": openstack role add --user " + userID + " --project " + projectID + " load-balancer_member"
-		anew     = "; then make the application credential anew, as one keeps the roles that it was made with"
+		anew     = "; then create a new application credential, because the roles of an existing one do not change"
 		remedy   = "; name the project in clouds.yaml, or use an application credential of it"
 		noDomain = ", and servers belong to projects" + remedy
 	)
@@ -67,7 +67,7 @@ func TestWhatMayBeDelegated(t *testing.T) {
 	}{
 		"what a tenant has":                            {token: []func(object){roles("reader", "member", "load-balancer_member")}},
 		"what a tenant has, as application credential": {token: []func(object){roles("Load-Balancer_Member"), ofApplicationCredential}},
-		"anything that is allowed":                     {token: []func(object){roles()}, policy: &delegation.RolePolicy{}},
+		"allowed roles":                                {token: []func(object){roles()}, policy: &delegation.RolePolicy{}},
 		"an administrator": {
 			token:  []func(object){roles("admin", "member", "load-balancer_member")},
 			reason: openstack.RolePrivileged, want: alice + "the roles admin, load-balancer_member, member; too many: admin" + power + instead,
@@ -88,7 +88,7 @@ func TestWhatMayBeDelegated(t *testing.T) {
 		"another role where none may be delegated": {
 			token: []func(object){roles("member")}, policy: &delegation.RolePolicy{},
 			reason: openstack.RoleNotDelegable,
-			want:   alice + "the roles member; too many: member" + excess + "no role may be delegated at all; whoever runs warrantgate has to allow some",
+			want:   alice + "the roles member; too many: member" + excess + "no role may be delegated at all; the operator of warrantgate has to allow some",
 		},
 		"no load balancers": {
 			token:  []func(object){roles("member", "reader")},
@@ -99,7 +99,7 @@ func TestWhatMayBeDelegated(t *testing.T) {
 			token:  []func(object){roles("member"), ofApplicationCredential},
 			reason: openstack.RoleMissing, want: `application credential "capo" of ` + alice + "the roles member; " + missing + command + anew,
 		},
-		"everything wrong at once": {
+		"all problems": {
 			token:  []func(object){roles("admin", "manager"), ofApplicationCredential},
 			reason: openstack.RolePrivileged,
 			want: `application credential "capo" of ` + alice + "the roles admin, manager; too many: admin" + power + "too many: manager" + excess +
@@ -111,7 +111,7 @@ func TestWhatMayBeDelegated(t *testing.T) {
 			want: alice + "the roles member; missing: a, b; an administrator grants it: openstack role add --user " + userID + " --project " + projectID +
 				" a && openstack role add --user " + userID + " --project " + projectID + " b",
 		},
-		"a missing role that is more than a word to a shell": {
+		"a missing role that needs quotes in a shell": {
 			token: []func(object){roles()}, policy: &delegation.RolePolicy{Required: []string{"a", "x;reboot"}},
 			reason: openstack.RoleMissing, want: alice + `no role; missing: a, "x;reboot"; an administrator grants it`,
 		},
@@ -119,11 +119,11 @@ func TestWhatMayBeDelegated(t *testing.T) {
 			token: []func(object){roles(), ofApplicationCredential}, policy: &delegation.RolePolicy{Required: []string{"--all"}},
 			reason: openstack.RoleMissing, want: `application credential "capo" of ` + alice + `no role; missing: "--all"; an administrator grants it` + anew,
 		},
-		"a user that is more than a word to a shell": {
+		"a user that needs quotes in a shell": {
 			token:  []func(object){roles("member"), with("user", object{"id": "$(reboot)", "name": "alice", "domain": object{"id": "default", "name": "Default"}})},
 			reason: openstack.RoleMissing, want: alice + "the roles member; " + missing,
 		},
-		"a role that only looks like one": {
+		"a role with a similar name": {
 			token:  []func(object){roles("load-balancer_member ", "a, b\x1b[31m")},
 			reason: openstack.RoleNotDelegable,
 			want: alice + `the roles "a, b\x1b[31m", "load-balancer_member "; too many: "a, b\x1b[31m", "load-balancer_member "` + excess + instead + "; " +
@@ -151,11 +151,11 @@ func TestWhatMayBeDelegated(t *testing.T) {
 		},
 		"a trust": {
 			token:  []func(object){roles("member", "load-balancer_member"), aTrust},
-			reason: openstack.IdentityOfTrust, want: "the credentials are those of trust t1, by which somebody else acts; use the tenant's own",
+			reason: openstack.IdentityOfTrust, want: "the credentials are those of trust t1, with which a trustee acts for another user; use the tenant's own",
 		},
 		"an administrator's trust": {
 			token:  []func(object){roles("admin"), aTrust},
-			reason: openstack.IdentityOfTrust, want: "the credentials are those of trust t1, by which somebody else acts; use the tenant's own",
+			reason: openstack.IdentityOfTrust, want: "the credentials are those of trust t1, with which a trustee acts for another user; use the tenant's own",
 		},
 		"nothing": {
 			token:  []func(object){drop, with("roles", nil), with("catalog", nil)},

@@ -192,20 +192,20 @@ func TestOnlyWhatKeystoneRefusesIsRemembered(t *testing.T) {
 		answer     http.HandlerFunc
 		remembered bool
 	}{
-		"401":                             {answer: refused(), remembered: true},
-		"400":                             {answer: failed(http.StatusBadRequest, "error"), remembered: true},
-		"403":                             {answer: failed(http.StatusForbidden, "error"), remembered: true},
-		"404":                             {answer: failed(http.StatusNotFound, "error"), remembered: true},
-		"401 of whoever stands before it": {answer: reply(http.StatusUnauthorized, canary)},
-		"403 of whoever stands before it": {answer: reply(http.StatusForbidden, canary)},
-		"404 of another service":          {answer: failed(http.StatusNotFound, "itemNotFound")},
-		"a code that is not the status":   {answer: reply(http.StatusUnauthorized, `{"error":{"code":500}}`)},
-		"409":                             {answer: failed(http.StatusConflict, "error")},
-		"429":                             {answer: failed(http.StatusTooManyRequests, "error")},
-		"500":                             {answer: failed(http.StatusInternalServerError, "error")},
-		"503":                             {answer: failed(http.StatusServiceUnavailable, "error")},
-		"a token of nobody":               {answer: aToken(with("user", object{}))},
-		"no answer":                       {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		"401":                          {answer: refused(), remembered: true},
+		"400":                          {answer: failed(http.StatusBadRequest, "error"), remembered: true},
+		"403":                          {answer: failed(http.StatusForbidden, "error"), remembered: true},
+		"404":                          {answer: failed(http.StatusNotFound, "error"), remembered: true},
+		"401 of a proxy":               {answer: reply(http.StatusUnauthorized, canary)},
+		"403 of a proxy":               {answer: reply(http.StatusForbidden, canary)},
+		"404 of another service":       {answer: failed(http.StatusNotFound, "itemNotFound")},
+		"another code than the status": {answer: reply(http.StatusUnauthorized, `{"error":{"code":500}}`)},
+		"409":                          {answer: failed(http.StatusConflict, "error")},
+		"429":                          {answer: failed(http.StatusTooManyRequests, "error")},
+		"500":                          {answer: failed(http.StatusInternalServerError, "error")},
+		"503":                          {answer: failed(http.StatusServiceUnavailable, "error")},
+		"a token without a user":       {answer: aToken(with("user", object{}))},
+		"a closed connection":          {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newAPI(t, answers{authenticate: tc.answer})

@@ -42,7 +42,7 @@ func TestTheVerdict(t *testing.T) {
 		want         ownership.Answer
 		wantRequests []string
 	}{
-		"the project's own server": {
+		"a server of the project": {
 			answers:      answers{getServer: oneServer(serverID, "any", projectID)},
 			claim:        claim(),
 			want:         ownership.Answer{Verdict: ownership.Owned, UserID: projectID, CreatorID: userID, Response: "200", RequestID: "req-200"},
@@ -54,7 +54,7 @@ func TestTheVerdict(t *testing.T) {
 			want:         ownership.Answer{Verdict: ownership.Owned, UserID: projectID, CreatorID: userID, Response: "200", RequestID: "req-200"},
 			wantRequests: []string{authenticate, getServer},
 		},
-		"another project's, which an administrator sees": {
+		"a server of another project, read by an administrator": {
 			answers: answers{
 				getServer:     oneServer(serverID, machineName, strangerID),
 				getCandidates: aList(own, aServer(serverID, machineName, strangerID), aServer(serverID, machineName+"x", projectID)),
@@ -66,7 +66,7 @@ func TestTheVerdict(t *testing.T) {
 			},
 			wantRequests: []string{authenticate, getServer, getCandidates},
 		},
-		"none, and one of the same name": {
+		"no server, and another one with the name": {
 			answers: answers{getServer: notFound(), getCandidates: aList(own)},
 			claim:   claim(),
 			want: ownership.Answer{
@@ -75,13 +75,13 @@ func TestTheVerdict(t *testing.T) {
 			},
 			wantRequests: []string{authenticate, getServer, getCandidates},
 		},
-		"none, and a list that fails": {
+		"no server, and the list fails": {
 			answers:      answers{getServer: notFound(), getCandidates: reply(http.StatusInternalServerError, canary)},
 			claim:        claim(),
 			want:         ownership.Answer{Verdict: ownership.Absent, UserID: projectID, Response: "404 itemNotFound", RequestID: "req-404"},
 			wantRequests: []string{authenticate, getServer, getCandidates},
 		},
-		"none, of a machine without a name": {
+		"no server, and the machine has no name": {
 			answers:      answers{getServer: notFound()},
 			claim:        claim(func(c *ownership.Claim) { c.Name = "" }),
 			want:         ownership.Answer{Verdict: ownership.Absent, UserID: projectID, Response: "404 itemNotFound", RequestID: "req-404"},
@@ -106,7 +106,7 @@ func TestTheVerdict(t *testing.T) {
 }
 
 func TestNoVerdict(t *testing.T) {
-	const noAccess = `Nova does not let user "alice" look at servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`
+	const noAccess = `Nova does not let user "alice" read servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
 		want   failure
@@ -118,7 +118,7 @@ func TestNoVerdict(t *testing.T) {
 				Text: "RateLimited: server request: the answer was 429 overLimit",
 			},
 		},
-		"413 of old": {
+		"413 of older versions": {
 			answer: failed(http.StatusRequestEntityTooLarge, "overLimit", "Retry-After", "3"),
 			want: failure{
 				Cause: ownership.CauseRateLimited, RequestID: "req-413", RetryAfter: 3 * time.Second,
@@ -141,11 +141,11 @@ func TestNoVerdict(t *testing.T) {
 			answer: failed(http.StatusForbidden, "forbidden"),
 			want:   failure{Reason: openstack.IdentityRefused, Text: where + noAccess},
 		},
-		"403 of whoever stands before it": {
+		"403 of a proxy": {
 			answer: reply(http.StatusForbidden, canary),
 			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 unspecified"},
 		},
-		"404 of whoever stands before it": {
+		"404 of a proxy": {
 			answer: reply(http.StatusNotFound, `{"itemNotFound":{"code":200},"canary":{}}`),
 			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-404", Text: "CloudUnavailable: server request: the answer was 404 unspecified"},
 		},
@@ -308,7 +308,7 @@ func TestWhichNovaIsAsked(t *testing.T) {
 		"the only region":           {asked: getServer},
 		"the region of the cluster": {region: "RegionTwo", catalog: several, asked: getSecond},
 		"the region of the entry":   {entry: func(entry, _ object) { entry["region_name"] = "RegionTwo" }, catalog: several, asked: getSecond},
-		"that of the cluster before that of the entry": {
+		"regions of the cluster and the entry": {
 			region: region, entry: func(entry, _ object) { entry["region_name"] = "RegionTwo" }, catalog: several, asked: getServer,
 		},
 		"a region of an old catalog": {region: "Old", catalog: several, asked: getSecond},
@@ -410,7 +410,7 @@ func TestInstances(t *testing.T) {
 		"pages that are smaller than asked for": {
 			answers: answers{getPage1: aPage(unsorted[0]), pageAfter(2): aPage(unsorted[1]), pageAfter(1): aList()}, want: want2, wantRequests: 3,
 		},
-		"only the project's own": {
+		"servers of other projects": {
 			answers: answers{getPage1: aList(aServer(serverID, "shared", strangerID), aServer(otherID, machineName, projectID))},
 			want:    []ownership.Instance{{ID: otherID, Name: machineName}}, wantRequests: 1,
 		},
@@ -426,7 +426,7 @@ func TestInstances(t *testing.T) {
 			answers: answers{getPage1: failed(http.StatusForbidden, "forbidden")},
 			wantErr: failure{
 				Reason: openstack.IdentityRefused,
-				Text:   where + `Nova does not let user "alice" look at servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`,
+				Text:   where + `Nova does not let user "alice" read servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`,
 			},
 			wantRequests: 1,
 		},

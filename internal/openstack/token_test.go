@@ -119,7 +119,7 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 			answer: failed(http.StatusUnauthorized, "error"),
 			want:   `user "alice" (401, request req-401): ` + renew + `project "` + projectID + `"; renew them in the Secret`,
 		},
-		"401 of whoever stands before it": {
+		"401 of a proxy": {
 			answer: reply(http.StatusUnauthorized, canary, "X-Openstack-Request-Id", ""), asked: 2,
 			want: `user "alice" (401): ` + renew + `project "` + projectID + `"; renew them in the Secret`,
 		},
@@ -192,7 +192,7 @@ func TestKeystoneFails(t *testing.T) {
 				Text: "IdentityProviderUnavailable: token request: the answer was 500 unspecified",
 			},
 		},
-		"403 of whoever stands before it": {
+		"403 of a proxy": {
 			answer: reply(http.StatusForbidden, "<html>"+canary),
 			want:   failure{Cause: provider, RequestID: "req-403", Text: "IdentityProviderUnavailable: token request: the answer was 403 unspecified"},
 		},

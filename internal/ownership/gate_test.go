@@ -19,11 +19,11 @@ import (
 func TestWhatACloudAnswersIsTheAnswer(t *testing.T) {
 	for name, want := range map[string]ownership.Answer{
 		"an instance of the user": {Verdict: ownership.Owned, UserID: "4705fb9a", Response: "200", RequestID: "r1"},
-		"somebody else's": {
+		"an instance of another user": {
 			Verdict: ownership.Foreign, UserID: "4705fb9a", Response: "403 permission", RequestID: "r2",
 			Candidates: []ownership.Instance{{ID: "4192fc6e-0372-4961-99fa-6dc9d4038dbf", Name: "g2b7h", MachineUID: "6a1b"}},
 		},
-		"none": {Verdict: ownership.Absent, Response: "404 not found"},
+		"no instance": {Verdict: ownership.Absent, Response: "404 not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := newGate(t, 1, cloudSaying(want, nil))
@@ -53,27 +53,27 @@ func TestWhatIsNoVerdictIsAnError(t *testing.T) {
 		// wantErr is the text of the error's cause.
 		wantErr string
 	}{
-		"the cloud says why": {
+		"an UnknownError of the cloud": {
 			cloud: cloudSaying(ownership.Answer{}, rateLimited), claim: claim(),
 			want: *rateLimited, wantErr: "429 too many requests",
 		},
-		"the cloud says why, and more around it": {
+		"a wrapped UnknownError of the cloud": {
 			cloud: cloudSaying(ownership.Answer{}, fmt.Errorf("ask: %w", rateLimited)), claim: claim(),
 			want: *rateLimited, wantErr: "429 too many requests",
 		},
-		"an error comes with a verdict": {
+		"an error with a verdict": {
 			cloud: cloudSaying(ownership.Answer{Verdict: ownership.Owned}, rateLimited), claim: claim(),
 			want: *rateLimited, wantErr: "429 too many requests",
 		},
-		"the cloud's own deadline passes": {
+		"a timeout of the cloud": {
 			cloud: cloudSaying(ownership.Answer{}, fmt.Errorf("GET: %w", context.DeadlineExceeded)), claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseTimeout}, wantErr: "GET: context deadline exceeded",
 		},
-		"the cloud's request is canceled": {
+		"a canceled request": {
 			cloud: cloudSaying(ownership.Answer{}, context.Canceled), claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseTimeout}, wantErr: "context canceled",
 		},
-		"any other error is the cloud's": {
+		"any other error": {
 			cloud: cloudSaying(ownership.Answer{}, errors.New("boom")), claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: "boom",
 		},
@@ -81,7 +81,7 @@ func TestWhatIsNoVerdictIsAnError(t *testing.T) {
 			cloud: cloudSaying(ownership.Answer{Response: "200"}, nil), claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: `"" is no verdict`,
 		},
-		"a verdict that nobody knows": {
+		"an unknown verdict": {
 			cloud: cloudSaying(ownership.Answer{Verdict: "owned"}, nil), claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: `"owned" is no verdict`,
 		},
@@ -89,7 +89,7 @@ func TestWhatIsNoVerdictIsAnError(t *testing.T) {
 			cloud: &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) { panic("boom") }}, claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: "panic: boom",
 		},
-		"a cloud that nobody configured": {
+		"a cloud that is not configured": {
 			cloud: cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil), claim: claim(func(c *ownership.Claim) { c.Cloud = "openstack" }),
 			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: `no access to the cloud "openstack" is configured`,
 		},
@@ -133,10 +133,10 @@ func TestHowLongAnAnswerIsRemembered(t *testing.T) {
 		err    error
 		want   time.Duration
 	}{
-		"an instance of the user": {answer: ownership.Answer{Verdict: ownership.Owned}, want: 5 * time.Minute},
-		"somebody else's":         {answer: ownership.Answer{Verdict: ownership.Foreign}, want: 9 * time.Second},
-		"none":                    {answer: ownership.Answer{Verdict: ownership.Absent}, want: 9 * time.Second},
-		"no verdict":              {err: &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("503")}, want: 0},
+		"an instance of the user":     {answer: ownership.Answer{Verdict: ownership.Owned}, want: 5 * time.Minute},
+		"an instance of another user": {answer: ownership.Answer{Verdict: ownership.Foreign}, want: 9 * time.Second},
+		"no instance":                 {answer: ownership.Answer{Verdict: ownership.Absent}, want: 9 * time.Second},
+		"no verdict":                  {err: &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("503")}, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -407,9 +407,9 @@ func TestACloudThatHangs(t *testing.T) {
 		})
 		callers.Wait()
 		want := map[string]int{
-			"0s: TooManyRequests: too many of this tenant are waiting":                5,
-			"11s: Timeout: context deadline exceeded":                                 1,
-			"10s: TooManyQuestions: wait to ask the cloud: context deadline exceeded": places - 1,
+			"0s: TooManyRequests: too many of this tenant are waiting":         5,
+			"11s: Timeout: context deadline exceeded":                          1,
+			"10s: QueueFull: wait to ask the cloud: context deadline exceeded": places - 1,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)

@@ -126,9 +126,9 @@ const (
 	CauseNotImpersonable Cause = "UserNotImpersonable"
 	// CauseCredentials: the identity provider or the cloud rejects the credentials of warrantgate.
 	CauseCredentials Cause = "CredentialsRefused"
-	// CauseBusy: too many questions of all tenants are waiting already.
-	CauseBusy Cause = "TooManyQuestions"
-	// CauseTenantBusy: too many questions of the tenant itself are waiting already.
+	// CauseBusy: too many lookups of all tenants are queued.
+	CauseBusy Cause = "QueueFull"
+	// CauseTenantBusy: too many lookups of this tenant are queued.
 	CauseTenantBusy Cause = "TooManyRequests"
 	// CauseRegion: the region is not allowed, see RegionError.
 	CauseRegion Cause = "RegionNotAllowed"
@@ -148,13 +148,13 @@ func (c Cause) Explain() string {
 	case CauseNotImpersonable:
 		return "the identity provider does not let warrantgate act for this user; have it allowed there, or correct the user of the cluster"
 	case CauseCredentials:
-		return "warrantgate's own credentials are refused; whoever runs it has to renew them"
+		return "the credentials of warrantgate are rejected; its operator has to renew them"
 	case CauseRegion:
-		return "the region may not be asked; correct the cluster, or have the region allowed in the configuration"
+		return "the region is not allowed; correct the cluster, or have the region allowed in the configuration"
 	case CauseIdentity:
-		return "the credentials that the cluster refers to cannot be used; correct them, or what refers to them"
+		return "the credentials of the cluster cannot be used; correct them, or the reference to them"
 	case CauseBusy:
-		return "too many questions to the cloud are waiting; try again"
+		return "too many requests to the cloud are queued; try again"
 	case CauseTenantBusy:
 		return "too many machines of this namespace (on kcp: of this workspace) are being checked already; " +
 			"send fewer at the same time, and try again in a few seconds"

@@ -18,11 +18,11 @@ func TestEachCauseSaysWhatToDo(t *testing.T) {
 		ownership.CauseIdentityProvider: "the identity provider does not answer as it should; try again",
 		ownership.CauseNotImpersonable: "the identity provider does not let warrantgate act for this user; have it allowed there, " +
 			"or correct the user of the cluster",
-		ownership.CauseCredentials: "warrantgate's own credentials are refused; whoever runs it has to renew them",
-		ownership.CauseBusy:        "too many questions to the cloud are waiting; try again",
+		ownership.CauseCredentials: "the credentials of warrantgate are rejected; its operator has to renew them",
+		ownership.CauseBusy:        "too many requests to the cloud are queued; try again",
 		ownership.CauseTenantBusy: "too many machines of this namespace (on kcp: of this workspace) are being checked already; " +
 			"send fewer at the same time, and try again in a few seconds",
-		"a cause of later": "the cloud does not answer as it should; try again",
+		"an unknown cause": "the cloud does not answer as it should; try again",
 	} {
 		if diff := cmp.Diff(want, cause.Explain()); diff != "" {
 			t.Errorf("%q.Explain() (-want +got):\n%s", cause, diff)
@@ -36,11 +36,11 @@ func TestErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		"no verdict":                  {&ownership.UnknownError{Cause: ownership.CauseCloud, Err: cause}, "CloudUnavailable: connection refused"},
-		"what is no region":           {&ownership.RegionError{Region: "Z/../x"}, `"Z/../x" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`},
-		"a region that may not be":    {&ownership.RegionError{Region: "zrh", Allowed: []string{"next", "wdc"}}, `region "zrh" is none of those configured (next, wdc)`},
-		"a cluster without a region":  {&ownership.RegionError{}, `"" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`},
-		"no region where some may be": {&ownership.RegionError{Allowed: []string{"next"}}, `region "" is none of those configured (next)`},
+		"no verdict":                      {&ownership.UnknownError{Cause: ownership.CauseCloud, Err: cause}, "CloudUnavailable: connection refused"},
+		"an invalid region":               {&ownership.RegionError{Region: "Z/../x"}, `"Z/../x" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`},
+		"a region that is not allowed":    {&ownership.RegionError{Region: "zrh", Allowed: []string{"next", "wdc"}}, `region "zrh" is none of those configured (next, wdc)`},
+		"a cluster without a region":      {&ownership.RegionError{}, `"" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`},
+		"no region, and some are allowed": {&ownership.RegionError{Allowed: []string{"next"}}, `region "" is none of those configured (next)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.err.Error()); diff != "" {
@@ -66,7 +66,7 @@ func TestAccountInWords(t *testing.T) {
 			account: ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "zrh"},
 			want:    words{`user "tsap@example.com"`, `as whom cluster "c" acts`, `region "zrh"`},
 		},
-		"credentials of the cluster's own": {
+		"credentials of the cluster": {
 			account: ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "s", Entry: "e"}},
 			want:    words{`the project of cloud "e" of Secret "s"`, `with which cluster "c" acts`, "the region of its credentials"},
 		},

@@ -109,7 +109,7 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 			_, err := gate.Instances(ctx, victim, ownership.Account{Cloud: cloudName, User: "victim"})
 			return err
 		},
-		"the very claim that the other asks": func(ctx context.Context, gate *ownership.Gate) error {
+		"the same claim as the other tenant": func(ctx context.Context, gate *ownership.Gate) error {
 			_, err := gate.Decide(ctx, victim, numbered(999))
 			return err
 		},
@@ -250,8 +250,8 @@ func TestListsHaveTheErrorsOfQuestions(t *testing.T) {
 		account ownership.Account
 		want    ownership.Cause
 	}{
-		"a cloud that nobody configured": {ownership.Account{Cloud: "openstack"}, ownership.CauseCloud},
-		"no answer in time":              {ownership.Account{Cloud: cloudName}, ownership.CauseTimeout},
+		"a cloud that is not configured": {ownership.Account{Cloud: "openstack"}, ownership.CauseCloud},
+		"a timeout":                      {ownership.Account{Cloud: cloudName}, ownership.CauseTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

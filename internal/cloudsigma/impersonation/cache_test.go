@@ -313,7 +313,7 @@ func TestPanicOfTheSource(t *testing.T) {
 	}
 	_, err = cache.get(t.Context(), 1)
 	wantCause(t, asUnknown(err), ownership.CauseIdentityProvider)
-	if got, want := fmt.Sprint(asUnknown(err)), "IdentityProviderUnavailable: an internal error kept the token from being asked for"; got != want {
+	if got, want := fmt.Sprint(asUnknown(err)), "IdentityProviderUnavailable: an internal error prevented the token request"; got != want {
 		t.Errorf("error = %q, want %q", got, want)
 	}
 }

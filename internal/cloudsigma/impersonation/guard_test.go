@@ -25,13 +25,13 @@ func TestRetries(t *testing.T) {
 		wantLeast time.Duration
 		wantMost  time.Duration
 	}{
-		"a failing server":             {first: says(http.StatusServiceUnavailable, ""), patience: 2 * time.Second, wantMost: 200 * time.Millisecond},
-		"a broken connection":          {first: noAnswer(), patience: 2 * time.Second, wantMost: 200 * time.Millisecond},
-		"too many requests":            {first: says(http.StatusTooManyRequests, ""), patience: 2 * time.Second, wantMost: 200 * time.Millisecond},
-		"no deadline":                  {first: says(http.StatusServiceUnavailable, ""), wantMost: 200 * time.Millisecond},
-		"a wait that is short enough":  {first: retryIn("1"), patience: 2 * time.Second, wantLeast: time.Second, wantMost: time.Second},
-		"a wait beyond the deadline":   {first: retryIn("3"), patience: 2 * time.Second, wantCause: ownership.CauseRateLimited},
-		"a wait beyond anybody's time": {first: retryIn("60"), wantCause: ownership.CauseRateLimited},
+		"a failing server":                  {first: says(http.StatusServiceUnavailable, ""), patience: 2 * time.Second, wantMost: 200 * time.Millisecond},
+		"a broken connection":               {first: noAnswer(), patience: 2 * time.Second, wantMost: 200 * time.Millisecond},
+		"too many requests":                 {first: says(http.StatusTooManyRequests, ""), patience: 2 * time.Second, wantMost: 200 * time.Millisecond},
+		"no deadline":                       {first: says(http.StatusServiceUnavailable, ""), wantMost: 200 * time.Millisecond},
+		"a Retry-After before the deadline": {first: retryIn("1"), patience: 2 * time.Second, wantLeast: time.Second, wantMost: time.Second},
+		"a Retry-After beyond the deadline": {first: retryIn("3"), patience: 2 * time.Second, wantCause: ownership.CauseRateLimited},
+		"a Retry-After beyond the timeout":  {first: retryIn("60"), wantCause: ownership.CauseRateLimited},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -129,13 +129,13 @@ func TestBreaker(t *testing.T) {
 		reply     *reply
 		wantCause ownership.Cause
 	}{
-		"the identity provider fails":        {failing: stepAccount, reply: says(http.StatusInternalServerError, ""), wantCause: ownership.CauseIdentityProvider},
-		"it cannot be reached":               {failing: stepAccount, reply: noAnswer(), wantCause: ownership.CauseIdentityProvider},
-		"it cannot be understood":            {failing: stepAccount, reply: says(http.StatusOK, "<html>"), wantCause: ownership.CauseIdentityProvider},
-		"its tokens have expired":            {failing: stepAccount, reply: says(http.StatusOK, `{"access_token":"t","expires_in":-5}`), wantCause: ownership.CauseIdentityProvider},
-		"it is asked too often":              {failing: stepAccount, reply: says(http.StatusTooManyRequests, ""), wantCause: ownership.CauseRateLimited},
-		"the service provider fails":         {failing: stepImpersonate, reply: says(http.StatusInternalServerError, ""), wantCause: ownership.CauseIdentityProvider},
-		"the service provider is too loaded": {failing: stepImpersonate, reply: says(http.StatusTooManyRequests, ""), wantCause: ownership.CauseRateLimited},
+		"the identity provider fails":          {failing: stepAccount, reply: says(http.StatusInternalServerError, ""), wantCause: ownership.CauseIdentityProvider},
+		"it is not reachable":                  {failing: stepAccount, reply: noAnswer(), wantCause: ownership.CauseIdentityProvider},
+		"its response cannot be parsed":        {failing: stepAccount, reply: says(http.StatusOK, "<html>"), wantCause: ownership.CauseIdentityProvider},
+		"its tokens have expired":              {failing: stepAccount, reply: says(http.StatusOK, `{"access_token":"t","expires_in":-5}`), wantCause: ownership.CauseIdentityProvider},
+		"it limits requests":                   {failing: stepAccount, reply: says(http.StatusTooManyRequests, ""), wantCause: ownership.CauseRateLimited},
+		"the service provider fails":           {failing: stepImpersonate, reply: says(http.StatusInternalServerError, ""), wantCause: ownership.CauseIdentityProvider},
+		"the service provider limits requests": {failing: stepImpersonate, reply: says(http.StatusTooManyRequests, ""), wantCause: ownership.CauseRateLimited},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -174,12 +174,12 @@ func TestUnknownUsersDoNotOpenTheBreaker(t *testing.T) {
 		at    step
 		reply *reply
 	}{
-		"there is no such user":      {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusNotFound, "")},
-		"it may not be impersonated": {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusForbidden, `{"error":"access_denied"}`)},
-		"it is malformed":            {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusBadRequest, "<html>")},
-		"a token of somebody else":   {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusOK, `{"access_token":"`+jwt(`{"email":"eve@example.com"}`)+`"}`)},
-		"the exchange is refused":    {v1beta1.TokenExchange, stepExchange, says(http.StatusBadRequest, `{"error":"invalid_request"}`)},
-		"the exchange is denied":     {v1beta1.TokenExchange, stepExchange, says(http.StatusForbidden, `{"error":"access_denied"}`)},
+		"an unknown user":           {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusNotFound, "")},
+		"a user without permission": {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusForbidden, `{"error":"access_denied"}`)},
+		"a malformed user":          {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusBadRequest, "<html>")},
+		"a token of another user":   {v1beta1.ServiceProvider, stepImpersonate, says(http.StatusOK, `{"access_token":"`+jwt(`{"email":"eve@example.com"}`)+`"}`)},
+		"an invalid exchange":       {v1beta1.TokenExchange, stepExchange, says(http.StatusBadRequest, `{"error":"invalid_request"}`)},
+		"a denied exchange":         {v1beta1.TokenExchange, stepExchange, says(http.StatusForbidden, `{"error":"access_denied"}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

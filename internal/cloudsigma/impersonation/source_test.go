@@ -122,13 +122,13 @@ func TestTokenTransport(t *testing.T) {
 				_, _ = fmt.Fprintf(w, `{"access_token":"canary","expires_in":300,"padding":%q}`, strings.Repeat("x", 1<<20))
 			},
 			wantCause: ownership.CauseIdentityProvider,
-			wantText:  "cannot be understood",
+			wantText:  "cannot be parsed",
 		},
-		"TLS 1.1 is refused": {
+		"TLS 1.1 is rejected": {
 			tls:       &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
 			wantCause: ownership.CauseIdentityProvider,
 		},
-		"an unknown certificate authority is refused": {
+		"an unknown CA is rejected": {
 			distrust:  true,
 			wantCause: ownership.CauseIdentityProvider,
 			wantText:  "unknown authority",
@@ -198,21 +198,21 @@ func TestNew(t *testing.T) {
 		change  func(*Options)
 		wantErr string
 	}{
-		"all is there":                {change: func(*Options) {}},
-		"no region in the URL":        {change: func(o *Options) { o.ServiceProviderAPI = "https://private.example.com/api/" }},
-		"the exchange needs no URL":   {change: func(o *Options) { o.Flow, o.ServiceProviderAPI = v1beta1.TokenExchange, "" }},
-		"no https":                    {change: func(o *Options) { o.ServiceProviderAPI = "http://{region}.example.com" }, wantErr: "must begin with https://"},
-		"a region for a port":         {change: func(o *Options) { o.ServiceProviderAPI = "https://example.com:{region}/" }, wantErr: "cannot be parsed"},
-		"no host":                     {change: func(o *Options) { o.ServiceProviderAPI = "https:///api" }, wantErr: "must name a host"},
-		"a password in the URL":       {change: func(o *Options) { o.ServiceProviderAPI = "https://a:b@example.com/" }, wantErr: "neither user"},
-		"a query in the URL":          {change: func(o *Options) { o.ServiceProviderAPI = "https://example.com/?x" }, wantErr: "neither user"},
-		"an unknown flow":             {change: func(o *Options) { o.Flow = "Other" }, wantErr: `the flow "Other" is not supported`},
-		"a relative token path":       {change: func(o *Options) { o.TokenPath = "token" }, wantErr: `the token path "token" must`},
-		"a token path with dots":      {change: func(o *Options) { o.TokenPath = "/a/../b" }, wantErr: "must be a plain path"},
-		"a token path with a query":   {change: func(o *Options) { o.TokenPath = "/a?b" }, wantErr: "must be a plain path"},
-		"no audience":                 {change: func(o *Options) { o.Audience = "" }, wantErr: "the audience is empty"},
-		"no credentials, no flow":     {change: func(o *Options) { o.Credentials, o.Flow = nil, "" }, wantErr: "there is no source of credentials"},
-		"several mistakes are listed": {change: func(o *Options) { o.Audience, o.TokenPath = "", "" }, wantErr: "the audience is empty"},
+		"complete":                  {change: func(*Options) {}},
+		"no region in the URL":      {change: func(o *Options) { o.ServiceProviderAPI = "https://private.example.com/api/" }},
+		"the exchange needs no URL": {change: func(o *Options) { o.Flow, o.ServiceProviderAPI = v1beta1.TokenExchange, "" }},
+		"no https":                  {change: func(o *Options) { o.ServiceProviderAPI = "http://{region}.example.com" }, wantErr: "must begin with https://"},
+		"the region as the port":    {change: func(o *Options) { o.ServiceProviderAPI = "https://example.com:{region}/" }, wantErr: "cannot be parsed"},
+		"no host":                   {change: func(o *Options) { o.ServiceProviderAPI = "https:///api" }, wantErr: "must name a host"},
+		"a password in the URL":     {change: func(o *Options) { o.ServiceProviderAPI = "https://a:b@example.com/" }, wantErr: "neither user"},
+		"a query in the URL":        {change: func(o *Options) { o.ServiceProviderAPI = "https://example.com/?x" }, wantErr: "neither user"},
+		"an unknown flow":           {change: func(o *Options) { o.Flow = "Other" }, wantErr: `the flow "Other" is not supported`},
+		"a relative token path":     {change: func(o *Options) { o.TokenPath = "token" }, wantErr: `the token path "token" must`},
+		"a token path with dots":    {change: func(o *Options) { o.TokenPath = "/a/../b" }, wantErr: "must be a plain path"},
+		"a token path with a query": {change: func(o *Options) { o.TokenPath = "/a?b" }, wantErr: "must be a plain path"},
+		"no audience":               {change: func(o *Options) { o.Audience = "" }, wantErr: "the audience is empty"},
+		"no credentials, no flow":   {change: func(o *Options) { o.Credentials, o.Flow = nil, "" }, wantErr: "the source of credentials is missing"},
+		"several errors":            {change: func(o *Options) { o.Audience, o.TokenPath = "", "" }, wantErr: "the audience is empty"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestTokenRevoked(t *testing.T) {
 		revoke string
 		want   map[step]int
 	}{
-		"the account's token, noticed with the next user": {
+		"the account's token, detected with the next user": {
 			flow: v1beta1.ServiceProvider, revoke: "canary-account-1",
 			want: map[step]int{stepAccount: 2, stepTicket: 2, stepImpersonate: 3},
 		},
@@ -338,29 +338,29 @@ func TestRotation(t *testing.T) {
 		wantCause  ownership.Cause
 		wantCounts map[step]int
 	}{
-		"a new secret takes effect for the next exchange": {
+		"a new secret is used for the next exchange": {
 			change:     change{credentials: renewed(func(c *Credentials) { c.ClientSecret = "canary-2" }), accepted: []string{"canary-2"}},
 			wantCounts: map[step]int{stepAccount: 2, stepExchange: 2},
 		},
-		"the old secret works until the new one is known": {
+		"the old secret is used until the new one is accepted": {
 			change:     change{credentials: renewed(func(c *Credentials) { c.ClientSecret = "canary-2" }), accepted: []string{secret}},
 			wantCounts: map[step]int{stepAccount: 2, stepExchange: 2},
 		},
-		"the old client works until the new one is known": {
+		"the old client is used until the new one is accepted": {
 			change: change{
 				credentials: renewed(func(c *Credentials) { c.ClientID, c.ClientSecret = "other", "canary-2" }), accepted: []string{secret},
 			},
 			wantCounts: map[step]int{stepAccount: 2, stepExchange: 2},
 		},
-		"the old ones work where the new ones cannot be read": {
+		"the old credentials are used if the new ones cannot be read": {
 			change:     change{err: fmt.Errorf("no such file"), accepted: []string{secret}},
 			wantCounts: map[step]int{stepAccount: 1, stepExchange: 2},
 		},
-		"the old ones work where the new ones are none": {
+		"the old credentials are used if the new ones are empty": {
 			change:     change{credentials: renewed(func(c *Credentials) { c.ClientSecret = "" }), accepted: []string{secret}},
 			wantCounts: map[step]int{stepAccount: 1, stepExchange: 2},
 		},
-		"the old identity provider works where the new one does not": {
+		"the old identity provider is used if the new one fails": {
 			change: change{
 				credentials: renewed(func(c *Credentials) { c.OAuthURL = "https://broken.example.com" }), accepted: []string{secret},
 			},
