@@ -336,8 +336,8 @@ func TestPass(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", idOwn, ownedBy("a")), machine("new", "", ownedBy("a"))},
 			owners:   map[string]any{"a": "other"}, instances: []ownership.Instance{own},
 			want: []string{
-				`OwnerClusterMismatch CloudSigmaMachine/worker: its owner, Machine "a", is of cluster "other" by its label cluster.x-k8s.io/cluster-name, ` +
-					`for which its provider acts, and it is itself of cluster "pool"; give both the same label`,
+				`OwnerClusterMismatch CloudSigmaMachine/worker: its owner, Machine "a", belongs to cluster "other" by its label cluster.x-k8s.io/cluster-name, ` +
+					`which the provider uses, but the machine has the label of cluster "pool"; set the same label on both`,
 			},
 		},
 		"a machine whose owner is not known": {

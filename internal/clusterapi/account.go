@@ -84,7 +84,7 @@ type reader struct {
 // guarded returns an *AccountError if no gate checks writes of the Secrets of the namespace.
 func (r *reader) guarded(namespace string) error {
 	if slices.Contains(r.exempt, namespace) {
-		return accountErrorf(NamespaceExempt, "the Secrets of namespace %q are not checked (cluster.exemptNamespaces), so no cluster may act by them", namespace)
+		return accountErrorf(NamespaceExempt, "the Secrets of namespace %q are not checked (cluster.exemptNamespaces), so no cluster may use them", namespace)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Acc
 	}
 	kind, known := clusterKinds[cluster.Provider]
 	if !known {
-		return ownership.Account{}, accountErrorf(ClusterMissing, "no kind of clusters is known of provider %q", cluster.Provider)
+		return ownership.Account{}, accountErrorf(ClusterMissing, "provider %q has no known kind of clusters", cluster.Provider)
 	}
 	object, err := r.find(ctx, kind, cluster)
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*
 		case err != nil:
 			return nil, fmt.Errorf("list %s of cluster %q: %w", kind.resource.Resource, cluster.Name, err)
 		case len(labeled.Items) > 1:
-			return nil, accountErrorf(ClusterAmbiguous, "%d objects of kind %s in namespace %q have the label %s=%s; take it off all but one",
+			return nil, accountErrorf(ClusterAmbiguous, "%d objects of kind %s in namespace %q have the label %s=%s; remove it from all but one",
 				len(labeled.Items), kind.kind, cluster.Namespace, ClusterNameLabel, cluster.Name)
 		case len(labeled.Items) == 1:
 			return r.onlyOne(ctx, kind, cluster, &labeled.Items[0])

@@ -50,36 +50,36 @@ func TestAccount(t *testing.T) {
 		want    ownership.Account
 		wantErr *clusterapi.AccountError
 	}{
-		"the cluster names a user": {
+		"a user in the cluster": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com")), want: account("tsap@example.com"),
 		},
-		"emails are compared without regard to case and blanks": {
+		"an email with capital letters and spaces": {
 			cluster: cluster(with("spec.userEmail", " Tsap@Example.COM\n"), with("spec.region", " next ")), want: account("tsap@example.com"),
 		},
-		"a Secret names a user": {
+		"a user in a Secret": {
 			cluster: cluster(userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
 		},
-		"a Secret names a user, with blanks and capitals": {
+		"a user in a Secret, with spaces and capital letters": {
 			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob", " Bob@example.com\n"), want: account("bob@example.com"),
 		},
-		"a Secret of another namespace names a user": {
+		"a user in a Secret of another namespace": {
 			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob", "bob@example.com"),
 			want: account("bob@example.com"),
 		},
-		"the cluster's own user wins over the Secret": {
+		"a user in the cluster and another in the Secret": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com"), userRef("name", "bob")), secret: bobs, want: account("tsap@example.com"),
 		},
-		"a user of blanks is none, and the Secret's counts": {
+		"a user of spaces in the cluster, and one in the Secret": {
 			cluster: cluster(with("spec.userEmail", "  "), userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
 		},
-		"a null user is none": {
+		"a null user": {
 			cluster: cluster(with("spec.userEmail", nil), userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
 		},
-		"one account for all who name no user": {cluster: cluster(), shared: true, want: account("")},
-		"one account for all does not stand for a user that is named": {
+		"shared account, no user": {cluster: cluster(), shared: true, want: account("")},
+		"shared account, and a user": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com")), shared: true, want: account("tsap@example.com"),
 		},
-		"one account for all does not stand for a Secret that is missing": {
+		"shared account, and a missing Secret": {
 			cluster: cluster(userRef("name", "bob")), shared: true,
 			wantErr: &clusterapi.AccountError{Reason: "UserSecretMissing",
 				Message: `CloudSigmaCluster "metal": spec.userRef: there is no Secret "bob" in namespace "team-a"`},
@@ -108,7 +108,7 @@ func TestAccount(t *testing.T) {
 				Reason: "UserMissing", Message: `CloudSigmaCluster "metal": spec.userRef: Secret "bob" in namespace "team-a" has nothing under the key userEmail`,
 			},
 		},
-		"the Secret holds blanks": {
+		"the Secret contains spaces": {
 			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob", " \n"),
 			wantErr: &clusterapi.AccountError{
 				Reason: "UserMissing", Message: `CloudSigmaCluster "metal": spec.userRef: Secret "bob" in namespace "team-a" has nothing under the key userEmail`,
@@ -118,7 +118,7 @@ func TestAccount(t *testing.T) {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", nil)),
 			wantErr: &clusterapi.AccountError{Reason: "RegionMissing", Message: `CloudSigmaCluster "metal" names no region: spec.region is empty`},
 		},
-		"a region of blanks": {
+		"a region of spaces": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", " ")),
 			wantErr: &clusterapi.AccountError{Reason: "RegionMissing", Message: `CloudSigmaCluster "metal" names no region: spec.region is empty`},
 		},
@@ -130,12 +130,12 @@ func TestAccount(t *testing.T) {
 			cluster: cluster(with("spec.userEmail", []any{"tsap@example.com"})),
 			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "metal": spec.userEmail is []interface {} where a string belongs`},
 		},
-		"a reference that is a text": {
+		"a reference that is a string": {
 			cluster: cluster(with("spec.userRef", "bob")),
 			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable",
 				Message: `CloudSigmaCluster "metal": spec.userRef.name cannot be read: the field above it is no object`},
 		},
-		"two fields of the wrong type, of which always the same is told": {
+		"two fields of the wrong type: always the same error": {
 			cluster: cluster(with("spec.userRef", map[string]any{"name": int64(1), "namespace": int64(2)})),
 			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable",
 				Message: `CloudSigmaCluster "metal": spec.userRef.name is int64 where a string belongs`},
@@ -234,8 +234,8 @@ func TestReadUserRef(t *testing.T) {
 		cluster *unstructured.Unstructured
 		want    clusterapi.UserRef
 	}{
-		"nothing is said": {cluster: cluster(), want: clusterapi.UserRef{SecretNamespace: namespace}},
-		"all is said": {
+		"no fields": {cluster: cluster(), want: clusterapi.UserRef{SecretNamespace: namespace}},
+		"all fields": {
 			cluster: cluster(with("spec.userEmail", " Tsap@example.com "), with("spec.userRef", map[string]any{"name": " bob", "namespace": "team-b "})),
 			want:    clusterapi.UserRef{Email: "Tsap@example.com", SecretNamespace: "team-b", SecretName: "bob"},
 		},

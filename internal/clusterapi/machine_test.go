@@ -28,11 +28,11 @@ func TestRead(t *testing.T) {
 		want    read
 		wantErr string
 	}{
-		"a machine that is new":  {want: read{Cluster: "metal"}},
+		"a new machine":          {want: read{Cluster: "metal"}},
 		"a machine of a cluster": {modify: []func(map[string]any){with("metadata.labels", map[string]any{"a": "b"})}},
 		"labels are null":        {modify: []func(map[string]any){with("metadata.labels", nil)}},
 		"labels of another type": {modify: []func(map[string]any){with("metadata.labels", []any{"cluster.x-k8s.io/cluster-name"})}},
-		"both fields, as providers write them": {
+		"both fields, in the format of providers": {
 			modify: []func(map[string]any){with("status.instanceID", ownID), with("spec.providerID", "cloudsigma://"+ownID)},
 			want:   read{InstanceID: ownID, ProviderID: "cloudsigma://" + ownID, Cluster: "metal", IDs: []string{ownID}},
 		},
@@ -40,23 +40,23 @@ func TestRead(t *testing.T) {
 			modify: []func(map[string]any){with("status.instanceID", ownID), with("spec.providerID", "cloudsigma://"+otherID)},
 			want:   read{InstanceID: ownID, ProviderID: "cloudsigma://" + otherID, Cluster: "metal", IDs: []string{ownID, otherID}},
 		},
-		"the provider ID alone": {
+		"only the provider ID": {
 			modify: []func(map[string]any){with("spec.providerID", "cloudsigma://"+ownID)},
 			want:   read{ProviderID: "cloudsigma://" + ownID, Cluster: "metal", IDs: []string{ownID}},
 		},
-		"fields stay as they are written": {
+		"fields are not changed": {
 			modify: []func(map[string]any){with("status.instanceID", " 63DD227A-9502-4311-919E-CD49F3416753 ")},
 			want:   read{InstanceID: " 63DD227A-9502-4311-919E-CD49F3416753 ", Cluster: "metal", IDs: []string{ownID}},
 		},
-		"what is no ID names nothing": {
+		"invalid IDs": {
 			modify: []func(map[string]any){with("status.instanceID", "soon"), with("spec.providerID", "openstack:///x")},
 			want:   read{InstanceID: "soon", ProviderID: "openstack:///x", Cluster: "metal"},
 		},
-		"a kind that keeps the ID in spec": {
+		"a kind with the ID in spec": {
 			kind: metalMachines, modify: []func(map[string]any){with("spec.instanceID", ownID), with("status.instanceID", otherID)},
 			want: read{InstanceID: ownID, Cluster: "metal", IDs: []string{ownID}},
 		},
-		"null is nothing": {
+		"null": {
 			modify: []func(map[string]any){with("status.instanceID", nil), with("spec", nil)},
 			want:   read{Cluster: "metal"},
 		},
@@ -68,7 +68,7 @@ func TestRead(t *testing.T) {
 			modify:  []func(map[string]any){with("spec.providerID", []any{ownID})},
 			wantErr: "spec.providerID is []interface {} where a string belongs",
 		},
-		"a text for a status": {
+		"a string as status": {
 			modify:  []func(map[string]any){with("status", "ready")},
 			wantErr: "status.instanceID cannot be read: the field above it is no object",
 		},
@@ -150,11 +150,11 @@ func TestWhichObjectsStandForOneServer(t *testing.T) {
 		one, other clusterapi.Machine
 		want       bool
 	}{
-		"a machine and its server":                {of(openStackMachines), of(openStackServers), true},
-		"a machine and a server of another name":  {of(openStackMachines), of(openStackServers, with("metadata.name", "other")), false},
-		"a machine and a server elsewhere":        {of(openStackMachines), of(openStackServers, inNamespace("team-b")), false},
-		"two machines":                            {of(openStackMachines), of(openStackMachines), false},
-		"two servers":                             {of(openStackServers), of(openStackServers), false},
+		"a machine and its server":                    {of(openStackMachines), of(openStackServers), true},
+		"a machine and a server of another name":      {of(openStackMachines), of(openStackServers, with("metadata.name", "other")), false},
+		"a machine and a server of another namespace": {of(openStackMachines), of(openStackServers, inNamespace("team-b")), false},
+		"two machines": {of(openStackMachines), of(openStackMachines), false},
+		"two servers":  {of(openStackServers), of(openStackServers), false},
 		"a machine of another cloud and a server": {of(cloudSigmaMachines), of(openStackServers), false},
 		"a machine and one of another kind":       {of(openStackMachines), of(metalMachines), false},
 	} {

@@ -227,5 +227,5 @@ func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret st
 
 // UserDependents returns nothing, because Secrets specify no users in kcp workspaces.
 func (*Workspace) UserDependents(context.Context, *corev1.Secret, string, []inflight.Object) ([]Dependent, error) {
-	return nil, errors.New("no Secret names a user in a workspace of kcp")
+	return nil, errors.New("no Secret specifies a user in a kcp workspace")
 }

@@ -59,15 +59,15 @@ func TestHolder(t *testing.T) {
 			objects: []runtime.Object{machine(cloudSigmaMachines, "holder", with("spec.providerID", "cloudsigma://"+ownID))},
 			want:    `CloudSigmaMachine "holder" of namespace "team-a"`,
 		},
-		"by a look-alike": {
+		"with another spelling of the ID": {
 			objects: []runtime.Object{machine(cloudSigmaMachines, "holder", with("status.instanceID", " 63DD227A-9502-4311-919E-CD49F3416753"))},
 			want:    `CloudSigmaMachine "holder" of namespace "team-a"`,
 		},
-		"by one of two that it names": {
+		"with one of two IDs": {
 			objects: []runtime.Object{machine(cloudSigmaMachines, "holder", holds, with("spec.providerID", "cloudsigma://"+otherID))},
 			want:    `CloudSigmaMachine "holder" of namespace "team-a"`,
 		},
-		"the machine itself is none": {objects: []runtime.Object{machine(cloudSigmaMachines, "asking", holds)}},
+		"only the machine itself": {objects: []runtime.Object{machine(cloudSigmaMachines, "asking", holds)}},
 		"the machine itself, among others": {
 			objects: []runtime.Object{machine(cloudSigmaMachines, "asking", holds), machine(cloudSigmaMachines, "holder", holds)},
 			want:    `CloudSigmaMachine "holder" of namespace "team-a"`,
@@ -83,27 +83,27 @@ func TestHolder(t *testing.T) {
 		"one of another cloud, where the ID is another instance's": {
 			objects: []runtime.Object{machine(otherMachines, "holder", holds)},
 		},
-		"one that is being deleted still holds": {
+		"one that is being deleted": {
 			objects: []runtime.Object{machine(cloudSigmaMachines, "holder", holds, with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z"))},
 			want:    `CloudSigmaMachine "holder" of namespace "team-a"`,
 		},
-		"one that has given it up since": {
+		"one that no longer has the ID": {
 			objects: []runtime.Object{machine(cloudSigmaMachines, "holder", holds)}, now: now(machine(cloudSigmaMachines, "holder"), nil),
 		},
-		"one that has changed to another since": {
+		"one that now has another ID": {
 			objects: []runtime.Object{machine(cloudSigmaMachines, "holder", holds)},
 			now:     now(machine(cloudSigmaMachines, "holder", with("status.instanceID", otherID)), nil),
 		},
-		"one that is gone since": {objects: []runtime.Object{machine(cloudSigmaMachines, "holder", holds)}, now: now(nil, gone)},
-		"one that cannot be read since": {
+		"one that no longer exists": {objects: []runtime.Object{machine(cloudSigmaMachines, "holder", holds)}, now: now(nil, gone)},
+		"one that is no longer readable": {
 			objects: []runtime.Object{machine(cloudSigmaMachines, "holder", holds)},
 			now:     now(machine(cloudSigmaMachines, "holder", with("status", "odd")), nil),
 		},
-		"one of whom it cannot be told": {
+		"one that cannot be requested": {
 			objects: []runtime.Object{machine(cloudSigmaMachines, "holder", holds)}, now: now(nil, errors.New("etcd is away")),
 			wantErr: `read CloudSigmaMachine "holder": etcd is away`,
 		},
-		"of several it is always the same": {
+		"several: always the same result": {
 			objects: []runtime.Object{
 				machine(cloudSigmaMachines, "c", holds), machine(cloudSigmaMachines, "b", holds), machine(cloudSigmaMachines, "a", holds, inNamespace("team-b")),
 			},
@@ -175,15 +175,15 @@ func TestAHolderThatNoWatchHasShown(t *testing.T) {
 		want    string // "" for no holder
 		wantErr string
 	}{
-		"it is not known": {},
-		"it is among other objects": {
+		"not in also": {},
+		"in also with other objects": {
 			also: []inflight.Object{{Resource: clusterapi.CloudSigmaClusters, Namespace: namespace, Name: "late"}, written(cloudSigmaMachines, "gone"),
 				written(cloudSigmaMachines, "free"), written(cloudSigmaMachines, "late")},
 			want: `CloudSigmaMachine "late" of namespace "team-a"`,
 		},
 		"the machine itself":   {also: []inflight.Object{written(cloudSigmaMachines, "asking")}},
 		"one of another cloud": {also: []inflight.Object{written(otherMachines, "late")}},
-		"it cannot be read": {
+		"unreadable": {
 			also: []inflight.Object{written(cloudSigmaMachines, "late")}, getErr: errors.New("etcd is away"),
 			wantErr: `read CloudSigmaMachine "late": etcd is away`,
 		},
@@ -300,8 +300,8 @@ func TestOverHTTP(t *testing.T) {
 
 func TestAConfigurationThatCannotWork(t *testing.T) {
 	for name, config := range map[string]*rest.Config{
-		"a host that is none":             {Host: "http://[::1"},
-		"an authority that does not read": {Host: "https://h", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no PEM")}},
+		"an invalid host": {Host: "http://[::1"},
+		"an invalid CA":   {Host: "https://h", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no PEM")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := clusterapi.NewObjects(config, clusterapi.Options{}); err == nil {

@@ -47,14 +47,14 @@ func TestAccountOnOpenStack(t *testing.T) {
 			objects: []runtime.Object{openStackCluster("metal", identityRef(map[string]any{"type": "Secret", "name": "keys", "cloudName": "tenant", "region": "west"}))},
 			want:    openStackAccount("keys", "tenant", "west"),
 		},
-		"the label goes before the name": {
+		"an object with the label, and another with the name": {
 			objects: []runtime.Object{
 				openStackCluster("metal-x7k2p", labeled("metal")),
 				openStackCluster("metal", labeled("other"), identityRef(map[string]any{"name": "others", "cloudName": "other"})),
 			},
 			want: keys,
 		},
-		"a cluster of the name that says it is of another": {
+		"an object with the name and the label of another Cluster": {
 			objects: []runtime.Object{openStackCluster("metal", labeled("other"))},
 			wantErr: &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: `there is no OpenStackCluster "metal" in namespace "team-a"`},
 		},
@@ -62,11 +62,11 @@ func TestAccountOnOpenStack(t *testing.T) {
 			objects: []runtime.Object{openStackCluster("metal", inNamespace("team-b")), cluster(with("spec.userEmail", "bob@example.com"))},
 			wantErr: &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: `there is no OpenStackCluster "metal" in namespace "team-a"`},
 		},
-		"two that say they are it": {
+		"two objects with the label": {
 			objects: []runtime.Object{openStackCluster("one", labeled("metal")), openStackCluster("two", labeled("metal"))},
 			wantErr: &clusterapi.AccountError{
 				Reason:  clusterapi.ClusterAmbiguous,
-				Message: `2 objects of kind OpenStackCluster in namespace "team-a" have the label cluster.x-k8s.io/cluster-name=metal; take it off all but one`,
+				Message: `2 objects of kind OpenStackCluster in namespace "team-a" have the label cluster.x-k8s.io/cluster-name=metal; remove it from all but one`,
 			},
 		},
 		"no reference": {
@@ -76,11 +76,11 @@ func TestAccountOnOpenStack(t *testing.T) {
 				Message: `OpenStackCluster "metal" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`,
 			},
 		},
-		"a reference to something else": {
+		"a reference to another kind": {
 			objects: []runtime.Object{openStackCluster("metal", identityRef(map[string]any{"type": "ClusterIdentity", "name": "keys", "cloudName": "tenant"}))},
 			wantErr: &clusterapi.AccountError{
 				Reason:  clusterapi.IdentityUnsupported,
-				Message: `OpenStackCluster "metal": spec.identityRef.type is "ClusterIdentity", of which warrantgate knows nothing; refer to a Secret`,
+				Message: `OpenStackCluster "metal": spec.identityRef.type is "ClusterIdentity", which warrantgate does not support; refer to a Secret`,
 			},
 		},
 		"a reference of the wrong type": {
@@ -89,23 +89,23 @@ func TestAccountOnOpenStack(t *testing.T) {
 				Reason: clusterapi.ClusterUnreadable, Message: `OpenStackCluster "metal": spec.identityRef.name is int64 where a string belongs`,
 			},
 		},
-		"what the machine brings goes before all": {
+		"an identity of the machine": {
 			objects: []runtime.Object{openStackCluster("metal")},
 			cluster: clusterapi.Cluster{
 				Provider: "openstack", Namespace: namespace, Name: "metal", Identity: clusterapi.IdentityRef{Name: "own", CloudName: "mine", Region: "east"},
 			},
 			want: openStackAccount("own", "mine", "east"),
 		},
-		"what the machine brings is not enough": {
+		"an incomplete identity of the machine": {
 			cluster: clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal", Identity: clusterapi.IdentityRef{Name: "own"}},
 			wantErr: &clusterapi.AccountError{
 				Reason:  clusterapi.IdentityMissing,
 				Message: `the machine refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`,
 			},
 		},
-		"a provider of which no clusters are known": {
+		"a provider without a known cluster kind": {
 			cluster: clusterapi.Cluster{Provider: "other", Namespace: namespace, Name: "metal"},
-			wantErr: &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: `no kind of clusters is known of provider "other"`},
+			wantErr: &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: `provider "other" has no known kind of clusters`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,13 +156,13 @@ func TestWhatAMachineBrings(t *testing.T) {
 		want    clusterapi.IdentityRef
 		wantErr string
 	}{
-		"nothing":    {kind: openStackMachines, modify: with("spec.flavor", "small")},
-		"a null":     {kind: openStackMachines, modify: with("spec.identityRef", nil)},
-		"its own":    {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine", "region": "east", "type": "Secret"}), want: clusterapi.IdentityRef{Type: "Secret", Name: "own", CloudName: "mine", Region: "east"}},
-		"a text":     {kind: openStackMachines, modify: with("spec.identityRef", "own"), wantErr: "spec.identityRef.type cannot be read: the field above it is no object"},
-		"a number":   {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": 1.5}), wantErr: "spec.identityRef.cloudName is float64 where a string belongs"},
-		"not asked":  {kind: cloudSigmaMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine"})},
-		"not looked": {kind: cloudSigmaMachines, modify: with("spec.identityRef", "own")},
+		"nothing":                               {kind: openStackMachines, modify: with("spec.flavor", "small")},
+		"a null":                                {kind: openStackMachines, modify: with("spec.identityRef", nil)},
+		"its own":                               {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine", "region": "east", "type": "Secret"}), want: clusterapi.IdentityRef{Type: "Secret", Name: "own", CloudName: "mine", Region: "east"}},
+		"a text":                                {kind: openStackMachines, modify: with("spec.identityRef", "own"), wantErr: "spec.identityRef.type cannot be read: the field above it is no object"},
+		"a number":                              {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": 1.5}), wantErr: "spec.identityRef.cloudName is float64 where a string belongs"},
+		"a kind without identities":             {kind: cloudSigmaMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine"})},
+		"a kind without identities, wrong type": {kind: cloudSigmaMachines, modify: with("spec.identityRef", "own")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := machine(tc.kind, "worker", tc.modify)

@@ -66,12 +66,12 @@ type Owner struct {
 
 // Mismatch is the message for a machine and an owner of different clusters. Both are in the same namespace.
 func (o Owner) Mismatch(machine Machine) string {
-	of := "is of no cluster"
+	of := "belongs to no cluster"
 	if o.ClusterName != "" {
-		of = fmt.Sprintf("is of cluster %q", o.ClusterName)
+		of = fmt.Sprintf("belongs to cluster %q", o.ClusterName)
 	}
-	return fmt.Sprintf("its owner, Machine %q, %s by its label %s, for which its provider acts, and it is itself of cluster %q; "+
-		"give both the same label", o.Name, of, ClusterNameLabel, machine.ClusterName())
+	return fmt.Sprintf("its owner, Machine %q, %s by its label %s, which the provider uses, but the machine has the label of cluster %q; "+
+		"set the same label on both", o.Name, of, ClusterNameLabel, machine.ClusterName())
 }
 
 // OwnerKey is what writes of a Machine of Cluster API and claims of the machines that it owns have in common.

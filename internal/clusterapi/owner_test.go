@@ -33,17 +33,17 @@ func TestOwners(t *testing.T) {
 		references []metav1.OwnerReference
 		want       []string
 	}{
-		"none":                       {},
-		"a Machine":                  {[]metav1.OwnerReference{machineRef("a")}, []string{"a"}},
-		"of any version":             {[]metav1.OwnerReference{reference("cluster.x-k8s.io/v1alpha4", "Machine", "a")}, []string{"a"}},
-		"after others":               {[]metav1.OwnerReference{reference("v1", "ConfigMap", "x"), machineRef("a")}, []string{"a"}},
-		"several, in their order":    {[]metav1.OwnerReference{machineRef("b"), machineRef("a")}, []string{"b", "a"}},
-		"one twice":                  {[]metav1.OwnerReference{machineRef("a"), reference("cluster.x-k8s.io/v1beta2", "Machine", "a")}, []string{"a"}},
-		"another kind":               {[]metav1.OwnerReference{reference("cluster.x-k8s.io/v1beta1", "MachineSet", "a")}, nil},
-		"another group":              {[]metav1.OwnerReference{reference("machine.openshift.io/v1beta1", "Machine", "a"), reference("v1", "Machine", "a")}, nil},
-		"a version that is none":     {[]metav1.OwnerReference{reference("cluster.x-k8s.io/a/b", "Machine", "a"), machineRef("b")}, []string{"b"}},
-		"a group that begins alike":  {[]metav1.OwnerReference{reference("cluster.x-k8s.io.example.com/v1", "Machine", "a")}, nil},
-		"another case of the letter": {[]metav1.OwnerReference{reference("cluster.x-k8s.io/v1beta1", "machine", "a")}, nil},
+		"none":                         {},
+		"a Machine":                    {[]metav1.OwnerReference{machineRef("a")}, []string{"a"}},
+		"another version":              {[]metav1.OwnerReference{reference("cluster.x-k8s.io/v1alpha4", "Machine", "a")}, []string{"a"}},
+		"after others":                 {[]metav1.OwnerReference{reference("v1", "ConfigMap", "x"), machineRef("a")}, []string{"a"}},
+		"several, in order":            {[]metav1.OwnerReference{machineRef("b"), machineRef("a")}, []string{"b", "a"}},
+		"one, twice":                   {[]metav1.OwnerReference{machineRef("a"), reference("cluster.x-k8s.io/v1beta2", "Machine", "a")}, []string{"a"}},
+		"another kind":                 {[]metav1.OwnerReference{reference("cluster.x-k8s.io/v1beta1", "MachineSet", "a")}, nil},
+		"another group":                {[]metav1.OwnerReference{reference("machine.openshift.io/v1beta1", "Machine", "a"), reference("v1", "Machine", "a")}, nil},
+		"an invalid version":           {[]metav1.OwnerReference{reference("cluster.x-k8s.io/a/b", "Machine", "a"), machineRef("b")}, []string{"b"}},
+		"a group with the same prefix": {[]metav1.OwnerReference{reference("cluster.x-k8s.io.example.com/v1", "Machine", "a")}, nil},
+		"a kind in lower case":         {[]metav1.OwnerReference{reference("cluster.x-k8s.io/v1beta1", "machine", "a")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{OwnerReferences: tc.references}}.Owners()
@@ -75,18 +75,18 @@ func TestOwner(t *testing.T) {
 		// wantErr begins with the reason if the error is an *AccountError.
 		wantErr string
 	}{
-		"nobody":                {},
-		"a Machine":             {owners: []string{"a"}, want: &clusterapi.Owner{Name: "a", ClusterName: "metal"}},
-		"a Machine of none":     {owners: []string{"plain"}, want: &clusterapi.Owner{Name: "plain"}},
-		"one that is not there": {owners: []string{"gone"}, wantErr: missing("gone")},
-		"one elsewhere":         {owners: []string{"elsewhere"}, wantErr: missing("elsewhere")},
+		"nobody":                         {},
+		"a Machine":                      {owners: []string{"a"}, want: &clusterapi.Owner{Name: "a", ClusterName: "metal"}},
+		"a Machine without a cluster":    {owners: []string{"plain"}, want: &clusterapi.Owner{Name: "plain"}},
+		"a missing Machine":              {owners: []string{"gone"}, wantErr: missing("gone")},
+		"a Machine of another namespace": {owners: []string{"elsewhere"}, wantErr: missing("elsewhere")},
 		"two": {
 			owners: []string{"a", "b"}, wantErr: "OwnerMachineAmbiguous: its owner references name 2 Machines; keep one of them",
 		},
-		"one of another version":      {owners: []string{"newer"}, served: []string{"v1beta2", "v1beta1"}, want: &clusterapi.Owner{Name: "newer", ClusterName: "metal"}},
-		"where Machines are unknown":  {owners: []string{"a"}, served: []string{}, wantErr: missing("a")},
-		"where nobody tells versions": {owners: []string{"a"}, change: func(s *fakeServer) { s.discoveryErr = errors.New("away") }, wantErr: `read Machine "a": away`},
-		"where nobody tells": {
+		"a Machine of another version": {owners: []string{"newer"}, served: []string{"v1beta2", "v1beta1"}, want: &clusterapi.Owner{Name: "newer", ClusterName: "metal"}},
+		"Machines are not served":      {owners: []string{"a"}, served: []string{}, wantErr: missing("a")},
+		"discovery fails":              {owners: []string{"a"}, change: func(s *fakeServer) { s.discoveryErr = errors.New("away") }, wantErr: `read Machine "a": away`},
+		"reads fail": {
 			owners: []string{"a"}, wantErr: `read Machine "a": etcd is away`,
 			change: func(s *fakeServer) {
 				s.machines.PrependReactor("get", "machines", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -137,14 +137,14 @@ func TestOwnerSeen(t *testing.T) {
 		want    *clusterapi.Owner
 		wantErr string
 	}{
-		"one that agrees":                {owners: []string{"a"}, want: &clusterapi.Owner{Name: "a", ClusterName: "metal"}},
-		"one that agrees, in v1beta2":    {owners: []string{"a"}, served: []string{"v1beta2"}, want: &clusterapi.Owner{Name: "a", ClusterName: "metal"}},
-		"one that was of another":        {owners: []string{"b"}, want: &clusterapi.Owner{Name: "b", ClusterName: "other"}},
-		"one that was not there":         {owners: []string{"new"}, want: &clusterapi.Owner{Name: "new", ClusterName: "other"}},
-		"before the watch has lasted":    {owners: []string{"a"}, unlasting: true, want: &clusterapi.Owner{Name: "a", ClusterName: "other"}},
-		"two":                            {owners: []string{"a", "b"}, wantErr: "OwnerMachineAmbiguous: its owner references name 2 Machines; keep one of them"},
-		"none":                           {},
-		"one where Machines are unknown": {owners: []string{"a"}, served: []string{}, wantErr: `OwnerMachineMissing: its owner references name Machine "a", which does not exist; create it first, or remove the reference`},
+		"the same cluster":             {owners: []string{"a"}, want: &clusterapi.Owner{Name: "a", ClusterName: "metal"}},
+		"the same cluster, in v1beta2": {owners: []string{"a"}, served: []string{"v1beta2"}, want: &clusterapi.Owner{Name: "a", ClusterName: "metal"}},
+		"another cluster":              {owners: []string{"b"}, want: &clusterapi.Owner{Name: "b", ClusterName: "other"}},
+		"a new Machine":                {owners: []string{"new"}, want: &clusterapi.Owner{Name: "new", ClusterName: "other"}},
+		"before the watch is settled":  {owners: []string{"a"}, unlasting: true, want: &clusterapi.Owner{Name: "a", ClusterName: "other"}},
+		"two":                          {owners: []string{"a", "b"}, wantErr: "OwnerMachineAmbiguous: its owner references name 2 Machines; keep one of them"},
+		"none":                         {},
+		"Machines are not served":      {owners: []string{"a"}, served: []string{}, wantErr: `OwnerMachineMissing: its owner references name Machine "a", which does not exist; create it first, or remove the reference`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestOwned(t *testing.T) {
 		want    []string
 		wantErr string
 	}{
-		"all that refer to it": {want: []string{`CloudSigmaMachine "a" of namespace "team-a"`, `CloudSigmaMachine "odd" of namespace "team-a"`, `MetalMachine "second" of namespace "team-a"`}},
+		"all machines with the reference": {want: []string{`CloudSigmaMachine "a" of namespace "team-a"`, `CloudSigmaMachine "odd" of namespace "team-a"`, `MetalMachine "second" of namespace "team-a"`}},
 		"without a kind that is not installed": {
 			change: func(s *fakeServer) { notFound(s); s.served["cloudsigmamachines"] = []string{} },
 			want:   []string{`MetalMachine "second" of namespace "team-a"`},
@@ -231,11 +231,11 @@ func TestOwned(t *testing.T) {
 			change:  notFound,
 			wantErr: "list cloudsigmamachines.infrastructure.cluster.x-k8s.io: cloudsigmamachines.infrastructure.cluster.x-k8s.io were not served a moment ago",
 		},
-		"where nobody tells what is served": {
+		"discovery fails": {
 			change:  func(s *fakeServer) { notFound(s); s.discoveryErr = errors.New("away") },
 			wantErr: "list cloudsigmamachines.infrastructure.cluster.x-k8s.io: away",
 		},
-		"where a kind may not be listed": {
+		"a kind without the permission to list": {
 			change:  func(s *fakeServer) { s.unserved(apierrors.NewServiceUnavailable("etcd is away")) },
 			wantErr: "list cloudsigmamachines.infrastructure.cluster.x-k8s.io: etcd is away",
 		},

@@ -47,7 +47,7 @@ func TestRoles(t *testing.T) {
 		// wantLease are the rules in the namespace of the Lease.
 		wantLease []rbacv1.PolicyRule
 	}{
-		"all, with kinds of one's own": {
+		"all, with configured kinds": {
 			modify: func(c *v1beta1.GateConfiguration) {
 				openStack(c)
 				c.Machine.Kinds = []v1beta1.MachineKind{metalMachines.MachineKind}

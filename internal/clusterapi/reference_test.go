@@ -54,7 +54,7 @@ func TestAccountByTheReferenceOfACluster(t *testing.T) {
 		"to another object than the one of its name": {
 			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("metal"), openStackCluster("x7k2p", others())}, want: other,
 		},
-		"whatever kind, group and namespace it says": {
+		"with any kind, group and namespace": {
 			objects: []runtime.Object{
 				capiCluster("metal", "x7k2p", with("spec.infrastructureRef", map[string]any{"kind": "Other", "apiVersion": "v1", "namespace": "team-b"})),
 				openStackCluster("x7k2p"), openStackCluster("x7k2p", others(), inNamespace("team-b")),
@@ -67,28 +67,28 @@ func TestAccountByTheReferenceOfACluster(t *testing.T) {
 		},
 		"to another object than the one with its label": {
 			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("metal", labeled("metal")), openStackCluster("x7k2p", others())},
-			wantErr: differs(`Cluster "metal" refers to OpenStackCluster "x7k2p" by spec.infrastructureRef, by which its provider finds it, and ` +
-				`OpenStackCluster "metal" has the label cluster.x-k8s.io/cluster-name=metal; correct the reference, or take the label off`),
+			wantErr: differs(`Cluster "metal" refers to OpenStackCluster "x7k2p" by spec.infrastructureRef, which the provider uses, but ` +
+				`OpenStackCluster "metal" has the label cluster.x-k8s.io/cluster-name=metal; correct the reference or remove the label`),
 		},
 		"to one of two objects with its label": {
 			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("other", labeled("metal")), openStackCluster("x7k2p", labeled("metal"))},
-			wantErr: differs(`Cluster "metal" refers to OpenStackCluster "x7k2p" by spec.infrastructureRef, by which its provider finds it, and ` +
-				`OpenStackCluster "other" has the label cluster.x-k8s.io/cluster-name=metal; correct the reference, or take the label off`),
+			wantErr: differs(`Cluster "metal" refers to OpenStackCluster "x7k2p" by spec.infrastructureRef, which the provider uses, but ` +
+				`OpenStackCluster "other" has the label cluster.x-k8s.io/cluster-name=metal; correct the reference or remove the label`),
 		},
 		"to an object of another Cluster": {
 			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("x7k2p", labeled("prod"))},
-			wantErr: differs(`Cluster "metal" refers to OpenStackCluster "x7k2p" by spec.infrastructureRef, by which its provider finds it, and ` +
-				`that has the label cluster.x-k8s.io/cluster-name=prod; correct the reference, or the label`),
+			wantErr: differs(`Cluster "metal" refers to OpenStackCluster "x7k2p" by spec.infrastructureRef, which the provider uses, but ` +
+				`that object has the label cluster.x-k8s.io/cluster-name=prod; correct the reference or the label`),
 		},
-		"to nothing that exists": {
+		"to a missing object": {
 			objects: []runtime.Object{capiCluster("metal", "x7k2p"), openStackCluster("metal")}, wantErr: missing("x7k2p"),
 		},
-		"to nothing that can exist": {objects: []runtime.Object{capiCluster("metal", "..")}, wantErr: missing("..")},
-		"that says nothing":         {objects: []runtime.Object{capiCluster("metal", ""), openStackCluster("metal")}, want: keys},
-		"of the name elsewhere": {
+		"to an invalid name": {objects: []runtime.Object{capiCluster("metal", "..")}, wantErr: missing("..")},
+		"that is empty":      {objects: []runtime.Object{capiCluster("metal", ""), openStackCluster("metal")}, want: keys},
+		"to an object of another namespace": {
 			objects: []runtime.Object{capiCluster("metal", "x7k2p", inNamespace("team-b")), openStackCluster("metal")}, want: keys,
 		},
-		"where no Clusters are served": {objects: []runtime.Object{openStackCluster("metal")}, served: []string{}, want: keys},
+		"Clusters are not served": {objects: []runtime.Object{openStackCluster("metal")}, served: []string{}, want: keys},
 		"of the wrong type": {
 			objects: []runtime.Object{capiCluster("metal", "", with("spec.infrastructureRef.name", int64(5)))},
 			wantErr: &clusterapi.AccountError{
@@ -155,11 +155,11 @@ func TestWhichClustersActByAnObject(t *testing.T) {
 		object *unstructured.Unstructured
 		want   []string
 	}{
-		"those that refer to it":                            {openStackCluster("x7k2p", labeled("metal")), []string{"metal", "referring"}},
-		"and the one of its name that does not exist":       {openStackCluster("x7k2p"), []string{"metal", "referring", "x7k2p"}},
-		"and the one of its label that refers to nothing":   {openStackCluster("x7k2p", labeled("undecided")), []string{"metal", "referring", "undecided"}},
-		"not the one of its label that refers to another":   {openStackCluster("y", labeled("moved")), nil},
-		"the one that it says it is of, which is not there": {openStackCluster("y", labeled("new")), []string{"new"}},
+		"Clusters with the reference":                           {openStackCluster("x7k2p", labeled("metal")), []string{"metal", "referring"}},
+		"and the Cluster of the same name, without a reference": {openStackCluster("x7k2p"), []string{"metal", "referring", "x7k2p"}},
+		"and the Cluster in the label, without a reference":     {openStackCluster("x7k2p", labeled("undecided")), []string{"metal", "referring", "undecided"}},
+		"not the Cluster in the label, with another reference":  {openStackCluster("y", labeled("moved")), nil},
+		"a Cluster in the label that does not exist":            {openStackCluster("y", labeled("new")), []string{"new"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := server.objects.ActingBy(t.Context(), "openstack", tc.object)

@@ -142,9 +142,9 @@ func (w *watched) fail(ctx context.Context, r *reader, err error) {
 	switch {
 	case was != nil && was.absent == failure.absent && fmt.Sprint(was.err) == fmt.Sprint(failure.err):
 	case failure.absent:
-		log.Info("not installed in this API server, so there are no objects; it is tried again")
+		log.Info("not served by this API server, so there are no objects; retrying")
 	default:
-		log.Info("cannot watch; it is tried again", "error", failure.err.Error())
+		log.Info("cannot watch; retrying", "error", failure.err.Error())
 	}
 }
 
@@ -215,7 +215,7 @@ func asObject(object any) *unstructured.Unstructured {
 func keep(object any, paths ...string) (any, error) {
 	whole, ok := object.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("what came is no object but %T", object)
+		return nil, fmt.Errorf("%T is not an object", object)
 	}
 	kept := &unstructured.Unstructured{Object: map[string]any{}}
 	kept.SetGroupVersionKind(whole.GroupVersionKind())

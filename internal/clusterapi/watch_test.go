@@ -58,28 +58,28 @@ func TestUntilAllIsSeen(t *testing.T) {
 		// machines cannot be read. wantBesides is the error of Synced about the Machines of Cluster API.
 		want, wantBesides string
 	}{
-		"what is not installed has no objects": {failure: notServed, served: []string{}},
-		"what is served in another version is not seen": {
+		"not installed": {failure: notServed, served: []string{}},
+		"served in another version": {
 			failure: notServed, served: []string{"v1beta2", "v1alpha4"},
 			want: "cloudsigmamachines.infrastructure.cluster.x-k8s.io are served in version v1beta2, v1alpha4, and not in v1beta1, which warrantgate reads: " +
 				"configure a version that is served, or have v1beta1 served again",
 		},
-		"what comes and goes is not seen": {
+		"served only at times": {
 			failure: notServed,
 			want: "cloudsigmamachines.infrastructure.cluster.x-k8s.io cannot be read: " +
 				"cloudsigmamachines.infrastructure.cluster.x-k8s.io were not served a moment ago",
 		},
-		"what nobody tells about is not seen": {
+		"discovery fails": {
 			failure: notServed, discoveryErr: errors.New("etcd is away"),
 			want:        "cloudsigmamachines.infrastructure.cluster.x-k8s.io cannot be read: etcd is away",
 			wantBesides: "\nmachines.cluster.x-k8s.io cannot be read: failed to list cluster.x-k8s.io/, Resource=machines: etcd is away",
 		},
-		"what may not be read is not seen": {
+		"reads are forbidden": {
 			failure: apierrors.NewForbidden(resource, "", nil),
 			want: "cloudsigmamachines.infrastructure.cluster.x-k8s.io cannot be read: " +
 				`failed to list infrastructure.cluster.x-k8s.io/v1beta1, Resource=cloudsigmamachines: cloudsigmamachines.infrastructure.cluster.x-k8s.io is forbidden: <nil>`,
 		},
-		"a server that is away": {
+		"an unreachable server": {
 			failure: apierrors.NewServiceUnavailable("etcd is away"),
 			want: "cloudsigmamachines.infrastructure.cluster.x-k8s.io cannot be read: " +
 				`failed to list infrastructure.cluster.x-k8s.io/v1beta1, Resource=cloudsigmamachines: etcd is away`,
@@ -145,14 +145,14 @@ func TestAFailureIsLoggedOnceAndNotForEachAttempt(t *testing.T) {
 		served  []string
 		want    string
 	}{
-		"a server that is away": {
+		"an unreachable server": {
 			failure: apierrors.NewServiceUnavailable("etcd is away"),
-			want: `"msg":"cannot watch; it is tried again",` + resource +
+			want: `"msg":"cannot watch; retrying",` + resource +
 				`,"error":"failed to list infrastructure.cluster.x-k8s.io/v1beta1, Resource=cloudsigmamachines: etcd is away"}`,
 		},
 		"a kind that is not installed": {
 			failure: apierrors.NewNotFound(schema.GroupResource{}, ""), served: []string{},
-			want: `"msg":"not installed in this API server, so there are no objects; it is tried again",` + resource + `}`,
+			want: `"msg":"not served by this API server, so there are no objects; retrying",` + resource + `}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,18 +227,18 @@ func TestABrokenWatch(t *testing.T) {
 		// wantAtOnce and wantLater are the errors a few seconds after the end of the watch, and after a long time.
 		wantAtOnce, wantLater string
 	}{
-		"by a server that is away":    {err: refused, wantLater: name + " have not been watched for more than 30s"},
-		"by a connection that is cut": {err: errEmptyWatch, wantLater: name + " have not been watched for more than 30s"},
-		"by one that denies it": {
+		"unreachable server": {err: refused, wantLater: name + " have not been watched for more than 30s"},
+		"broken connection":  {err: errEmptyWatch, wantLater: name + " have not been watched for more than 30s"},
+		"forbidden": {
 			err:       apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", nil),
 			wantLater: name + " have not been watched for more than 30s: machines is forbidden: <nil>",
 		},
-		"by one that serves another version": {
+		"another version": {
 			err: apierrors.NewNotFound(schema.GroupResource{}, ""), served: []string{"v1beta2"},
 			wantAtOnce: name + " are served in version v1beta2, and not in v1beta1, which warrantgate reads: configure a version that is served, or have v1beta1 served again",
 			wantLater:  name + " are served in version v1beta2, and not in v1beta1, which warrantgate reads: configure a version that is served, or have v1beta1 served again",
 		},
-		"by one that serves none": {
+		"not served": {
 			err: apierrors.NewNotFound(schema.GroupResource{}, ""), served: []string{},
 			wantAtOnce: name + " are no longer served, although there were objects when they were last seen",
 			wantLater:  name + " are no longer served, although there were objects when they were last seen",
@@ -371,7 +371,7 @@ func TestWhatIsKept(t *testing.T) {
 		object *unstructured.Unstructured
 		want   map[string]any
 	}{
-		"of a machine": {
+		"a machine": {
 			keep: cloudSigmaMachines.Essentials,
 			object: machine(cloudSigmaMachines, "a", append(dress, with("status.instanceID", ownID), with("spec.providerID", "cloudsigma://"+ownID),
 				with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z"))...),
@@ -379,21 +379,21 @@ func TestWhatIsKept(t *testing.T) {
 				"status.instanceID": ownID, "spec.providerID": "cloudsigma://" + ownID, "metadata.deletionTimestamp": "2026-02-04T12:03:29Z",
 			}),
 		},
-		"of a machine that names nothing": {
+		"a machine without IDs": {
 			keep: cloudSigmaMachines.Essentials, object: machine(cloudSigmaMachines, "a", dress...), want: identity("CloudSigmaMachine", "a", nil),
 		},
-		"of a machine that Machines own": {
+		"a machine with owners": {
 			keep: cloudSigmaMachines.Essentials,
 			object: machine(cloudSigmaMachines, "a", append(dress, with("metadata.ownerReferences", []any{
 				map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}, owning("one"), owning("two"), owning("three"),
 			}))...),
 			want: identity("CloudSigmaMachine", "a", map[string]any{"metadata.ownerReferences": []any{owning("one"), owning("two")}}),
 		},
-		"of a machine whose fields have the wrong type": {
+		"a machine with fields of the wrong type": {
 			keep: cloudSigmaMachines.Essentials, object: machine(cloudSigmaMachines, "a", append(dress, with("status", fat), with("spec.providerID", int64(5)))...),
 			want: identity("CloudSigmaMachine", "a", map[string]any{"spec.providerID": int64(5)}),
 		},
-		"of a cluster": {
+		"a cluster": {
 			keep:   clusterapi.EssentialsOfCluster,
 			object: cluster(append(dress, with("spec.userEmail", "tsap@example.com"), with("spec.userRef", map[string]any{"name": "bob"}))...),
 			want: identity("CloudSigmaCluster", "metal", map[string]any{
@@ -416,11 +416,11 @@ func TestWhatIsKept(t *testing.T) {
 			// An informer may call the function with its own result.
 			again, err := tc.keep(kept)
 			if diff := cmp.Diff(kept, again); err != nil || diff != "" {
-				t.Errorf("error %v, and kept twice it is something else (-once +twice):\n%s", err, diff)
+				t.Errorf("error %v, and the second result differs (-once +twice):\n%s", err, diff)
 			}
 		})
 	}
-	if _, err := cloudSigmaMachines.Essentials("a text"); text(err) != "what came is no object but string" {
-		t.Errorf("of no object at all: error = %v", err)
+	if _, err := cloudSigmaMachines.Essentials("a text"); text(err) != "string is not an object" {
+		t.Errorf("of a string: error = %v", err)
 	}
 }

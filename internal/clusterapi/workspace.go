@@ -34,7 +34,7 @@ func NewWorkspaces(config *rest.Config, options Options) (*Workspaces, error) {
 	config.QPS = -1 // as in NewObjects
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("connections to kcp: %w", err)
+		return nil, fmt.Errorf("HTTP client for kcp: %w", err)
 	}
 	return &Workspaces{config: config, client: client, options: options}, nil
 }

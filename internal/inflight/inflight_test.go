@@ -56,24 +56,24 @@ func TestWhichWritesExcludeEachOther(t *testing.T) {
 	elsewhere.LogicalCluster = "abc"
 	secretChange := inflight.Write{Object: object("secrets", "user"), ResourceVersion: "9", Changes: []inflight.Key{secret}}
 	relabeled := inflight.Write{Object: object("clusters", "other"), ResourceVersion: "1", Changes: []inflight.Key{pool}}
-	away := errors.New("the API server is away")
+	away := errors.New("the API server is not reachable")
 
 	for name, tc := range map[string]struct {
 		first, second inflight.Write
 		version       func(context.Context, inflight.Object) (string, error)
 		wantErr       error
 	}{
-		"a change while a claim may be on its way": {first: claim, second: change, version: at("5"), wantErr: &inflight.PendingError{Other: claim.Object}},
-		"a claim while a change may be on its way": {first: change, second: claim, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
-		"a claim once the change is stored":        {first: change, second: claim, version: at("8")},
-		"a claim once the cluster is gone":         {first: change, second: claim, version: at("")},
-		"a change while a machine is being made":   {first: create, second: change, version: at(""), wantErr: &inflight.PendingError{Other: create.Object}},
-		"a change once the machine is made":        {first: create, second: change, version: at("1")},
-		"a change while that cannot be told": {
+		"a change while a claim is pending":                   {first: claim, second: change, version: at("5"), wantErr: &inflight.PendingError{Other: claim.Object}},
+		"a claim while a change is pending":                   {first: change, second: claim, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
+		"a claim after the change is stored":                  {first: change, second: claim, version: at("8")},
+		"a claim after the cluster is deleted":                {first: change, second: claim, version: at("")},
+		"a change while the creation of a machine is pending": {first: create, second: change, version: at(""), wantErr: &inflight.PendingError{Other: create.Object}},
+		"a change after the machine is created":               {first: create, second: change, version: at("1")},
+		"a change while the API server does not answer": {
 			first: claim, second: change, version: func(context.Context, inflight.Object) (string, error) { return "", away }, wantErr: away,
 		},
-		"a Secret changes while a cluster comes to use it": {first: change, second: secretChange, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
-		"two objects come to be the same cluster":          {first: change, second: relabeled, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
+		"a change of a Secret while a cluster's reference to it is pending": {first: change, second: secretChange, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
+		"two objects that become the same cluster":                          {first: change, second: relabeled, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
 		"two claims":                           {first: claim, second: otherClaim},
 		"two writes of one object":             {first: change, second: sameObject},
 		"a cluster of another logical cluster": {first: elsewhere, second: claim},
@@ -113,7 +113,7 @@ func TestAnAdmittedWriteIsRememberedForAWhile(t *testing.T) {
 		first.Admitted()
 		time.Sleep(inflight.Lifetime - time.Millisecond) //nolint:forbidigo // the clock of the bubble
 		if _, err := registry.Begin(t.Context(), change, at("5")); err == nil {
-			t.Error("a change is not held up")
+			t.Error("a change is not delayed")
 		}
 		second, err := registry.Begin(t.Context(), change, at("6"))
 		if err != nil {
@@ -151,14 +151,14 @@ func TestAWriteMayTurnOutToChangeMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := entry.Extend(t.Context(), []inflight.Key{pool}, at("5")); err == nil {
-		t.Error("a cluster with a claim on its way is changed")
+		t.Error("a cluster with a pending claim is changed")
 	}
 	if err := entry.Extend(t.Context(), []inflight.Key{pool}, at("6")); err != nil {
 		t.Error(err)
 	}
 	pending.End()
 	if _, err := registry.Begin(t.Context(), claim, at("9")); err == nil {
-		t.Error("a claim is not held up by what the write came to change")
+		t.Error("a claim is not delayed by the keys of Extend")
 	}
 	entry.End()
 	if _, err := registry.Begin(t.Context(), claim, unasked(t)); err != nil {
@@ -172,7 +172,7 @@ func TestATenantCannotFillTheMemory(t *testing.T) {
 	for i := 0; err == nil && i < 5_000; i++ {
 		_, err = registry.Begin(t.Context(), inflight.Write{Object: object("machines", fmt.Sprint(i)), Uses: []inflight.Key{pool}}, unasked(t))
 	}
-	if want := `2000 writes of namespace "team-a" are on their way already`; err == nil || err.Error() != want {
+	if want := `2000 writes of namespace "team-a" are already pending`; err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}
 	other := claim
