@@ -40,27 +40,27 @@ func TestGlobalCredentials(t *testing.T) {
 			object: env(value("CLOUDSIGMA_USERNAME", "root@example.com"), fromSecret("CLOUDSIGMA_PASSWORD", "own", "password")),
 			want:   "CLOUDSIGMA_USERNAME, CLOUDSIGMA_PASSWORD",
 		},
-		"a name and a password that are empty": {object: env(value("CLOUDSIGMA_USERNAME", ""), value("CLOUDSIGMA_PASSWORD", ""))},
-		"the old mode is on":                   {object: env(value("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "true")), want: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"},
-		"the old mode is on, in other words":   {object: env(value("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "T")), want: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"},
-		"the old mode is neither on nor off":   {object: env(value("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "yes")), want: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"},
-		"the old mode comes from elsewhere":    {object: env(fromSecret("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "own", "on")), want: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"},
-		"the old mode is off":                  {object: env(value("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "false"))},
-		"the old mode is empty":                {object: env(value("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", ""))},
-		"a variable from the Secret":           {object: env(fromSecret("ANY", global, "username")), want: "ANY"},
-		"a variable from another Secret":       {object: env(fromSecret("ANY", "own", "username"))},
-		"the environment from the Secret":      {object: pod(func(p *corev1.PodSpec) { p.Containers[0].EnvFrom = fromAll(global) }), want: `envFrom Secret "cloudsigma-credentials"`},
-		"the environment from another Secret":  {object: pod(func(p *corev1.PodSpec) { p.Containers[0].EnvFrom = fromAll("own") })},
+		"a name and a password that are empty":    {object: env(value("CLOUDSIGMA_USERNAME", ""), value("CLOUDSIGMA_PASSWORD", ""))},
+		"the old mode is on":                      {object: env(value("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "true")), want: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"},
+		"the old mode is on, in another spelling": {object: env(value("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "T")), want: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"},
+		"the old mode is neither on nor off":      {object: env(value("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "yes")), want: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"},
+		"the old mode comes from a Secret":        {object: env(fromSecret("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "own", "on")), want: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"},
+		"the old mode is off":                     {object: env(value("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "false"))},
+		"the old mode is empty":                   {object: env(value("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", ""))},
+		"a variable from the Secret":              {object: env(fromSecret("ANY", global, "username")), want: "ANY"},
+		"a variable from another Secret":          {object: env(fromSecret("ANY", "own", "username"))},
+		"the environment from the Secret":         {object: pod(func(p *corev1.PodSpec) { p.Containers[0].EnvFrom = fromAll(global) }), want: `envFrom Secret "cloudsigma-credentials"`},
+		"the environment from another Secret":     {object: pod(func(p *corev1.PodSpec) { p.Containers[0].EnvFrom = fromAll("own") })},
 		"the environment from a ConfigMap": {object: pod(func(p *corev1.PodSpec) {
 			p.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{}}}
 		})},
-		"an init container has them":             {object: pod(func(p *corev1.PodSpec) { p.InitContainers[0].EnvFrom = fromAll(global) })},
-		"a volume with the Secret":               {object: volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: global}}), want: `volume "creds" with Secret "cloudsigma-credentials"`},
-		"a volume with the Secret among others":  {object: volume(projected), want: `volume "creds" with Secret "cloudsigma-credentials"`},
-		"a volume with another Secret":           {object: volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "own"}})},
-		"a volume without a Secret":              {object: volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})},
-		"a client secret out of the old Secret":  {object: deployment(withEnv(identity(fromSecret("CLOUDSIGMA_CLIENT_SECRET", global, "password"))...)), want: "CLOUDSIGMA_CLIENT_SECRET"},
-		"impersonation uses a Secret of the old": {object: env(fromSecret("ANY", global, "username")), configured: global},
+		"an init container has them":            {object: pod(func(p *corev1.PodSpec) { p.InitContainers[0].EnvFrom = fromAll(global) })},
+		"a volume with the Secret":              {object: volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: global}}), want: `volume "creds" with Secret "cloudsigma-credentials"`},
+		"a volume with the Secret among others": {object: volume(projected), want: `volume "creds" with Secret "cloudsigma-credentials"`},
+		"a volume with another Secret":          {object: volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "own"}})},
+		"a volume without a Secret":             {object: volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})},
+		"a client secret from the old Secret":   {object: deployment(withEnv(identity(fromSecret("CLOUDSIGMA_CLIENT_SECRET", global, "password"))...)), want: "CLOUDSIGMA_CLIENT_SECRET"},
+		"impersonation uses the old Secret":     {object: env(fromSecret("ANY", global, "username")), configured: global},
 	} {
 		c := config(func(c *v1beta1.ControllerManager) {
 			if tc.configured != "" {
@@ -72,7 +72,7 @@ func TestGlobalCredentials(t *testing.T) {
 				answer := gate.Review(t.Context(), request(t, tc.object, false))
 				if tc.want == "" {
 					if answer.Reason == "GlobalCredentials" {
-						t.Errorf("refused: %s", answer.Message)
+						t.Errorf("denied: %s", answer.Message)
 					}
 					return
 				}
@@ -82,7 +82,7 @@ func TestGlobalCredentials(t *testing.T) {
 				// The second gate says what else is wrong as well, and the first mends it.
 				if message, more, found := strings.Cut(got.Message, "; CLOUDSIGMA_"); found && gateName == "controller-manager-integrity" && more != "" {
 					got.Message, got.Causes = message, nil
-					got.Events[0].Message = "Refused: " + message
+					got.Events[0].Message = "Denied: " + message
 				}
 				want := refusal("GlobalCredentials", "spec.template.spec", message)
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -113,7 +113,7 @@ func TestSecretsAreNeverRepeated(t *testing.T) {
 				t.Errorf("%s repeats a secret: %s", name, everything)
 			}
 			if answer.Decision == webhooks.Allowed {
-				t.Errorf("%s says nothing", name)
+				t.Errorf("%s has no message", name)
 			}
 		}
 	}

@@ -248,11 +248,11 @@ func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
 	const (
 		env      = "spec.template.spec.containers[0].env"
 		labels   = "metadata.labels[cluster.x-k8s.io/cluster-name]"
-		unknown  = "it is not known as which user it has to act: "
-		correct  = ": remove the variable, and it is set to that, or have the cluster corrected"
-		unlooked = " comes from elsewhere (valueFrom), where it cannot be checked; it has to be "
-		fill     = ": remove the variable, and it is set to that"
-		inNext   = `"next", where CloudSigmaCluster "metal" is`
+		unknown  = "the user of its cluster is unknown: "
+		correct  = ": remove the variable, and warrantgate sets it, or correct the cluster"
+		unlooked = " comes from another source (valueFrom), which cannot be checked; it has to be "
+		fill     = ": remove the variable, and warrantgate sets it"
+		inNext   = `"next", the region of CloudSigmaCluster "metal"`
 	)
 	for name, tc := range map[string]struct {
 		config  v1beta1.ControllerManager
@@ -264,7 +264,7 @@ func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
 			object: deployment(withEnv(identity(value("CLOUDSIGMA_USER_EMAIL", "boss@shalb.com"))...)),
 			want:   refusal("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; it has to be `+toldUser+correct),
 		},
-		"the email of another user, hidden behind the right one": {
+		"the email of another user, after the correct one": {
 			object: deployment(withEnv(append(identity(), value("CLOUDSIGMA_USER_EMAIL", "boss@shalb.com"))...)),
 			want:   refusal("UserEmailMismatch", env+"[6]", `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; it has to be `+toldUser+correct),
 		},
@@ -272,7 +272,7 @@ func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
 			object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", "tsap@shalb.com "))),
 			want:   refusal("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL is "tsap@shalb.com "; it has to be `+toldUser+correct),
 		},
-		"an email that another variable is filled into": {
+		"an email with a reference to another variable": {
 			object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", "$(USER)"))),
 			want:   refusal("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL is "$(USER)"; it has to be `+toldUser+correct),
 		},
@@ -284,7 +284,7 @@ func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
 			object: deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"))...)),
 			want:   refusal("RegionMismatch", env+"[5]", `CLOUDSIGMA_REGION is "zrh"; it has to be `+inNext+correct),
 		},
-		"another user and another region, told at once": {
+		"another user and another region, in one answer": {
 			object: deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"), value("CLOUDSIGMA_USER_EMAIL", "a@b"))...)),
 			want: refusal("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "a@b"; it has to be `+toldUser+correct+
 				`; CLOUDSIGMA_REGION is "zrh"; it has to be `+inNext+correct,
@@ -295,7 +295,7 @@ func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
 			want: refusal("ControllerManagerWithoutCluster", labels, `it has no label "cluster.x-k8s.io/cluster-name", so it is not known as `+
 				`which user it has to act; set the label to the name of its CloudSigmaCluster`),
 		},
-		"a cluster that there is not": {
+		"a cluster that does not exist": {
 			object: deployment(withEnv(identity()...), func(d *appsv1.Deployment) { d.Labels[clusterLabel] = "gone" }),
 			want:   refusal("ClusterMissing", labels, unknown+`there is no CloudSigmaCluster "gone" in namespace "tenant-a"`),
 		},
@@ -304,7 +304,7 @@ func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
 			object:  deployment(withEnv(identity()...)),
 			want:    refusal("UserMissing", labels, unknown+`CloudSigmaCluster "metal": it names no user`),
 		},
-		"a cluster for which one account stands": {
+		"a cluster that acts with the account of all clusters": {
 			objects: actingAs("", "next"), object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", ""))),
 			want: refusal("UserMissing", labels, unknown+`CloudSigmaCluster "metal" names no user`),
 		},
@@ -392,7 +392,7 @@ func TestDeletionIsNeverHeldUp(t *testing.T) {
 		of = request(t, leaving, false)
 		of.OldObject.Raw = encode(t, deployment())
 		if got := gate.Review(t.Context(), of); got.Decision != webhooks.Undecided {
-			t.Errorf("%s: %+v, want no verdict about one that only says that it is being deleted", name, got)
+			t.Errorf("%s: %+v, want a check, because only the new object has a deletion timestamp", name, got)
 		}
 	}
 }
@@ -420,13 +420,13 @@ func TestEventsInModeWarnSayThatNothingWasRefused(t *testing.T) {
 	var texts []string
 	for name, gate := range both(config(inMode(v1beta1.Warn)), metal()) {
 		answer := gate.Review(t.Context(), other)
-		if answer.Decision != webhooks.Denied || len(answer.Events) != 1 { // webhooks.Handler makes a warning of it
-			t.Fatalf("%s: answer %+v, want a refusal with one Event", name, answer)
+		if answer.Decision != webhooks.Denied || len(answer.Events) != 1 { // webhooks.Handler turns it into a warning
+			t.Fatalf("%s: answer %+v, want a denial with one Event", name, answer)
 		}
 		texts = append(texts, answer.Events[0].Message)
 	}
-	want := "Admitted with a warning: " + subject + `CLOUDSIGMA_REGION is "zrh"; it has to be "next", where CloudSigmaCluster "metal" is: ` +
-		"remove the variable, and it is set to that, or have the cluster corrected"
+	want := "Admitted with a warning: " + subject + `CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of CloudSigmaCluster "metal": ` +
+		"remove the variable, and warrantgate sets it, or correct the cluster"
 	if diff := cmp.Diff([]string{want, want}, texts); diff != "" { // of one text, so that both fold into one
 		t.Errorf("Events (-want +got):\n%s", diff)
 	}

@@ -30,7 +30,7 @@ const (
 	secretRule = `has to come from the key %s of Secret "cloudsigma-impersonation" (valueFrom.secretKeyRef, not optional)`
 	byValue    = "CLOUDSIGMA_CLIENT_SECRET was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of " +
 		`manifests may keep; it has to come from the key client-secret of Secret "cloudsigma-impersonation" (valueFrom.secretKeyRef, not optional): ` +
-		"have a new client secret made, and put that there"
+		"create a new client secret, and store it there"
 )
 
 func needs(names string) string {
@@ -73,24 +73,24 @@ func TestIdentity(t *testing.T) {
 		"an environment that is empty": {
 			env: []corev1.EnvVar{}, wantEnv: identity(), want: given(allNames, 1),
 		},
-		"variables of others, which keep their order": {
+		"other variables, which keep their order": {
 			env:     []corev1.EnvVar{value("Z", "1"), value("CLOUDSIGMA_REGION", "next"), value("A", "$(Z)"), value("Z", "2")},
 			wantEnv: append([]corev1.EnvVar{value("Z", "1"), value("CLOUDSIGMA_REGION", "next"), value("A", "$(Z)"), value("Z", "2")}, identity()[:5]...),
 			want: given("CLOUDSIGMA_IMPERSONATION_ENABLED, CLOUDSIGMA_OAUTH_URL, CLOUDSIGMA_CLIENT_ID, CLOUDSIGMA_CLIENT_SECRET, "+
 				"CLOUDSIGMA_USER_EMAIL", 5),
 		},
-		"variables that are empty, which are filled in where they are": {
+		"empty variables, which are set in place": {
 			env:     identity(value("CLOUDSIGMA_USER_EMAIL", ""), value("CLOUDSIGMA_OAUTH_URL", "")),
 			wantEnv: identity(), want: given("CLOUDSIGMA_OAUTH_URL, CLOUDSIGMA_USER_EMAIL", 2),
 		},
-		"all is there": {env: identity(), want: inPlace},
-		"all is there in another order": {
+		"complete": {env: identity(), want: inPlace},
+		"complete, in another order": {
 			env: func() []corev1.EnvVar { env := identity(); slices.Reverse(env); return env }(), want: inPlace,
 		},
-		"an email in capitals is that of the same user": {
+		"an email in capitals, of the same user": {
 			env: identity(value("CLOUDSIGMA_USER_EMAIL", "Tsap@Shalb.COM")), want: inPlace,
 		},
-		"a key that is said not to be optional": {
+		"a key that is explicitly not optional": {
 			env: identity(optional(fromSecret(secret, "cloudsigma-impersonation", "client-secret"), false)), want: inPlace,
 		},
 		"a client secret by value": {
@@ -101,17 +101,17 @@ func TestIdentity(t *testing.T) {
 		},
 		"impersonation is switched off": {
 			env: identity(value(impersonation, "false")), wantEnv: identity(),
-			want: replaced("IdentityReplaced", impersonation, impersonation+` is something else; it has to be "true"`),
+			want: replaced("IdentityReplaced", impersonation, impersonation+` has another value; it has to be "true"`),
 		},
 		"an URL by value": {
 			env: identity(value("CLOUDSIGMA_OAUTH_URL", "https://evil.example")), wantEnv: identity(),
-			want: replaced("IdentityReplaced", "CLOUDSIGMA_OAUTH_URL", "CLOUDSIGMA_OAUTH_URL is something else; it "+fmt.Sprintf(secretRule, "oauth-url")),
+			want: replaced("IdentityReplaced", "CLOUDSIGMA_OAUTH_URL", "CLOUDSIGMA_OAUTH_URL has another value; it "+fmt.Sprintf(secretRule, "oauth-url")),
 		},
-		"a client secret out of another Secret": {
+		"a client secret from another Secret": {
 			env: identity(fromSecret(secret, "own", "client-secret")), wantEnv: identity(),
 			want: replaced("IdentityReplaced", secret, secret+` comes from the key "client-secret" of Secret "own"; it `+fmt.Sprintf(secretRule, "client-secret")),
 		},
-		"a client id out of another key": {
+		"a client ID from another key": {
 			env: identity(fromSecret("CLOUDSIGMA_CLIENT_ID", "cloudsigma-impersonation", "client-secret")), wantEnv: identity(),
 			want: replaced("IdentityReplaced", "CLOUDSIGMA_CLIENT_ID",
 				`CLOUDSIGMA_CLIENT_ID comes from the key "client-secret" of Secret "cloudsigma-impersonation"; it `+fmt.Sprintf(secretRule, "client-id")),
@@ -121,12 +121,12 @@ func TestIdentity(t *testing.T) {
 			want: replaced("IdentityReplaced", secret,
 				secret+` comes from the key "client-secret" of Secret "cloudsigma-impersonation"; it `+fmt.Sprintf(secretRule, "client-secret")),
 		},
-		"a variable that is there twice, of which each is put right": {
+		"a variable that occurs twice, and both are corrected": {
 			env:     append(identity(value(impersonation, "")), value(impersonation, "")),
 			wantEnv: append(identity(), value(impersonation, "true")),
 			want:    given(impersonation, 2),
 		},
-		"a region from nowhere": {
+		"a region from a field that does not exist": {
 			env: identity(nowhere),
 			want: refusal("RegionMismatch", "spec.template.spec.containers[0].env[5]", "CLOUDSIGMA_REGION comes from elsewhere (valueFrom), where it cannot be "+
 				`checked; it has to be "next", where CloudSigmaCluster "metal" is: remove the variable, and it is set to that`),
@@ -201,7 +201,7 @@ func TestAWarningComesWithTheChange(t *testing.T) {
 		patched bool
 	}{
 		v1beta1.Enforce: {"ClientSecretByValue: " + message, true},
-		v1beta1.Warn:    {"ClientSecretByValue (mode Warn, nothing was changed or refused): " + message, false},
+		v1beta1.Warn:    {"ClientSecretByValue (mode Warn, nothing was changed or denied): " + message, false},
 	} {
 		r := request(t, deployment(withEnv(identity(value("CLOUDSIGMA_CLIENT_SECRET", "s3cret"))...)), false)
 		body := encode(t, admissionv1.AdmissionReview{
@@ -279,7 +279,7 @@ func TestIdentityIsIdempotent(t *testing.T) {
 		object := generated(random)
 		answer := identityGate.Review(t.Context(), request(t, object, false))
 		if answer.Decision == webhooks.Denied {
-			t.Fatalf("refused: %s\n%s", answer.Message, encode(t, object))
+			t.Fatalf("denied: %s\n%s", answer.Message, encode(t, object))
 		}
 		if len(answer.Patches) > 0 {
 			changed++
@@ -291,7 +291,7 @@ func TestIdentityIsIdempotent(t *testing.T) {
 			}
 		}
 		if want, got := encode(t, foreign(object)), encode(t, foreign(after)); !bytes.Equal(want, got) {
-			t.Fatalf("what is not the identity was\n%s\nand is\n%s", want, got)
+			t.Fatalf("the rest of the object was\n%s\nand is\n%s", want, got)
 		}
 	}
 	if changed == 0 {

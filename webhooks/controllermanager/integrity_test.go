@@ -44,7 +44,7 @@ func TestIntegrity(t *testing.T) {
 			want: refusal("SecretReferenceMismatch", env+"[2]", `CLOUDSIGMA_CLIENT_ID comes from the key "client-id" of Secret "own"; it `+
 				fmt.Sprintf(secretRule, "client-id")),
 		},
-		"an email that is missing and a region that is not the cluster's, told at once": {
+		"an email that is missing and a region that is not the cluster's, in one answer": {
 			env: append(identity(value("CLOUDSIGMA_REGION", "zrh"))[:4], value("CLOUDSIGMA_REGION", "zrh")),
 			want: refusal("UserEmailMismatch", env, `CLOUDSIGMA_USER_EMAIL is missing; it has to be `+toldUser+
 				`; CLOUDSIGMA_REGION is "zrh"; it has to be "next", where CloudSigmaCluster "metal" is: remove the variable, and it is set to that, `+

@@ -144,7 +144,7 @@ func TestNamesAreRegisteredBesideTheSelector(t *testing.T) {
 	}
 	for name, want := range map[string]bool{"ccm": true, "x.y": false, "ccm2": false, "": false} {
 		if got := conditionsMatch(t, accessor, attributes(named(name), nil, admission.Create, "")); got != want {
-			t.Errorf("%q in namespace tenant-a: asked = %t, want %t", name, got, want)
+			t.Errorf("%q in namespace tenant-a: selected = %t, want %t", name, got, want)
 		}
 	}
 }
@@ -171,24 +171,24 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		subresource string
 		want        bool
 	}{
-		"a controller manager is made":                      {new: deployment(), operation: admission.Create, want: true},
-		"a Deployment of somebody else is made":             {new: deployment(labels(map[string]string{"app": "web"})), operation: admission.Create},
-		"a Deployment without labels is made":               {new: deployment(labels(nil)), operation: admission.Create},
-		"another image":                                     {old: deployment(), new: deployment(image), want: true},
-		"a restart":                                         {old: deployment(), new: deployment(restart), want: true},
-		"the environment is taken away":                     {old: deployment(withEnv(identity()...)), new: deployment(), want: true},
-		"another cluster":                                   {old: deployment(), new: deployment(labels(map[string]string{"app": "cloudsigma-ccm", clusterLabel: "x"})), want: true},
-		"the labels are taken away":                         {old: deployment(), new: deployment(labels(nil)), want: true},
-		"the labels are emptied":                            {old: deployment(), new: deployment(labels(map[string]string{})), want: true},
-		"the labels come":                                   {old: deployment(labels(nil)), new: deployment(), want: true},
-		"the same again, with or without the identity":      {old: deployment(), new: deployment()},
-		"another number of replicas":                        {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](3) })},
-		"another annotation":                                {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Annotations["a"] = "b" })},
-		"a rollout is paused":                               {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Spec.Paused = true })},
-		"a finalizer is added":                              {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/f"} })},
-		"a finalizer is removed from one on its way out":    {old: deployment(leaving), new: deployment(leaving, func(d *appsv1.Deployment) { d.Finalizers = nil })},
-		"another image for one on its way out":              {old: deployment(leaving), new: deployment(leaving, image)},
-		"another image, and word that it is on its way out": {old: deployment(), new: deployment(leaving, image), want: true},
+		"a controller manager is created":                           {new: deployment(), operation: admission.Create, want: true},
+		"a Deployment that is not a controller manager is created":  {new: deployment(labels(map[string]string{"app": "web"})), operation: admission.Create},
+		"a Deployment without labels is created":                    {new: deployment(labels(nil)), operation: admission.Create},
+		"another image":                                             {old: deployment(), new: deployment(image), want: true},
+		"a restart":                                                 {old: deployment(), new: deployment(restart), want: true},
+		"the environment is removed":                                {old: deployment(withEnv(identity()...)), new: deployment(), want: true},
+		"another cluster":                                           {old: deployment(), new: deployment(labels(map[string]string{"app": "cloudsigma-ccm", clusterLabel: "x"})), want: true},
+		"the labels are removed":                                    {old: deployment(), new: deployment(labels(nil)), want: true},
+		"the labels are emptied":                                    {old: deployment(), new: deployment(labels(map[string]string{})), want: true},
+		"the labels are added":                                      {old: deployment(labels(nil)), new: deployment(), want: true},
+		"the same again, with or without the identity":              {old: deployment(), new: deployment()},
+		"another number of replicas":                                {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](3) })},
+		"another annotation":                                        {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Annotations["a"] = "b" })},
+		"a rollout is paused":                                       {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Spec.Paused = true })},
+		"a finalizer is added":                                      {old: deployment(), new: deployment(func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/f"} })},
+		"a finalizer is removed during the deletion":                {old: deployment(leaving), new: deployment(leaving, func(d *appsv1.Deployment) { d.Finalizers = nil })},
+		"another image during the deletion":                         {old: deployment(leaving), new: deployment(leaving, image)},
+		"another image, with a deletion timestamp of the requester": {old: deployment(), new: deployment(leaving, image), want: true},
 		"status":     {old: deployment(), new: deployment(image), subresource: "status"},
 		"scale":      {old: deployment(), new: deployment(image), subresource: "scale"},
 		"a deletion": {old: deployment(), operation: admission.Delete},
@@ -234,15 +234,15 @@ func TestOddMetadataIsNoError(t *testing.T) {
 		"no labels and some":       {object(missing, missing), object(some, missing), true},
 		"some labels and null":     {object(some, missing), object(nil, missing), true},
 		"no spec on either side":   {withoutSpec(), withoutSpec(), false},
-		"a spec that appears":      {withoutSpec(), object(missing, missing), true},
-		"a time that is no time":   {object(some, "soon"), object(missing, missing), false},
+		"a spec that is added":     {withoutSpec(), object(missing, missing), true},
+		"a malformed time":         {object(some, "soon"), object(missing, missing), false},
 		"a deletion that is a map": {object(some, map[string]any{}), object(missing, missing), false},
 		"a deletion that is new":   {object(some, missing), object(missing, "soon"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, accessor := range accessors(t) {
 				if got := conditionsMatch(t, accessor, attributes(tc.new, tc.old, admission.Update, "")); got != tc.want {
-					t.Errorf("%s: asked = %t, want %t", accessor.GetName(), got, tc.want)
+					t.Errorf("%s: selected = %t, want %t", accessor.GetName(), got, tc.want)
 				}
 			}
 		})

@@ -94,7 +94,7 @@ func TestOtherKinds(t *testing.T) {
 				of.Kind = metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: kind}
 				got := gate.Review(t.Context(), of)
 				if got.Decision != webhooks.Denied || len(got.Events) != 1 || got.Events[0].Object.Kind != kind {
-					t.Errorf("%+v, want a refusal with an Event on the %s", got, kind)
+					t.Errorf("%+v, want a denial with an Event on the %s", got, kind)
 				}
 			})
 		}

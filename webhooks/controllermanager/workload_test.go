@@ -60,12 +60,12 @@ func TestEventsOfWhatIsOnlyAboutToBeMade(t *testing.T) {
 		owners []metav1.OwnerReference
 		want   []corev1.ObjectReference
 	}{
-		"nobody owns it": {},
+		"without an owner": {},
 		"its controller": {
 			owners: []metav1.OwnerReference{set, controlPlane},
 			want:   []corev1.ObjectReference{{APIVersion: "controlplane.example.com/v1", Kind: "ControlPlane", Namespace: "tenant-a", Name: "metal", UID: "2"}},
 		},
-		"an owner that is no controller": {
+		"an owner that is not a controller": {
 			owners: []metav1.OwnerReference{set},
 			want:   []corev1.ObjectReference{{APIVersion: "example.com/v1", Kind: "Set", Namespace: "tenant-a", Name: "first", UID: "1"}},
 		},
@@ -90,8 +90,8 @@ func TestWhatTheRequestSaysNeedNotBeRepeated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		name, generateName, wantSubject string
 	}{
-		"the name of the request":   {"ccm", "", subject},
-		"a name that is to be made": {"", "ccm-", `Deployment "ccm-" of namespace "tenant-a": `},
+		"the name of the request":  {"ccm", "", subject},
+		"a name that is generated": {"", "ccm-", `Deployment "ccm-" of namespace "tenant-a": `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"))...), func(d *appsv1.Deployment) {
@@ -99,8 +99,8 @@ func TestWhatTheRequestSaysNeedNotBeRepeated(t *testing.T) {
 			}), true)
 			r.Name = tc.name
 			got := newIntegrity(config(), metal()).Review(t.Context(), r).Message
-			want := tc.wantSubject + `CLOUDSIGMA_REGION is "zrh"; it has to be "next", where CloudSigmaCluster "metal" is: ` +
-				"remove the variable, and it is set to that, or have the cluster corrected"
+			want := tc.wantSubject + `CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of CloudSigmaCluster "metal": ` +
+				"remove the variable, and warrantgate sets it, or correct the cluster"
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
