@@ -217,7 +217,7 @@ func (l *linter) lintName(r *rule) {
 			didYouMean(nearest(r.name, slices.Collect(maps.Keys(shipped().rules)))))
 	case r.name == defaultRule:
 		if l.outcome(r.check, nil) != neverPasses {
-			l.add(r, SeverityError, CodeOpenDefault, "it stands in for every rule that does not exist: a reference with a slip of the pen may allow",
+			l.add(r, SeverityError, CodeOpenDefault, "it replaces every rule that does not exist: a misspelled reference may allow",
 				`write "!" in quotes, or leave the rule out`)
 		}
 	case !l.referred[r.name]:
@@ -253,7 +253,7 @@ func (l *linter) lintValue(r *rule) {
 	switch value := r.value.(type) {
 	case mapping:
 		if len(value) > 0 {
-			l.add(r, SeverityError, CodeMapping, "of a mapping only the keys are read, as alternatives", "write the rule as a text in quotes")
+			l.add(r, SeverityError, CodeMapping, "oslo.policy reads only the keys of a mapping, as alternatives", "write the rule as a text in quotes")
 		}
 	case []any:
 		l.lintList(r, value)
@@ -293,7 +293,7 @@ func (l *linter) lintCheck(r *rule, c check, negated bool) {
 	case ruleCheck:
 		l.lintReference(r, c, negated)
 	case remoteCheck:
-		l.add(r, SeverityNote, CodeRemoteCheck, fmt.Sprintf("%q asks another host, which cannot be judged here", c.url.text), "")
+		l.add(r, SeverityNote, CodeRemoteCheck, fmt.Sprintf("%q sends a request to another host, and the answer is unknown here", c.url.text), "")
 	case genericCheck:
 		l.lintGeneric(r, c)
 	}
@@ -305,7 +305,7 @@ func (l *linter) lintCheck(r *rule, c check, negated bool) {
 		l.add(r, SeverityError, CodeRaises, fmt.Sprintf("%q raises an exception: %s", pattern.text, mistake), "write attributes as %(name)s")
 	}
 	if len(pattern.text) >= 2 && strings.ContainsAny(pattern.text[:1], `'"`) && pattern.text[0] == pattern.text[len(pattern.text)-1] {
-		l.add(r, SeverityError, CodeQuotedMatch, fmt.Sprintf("the quotes of %s are compared as they stand, so that it does not match", pattern.text),
+		l.add(r, SeverityError, CodeQuotedMatch, fmt.Sprintf("the quotes of %s are part of the value, so that it does not match", pattern.text),
 			didYouMean(pattern.text[1:len(pattern.text)-1]))
 	}
 }

@@ -126,6 +126,6 @@ func (l *linter) lintOutcome(r *rule) {
 	// A rule that denies because of the rules that it refers to has no finding of its own.
 	alone := folding{}
 	if alone.fold(r.check) == neverPasses {
-		l.add(r, SeverityWarning, CodeNeverAllows, "the rule denies everybody, whatever the request", `write "!" in quotes if that is meant`)
+		l.add(r, SeverityWarning, CodeNeverAllows, "the rule denies every request", `write "!" in quotes if that is meant`)
 	}
 }

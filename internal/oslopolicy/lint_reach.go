@@ -68,8 +68,8 @@ func settings(operation *shippedRule) []setting {
 	}
 	if hasWord(operation.target, "project") && hasWord(operation.target, "user") {
 		all = append(all,
-			setting{label: "of which the project or domain is another's", objects: ownDomain, scopes: foreignDomain, request: request, far: true},
-			setting{label: "of which the user or group is another domain's", objects: foreignDomain, scopes: ownDomain, request: request, far: true})
+			setting{label: "whose project or domain is another one", objects: ownDomain, scopes: foreignDomain, request: request, far: true},
+			setting{label: "whose user or group is of another domain", objects: foreignDomain, scopes: ownDomain, request: request, far: true})
 	}
 	return all
 }
@@ -214,6 +214,6 @@ func (l *linter) lintEscalation(r *rule) {
 	}
 	names := slices.Sorted(maps.Keys(given))
 	l.add(r, SeverityError, CodeEscalation,
-		fmt.Sprintf("somebody with %s can grant the roles %q, which are not a manager's to give", given[names[0]], names),
+		fmt.Sprintf("a user with %s can grant the roles %q, which a manager must not grant", given[names[0]], names),
 		fmt.Sprintf("allow only %q, by checks such as '%s':%%(%s)s", l.options.ManagedRoles, l.options.ManagedRoles[0], attribute))
 }

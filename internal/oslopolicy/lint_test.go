@@ -34,9 +34,9 @@ const (
 	andDeny  = `; write "!" in quotes to deny, or "@" in quotes to allow everybody`
 	andJoin  = "; join checks with and, or, not and parentheses that match"
 	andTie   = "; require a role, and compare the domain of the token with those of the target"
-	nobody   = "somebody with no role and a token for a project passes "
-	manager  = `somebody with the role "manager" and a token for the domain passes `
-	ordinary = `somebody with the roles "load-balancer_member", "member" and "reader" and a token for a project passes `
+	nobody   = "a user with no role and a token for a project passes "
+	manager  = `a user with the role "manager" and a token for the domain passes `
+	ordinary = `a user with the roles "load-balancer_member", "member" and "reader" and a token for a project passes `
 	denies   = ", which Keystone's own rule denies" + andTie
 	far      = " for an object in another domain" + denies
 	near     = " for an object in its own domain" + denies
@@ -52,7 +52,7 @@ func TestLintKeystone(t *testing.T) {
 		"as shipped, in other words":    {file: "identity:create_user: role:admin"},
 		"open as shipped":               {file: "identity:get_auth_catalog: ''"},
 		"denied":                        {file: `identity:create_user: "!"`},
-		"a file that cannot be read":    {file: "a: b\n c: d", want: []string{"2 error file : a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes; mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails"}},
+		"a file that cannot be read":    {file: "a: b\n c: d", want: []string{"2 error file : a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails"}},
 		"an empty text":                 {file: "identity:create_user: ''", want: []string{`1 error always-allows identity:create_user: "" as a rule allows everybody` + andDeny}},
 		"null":                          {file: "\nidentity:create_user: null", want: []string{"2 error always-allows identity:create_user: null as a rule allows everybody" + andDeny}},
 		"an empty list":                 {file: "identity:create_user: []", want: []string{"1 error always-allows identity:create_user: [] as a rule allows everybody" + andDeny}},
@@ -61,11 +61,11 @@ func TestLintKeystone(t *testing.T) {
 		"zero":                          {file: "identity:create_user: 0", want: []string{"1 error always-allows identity:create_user: 0.0 as a rule allows everybody" + andDeny}},
 		"a bare exclamation mark":       {file: "identity:create_user: !", want: []string{"1 error always-allows identity:create_user: an exclamation mark without quotes is an empty tag to YAML: the rule is empty, and an empty rule allows everybody" + andDeny}},
 		"open on purpose":               {file: `identity:create_user: "@"`, want: []string{"1 error broader-than-default identity:create_user: " + nobody + "identity:create_user" + far}},
-		"open by a comparison":          {file: "identity:create_user: '1:1'", want: []string{`1 error always-allows identity:create_user: the rule allows everybody, whatever the request; write "@" in quotes if that is meant`}},
-		"open by alternatives":          {file: `identity:create_user: "(role:admin and !) or not (! and role:admin) or 1:2"`, want: []string{`1 error always-allows identity:create_user: the rule allows everybody, whatever the request; write "@" in quotes if that is meant`}},
-		"closed by a comparison":        {file: "identity:create_user: role:admin and 1:2", want: []string{`1 warning never-allows identity:create_user: the rule denies everybody, whatever the request; write "!" in quotes if that is meant`}},
+		"open by a comparison":          {file: "identity:create_user: '1:1'", want: []string{`1 error always-allows identity:create_user: the rule allows every request; write "@" in quotes if that is meant`}},
+		"open by alternatives":          {file: `identity:create_user: "(role:admin and !) or not (! and role:admin) or 1:2"`, want: []string{`1 error always-allows identity:create_user: the rule allows every request; write "@" in quotes if that is meant`}},
+		"closed by a comparison":        {file: "identity:create_user: role:admin and 1:2", want: []string{`1 warning never-allows identity:create_user: the rule denies every request; write "!" in quotes if that is meant`}},
 		"closed by rules":               {file: "identity:create_user: \"rule:shut and not rule:open\"\nshut: \"!\"\nopen: \"@\""},
-		"open by rules":                 {file: "identity:create_user: \"not rule:shut and rule:open\"\nshut: \"!\"\nopen: \"@\"", want: []string{`1 error always-allows identity:create_user: the rule allows everybody, whatever the request; write "@" in quotes if that is meant`}},
+		"open by rules":                 {file: "identity:create_user: \"not rule:shut and rule:open\"\nshut: \"!\"\nopen: \"@\"", want: []string{`1 error always-allows identity:create_user: the rule allows every request; write "@" in quotes if that is meant`}},
 		"two words":                     {file: "identity:create_user: (role:admin) rule:b", want: []string{`1 error syntax identity:create_user: oslo.policy cannot parse the rule and silently denies: "rule:b" does not belong where it stands` + andJoin}},
 		"an unclosed parenthesis":       {file: "identity:create_user: (role:admin", want: []string{"1 error syntax identity:create_user: oslo.policy cannot parse the rule and silently denies: a parenthesis is not closed" + andJoin}},
 		"an operator at the end":        {file: "identity:create_user: role:admin or", want: []string{"1 error syntax identity:create_user: oslo.policy cannot parse the rule and silently denies: a check is missing at its end" + andJoin}},
@@ -77,42 +77,42 @@ func TestLintKeystone(t *testing.T) {
 		"a template without a name":     {file: `identity:create_user: "role:admin and user_id:%s"`, want: []string{`1 error raises identity:create_user: "%s" raises an exception: it has a conversion without a name; write attributes as %(name)s`}},
 		"a bad kind":                    {file: "identity:create_user: role:admin and 1a:x", want: []string{`1 error raises identity:create_user: "1a" before the colon is neither a name nor a literal of Python, and raises an exception`}},
 		"an operator in a list":         {file: `identity:create_user: [["role:admin and rule:b"]]`, want: []string{`1 error operator-in-list identity:create_user: "role:admin and rule:b" is read as a single check: the list form knows no operators and no parentheses; write the whole rule as a text`}},
-		"a mapping":                     {file: "identity:create_user: {role:admin: x}", want: []string{"1 error mapping-rule identity:create_user: of a mapping only the keys are read, as alternatives; write the rule as a text in quotes"}},
+		"a mapping":                     {file: "identity:create_user: {role:admin: x}", want: []string{"1 error mapping-rule identity:create_user: oslo.policy reads only the keys of a mapping, as alternatives; write the rule as a text in quotes"}},
 		"an unknown rule":               {file: "identity:create_user: rule:admin_requird", want: []string{`1 error unknown-rule identity:create_user: there is no rule "admin_requird", which counts as false; write "admin_required"`}},
 		"not an unknown rule":           {file: "identity:get_auth_catalog: not rule:xyz", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", which counts as false; the "not" before it makes that true`}},
-		"an unknown rule and a default": {file: "identity:get_auth_catalog: rule:xyz\ndefault: \"@\"", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", and the rule "default" stands in for it`, `2 error open-default default: it stands in for every rule that does not exist: a reference with a slip of the pen may allow; write "!" in quotes, or leave the rule out`}},
+		"an unknown rule and a default": {file: "identity:get_auth_catalog: rule:xyz\ndefault: \"@\"", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", and the rule "default" stands in for it`, `2 error open-default default: it replaces every rule that does not exist: a misspelled reference may allow; write "!" in quotes, or leave the rule out`}},
 		"a default that denies":         {file: `default: "!"`},
 		"a circle": {file: "identity:create_user: rule:a\na: rule:b\nb: rule:a", want: []string{
-			"2 error cycle a: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; take out one of the references",
-			"3 error cycle b: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; take out one of the references",
+			"2 error cycle a: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; remove one of the references",
+			"3 error cycle b: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; remove one of the references",
 		}},
 		"a rule twice": {file: "identity:create_user: \"@\"\nidentity:create_user: role:admin", want: []string{"1 error duplicate-rule identity:create_user: line 2 has a rule of the same name, which silently replaces this one; keep one of the two"}},
 		"a rule twice, of which the last is open": {file: "identity:create_user: role:admin\nidentity:create_user: \"@\"", want: []string{
 			"1 error duplicate-rule identity:create_user: line 2 has a rule of the same name, which silently replaces this one; keep one of the two",
 			"2 error broader-than-default identity:create_user: " + nobody + "identity:create_user" + far,
 		}},
-		"an unknown operation":      {file: "identity:create_usr: role:admin", want: []string{`1 error unknown-operation identity:create_usr: Keystone has no such operation, so that nobody ever asks this rule; write "identity:create_user"`}},
+		"an unknown operation":      {file: "identity:create_usr: role:admin", want: []string{`1 error unknown-operation identity:create_usr: Keystone has no such operation, so the rule has no effect; write "identity:create_user"`}},
 		"a rule that nobody uses":   {file: "a: role:admin", want: []string{"1 note unused-rule a: no rule refers to it, and Keystone does not ask it"}},
-		"a name that is not a text": {file: "off: role:admin", want: []string{"1 error name-not-text false: YAML does not read this name as a text, so that nobody ever asks this rule; put the name in quotes"}},
+		"a name that is not a text": {file: "off: role:admin", want: []string{"1 error name-not-text false: YAML does not read this name as a text, so the rule has no effect; put the name in quotes"}},
 		"a letter that looks alike at the start": {file: "\u0430: role:admin", want: []string{
-			"1 warning non-ascii \u0430: \"\u0430\" has the letter U+0430, which is not ASCII and may only look like another; type it anew",
+			"1 error non-ascii \u0430: \"\u0430\" has the letter U+0430, which is not ASCII and may only look like another; type it again",
 			"1 note unused-rule \u0430: no rule refers to it, and Keystone does not ask it",
 		}},
-		"a letter that looks alike": {file: "identity:create_user: [role:\u0430dmin]", want: []string{"1 warning non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it anew"}},
+		"a letter that looks alike": {file: "identity:create_user: [role:\u0430dmin]", want: []string{"1 error non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it again"}},
 		"the last letter of ASCII":  {file: `identity:create_user: "role:admin\x7f"`},
 		"as many alternatives as are folded": {
 			file: `identity:create_user: "` + strings.Repeat("! or ", maxChecks-2) + `!"`,
-			want: []string{`1 warning never-allows identity:create_user: the rule denies everybody, whatever the request; write "!" in quotes if that is meant`},
+			want: []string{`1 warning never-allows identity:create_user: the rule denies every request; write "!" in quotes if that is meant`},
 		},
 		"more alternatives than are folded": {file: `identity:create_user: "` + strings.Repeat("! or ", maxChecks-1) + `!"`},
-		"another host":                      {file: "identity:create_user: http://h/", want: []string{`1 note remote-check identity:create_user: "http://h/" asks another host, which cannot be judged here`}},
+		"another host":                      {file: "identity:create_user: http://h/", want: []string{`1 note remote-check identity:create_user: "http://h/" sends a request to another host, and the answer is unknown here`}},
 		"an unknown credential":             {file: "identity:create_user: tenant:x or Role:x or user.id:x or zzz:x", want: []string{`1 warning unknown-credential identity:create_user: Keystone's credentials have no "tenant", so that the check is false or raises an exception; write "project_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "Role", so that the check is false or raises an exception; write "role"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "user.id", so that the check is false or raises an exception; write "user_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "zzz", so that the check is false or raises an exception`}},
 		"a credential in capitals":          {file: "identity:create_user: USER_DOMAIN_ID:x and role:admin", want: []string{`1 warning unknown-credential identity:create_user: Keystone's credentials have no "USER_DOMAIN_ID", so that the check is false or raises an exception; write "user_domain_id"`}},
 		"open in two ways, on one line": {file: `{"identity:create_user": "", "identity:delete_user": "@"}`, want: []string{
 			`1 error always-allows identity:create_user: "" as a rule allows everybody` + andDeny,
 			"1 error broader-than-default identity:delete_user: " + nobody + "identity:delete_user" + far,
 		}},
-		"empty quotes after the colon":          {file: "identity:create_user: role:admin and role:''", want: []string{`1 error quoted-match identity:create_user: the quotes of '' are compared as they stand, so that it does not match`}},
+		"empty quotes after the colon":          {file: "identity:create_user: role:admin and role:''", want: []string{`1 error quoted-match identity:create_user: the quotes of '' are part of the value, so that it does not match`}},
 		"an unknown attribute, twice":           {file: "identity:get_auth_catalog: user_id:%(user.id)s and domain_id:%(user.id)s", want: []string{"1 error unknown-attribute identity:get_auth_catalog: Keystone does not fill %(user.id)s in for identity:get_auth_catalog: the check is always false"}},
 		"an unknown attribute before a mistake": {file: `identity:create_user: "role:admin and user_id:%(nope)s%("`, want: []string{`1 error raises identity:create_user: "%(nope)s%(" raises an exception: the name is not closed; write attributes as %(name)s`}},
 		"everybody who is enabled":              {file: "identity:get_user: True:%(target.user.enabled)s", want: []string{"1 error broader-than-default identity:get_user: " + nobody + "identity:get_user" + far}},
@@ -120,11 +120,11 @@ func TestLintKeystone(t *testing.T) {
 		"a manager who may give the own role": {
 			file:    "identity:create_grant: role:boss and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s",
 			options: LintOptions{ManagerRoles: []string{"boss"}, ManagedRoles: []string{"boss", "helper"}},
-			want: []string{`1 error escalation identity:create_grant: somebody with the role "boss" and a token for the domain can grant the roles ["ADMIN" "admin" "reader" "service" "some-other-role"], ` +
-				`which are not a manager's to give; allow only ["boss" "helper"], by checks such as 'boss':%(target.role.name)s`},
+			want: []string{`1 error escalation identity:create_grant: a user with the role "boss" and a token for the domain can grant the roles ["ADMIN" "admin" "reader" "service" "some-other-role"], ` +
+				`which a manager must not grant; allow only ["boss" "helper"], by checks such as 'boss':%(target.role.name)s`},
 		},
 		"a special credential":        {file: "identity:create_user: token.OS-TRUST.x:y and role:admin"},
-		"quotes after the colon":      {file: "identity:create_user: role:'admin'", want: []string{`1 error quoted-match identity:create_user: the quotes of 'admin' are compared as they stand, so that it does not match; write "admin"`}},
+		"quotes after the colon":      {file: "identity:create_user: role:'admin'", want: []string{`1 error quoted-match identity:create_user: the quotes of 'admin' are part of the value, so that it does not match; write "admin"`}},
 		"a new object without target": {file: "identity:create_user: role:admin and domain_id:%(user.domain_id)s", want: []string{`1 error unknown-attribute identity:create_user: Keystone does not fill %(user.domain_id)s in for identity:create_user: the check is always false; write "%(target.user.domain_id)s"`}},
 		"a trust without target":      {file: "identity:create_trust: user_id:%(trust.trustor_user_id)s", want: []string{`1 error unknown-attribute identity:create_trust: Keystone does not fill %(trust.trustor_user_id)s in for identity:create_trust: the check is always false; write "%(target.trust.trustor_user_id)s"`}},
 		"the ID of a new object":      {file: "identity:create_user: role:admin and user_id:%(target.user.id)s", want: []string{`1 error unknown-attribute identity:create_user: Keystone does not fill %(target.user.id)s in for identity:create_user: the check is always false`}},
@@ -152,13 +152,13 @@ func TestLintKeystone(t *testing.T) {
 		},
 		"a helper of Keystone that is open where there are users": {
 			file: "admin_required: role:member and domain_id:%(target.user.domain_id)s",
-			want: []string{"1 error broader-than-default admin_required: " + strings.Replace(ordinary, "a project", "the domain", 1) + "identity:check_grant for an object of which the project or domain is another's" + denies},
+			want: []string{"1 error broader-than-default admin_required: " + strings.Replace(ordinary, "a project", "the domain", 1) + "identity:check_grant for an object whose project or domain is another one" + denies},
 		},
 		"a body that says so, of an object that is there": {
 			file: "identity:create_project_tag: role:manager and domain_id:%(request_body.domain_id)s",
 			want: []string{"1 error broader-than-default identity:create_project_tag: " + manager + "identity:create_project_tag" + far},
 		},
-		"members in their own domain":  {file: "identity:create_group: role:member and domain_id:%(target.group.domain_id)s", want: []string{`1 warning broader-than-default identity:create_group: somebody with the roles "load-balancer_member", "member" and "reader" and a token for the domain passes identity:create_group` + near}},
+		"members in their own domain":  {file: "identity:create_group: role:member and domain_id:%(target.group.domain_id)s", want: []string{`1 warning broader-than-default identity:create_group: a user with the roles "load-balancer_member", "member" and "reader" and a token for the domain passes identity:create_group` + near}},
 		"a manager everywhere":         {file: "identity:delete_user: role:admin or role:manager", want: []string{"1 error broader-than-default identity:delete_user: " + strings.Replace(manager, "the domain", "a project", 1) + "identity:delete_user" + far}},
 		"a manager may look":           {file: "identity:list_domains: role:admin or role:manager"},
 		"a body that says so":          {file: "identity:update_user: role:manager and domain_id:%(request_body.user.domain_id)s", want: []string{"1 error broader-than-default identity:update_user: " + manager + "identity:update_user" + far}},
@@ -166,17 +166,17 @@ func TestLintKeystone(t *testing.T) {
 		"a helper of Keystone":         {file: "service_role: role:member", want: []string{"1 error broader-than-default service_role: " + ordinary + "identity:list_revoke_events" + far}},
 		"half of a grant": {
 			file: "identity:revoke_grant: role:manager and domain_id:%(target.user.domain_id)s",
-			want: []string{"1 error broader-than-default identity:revoke_grant: " + manager + "identity:revoke_grant for an object of which the project or domain is another's" + denies},
+			want: []string{"1 error broader-than-default identity:revoke_grant: " + manager + "identity:revoke_grant for an object whose project or domain is another one" + denies},
 		},
 		"any role": {
 			file: "identity:create_grant: role:manager and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s",
-			want: []string{`1 error escalation identity:create_grant: somebody with the role "manager" and a token for the domain can grant the roles ["ADMIN" "admin" "manager" "reader" "service" "some-other-role"], which are not a manager's to give; ` +
+			want: []string{`1 error escalation identity:create_grant: a user with the role "manager" and a token for the domain can grant the roles ["ADMIN" "admin" "manager" "reader" "service" "some-other-role"], which a manager must not grant; ` +
 				`allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s`},
 		},
 		"a role on the system": {
 			file:    "identity:create_system_grant_for_user: role:boss and domain_id:%(target.user.domain_id)s and 'helper':%(target.role.name)s",
 			options: LintOptions{ManagerRoles: []string{"boss"}, ManagedRoles: []string{"helper"}},
-			want: []string{`1 error escalation identity:create_system_grant_for_user: somebody with the role "boss" and a token for the domain can grant the roles ["helper"], which are not a manager's to give; ` +
+			want: []string{`1 error escalation identity:create_system_grant_for_user: a user with the role "boss" and a token for the domain can grant the roles ["helper"], which a manager must not grant; ` +
 				`allow only ["helper"], by checks such as 'helper':%(target.role.name)s`},
 		},
 	}

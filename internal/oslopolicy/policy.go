@@ -179,7 +179,7 @@ func (e *evaluation) remote(url template) (bool, error) {
 	if _, err := url.fill(e.target); err != nil {
 		return false, err
 	}
-	return false, fmt.Errorf("%q asks another host, which is not done here", url.text)
+	return false, fmt.Errorf("%q sends a request to another host, which is not supported here", url.text)
 }
 
 func (e *evaluation) generic(c genericCheck) (bool, error) {

@@ -86,7 +86,7 @@ func TestEnforce(t *testing.T) {
 		"the default":                     {"rule: rule:a\ndefault: \"@\"", "allow"},
 		"a circle":                        {"rule: rule:a\na: rule:b\nb: rule:a", "error: the rules a -> b -> a refer to each other in a circle"},
 		"a circle that is not gone round": {"rule: rule:a\na: \"@ or rule:a\"", "allow"},
-		"another host":                    {`rule: "http://h/%(user_id)s"`, `error: "http://h/%(user_id)s" asks another host, which is not done here`},
+		"another host":                    {`rule: "http://h/%(user_id)s"`, `error: "http://h/%(user_id)s" sends a request to another host, which is not supported here`},
 		"another host, nothing to say":    {`rule: "https://h/%(nope)s"`, "error: the target has no such attribute"},
 		"another host, through a rule":    {"rule: not rule:a\na: https://h/%(nope)s", "allow"},
 		"a path":                          {`rule: "token.user.id:%(user_id)s"`, "allow"},

@@ -135,7 +135,7 @@ func (g *Gate) lint(ctx context.Context, o object, policies []policy) webhooks.A
 		return answer
 	case err != nil:
 		answer.Decision, answer.Reason = webhooks.Undecided, reasonUnchecked
-		answer.Message = `it could not be checked in time; try again, or see what "warrantgate lint keystone-policy" says of the file`
+		answer.Message = `it could not be checked in time; try again, or run "warrantgate lint keystone-policy" on the file`
 		answer.Details = func() []any { return []any{"error", err.Error()} }
 		return answer
 	}

@@ -58,18 +58,18 @@ func named(c *v1beta1.KeystonePolicy) {
 func refused(kind, subject, field, said string, causes ...metav1.StatusCause) webhookstest.Answer {
 	return told(webhookstest.Answer{
 		Decision: webhooks.Denied, Reason: "KeystonePolicyBroken", Field: field, Message: subject + "1 error: " + said + seeAll, Causes: causes,
-	}, kind, "Refused: ")
+	}, kind, "Denied: ")
 }
 
 func TestPolicies(t *testing.T) {
 	brokenUpdate := refused("ConfigMap", ofConfigMap, "data[policy.yaml]", saidOfBroken, cause("unknown-attribute", "data[policy.yaml]", saidOfBroken))
 	missing := told(webhookstest.Answer{
 		Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "its labels say that it holds a policy for Keystone, " +
-			`but it has no key "policy.yaml" or "policy.json", so that nothing was checked; name the key so, or take the labels away`,
+			`but it has no key "policy.yaml" or "policy.json", so that nothing was checked; name the key so, or remove the labels`,
 	}, "ConfigMap", "Admitted with a warning: ")
 	empty := told(webhookstest.Answer{
 		Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "its labels say that it holds a policy for Keystone, " +
-			"but it holds nothing; write the policy, or take the labels away",
+			"but it holds nothing; write the policy, or remove the labels",
 	}, "ConfigMap", "Admitted with a warning: ")
 	warned := told(webhookstest.Answer{
 		Decision: webhooks.Warned, Reason: "KeystonePolicyDoubtful", Field: "data[policy.yaml]", Message: ofConfigMap + "1 warning: " + saidOfDoubtful + seeAll,
@@ -102,7 +102,7 @@ func TestPolicies(t *testing.T) {
 		"doubtful":                      {old: configMap("policy.yaml", sound), changed: configMap("policy.yaml", doubtful), want: warned},
 		"doubtful from the beginning":   {changed: configMap("policy.yaml", doubtful), want: warned},
 		"broken before and sound after": {old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", sound), want: allowed("KeystonePolicySound")},
-		"broken before, and left so":    {old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", broken), want: allowed("KeystonePolicyUnchanged")},
+		"broken before, and unchanged":  {old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", broken), want: allowed("KeystonePolicyUnchanged")},
 		"broken before, with another key that is sound": {
 			old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", broken, "more.yaml", sound), want: allowed("KeystonePolicySound"),
 		},
@@ -131,24 +131,24 @@ func TestPolicies(t *testing.T) {
 		"named, without the label": {
 			config: config(named), old: labeled(configMap(), nil), changed: labeled(configMap("policy.yaml", broken), nil), want: brokenUpdate,
 		},
-		"named, and created anew without the label": {
+		"named, and created again without the label": {
 			config: config(named), changed: labeled(configMap("policy.yaml", broken), nil), want: func() webhookstest.Answer { a := brokenUpdate; a.Events = nil; return a }(),
 		},
-		"named, and the label goes away": {
+		"named, and the label is removed": {
 			config: config(named), old: configMap("a", sound), changed: labeled(configMap("a", sound), nil), want: allowed("KeystonePolicyUnchanged"),
 		},
 		"named, and empty": {config: config(named), changed: labeled(configMap(), nil), want: told(webhookstest.Answer{
 			Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "keystonePolicy.objects of warrantgate's configuration says " +
-				"that it holds a policy for Keystone, but it holds nothing; write the policy, or have it taken out there",
+				"that it holds a policy for Keystone, but it holds nothing; write the policy, or ask the operator to remove it there",
 		}, "ConfigMap", "Admitted with a warning: ")},
 		"named alone, with the label": {
 			config: config(named, func(c *v1beta1.KeystonePolicy) { c.Selector = nil }), old: configMap(), changed: configMap("policy.yaml", broken), want: brokenUpdate,
 		},
-		"the label goes away, and a key of 100 bytes is told whole": {
+		"the label is removed, and a key of 100 bytes is shown whole": {
 			old: configMap(strings.Repeat("k", 100), sound), changed: labeled(configMap(strings.Repeat("k", 100), sound), nil),
 			want: deselectedAs("ConfigMap", ofConfigMap, `"`+strings.Repeat("k", 100)+`"`),
 		},
-		"the label goes away, and a longer key is cut": {
+		"the label is removed, and a longer key is cut": {
 			old: configMap(strings.Repeat("k", 101), sound), changed: labeled(configMap(strings.Repeat("k", 101), sound), nil),
 			want: deselectedAs("ConfigMap", ofConfigMap, `"`+strings.Repeat("k", 100)+`…"`),
 		},
@@ -163,11 +163,11 @@ func TestPolicies(t *testing.T) {
 		"as before not under the keys":   {config: config(keys), old: configMap("policy.yml", sound), changed: configMap("policy.yml", broken), want: allowed("KeystonePolicyUnchanged")},
 		"nothing at all":                 {changed: configMap(), want: empty},
 		"the same, where it was nothing": {old: configMap(), changed: configMap(), want: allowed("KeystonePolicyUnchanged")},
-		"in mode Warn the Event says so": {
+		"in mode Warn, with another Event": {
 			config: config(func(c *v1beta1.KeystonePolicy) { c.Mode = v1beta1.Warn }), old: configMap(), changed: configMap("policy.yaml", broken),
 			want: told(brokenUpdate, "ConfigMap", "Admitted with a warning: "),
 		},
-		"created broken, owned by nobody, so that there is nobody to tell": {
+		"created broken, without an owner that could have the Event": {
 			changed: configMap("policy.yaml", broken), want: func() webhookstest.Answer { a := brokenUpdate; a.Events = nil; return a }(),
 		},
 	} {
@@ -211,11 +211,11 @@ func TestWhomAnEventIsOn(t *testing.T) {
 		old, changed client.Object
 		want         []corev1.ObjectReference
 	}{
-		"refused at creation, its owner":       {mode: v1beta1.Enforce, changed: owned, want: []corev1.ObjectReference{owner}},
+		"denied at creation, its owner":        {mode: v1beta1.Enforce, changed: owned, want: []corev1.ObjectReference{owner}},
 		"admitted at creation, itself":         {mode: v1beta1.Warn, changed: owned, want: []corev1.ObjectReference{self("ConfigMap")}},
-		"refused at an update, itself":         {mode: v1beta1.Enforce, old: configMap(), changed: owned, want: []corev1.ObjectReference{self("ConfigMap")}},
+		"denied at an update, itself":          {mode: v1beta1.Enforce, old: configMap(), changed: owned, want: []corev1.ObjectReference{self("ConfigMap")}},
 		"admitted at creation with a warning":  {mode: v1beta1.Enforce, changed: secret("a", doubtful), want: []corev1.ObjectReference{self("Secret")}},
-		"refused at creation, owned by nobody": {mode: v1beta1.Enforce, changed: configMap("a", broken)},
+		"denied at creation, without an owner": {mode: v1beta1.Enforce, changed: configMap("a", broken)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := newGate(t, config(func(c *v1beta1.KeystonePolicy) { c.Mode = tc.mode }))
@@ -262,7 +262,7 @@ func TestOddRequests(t *testing.T) {
 			},
 			want: undecodable("the ConfigMap cannot be decoded"),
 		},
-		"a name that is to be made up, and no namespace": {
+		"a name that is generated, and no namespace": {
 			modify: func(r *admissionv1.AdmissionRequest) {
 				r.Name = ""
 				r.Object.Raw = []byte(`{"metadata": {"generateName": "policy-", "labels": {"holds": "keystone-policy"}}, "data": {"a": "["}}`)
@@ -294,12 +294,12 @@ func TestANameThatIsToBeMadeUpIsNotTheOneThatIsSelected(t *testing.T) {
 	}
 	r.Object.Raw = []byte(`{"metadata": {"namespace": "keystone", "name": "policy", "generateName": "pol"}, "data": {"policy.yaml": "["}}`)
 	if answer := gate.Review(t.Context(), r); answer.Reason != "KeystonePolicyBroken" {
-		t.Errorf("made up as the one that is selected: %s", answer.Reason)
+		t.Errorf("the generated name is the selected one: %s", answer.Reason)
 	}
 }
 
 const saidOfSyntax = "a:1: '[' has a meaning of its own in YAML where it stands; put the whole text in quotes " +
-	"(mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails)"
+	"(correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails)"
 
 func TestNewTellsOfABadSelector(t *testing.T) {
 	_, err := keystone.New(config(func(c *v1beta1.KeystonePolicy) {
@@ -334,7 +334,7 @@ func FuzzReview(f *testing.F) {
 		case answer.Reason == "":
 			t.Errorf("an answer without a reason: %v", answer)
 		case answer.Decision != webhooks.Allowed && answer.Message == "":
-			t.Errorf("%s is not explained", answer.Reason)
+			t.Errorf("%s has no message", answer.Reason)
 		case len(answer.Message) > keystone.MaxMessage:
 			t.Errorf("a message of %d bytes: %s", len(answer.Message), answer.Message)
 		}

@@ -43,8 +43,8 @@ type sizeError struct{ bytes, keys int }
 
 // Error implements error.
 func (e *sizeError) Error() string {
-	return fmt.Sprintf("it has %d bytes under %d keys, more than the %d bytes under %d keys that are checked at once; take out what is no policy, "+
-		"or have the keys that hold one named in keystonePolicy.keys of warrantgate's configuration", e.bytes, e.keys, maxBytes, maxPolicies)
+	return fmt.Sprintf("it has %d bytes under %d keys, more than the %d bytes under %d keys that are checked at once; remove keys that are not policies, "+
+		"or ask the operator to add the keys with a policy to keystonePolicy.keys of warrantgate's configuration", e.bytes, e.keys, maxBytes, maxPolicies)
 }
 
 // busyError says that too many policies of the same tenant wait. It is for the requester.

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	unchecked = `it could not be checked in time; try again, or see what "warrantgate lint keystone-policy" says of the file`
-	tooLarge  = "it has %d bytes under %d keys, more than the 262144 bytes under 32 keys that are checked at once; take out what is no policy, or have the " +
-		"keys that hold one named in keystonePolicy.keys of warrantgate's configuration"
+	unchecked = `it could not be checked in time; try again, or run "warrantgate lint keystone-policy" on the file`
+	tooLarge  = "it has %d bytes under %d keys, more than the 262144 bytes under 32 keys that are checked at once; remove keys that are not policies, or ask the " +
+		"operator to add the keys with a policy to keystonePolicy.keys of warrantgate's configuration"
 )
 
 func keys(n int) []string {

@@ -42,7 +42,7 @@ const (
 
 	ofConfigMap = `ConfigMap "policy" of namespace "keystone": `
 	ofSecret    = `Secret "policy" of namespace "keystone": `
-	seeAll      = `; "warrantgate lint keystone-policy" says everything about the file`
+	seeAll      = `; "warrantgate lint keystone-policy" lists all problems of the file`
 )
 
 // config is that of a gate on objects with the label holds=keystone-policy, changed by modify.

@@ -21,7 +21,7 @@ const (
 	// maxCauses is how many problems become status causes.
 	maxCauses = 20
 	// seeAll ends each message about problems.
-	seeAll = `; "warrantgate lint keystone-policy" says everything about the file`
+	seeAll = `; "warrantgate lint keystone-policy" lists all problems of the file`
 )
 
 func bySeverity(problems []problem, severity oslopolicy.Severity) []problem {
@@ -91,9 +91,9 @@ func causes(problems []problem) []metav1.StatusCause {
 
 // missing says that a selected object holds no policy.
 func missing(o object, keys []string, named bool) string {
-	why, instead := "its labels say", "take the labels away"
+	why, instead := "its labels say", "remove the labels"
 	if named {
-		why, instead = "keystonePolicy.objects of warrantgate's configuration says", "have it taken out there"
+		why, instead = "keystonePolicy.objects of warrantgate's configuration says", "ask the operator to remove it there"
 	}
 	if len(keys) == 0 {
 		return why + " that it holds a policy for Keystone, but it holds nothing; write the policy, or " + instead
@@ -108,8 +108,8 @@ func deselected(o object, policies []policy) string {
 	for _, p := range policies[:min(len(policies), maxPolicies)] {
 		keys = append(keys, p.key)
 	}
-	const instead = "; delete the object, or take these keys out in the same write, or have the object named in keystonePolicy.objects of warrantgate's configuration"
-	return message.Clip("the write takes away the labels by which warrantgate checks this policy for Keystone, while the object still holds it under "+
+	const instead = "; delete the object, or remove these keys in the same write, or ask the operator to add the object to keystonePolicy.objects of warrantgate's configuration"
+	return message.Clip("the write removes the labels by which warrantgate checks this policy for Keystone, while the object still has it under "+
 		quotedNames(keys), maxMessage-len(o.String()+": "+instead)) + instead
 }
 

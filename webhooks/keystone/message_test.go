@@ -43,7 +43,7 @@ func TestAsManyFindingsAreToldAsThereIsRoomFor(t *testing.T) {
 		wantCauses int
 		want       string
 	}{
-		"two errors and a warning, which is not told beside them": {
+		"two errors and a warning, which is left out": {
 			changed: configMap("policy.yaml", many), wantCauses: 2,
 			want: ofConfigMap + "2 errors and 1 warning: " + saidOfBroken + `; policy.yaml:2, rule "identity:list_users": an exclamation mark without ` +
 				`quotes is an empty tag to YAML: the rule is empty, and an empty rule allows everybody (write "!" in quotes to deny, or "@" in quotes ` +
@@ -51,8 +51,8 @@ func TestAsManyFindingsAreToldAsThereIsRoomFor(t *testing.T) {
 		},
 		"errors of two keys": {
 			changed: configMap("a.json", "[", "b.yaml", "identity:get_user: role:a and"), wantCauses: 2,
-			want: ofConfigMap + `2 errors: a.json:1: '[' has a meaning of its own in YAML where it stands; put the whole text in quotes (mend it before Keystone reads it: ` +
-				`where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails); b.yaml:1, rule "identity:get_user": oslo.policy cannot parse the rule ` +
+			want: ofConfigMap + `2 errors: a.json:1: '[' has a meaning of its own in YAML where it stands; put the whole text in quotes (correct it before Keystone reads it: ` +
+				`if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails); b.yaml:1, rule "identity:get_user": oslo.policy cannot parse the rule ` +
 				`and silently denies: a check is missing at its end (join checks with and, or, not and parentheses that match)` + seeAll,
 		},
 		"hundreds of errors": {
@@ -88,14 +88,14 @@ func TestMessagesAboutManyKeysFit(t *testing.T) {
 		wantReason string
 		wantEnd    string
 	}{
-		"none of the keys is there": {
+		"none of the keys exists": {
 			answer:     newGate(t, missing).Review(t.Context(), request(t, nil, configMap("a", sound))),
 			wantReason: "KeystonePolicyMissing", wantEnd: "…",
 		},
-		"all of them stay without the label": {
+		"all of them stay, without the label": {
 			answer:     newGate(t, config()).Review(t.Context(), request(t, configMap(data...), labeled(configMap(data...), nil))),
 			wantReason: "KeystonePolicyDeselected",
-			wantEnd: "…; delete the object, or take these keys out in the same write, or have the object named in keystonePolicy.objects of " +
+			wantEnd: "…; delete the object, or remove these keys in the same write, or ask the operator to add the object to keystonePolicy.objects of " +
 				"warrantgate's configuration",
 		},
 	} {
@@ -111,14 +111,14 @@ func TestMessagesAboutManyKeysFit(t *testing.T) {
 }
 
 func unknown(line int) string {
-	return fmt.Sprintf(`policy.yaml:%d, rule "identity:create_usr%d": Keystone has no such operation, so that nobody ever asks this rule `+
+	return fmt.Sprintf(`policy.yaml:%d, rule "identity:create_usr%d": Keystone has no such operation, so the rule has no effect `+
 		`(write "identity:create_user")`, line, line-1)
 }
 
 // TestSecretsAreNotRepeated has keys of Secrets that hold no policy.
 func TestSecretsAreNotRepeated(t *testing.T) {
-	const why = "Keystone cannot load it; why is not repeated here, because it is a Secret (mend it before Keystone reads it: where oslo.policy cannot load a file, the " +
-		"former rules go on, and after a restart every request fails)"
+	const why = "Keystone cannot load it; why is not repeated here, because it is a Secret (correct it before Keystone reads it: if oslo.policy cannot load a file, the " +
+		"former rules stay in effect, and after a restart every request fails)"
 	for name, tc := range map[string]struct{ content, want string }{
 		"a text":                     {"hunter2", "key:1: " + why},
 		"an alias of YAML":           {"*hunter2", "key:1: " + why},

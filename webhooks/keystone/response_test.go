@@ -52,12 +52,12 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 		"broken on a dry run, which leaves no trace": {
 			mode: v1beta1.Enforce, dryRun: true, policy: broken, want: refused, wantEvents: &fakeRecorder{},
 		},
-		"broken, to a gate that only warns": {
+		"broken, in mode Warn": {
 			mode: v1beta1.Warn, policy: broken,
-			want:       admitted("warned", "KeystonePolicyBroken", "KeystonePolicyBroken (mode Warn, nothing was changed or refused): "+message),
+			want:       admitted("warned", "KeystonePolicyBroken", "KeystonePolicyBroken (mode Warn, nothing was changed or denied): "+message),
 			wantEvents: event("KeystonePolicyBroken", "Admitted with a warning: "+message),
 		},
-		"broken, to a gate that is off": {mode: v1beta1.Off, policy: broken, want: admitted("allowed", "Off"), wantEvents: &fakeRecorder{}},
+		"broken, in mode Off": {mode: v1beta1.Off, policy: broken, want: admitted("allowed", "Off"), wantEvents: &fakeRecorder{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := newGate(t, config(func(c *v1beta1.KeystonePolicy) { c.Mode = tc.mode }))
