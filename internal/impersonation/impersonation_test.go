@@ -107,7 +107,7 @@ func TestMayImpersonateWithoutAnAnswer(t *testing.T) {
 	verdict, err := impersonation.NewProviderChecker(reviewer, "pppppppp").MayImpersonate(t.Context(), elsewhere, "bob@example.com")
 	var outOfScope *impersonation.OutOfScopeError
 	if !errors.As(err, &outOfScope) || verdict.Allowed || len(reviewer.asked) > 0 {
-		t.Fatalf("MayImpersonate() = %t, %v, want an OutOfScopeError and no question", verdict.Allowed, err)
+		t.Fatalf("MayImpersonate() = %t, %v, want an OutOfScopeError and no review", verdict.Allowed, err)
 	}
 	const prefix = `user "system:serviceaccount:default:bot" cannot be told apart from others in logical cluster "pppppppp", the provider's workspace: `
 	const suffix = "; use the service account's own token, as one that was impersonated in another workspace has no permissions there"
@@ -175,23 +175,23 @@ func TestRefusals(t *testing.T) {
 			want: `user "alice" may not impersonate "Bob@example.com"` + granted +
 				"kubectl create clusterrole warrantgate:impersonate:bob@example.com --verb=impersonate --resource=users --resource-name=bob@example.com; " +
 				"kubectl create clusterrolebinding warrantgate:impersonate:bob@example.com:alice --clusterrole=warrantgate:impersonate:bob@example.com --user=alice",
-			wantOfAnybody: `user "alice" may not impersonate somebody` + granted + inWords,
+			wantOfAnybody: `user "alice" may not impersonate another user` + granted + inWords,
 		},
 		"without room for commands": {
 			verdict: refusal(kubernetes, alice, "bob@example.com"), room: 100,
 			want:          `user "alice" may not impersonate "bob@example.com"` + granted + inWords,
-			wantOfAnybody: `user "alice" may not impersonate somebody` + granted + inWords,
+			wantOfAnybody: `user "alice" may not impersonate another user` + granted + inWords,
 		},
 		"an email that a shell could read as something else": {
 			verdict: refusal(kubernetes, alice, "bob;rm@example.com"), room: 900,
 			want:          `user "alice" may not impersonate "bob;rm@example.com"` + granted + inWords,
-			wantOfAnybody: `user "alice" may not impersonate somebody` + granted + inWords,
+			wantOfAnybody: `user "alice" may not impersonate another user` + granted + inWords,
 		},
 		"in the provider's workspace, with words": {
 			verdict: refusal(provider, bot, "bob@example.com"), room: 100,
 			want: `user "system:serviceaccount:default:bot" may not impersonate "bob@example.com"` + inProvider +
 				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot"` + granted + inWords + ", and ClusterRole system:kcp:workspace:access",
-			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate somebody` + inProvider +
+			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate another user` + inProvider +
 				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot"` + granted + inWords + ", and ClusterRole system:kcp:workspace:access",
 		},
 	} {
@@ -199,7 +199,7 @@ func TestRefusals(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.verdict.Refusal(tc.room)); diff != "" {
 				t.Errorf("Refusal() (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.wantOfAnybody, tc.verdict.RefusalOf("somebody")); diff != "" {
+			if diff := cmp.Diff(tc.wantOfAnybody, tc.verdict.RefusalOf("another user")); diff != "" {
 				t.Errorf("RefusalOf() (-want +got):\n%s", diff)
 			}
 		})

@@ -81,7 +81,7 @@ func notAsked(err error) webhooks.Answer {
 
 func notReadable(requester authenticationv1.UserInfo, ref clusterapi.UserRef, evaluationError string) webhooks.Answer {
 	answer := denied("SecretNotReadable", fmt.Sprintf("it names Secret %q of another namespace, %q, which user %q may not read; "+
-		"name a Secret of the cluster's own namespace or one that you may read, or have the right granted: verb get on this Secret",
+		"name a Secret of the cluster's own namespace or one that you may read, or have the permission granted: verb get on this Secret",
 		message.Value(ref.SecretName), message.Value(ref.SecretNamespace), message.Value(requester.Username)))
 	if evaluationError != "" {
 		return answer.WithDetails("evaluationErrors", []string{evaluationError})

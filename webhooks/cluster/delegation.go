@@ -100,7 +100,7 @@ func (g *Delegation) Review(ctx context.Context, request admission.Request) webh
 	kind, known := kindOf(delegationKindsOf(g.config.Delegation), request)
 	if !known {
 		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
-			"%s of group %q is no kind of objects that refer to credentials", request.Resource.Resource, request.Resource.Group)}
+			"%s of group %q is not a kind of objects that refer to credentials", request.Resource.Resource, request.Resource.Group)}
 	}
 	o, err := readObject(kind, request)
 	switch {
@@ -141,7 +141,7 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 	}
 	if g.config.Exempts(o.Namespace) {
 		return g.about(o, denied(namespaceExempt, fmt.Sprintf(
-			"the Secrets of namespace %q are not checked (cluster.exemptNamespaces), so no cluster may act by them", o.Namespace)))
+			"the Secrets of namespace %q are not checked (cluster.exemptNamespaces), so no cluster may use them", o.Namespace)))
 	}
 	c, pending := g.holdings.begin(ctx, o, request, []inflight.Key{clusterapi.SecretKey(o.Namespace, account.Identity.Secret)}, keys)
 	if pending != nil {
@@ -216,7 +216,7 @@ func (g *Delegation) reviewSecret(ctx context.Context, o object, request admissi
 	defer func() { c.end(answer.Decision) }()
 	dependents, err := g.credentials.CredentialDependents(ctx, o.Namespace, o.Name, clouds)
 	if err != nil {
-		return g.about(o, undecided("ClustersUnknown", "it cannot be told now what refers to this Secret; try again", err))
+		return g.about(o, undecided("ClustersUnknown", "it is not known now which objects refer to this Secret; try again", err))
 	}
 	if pending := c.extend(ctx, dependents); pending != nil {
 		return g.about(o, *pending)

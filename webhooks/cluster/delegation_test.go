@@ -131,13 +131,13 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 		want          webhookstest.Answer
 		unasked       bool
 	}{
-		"a new cluster with the tenant's own": {after: onOpenStack(keysRef()), want: allowed},
-		"another Secret":                      {before: onOpenStack(keysRef(with("name", "old"))), after: onOpenStack(keysRef()), want: allowed},
-		"another entry":                       {before: onOpenStack(keysRef(with("cloudName", "old"))), after: onOpenStack(keysRef()), want: allowed},
-		"another region":                      {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("region", "west"))), want: allowed},
-		"a cluster that referred to nonsense": {before: onOpenStack("keys"), after: onOpenStack(keysRef()), want: allowed},
-		"the same, said in full":              {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("type", "Secret"))), want: unchanged, unasked: true},
-		"a machine that brings its own":       {resource: "openstackmachines", after: onOpenStack(keysRef()), want: allowed},
+		"a new cluster with the tenant's own":         {after: onOpenStack(keysRef()), want: allowed},
+		"another Secret":                              {before: onOpenStack(keysRef(with("name", "old"))), after: onOpenStack(keysRef()), want: allowed},
+		"another entry":                               {before: onOpenStack(keysRef(with("cloudName", "old"))), after: onOpenStack(keysRef()), want: allowed},
+		"another region":                              {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("region", "west"))), want: allowed},
+		"a cluster with a malformed reference before": {before: onOpenStack("keys"), after: onOpenStack(keysRef()), want: allowed},
+		"the same, with all fields":                   {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("type", "Secret"))), want: unchanged, unasked: true},
+		"a machine with its own":                      {resource: "openstackmachines", after: onOpenStack(keysRef()), want: allowed},
 		"roles that may not be delegated": {
 			before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
 			want: webhookstest.Answer{
@@ -164,14 +164,14 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef", Message: ofOpenStackCluster + unanswered,
 				Details: details("error", "IdentityProviderUnavailable: 503"),
-				Events:  eventOnOpenStack("OpenStackCluster", "DelegationUnknown", "Refused: "+ofOpenStackCluster+unanswered),
+				Events:  eventOnOpenStack("OpenStackCluster", "DelegationUnknown", "Denied: "+ofOpenStackCluster+unanswered),
 			},
 		},
-		"an error that is not explained": {
+		"an error of another type": {
 			after: onOpenStack(keysRef()), delegations: fakeDelegations{err: http.ErrServerClosed},
 			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef",
-				Message: ofOpenStackCluster + `it cannot be told now what cloud "tenant" of Secret "keys" carries; try again`,
+				Message: ofOpenStackCluster + `it is not known now which roles cloud "tenant" of Secret "keys" carries; try again`,
 				Details: details("error", "http: Server closed"),
 			},
 		},
@@ -188,9 +188,9 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 		},
 		"another kind": {
 			resource: "kdcclusters", after: kdcWith(nil), unasked: true,
-			want: webhookstest.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `kdcclusters of group "k8s.kube-dc.com" is no kind of objects that refer to credentials`},
+			want: webhookstest.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `kdcclusters of group "k8s.kube-dc.com" is not a kind of objects that refer to credentials`},
 		},
-		"a trust is made of a password": {
+		"a trust is created with a password": {
 			config: v1beta1.ClusterDelegation{Through: v1beta1.Trust}, after: onOpenStack(keysRef()),
 			delegations: fakeDelegations{token: openstack.Token{UserID: "u1", ProjectID: "p1", Roles: tenant.Roles, RequestID: "req-1"}}, want: allowed,
 		},
@@ -224,7 +224,7 @@ func TestOnlyClustersOfClusterAPIReferToInfrastructure(t *testing.T) {
 		r := request(t, "openstackclusters", nil, onOpenStack(keysRef()))
 		r.Resource = resource
 		want := webhookstest.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
-			"%s of group %q is no kind of objects that refer to credentials", resource.Resource, resource.Group)}
+			"%s of group %q is not a kind of objects that refer to credentials", resource.Resource, resource.Group)}
 		compareAnswers(t, want, newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{}).Review(t.Context(), r))
 	}
 }
@@ -235,9 +235,9 @@ func TestATrustCannotBeMadeOfAnApplicationCredential(t *testing.T) {
 	recorder := &fakeRecorder{}
 	gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: v1beta1.Trust}, &fakeDelegations{token: tenant})
 	got := serve(t, webhooks.Handler(gate.Gate, v1beta1.Enforce, recorder), &r)
-	message := ofOpenStackCluster + "the credentials are an application credential, from which Keystone takes no trust; use the password of " +
-		"a user of the tenant. Whoever runs Keystone can allow it with [security_compliance] " +
-		"allow_insecure_application_credential_trust_escalation, and should not: the credential can delegate roles then that it does not have"
+	message := ofOpenStackCluster + "the credentials are an application credential, with which Keystone creates no trust; use the password of " +
+		"a user of the tenant. The operator of Keystone can allow it with [security_compliance] " +
+		"allow_insecure_application_credential_trust_escalation, but should not: the credential could then delegate roles that it does not have"
 	want := &admissionv1.AdmissionResponse{
 		UID: "d1", Allowed: true, Result: &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK},
 		AuditAnnotations: map[string]string{"decision": "warned", "reason": "ApplicationCredentialWithoutTrust", "decision-id": "d1"},
@@ -258,7 +258,7 @@ func TestCredentialsOnADryRunLeaveNoTrace(t *testing.T) {
 	delegations := &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing", Message: "missing: load-balancer_member"}}
 	gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce}, delegations)
 	if got := serve(t, webhooks.Handler(gate.Gate, v1beta1.Enforce, recorder), &r); got.Allowed || got.Result.Code != http.StatusForbidden {
-		t.Errorf("response = %+v, want a refusal", got)
+		t.Errorf("response = %+v, want a denial", got)
 	}
 	if len(*recorder) > 0 {
 		t.Errorf("Events = %q, want none", *recorder)
@@ -271,7 +271,7 @@ func TestWhatCannotBeDecodedIsRefused(t *testing.T) {
 		r.Object.Raw = []byte(raw)
 		gate := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{})
 		if got := gate.Review(t.Context(), r); got.Decision != webhooks.Denied || got.Reason != "Undecodable" {
-			t.Errorf("Review() of %q = %+v, want a refusal", raw, got)
+			t.Errorf("Review() of %q = %+v, want a denial", raw, got)
 		}
 	}
 }
@@ -283,17 +283,17 @@ func TestWhichReferencesAreAskedAbout(t *testing.T) {
 		create   bool
 		want     bool
 	}{
-		"a new cluster":                 {create: true, new: keysRef(), want: true},
-		"a new cluster without":         {create: true},
-		"a first reference":             {new: keysRef(), want: true},
-		"another Secret":                {old: keysRef(), new: keysRef(with("name", "other")), want: true},
-		"another entry":                 {old: keysRef(), new: keysRef(with("cloudName", "other")), want: true},
-		"a region":                      {old: keysRef(), new: keysRef(with("region", "west")), want: true},
-		"the same":                      {old: keysRef(), new: keysRef()},
-		"the reference is taken away":   {old: keysRef(), new: nil},
-		"nonsense":                      {old: keysRef(), new: "keys", want: true},
-		"nonsense that was there":       {old: []any{1}, new: []any{1}},
-		"a cluster gets rid of nothing": {},
+		"a new cluster":                {create: true, new: keysRef(), want: true},
+		"a new cluster without":        {create: true},
+		"a first reference":            {new: keysRef(), want: true},
+		"another Secret":               {old: keysRef(), new: keysRef(with("name", "other")), want: true},
+		"another entry":                {old: keysRef(), new: keysRef(with("cloudName", "other")), want: true},
+		"a region":                     {old: keysRef(), new: keysRef(with("region", "west")), want: true},
+		"the same":                     {old: keysRef(), new: keysRef()},
+		"the reference is removed":     {old: keysRef(), new: nil},
+		"malformed":                    {old: keysRef(), new: "keys", want: true},
+		"malformed before":             {old: []any{1}, new: []any{1}},
+		"no reference before or after": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := func(ref any) runtime.Object {
@@ -308,7 +308,7 @@ func TestWhichReferencesAreAskedAbout(t *testing.T) {
 				old = of(tc.old)
 			}
 			if got := matches(t, old, of(tc.new)); got != tc.want {
-				t.Errorf("asked = %t, want %t", got, tc.want)
+				t.Errorf("selected = %t, want %t", got, tc.want)
 			}
 		})
 	}

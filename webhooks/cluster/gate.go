@@ -70,7 +70,7 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 	kind, known := kindOf(kindsOf(g.config.Impersonation), request)
 	if !known {
 		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
-			"%s of group %q is no kind of objects that name users", request.Resource.Resource, request.Resource.Group)}
+			"%s of group %q is not a kind of objects that name users", request.Resource.Resource, request.Resource.Group)}
 	}
 	o, err := readObject(kind, request)
 	if err != nil {

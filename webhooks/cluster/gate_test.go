@@ -275,26 +275,26 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		want      webhookstest.Answer
 		wantAsked []authorizationv1.SubjectAccessReviewSpec
 	}{
-		"an email of somebody whom the requester may impersonate": {
+		"an email of a user whom the requester may impersonate": {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
 			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"an email with blanks and capitals, of which the right is to the one in lower case": {
+		"an email with blanks and capitals, and a permission for the email in lower case": {
 			new: clusterWith(object{"userEmail": " Tsap@Shalb.com "}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
 			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com"), impersonate("tsap@shalb.com")},
 		},
-		"an email with capitals, of which the right is to the one as it is written": {
+		"an email with capitals, and a permission for the same spelling": {
 			new: clusterWith(object{"userEmail": "Tsap@Shalb.com"}), reviewer: reviewerThatAllows(impersonate("Tsap@Shalb.com")),
 			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com")},
 		},
-		"another's email on create, where there is nothing yet to tell of": {
+		"another's email on create, when no object can have an Event": {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"another's email on create by an owner, who is told": {
+		"another's email on create, with the Event on the owner": {
 			new: object{"metadata": metadata(object{"ownerReferences": []object{
 				{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "prod", "uid": "7c1d"}, {"kind": "Other"},
 			}}), "spec": object{"userEmail": "tsap@shalb.com"}},
@@ -319,7 +319,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"another's email next to a Secret, over which it wins": {
+		"another's email and a Secret, over which it has precedence": {
 			old: clusterWith(object{"userRef": userRef("user", "")}), new: clusterWith(object{"userEmail": "TSAP@shalb.com", "userRef": userRef("user", "")}),
 			reviewer: reviewerThatAllows(getIn("team-a")),
 			want: webhookstest.Answer{
@@ -328,7 +328,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
 		},
-		"a right that could not be evaluated": {
+		"a permission that could not be evaluated": {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
 			reviewer: &fakeReviewer{evaluationErrors: map[authorizationv1.ResourceAttributes]string{
 				*impersonate("tsap@shalb.com").ResourceAttributes: "clusterrole \"x\" not found"}},
@@ -342,15 +342,15 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			old: clusterWith(object{}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: &fakeReviewer{err: context.DeadlineExceeded},
 			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "ImpersonationUnknown", Field: "spec.userEmail",
-				Message: `spec.userEmail` + ofCluster + `what the requester may do could not be asked; try again`,
+				Message: `spec.userEmail` + ofCluster + `the permissions of the requester could not be checked; try again`,
 				Details: details("error", "context deadline exceeded"),
 				Events: eventOnCluster("ImpersonationUnknown",
-					`Refused: spec.userEmail`+ofCluster+`what the requester may do could not be asked; try again`),
+					`Denied: spec.userEmail`+ofCluster+`the permissions of the requester could not be checked; try again`),
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		// A Secret decides.
-		"a Secret of somebody whom the requester may impersonate": {
+		"a Secret of a user whom the requester may impersonate": {
 			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
 			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
@@ -362,7 +362,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
 		},
-		"another's Secret, which the requester may read, but not whoever reads Events": {
+		"another's Secret, which the requester may read, but not a reader of Events": {
 			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(getIn("team-a")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "spec.userRef", Details: details("secret", "team-a/user"),
@@ -385,7 +385,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			reviewer: reviewerThatAllows(getIn("team-b"), impersonate("tsap@shalb.com")),
 			want:     allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b"), impersonate("tsap@shalb.com")},
 		},
-		"a Secret of another namespace that the requester may not read, whomever it may impersonate": {
+		"a Secret of another namespace that the requester may not read, though it may impersonate all users": {
 			new: clusterWith(object{"userRef": userRef("user", "team-b")}), reviewer: &fakeReviewer{
 				allowed: map[authorizationv1.ResourceAttributes]string{*impersonate("tsap@shalb.com").ResourceAttributes: ""},
 				evaluationErrors: map[authorizationv1.ResourceAttributes]string{
@@ -395,7 +395,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			want: webhookstest.Answer{
 				Reason: "SecretNotReadable", Field: "spec.userRef", Details: details("evaluationErrors", []string{"role not found"}),
 				Message: `spec.userRef` + ofCluster + `it names Secret "user" of another namespace, "team-b", which user "alice" may not read; ` +
-					`name a Secret of the cluster's own namespace or one that you may read, or have the right granted: verb get on this Secret`,
+					`name a Secret of the cluster's own namespace or one that you may read, or have the permission granted: verb get on this Secret`,
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b")},
 		},
@@ -403,7 +403,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			new: clusterWith(object{"userRef": userRef("user", "team-b")}), reviewer: &fakeReviewer{err: errors.New("boom")},
 			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "ImpersonationUnknown", Field: "spec.userRef", Details: details("error", "boom"),
-				Message: `spec.userRef` + ofCluster + `what the requester may do could not be asked; try again`,
+				Message: `spec.userRef` + ofCluster + `the permissions of the requester could not be checked; try again`,
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b")},
 		},
@@ -414,7 +414,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 				Message: `spec.userRef` + ofCluster + `there is no Secret "none" in namespace "team-a"` + writeThen,
 			},
 		},
-		"a Secret that names nobody": {
+		"a Secret that names no user": {
 			new: clusterWith(object{"userRef": userRef("empty", "")}), reviewer: reviewerThatAllows(),
 			want: webhookstest.Answer{
 				Reason: "UserMissing", Field: "spec.userRef",
@@ -446,12 +446,12 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			old: clusterWith(object{"userRef": userRef("user", "")}), new: clusterWith(object{"userRef": userRef("user", "team-a")}),
 			reviewer: reviewerThatAllows(), want: nothing,
 		},
-		// Odd objects.
-		"an email that is no text": {
+		// Malformed objects.
+		"an email that is not a string": {
 			new: clusterWith(object{"userEmail": 5}), reviewer: reviewerThatAllows(),
 			want: webhookstest.Answer{Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "prod": spec.userEmail is float64 where a string belongs`},
 		},
-		"an email that was no text before": {
+		"an email that was not a string before": {
 			old: clusterWith(object{"userEmail": 5}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
 			reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")), want: allowed,
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
@@ -474,7 +474,7 @@ func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
 			remedy + grantAlice
 		return webhookstest.Answer{
 			Reason: "ImpersonationNotAllowed", Message: message, Field: "metadata.annotations[" + key + "]",
-			Events: eventOn("k8s.kube-dc.com/v1alpha1", "KdcCluster", "prod", "ImpersonationNotAllowed", "Refused: "+message),
+			Events: eventOn("k8s.kube-dc.com/v1alpha1", "KdcCluster", "prod", "ImpersonationNotAllowed", "Denied: "+message),
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -528,7 +528,7 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 	data := func(email string) map[string][]byte {
 		return map[string][]byte{"userEmail": []byte(email), "password": []byte(canary)}
 	}
-	public := `Refused: ` + ofSecret + `user "alice" may not impersonate the user whom Secret "user" of namespace "team-a" names`
+	public := `Denied: ` + ofSecret + `user "alice" may not impersonate the user whom Secret "user" of namespace "team-a" names`
 
 	for name, tc := range map[string]struct {
 		old, new  object
@@ -545,7 +545,7 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 			want:      webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
-		"another, whom the requester wrote, but whom readers of Events need not know": {
+		"another, whom the requester wrote, but whom readers of Events may not know": {
 			old: secretWith(data("alice@shalb.com")), new: secretWith(data("TSAP@shalb.com")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "data.userEmail",
@@ -564,7 +564,7 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"the same user in other letters": {
+		"the same user in another spelling": {
 			old: secretWith(data("tsap@shalb.com")), new: secretWith(data(" Tsap@Shalb.com\n")),
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
@@ -577,7 +577,7 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 			want:      webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
-		"a Secret that cannot be read, of which nothing is told": {
+		"a Secret that cannot be decoded, whose content is not disclosed": {
 			old: secretWith(nil), new: object{"data": object{"userEmail": canary}},
 			want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the Secret cannot be decoded"},
 		},
@@ -608,8 +608,8 @@ func TestRequestsThatCannotBeJudgedAreRefused(t *testing.T) {
 		resource, raw string
 		want          webhookstest.Answer
 	}{
-		"a kind that names nobody": {
-			resource: "pods", raw: "{}", want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `pods of group "" is no kind of objects that name users`},
+		"a kind that names no user": {
+			resource: "pods", raw: "{}", want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `pods of group "" is not a kind of objects that name users`},
 		},
 		"nothing": {
 			resource: "secrets", want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the Secret cannot be decoded"},
@@ -674,7 +674,7 @@ func TestWhoMayNameWhomInAKindThatIsConfigured(t *testing.T) {
 	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.owner.email"}}
 	refused := webhookstest.Answer{
 		Reason: "ImpersonationNotAllowed", Field: "spec.owner.email", Message: of + `"tsap@shalb.com"` + remedy + grantAlice,
-		Events: eventOn("example.com/v1", "Farm", "prod", "ImpersonationNotAllowed", "Refused: "+of+`"tsap@shalb.com"`+remedy+grantAlice),
+		Events: eventOn("example.com/v1", "Farm", "prod", "ImpersonationNotAllowed", "Denied: "+of+`"tsap@shalb.com"`+remedy+grantAlice),
 	}
 	nothing := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
 	for name, tc := range map[string]struct {

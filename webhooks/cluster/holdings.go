@@ -214,7 +214,7 @@ func (h held) refuse() *webhooks.Answer {
 	return h.denied("MachinesHoldInstances", func(whom string) string {
 		text := fmt.Sprintf("machines of %s name instances that do not belong to %s in %s", h.cluster(), whom, h.place())
 		if h.elsewhere {
-			return text + "; whoever owns them has to delete them or clear their instance IDs first"
+			return text + "; their owner has to delete them or clear their instance IDs first"
 		}
 		return text + ": " + h.list() + "; delete these machines or clear their instance IDs first"
 	})
@@ -239,7 +239,7 @@ func (h held) notListed(err error) *webhooks.Answer {
 	case errors.As(err, &region):
 		return h.denied("RegionNotAllowed", func(string) string {
 			if h.elsewhere {
-				return "machines of a cluster of another namespace name instances, and its region may not be asked"
+				return "machines of a cluster of another namespace name instances, and its region is not allowed"
 			}
 			return fmt.Sprintf("machines of %s name instances, and %v", h.cluster(), region)
 		})

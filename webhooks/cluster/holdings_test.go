@@ -99,7 +99,7 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 		message := field + ofCluster + `machines of cluster "prod" name instances that do not belong to ` + whom + ` in region "next": ` + listed +
 			`; delete these machines or clear their instance IDs first`
 		return webhookstest.Answer{Reason: "MachinesHoldInstances", Field: field, Message: message,
-			Events: eventOnCluster("MachinesHoldInstances", "Refused: "+message)}
+			Events: eventOnCluster("MachinesHoldInstances", "Denied: "+message)}
 	}
 	const one = `CloudSigmaMachine "m1" (` + aliceID + `)`
 	many := make([]clusterapi.Machine, 0, 8)
@@ -118,11 +118,11 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 		want       webhookstest.Answer
 		wantAsked  []ownership.Account
 	}{
-		"to another user, whose instances they are not": {
+		"to another user, who does not own the instances": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID), holder("m2", tsapID)},
 			account: tsaps, want: refused("spec.userEmail", `user "tsap@shalb.com"`, one), wantAsked: []ownership.Account{tsaps},
 		},
-		"to another user, whose instances they are": {
+		"to another user, who owns the instances": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m2", tsapID)},
 			account: tsaps, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}, wantAsked: []ownership.Account{tsaps},
 		},
@@ -130,7 +130,7 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), account: tsaps,
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 		},
-		"of which not all are named": {
+		"with more machines than the message names": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: many, account: tsaps, wantAsked: []ownership.Account{tsaps},
 			want: refused("spec.userEmail", `user "tsap@shalb.com"`, strings.ReplaceAll(`M0, M1, M2, M3, M4, and 3 more`, "M", "CloudSigmaMachine \"m")),
 		},
@@ -138,15 +138,15 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 			old: spec("tsap@shalb.com", "zrh"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
 			account: tsaps, want: refused("spec.region", `user "tsap@shalb.com"`, one), wantAsked: []ownership.Account{tsaps},
 		},
-		"by a Secret, which is not read out": {
+		"by a Secret, whose content is not disclosed": {
 			old: spec("alice@shalb.com", "next"), new: ref, machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
 			want: refused("spec.userRef", `the user whom Secret "user" of namespace "team-a" names`, one), wantAsked: []ownership.Account{tsaps},
 		},
-		"to the account that all share": {
+		"to the account that all clusters share": {
 			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""),
 			want: refused("spec.userEmail", "the one account that all clusters share", one), wantAsked: []ownership.Account{accountOf("")},
 		},
-		"to nobody": {
+		"to no user": {
 			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
 			accountErr: &clusterapi.AccountError{Reason: clusterapi.UserMissing}, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
@@ -157,16 +157,16 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 		"while the machines cannot be read": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machineErr: errors.New("boom"), account: tsaps,
 			want: webhookstest.Answer{Decision: webhooks.Undecided, Reason: "MachinesUnknown", Field: "spec.userEmail", Details: details("error", "boom"),
-				Message: `spec.userEmail` + ofCluster + `it cannot be told now which instances the machines of the cluster name; try again`,
-				Events: eventOnCluster("MachinesUnknown", `Refused: spec.userEmail`+ofCluster+
-					`it cannot be told now which instances the machines of the cluster name; try again`)},
+				Message: `spec.userEmail` + ofCluster + `it is not known now which instances the machines of the cluster name; try again`,
+				Events: eventOnCluster("MachinesUnknown", `Denied: spec.userEmail`+ofCluster+
+					`it is not known now which instances the machines of the cluster name; try again`)},
 		},
 		"while the cloud does not answer": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
 			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("late")}, wantAsked: []ownership.Account{tsaps},
 			want: undecidedHoldings("", "the cloud or its identity provider did not answer in time; try again"),
 		},
-		"while the tenant asks too much": {
+		"while the tenant sends too many requests": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
 			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: 2 * time.Second, Err: errors.New("busy")}, wantAsked: []ownership.Account{tsaps},
 			want: undecidedHoldings(metav1.StatusReasonTooManyRequests, ownership.CauseTenantBusy.Explain()),
@@ -196,10 +196,10 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 }
 
 func undecidedHoldings(status metav1.StatusReason, why string) webhookstest.Answer {
-	message := `spec.userEmail` + ofCluster + `it cannot be told whether the instances that machines of cluster "prod" name belong to ` +
+	message := `spec.userEmail` + ofCluster + `it cannot be checked whether the instances that machines of cluster "prod" name belong to ` +
 		`user "tsap@shalb.com" in region "next": ` + why
 	answer := webhookstest.Answer{Decision: webhooks.Undecided, Status: status, Reason: "OwnershipUnknown", Field: "spec.userEmail", Message: message,
-		Events: eventOnCluster("OwnershipUnknown", "Refused: "+message)}
+		Events: eventOnCluster("OwnershipUnknown", "Denied: "+message)}
 	if status != "" {
 		answer.RetryAfter = 2 * time.Second
 	}
@@ -220,10 +220,10 @@ func TestASecretDoesNotMoveClustersAwayFromTheirInstances(t *testing.T) {
 				`); delete these machines or clear their instance IDs first`},
 		"of another namespace": {dependent: userDependent("team-b", "theirs"), reason: "MachinesHoldInstances",
 			want: `machines of a cluster of another namespace name instances that do not belong to WHOM in its region; ` +
-				`whoever owns them has to delete them or clear their instance IDs first`},
+				`their owner has to delete them or clear their instance IDs first`},
 		"of another namespace, in a region that is not allowed": {
 			dependent: userDependent("team-b", "theirs"), reason: "RegionNotAllowed", cloudErr: &ownership.RegionError{Region: "secret"},
-			want: `machines of a cluster of another namespace name instances, and its region may not be asked`,
+			want: `machines of a cluster of another namespace name instances, and its region is not allowed`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestASecretDoesNotMoveClustersAwayFromTheirInstances(t *testing.T) {
 			got := gate.Review(t.Context(), r)
 			want := webhookstest.Answer{
 				Reason: tc.reason, Field: "data.userEmail", Message: ofSecret + strings.Replace(tc.want, "WHOM", `user "tsap@shalb.com"`, 1),
-				Events: eventOn("v1", "Secret", "user", tc.reason, "Refused: "+ofSecret+strings.Replace(tc.want, "WHOM", public, 1)),
+				Events: eventOn("v1", "Secret", "user", tc.reason, "Denied: "+ofSecret+strings.Replace(tc.want, "WHOM", public, 1)),
 			}
 			got.Details = nil
 			compareAnswers(t, want, got)
@@ -257,11 +257,11 @@ func TestAChangeWaitsForAClaim(t *testing.T) {
 		old, new object
 		dryRun   bool
 	}{
-		"of a cluster":              {resource: "cloudsigmaclusters", old: clusterWith(object{"userEmail": "a@b"}), new: clusterWith(object{"userEmail": "tsap@shalb.com"})},
-		"of a Secret":               {resource: "secrets", old: secretWith(nil), new: secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")})},
-		"of a cluster, on dry run":  {resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": "tsap@shalb.com"}), dryRun: true},
-		"of a Secret, on dry run":   {resource: "secrets", new: secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}), dryRun: true},
-		"of a cluster that is made": {resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": "tsap@shalb.com"})},
+		"of a cluster":                 {resource: "cloudsigmaclusters", old: clusterWith(object{"userEmail": "a@b"}), new: clusterWith(object{"userEmail": "tsap@shalb.com"})},
+		"of a Secret":                  {resource: "secrets", old: secretWith(nil), new: secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")})},
+		"of a cluster, on dry run":     {resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": "tsap@shalb.com"}), dryRun: true},
+		"of a Secret, on dry run":      {resource: "secrets", new: secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}), dryRun: true},
+		"of a cluster that is created": {resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": "tsap@shalb.com"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry := &inflight.Registry{}
@@ -285,7 +285,7 @@ func TestAChangeWaitsForAClaim(t *testing.T) {
 				wantDecision, wantReason = webhooks.Allowed, "ImpersonationAllowed"
 			}
 			if got.Decision != wantDecision || got.Reason != wantReason {
-				t.Errorf("while the claim is on its way: %s %s (%s), want %s", got.Decision, got.Reason, got.Message, wantReason)
+				t.Errorf("while the claim is being stored: %s %s (%s), want %s", got.Decision, got.Reason, got.Message, wantReason)
 			}
 			machines.versions["m1"] = "6"
 			if got := gate.Review(t.Context(), r); got.Decision != webhooks.Allowed {
@@ -344,8 +344,8 @@ func TestOnlyWhoMayReadASecretHoldsItUp(t *testing.T) {
 	}
 	notReadable := func(field string) webhookstest.Answer {
 		message := field + ofCluster + `it names Secret "user" of another namespace, "team-b", which user "alice" may not read; ` +
-			`name a Secret of the cluster's own namespace or one that you may read, or have the right granted: verb get on this Secret`
-		return webhookstest.Answer{Reason: "SecretNotReadable", Field: field, Message: message, Events: eventOnCluster("SecretNotReadable", "Refused: "+message)}
+			`name a Secret of the cluster's own namespace or one that you may read, or have the permission granted: verb get on this Secret`
+		return webhookstest.Answer{Reason: "SecretNotReadable", Field: field, Message: message, Events: eventOnCluster("SecretNotReadable", "Denied: "+message)}
 	}
 	const heldUp, free = "held up", "free"
 	for name, tc := range map[string]struct {
@@ -357,23 +357,23 @@ func TestOnlyWhoMayReadASecretHoldsItUp(t *testing.T) {
 		// is read.
 		wantReview, wantRead []string
 	}{
-		"a cluster that is made": {new: spec("next"), want: notReadable("spec.userRef"), wantReview: []string{free}},
-		"a cluster that comes to refer to it": {
+		"a cluster that is created": {new: spec("next"), want: notReadable("spec.userRef"), wantReview: []string{free}},
+		"a cluster that starts to refer to it": {
 			old: clusterWith(object{"region": "next"}), new: spec("next"), want: notReadable("spec.userRef"), wantReview: []string{free},
 		},
 		"a cluster that refers to it already and changes its region": {
 			old: spec("zrh"), new: spec("next"), want: notReadable("spec.region"), wantReview: []string{free},
 		},
 		"on dry run": {new: spec("next"), dryRun: true, want: notReadable("spec.userRef"), wantReview: []string{free}},
-		"by whom it may be read": {
+		"by a user who may read it": {
 			new: spec("next"), readable: true, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantReview: []string{free, heldUp}, wantRead: []string{heldUp, heldUp},
 		},
-		"by whom it may be read, another region": {
+		"by a user who may read it, another region": {
 			old: spec("zrh"), new: spec("next"), readable: true, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 			wantReview: []string{free}, wantRead: []string{heldUp},
 		},
-		"by whom it may be read, on dry run": {
+		"by a user who may read it, on dry run": {
 			new: spec("next"), readable: true, dryRun: true, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantReview: []string{free, free}, wantRead: []string{free, free},
 		},
@@ -462,12 +462,12 @@ func TestWhichCredentialsASecretMayHold(t *testing.T) {
 		"of another Keystone, unused":                {new: holding(fmt.Sprintf(cloudsOf, "a")), err: other, want: webhooks.Allowed, wantReason: "CredentialsOfAnotherCloud"},
 		"of another Keystone, used":                  {new: holding(fmt.Sprintf(cloudsOf, "a")), err: other, dependents: used, wantReason: openstack.IdentityEndpointNotAllowed},
 		"an administrator's, in a namespace without": {new: holding(fmt.Sprintf(cloudsOf, "a")), err: privileged, exempt: true, unasked: true, want: webhooks.Allowed, wantReason: "NamespaceExempt"},
-		"the same":                      {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "'a'")), err: privileged, unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
-		"others":                        {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), err: privileged, wantReason: "RolePrivileged"},
-		"none any more":                 {old: holding(fmt.Sprintf(cloudsOf, "a")), new: secretWith(nil), unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
-		"no YAML":                       {new: holding("{"), unasked: true, wantReason: openstack.IdentityMalformed, wantStatus: metav1.StatusReasonInvalid},
-		"too many at once":              {new: clouds(9), unasked: true, wantReason: "TooManyClouds"},
-		"as many at once as are judged": {new: clouds(8), want: webhooks.Allowed, wantReason: "DelegationAllowed"},
+		"the same":                       {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "'a'")), err: privileged, unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
+		"others":                         {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), err: privileged, wantReason: "RolePrivileged"},
+		"none after it":                  {old: holding(fmt.Sprintf(cloudsOf, "a")), new: secretWith(nil), unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
+		"malformed YAML":                 {new: holding("{"), unasked: true, wantReason: openstack.IdentityMalformed, wantStatus: metav1.StatusReasonInvalid},
+		"too many at once":               {new: clouds(9), unasked: true, wantReason: "TooManyClouds"},
+		"as many at once as are checked": {new: clouds(8), want: webhooks.Allowed, wantReason: "DelegationAllowed"},
 		"of a project without the machine's instance": {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), dependents: used, wantReason: "MachinesHoldInstances"},
 		"of the machine's project": {
 			old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), dependents: used, instances: []ownership.Instance{{ID: aliceID}},
@@ -512,7 +512,7 @@ func TestAnotherClusterOfTheSameCredentials(t *testing.T) {
 		"whose machines name other instances": {old: labeled("empty"), new: labeled("full"), wantReason: "MachinesHoldInstances"},
 		"that has no machines":                {old: labeled("full"), new: labeled("empty"), wantReason: "IdentityUnchanged"},
 		"by its own name":                     {old: labeled("empty"), new: onOpenStack(keysRef()), wantReason: "MachinesHoldInstances"},
-		"that is made anew":                   {new: labeled("full"), wantReason: "MachinesHoldInstances"},
+		"that is created again":               {new: labeled("full"), wantReason: "MachinesHoldInstances"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{

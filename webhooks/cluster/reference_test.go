@@ -117,17 +117,17 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 			new: to("b"), wantAsked: []ownership.Account{onProject("others")},
 			want: webhookstest.Answer{Reason: "MachinesHoldInstances", Field: "spec.infrastructureRef", Message: held},
 		},
-		"whose instances they are":      {old: to("a"), new: to("b"), own: []string{aliceID}, want: allowed("ReferenceAllowed"), wantAsked: []ownership.Account{onProject("others")}},
-		"while no machine holds any":    {old: to("a"), new: to("b"), free: true, want: allowed("ReferenceAllowed")},
-		"that does not exist":           {old: to("a"), new: to("c"), want: allowed("ReferenceAllowed")},
-		"by the same name":              {old: to("a"), new: referring(object{"apiGroup": "infrastructure.cluster.x-k8s.io", "name": "a"}), want: allowed("ReferenceUnchanged")},
-		"but to nothing":                {old: to("a"), new: referring(nil), want: allowed("ReferenceUnchanged")},
-		"but to nothing, without a ref": {old: to("a"), new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
+		"who owns the instances":             {old: to("a"), new: to("b"), own: []string{aliceID}, want: allowed("ReferenceAllowed"), wantAsked: []ownership.Account{onProject("others")}},
+		"while no machine names an instance": {old: to("a"), new: to("b"), free: true, want: allowed("ReferenceAllowed")},
+		"that does not exist":                {old: to("a"), new: to("c"), want: allowed("ReferenceAllowed")},
+		"by the same name":                   {old: to("a"), new: referring(object{"apiGroup": "infrastructure.cluster.x-k8s.io", "name": "a"}), want: allowed("ReferenceUnchanged")},
+		"without a name":                     {old: to("a"), new: referring(nil), want: allowed("ReferenceUnchanged")},
+		"without a reference":                {old: to("a"), new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
 		"with another label": {
 			old: to("a"), new: to("b"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: differs},
 			want: refused("ClusterReferenceDiffers", of+differs),
 		},
-		"with another label, while no machine holds any": {
+		"with another label, while no machine names an instance": {
 			old: to("a"), new: to("b"), free: true, err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: differs},
 			want: allowed("ReferenceAllowed"),
 		},
@@ -137,11 +137,11 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 		},
 		"while the machines cannot be read": {
 			old: to("a"), new: to("b"), machineErr: errors.New("away"),
-			want: undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again"),
+			want: undecided("MachinesUnknown", "it is not known now which instances the machines of the cluster name; try again"),
 		},
 		"while the machines cannot be read, with another label": {
 			old: to("a"), new: to("b"), machineErr: errors.New("away"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers},
-			want: undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again"),
+			want: undecided("MachinesUnknown", "it is not known now which instances the machines of the cluster name; try again"),
 		},
 		"of the wrong type": {old: to("a"), new: to(5), want: webhookstest.Answer{
 			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable",
@@ -184,7 +184,7 @@ func TestClustersThatCannotBeDecodedAreRefused(t *testing.T) {
 		r := referenceRequest(t, nil, to("a"))
 		r.Object.Raw = []byte(raw)
 		if got := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{}).Review(t.Context(), r); got.Decision != webhooks.Denied || got.Reason != "Undecodable" {
-			t.Errorf("Review() of %q = %+v, want a refusal", raw, got)
+			t.Errorf("Review() of %q = %+v, want a denial", raw, got)
 		}
 	}
 }
@@ -195,10 +195,10 @@ func TestAReferenceWaitsForOtherWrites(t *testing.T) {
 		return inflight.Object{Resource: schema.GroupVersionResource{Resource: resource}, Namespace: "team-a", Name: name}
 	}
 	for name, write := range map[string]inflight.Write{
-		"a claim of a machine":       {Object: other("openstackmachines", "m1"), Uses: []inflight.Key{prodOnOpenStack.Key()}},
-		"the object it refers to":    {Object: other("openstackclusters", "b"), Changes: []inflight.Key{clusterapi.ObjectKey("openstack", "team-a", "b")}},
-		"the Secret of that":         {Object: other("secrets", "others"), Changes: []inflight.Key{clusterapi.SecretKey("team-a", "others")}},
-		"another object of the name": {Object: other("openstackclusters", "prod"), Changes: []inflight.Key{prodOnOpenStack.Key()}},
+		"a claim of a machine":            {Object: other("openstackmachines", "m1"), Uses: []inflight.Key{prodOnOpenStack.Key()}},
+		"the object it refers to":         {Object: other("openstackclusters", "b"), Changes: []inflight.Key{clusterapi.ObjectKey("openstack", "team-a", "b")}},
+		"the Secret of that object":       {Object: other("secrets", "others"), Changes: []inflight.Key{clusterapi.SecretKey("team-a", "others")}},
+		"another object of the same name": {Object: other("openstackclusters", "prod"), Changes: []inflight.Key{prodOnOpenStack.Key()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry, machines := &inflight.Registry{}, &fakeMachines{versions: map[string]string{write.Name: "5"}}
@@ -211,7 +211,7 @@ func TestAReferenceWaitsForOtherWrites(t *testing.T) {
 			references := &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}}
 			gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, references, cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
 			if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Undecided || got.Reason != "ClaimPending" {
-				t.Errorf("while it is on its way: %s %s (%s)", got.Decision, got.Reason, got.Message)
+				t.Errorf("while it is being stored: %s %s (%s)", got.Decision, got.Reason, got.Message)
 			}
 			machines.versions[write.Name] = "6"
 			if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Allowed {
@@ -325,7 +325,7 @@ func TestOnlyWhatIsAdmittedHoldsUpClaims(t *testing.T) {
 				Uses:   []inflight.Key{prodOnOpenStack.Key()},
 			}, machines.Version)
 			if _, held := errors.AsType[*inflight.PendingError](err); held != tc.wantHeld {
-				t.Errorf("a claim after it: %v, want it held up: %t", err, tc.wantHeld)
+				t.Errorf("a claim after it: %v, want it blocked: %t", err, tc.wantHeld)
 			}
 			if entry != nil {
 				entry.End()
@@ -340,17 +340,17 @@ func TestWhichWritesOfClustersAreAskedAbout(t *testing.T) {
 		old, new object
 		want     bool
 	}{
-		"a new Cluster":             {new: to("a"), want: true},
-		"a new Cluster of nothing":  {new: referring(nil)},
-		"a first reference":         {old: referring(nil), new: to("a"), want: true},
-		"another reference":         {old: to("a"), new: to("b"), want: true},
-		"a heartbeat":               {old: to("a"), new: object{"metadata": metadata(nil), "spec": object{"infrastructureRef": object{"name": "a"}}, "status": object{"phase": "Provisioned"}}},
-		"another kind":              {old: to("a"), new: referring(object{"kind": "Other", "name": "a"})},
-		"the reference is cleared":  {old: to("a"), new: referring(nil)},
-		"nonsense":                  {old: to("a"), new: referring("b")},
-		"a name that is no string":  {old: to("a"), new: to(5), want: true},
-		"a Cluster without a spec":  {new: object{"metadata": metadata(nil)}},
-		"a Cluster that had no ref": {old: object{"metadata": metadata(nil)}, new: to("a"), want: true},
+		"a new Cluster":                     {new: to("a"), want: true},
+		"a new Cluster without a reference": {new: referring(nil)},
+		"a first reference":                 {old: referring(nil), new: to("a"), want: true},
+		"another reference":                 {old: to("a"), new: to("b"), want: true},
+		"a heartbeat":                       {old: to("a"), new: object{"metadata": metadata(nil), "spec": object{"infrastructureRef": object{"name": "a"}}, "status": object{"phase": "Provisioned"}}},
+		"another kind":                      {old: to("a"), new: referring(object{"kind": "Other", "name": "a"})},
+		"the reference is cleared":          {old: to("a"), new: referring(nil)},
+		"malformed":                         {old: to("a"), new: referring("b")},
+		"a name that is not a string":       {old: to("a"), new: to(5), want: true},
+		"a Cluster without a spec":          {new: object{"metadata": metadata(nil)}},
+		"a Cluster that had no ref":         {old: object{"metadata": metadata(nil)}, new: to("a"), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var old runtime.Object
@@ -358,7 +358,7 @@ func TestWhichWritesOfClustersAreAskedAbout(t *testing.T) {
 				old = decoded(t, tc.old)
 			}
 			if got := matches(t, old, decoded(t, tc.new)); got != tc.want {
-				t.Errorf("asked = %t, want %t", got, tc.want)
+				t.Errorf("selected = %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -28,7 +28,7 @@ func (r *fakeRecorder) Record(event events.Event) { *r = append(*r, event.Messag
 // TestWhatTheAPIServerIsAnswered is about whole responses, as they leave the process.
 func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 	message := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice
-	unanswered := `spec.userEmail` + ofCluster + `what the requester may do could not be asked; try again`
+	unanswered := `spec.userEmail` + ofCluster + `the permissions of the requester could not be checked; try again`
 	annotations := func(decision, reason string) map[string]string {
 		return map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
 	}
@@ -62,7 +62,7 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 			want:       refused(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
 			wantEvents: []string{"Refused: " + message},
 		},
-		"denied on a dry run, which asks the same and leaves no trace": {
+		"denied on a dry run, with the same reviews and no trace": {
 			dryRun: true, reviewer: reviewerThatAllows(),
 			want: refused(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
 		},
@@ -70,7 +70,7 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 			mode: v1beta1.Warn, reviewer: reviewerThatAllows(),
 			want: &admissionv1.AdmissionResponse{
 				UID: "d1", Allowed: true, Result: success, AuditAnnotations: annotations("warned", "ImpersonationNotAllowed"),
-				Warnings: []string{"ImpersonationNotAllowed (mode Warn, nothing was changed or refused): " + message},
+				Warnings: []string{"ImpersonationNotAllowed (mode Warn, nothing was changed or denied): " + message},
 			},
 			wantEvents: []string{"Admitted with a warning: " + message},
 		},
@@ -96,7 +96,7 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 				t.Errorf("Events = %q, want %q", *recorder, tc.wantEvents)
 			}
 			if len(tc.reviewer.asked) == 0 {
-				t.Error("nobody was asked")
+				t.Error("there was no review")
 			}
 		})
 	}
