@@ -85,8 +85,8 @@ func conflict(c change, id string, holder clusterapi.Machine) webhooks.Answer {
 	if holder.Namespace == c.machine.Namespace {
 		who = fmt.Sprintf("%s %q", holder.Kind.Kind, holder.Name)
 	}
-	return deniedf(ownership.ReasonConflict, "%s names this instance already, and an instance can be that of one machine only; "+
-		"clear the field of the machine that it is not of", who).WithDetails("instance", id, "holder", holder.String())
+	return deniedf(ownership.ReasonConflict, "%s names this instance already, and an instance can belong to one machine only; "+
+		"clear the field of the machine that it does not belong to", who).WithDetails("instance", id, "holder", holder.String())
 }
 
 // verdict returns the answer for an answer of the cloud.
@@ -142,7 +142,7 @@ func unknownOwner(c change, account ownership.Account, err error) webhooks.Answe
 	if !errors.As(err, &unknown) {
 		unknown = &ownership.UnknownError{Cause: ownership.CauseCloud, Err: err}
 	}
-	lasting := fmt.Sprintf("it cannot be told now whether the instance belongs to %s, %s: %s",
+	lasting := fmt.Sprintf("it cannot be checked now whether the instance belongs to %s, %s: %s",
 		account.Owner(), account.Acting(c.machine.ClusterName()), unknown.Cause.Explain())
 	message := lasting
 	if unknown.RequestID != "" {

@@ -91,7 +91,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	}
 	if !known {
 		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
-			"%s of group %q is no kind of machines that is configured", request.Resource.Resource, request.Resource.Group)}
+			"%s of group %q is not a configured kind of machines", request.Resource.Resource, request.Resource.Group)}
 	}
 	if request.Operation == admissionv1.Delete { // no rule of warrantgate selects it; other rules must not block a deletion
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingClaimed"}
@@ -191,7 +191,7 @@ func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.A
 	case errors.As(err, &region):
 		return deniedf("RegionNotAllowed", "%s: %v", regionField(account, c.machine.ClusterName()), region)
 	case errors.As(err, &identity):
-		return deniedf(identity.Reason, "it cannot be asked whose the instance is: %v", identity)
+		return deniedf(identity.Reason, "the owner of the instance cannot be checked: %v", identity)
 	case err != nil:
 		return unknownOwner(c, account, err)
 	}

@@ -98,15 +98,15 @@ func situations() map[string]situation {
 	noUser := &clusterapi.AccountError{Reason: clusterapi.UserMissing, Message: `CloudSigmaCluster "metal": it names no user`}
 	unanswered := func(err error) func(*world) { return func(w *world) { w.answers, w.err = nil, err } }
 	all := map[string]situation{
-		// Whose it is.
-		"the user's own":                   {changed: fields(instanceID(ownID)), want: owned, wantID: ownID},
-		"the user's own, by provider ID":   {changed: fields(providerID("cloudsigma://" + ownID)), want: owned, wantID: ownID},
-		"the user's own, by both":          {changed: fields(instanceID(ownID), providerID("cloudsigma://"+ownID)), want: owned, wantID: ownID},
-		"somebody else's":                  {changed: fields(instanceID(foreignID)), want: foreign(instance, foreignID), wantID: foreignID},
-		"somebody else's, by provider ID":  {changed: fields(providerID("cloudsigma://" + foreignID)), want: foreign(provider, "cloudsigma://"+foreignID), wantID: foreignID},
-		"somebody else's, in capitals":     {changed: fields(instanceID(strings.ToUpper(foreignID))), want: foreign(instance, strings.ToUpper(foreignID)), wantID: foreignID},
-		"somebody else's, after one's own": {old: fields(instanceID(ownID)), changed: fields(instanceID(foreignID)), onlyUpdate: true, want: foreign(instance, foreignID), wantID: foreignID},
-		"one's own, after somebody else's": {old: fields(instanceID(foreignID)), changed: fields(instanceID(ownID)), onlyUpdate: true, want: owned, wantID: ownID},
+		// The owner of the instance.
+		"the user's own":                       {changed: fields(instanceID(ownID)), want: owned, wantID: ownID},
+		"the user's own, by provider ID":       {changed: fields(providerID("cloudsigma://" + ownID)), want: owned, wantID: ownID},
+		"the user's own, by both":              {changed: fields(instanceID(ownID), providerID("cloudsigma://"+ownID)), want: owned, wantID: ownID},
+		"another user's":                       {changed: fields(instanceID(foreignID)), want: foreign(instance, foreignID), wantID: foreignID},
+		"another user's, by provider ID":       {changed: fields(providerID("cloudsigma://" + foreignID)), want: foreign(provider, "cloudsigma://"+foreignID), wantID: foreignID},
+		"another user's, in capitals":          {changed: fields(instanceID(strings.ToUpper(foreignID))), want: foreign(instance, strings.ToUpper(foreignID)), wantID: foreignID},
+		"another user's, after the user's own": {old: fields(instanceID(ownID)), changed: fields(instanceID(foreignID)), onlyUpdate: true, want: foreign(instance, foreignID), wantID: foreignID},
+		"the user's own, after another user's": {old: fields(instanceID(foreignID)), changed: fields(instanceID(ownID)), onlyUpdate: true, want: owned, wantID: ownID},
 		"one that does not exist": {
 			changed: fields(instanceID(absentID)), wantID: absentID,
 			want: outcome{
@@ -133,39 +133,39 @@ func situations() map[string]situation {
 			changed: fields(instanceID(ownID)), wantID: ownID, want: unknownOwner(ownership.CauseCloud, ""),
 			world: worldOf(unanswered(errors.New("boom"))),
 		},
-		"the region may not be asked": {
+		"the region is not allowed": {
 			changed: fields(instanceID(ownID)), wantID: ownID,
 			want: refusedBy(instance, ownID, "RegionNotAllowed", `spec.region of CloudSigmaCluster "metal": region "zrh" is none of those configured (next)`),
 			world: worldOf(unanswered(&ownership.UnknownError{
 				Cause: ownership.CauseCloud, Err: &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}},
 			})),
 		},
-		// What is no ID, and what disagrees.
-		"no ID":   {changed: fields(instanceID("soon")), want: invalidBy(instance, "soon", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "soon"))},
-		"a blank": {changed: fields(instanceID(" ")), want: invalidBy(instance, " ", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, " "))},
-		"no provider ID": {
+		// Malformed IDs, and IDs that differ.
+		"a malformed ID": {changed: fields(instanceID("soon")), want: invalidBy(instance, "soon", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "soon"))},
+		"a blank":        {changed: fields(instanceID(" ")), want: invalidBy(instance, " ", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, " "))},
+		"a malformed provider ID": {
 			changed: fields(providerID("openstack:///" + ownID)),
 			want:    invalidBy(provider, "openstack:///"+ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, "openstack:///"+ownID)),
 		},
-		"one's own, but no provider ID": {
+		"the user's own, with a malformed provider ID": {
 			changed: fields(instanceID(ownID), providerID(ownID)),
 			want:    invalidBy(provider, ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, ownID)),
 		},
-		"no ID, and no provider ID": {
+		"both IDs malformed": {
 			changed: fields(instanceID("x"), providerID("y")),
 			want:    invalidBy(instance, "x", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "x")),
 		},
-		"one's own, where the provider ID names another": {
+		"the user's own, with a provider ID of another instance": {
 			old: fields(providerID("cloudsigma://" + foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)),
 			want: invalidBy(instance, ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+foreignID+`" and status.instanceID "`+ownID+
 				`" do not name the same instance; clear the wrong one first`),
 		},
-		"the provider ID of one's own, where the instance ID names another": {
+		"the provider ID of the user's own, with another instance ID": {
 			old: fields(instanceID(foreignID)), changed: fields(instanceID(foreignID), providerID("cloudsigma://"+ownID)), onlyUpdate: true,
 			want: invalidBy(provider, "cloudsigma://"+ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+ownID+`" and status.instanceID "`+foreignID+
 				`" do not name the same instance; clear the wrong one first`),
 		},
-		"a value without end": {
+		"a very long value": {
 			changed: fields(instanceID(strings.Repeat("é", 1000))),
 			want: outcome{status: metav1.StatusReasonInvalid, reason: "InstanceIDInvalid", field: instance, message: of(instance, strings.Repeat("é", 50)+"…") +
 				errorOf(ownership.ParseInstanceID, strings.Repeat("é", 1000))},
@@ -180,7 +180,7 @@ func situations() map[string]situation {
 			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr, w.nowErr = noUser, noUser }),
 			want: refusedBy(instance, ownID, "UserMissing", `it is not known as which user its provider acts: CloudSigmaCluster "metal": it names no user`),
 		},
-		"a cluster that names a user since it was seen": {
+		"a cluster that has named a user since the last watch event": {
 			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr = noUser }), want: owned, wantID: ownID,
 		},
 		"a cluster that cannot be read": {
@@ -190,14 +190,14 @@ func situations() map[string]situation {
 				message: of(instance, ownID) + "the cluster of the machine cannot be read now; try again",
 			},
 		},
-		"a cluster that cannot be read to confirm a refusal": {
+		"a cluster that cannot be read to confirm a denial": {
 			changed: fields(instanceID(foreignID)), world: worldOf(func(w *world) { w.nowErr = errors.New("etcd is away") }), wantID: foreignID,
 			want: outcome{
 				decision: webhooks.Undecided, reason: "ObjectsUnknown", field: instance,
 				message: of(instance, foreignID) + "the cluster of the machine cannot be read now; try again",
 			},
 		},
-		"a cluster of another user since it was seen, whose the instance is not either": {
+		"a cluster of another user since the last watch event, who does not own the instance either": {
 			changed: fields(instanceID(absentID)), world: worldOf(func(w *world) { w.now = bob }), wantID: absentID, wantAgain: bob,
 			want: outcome{
 				reason: "InstanceNotFound", field: instance,
@@ -212,7 +212,7 @@ func situations() map[string]situation {
 			want: refusedBy(instance, ownID, "InstanceIDConflict", `CloudSigmaMachine "hl9tl-g2b7h" names this instance already, and an instance can be that of one machine only; `+
 				`clear the field of the machine that it is not of`),
 		},
-		"a machine's of another namespace, whose name is not for this one to know": {
+		"a machine's of another namespace, whose name is not disclosed": {
 			changed: fields(instanceID(ownID)), world: worldOf(held("team-b", "hl9tl-g2b7h")),
 			want: refusedBy(instance, ownID, "InstanceIDConflict", `a machine of another namespace names this instance already, and an instance can be that of one machine only; `+
 				`clear the field of the machine that it is not of`),
@@ -221,7 +221,7 @@ func situations() map[string]situation {
 			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.holderErr = errors.New("not synced") }),
 			want: outcome{
 				decision: webhooks.Undecided, reason: "ObjectsUnknown", field: instance,
-				message: of(instance, ownID) + "it cannot be told now whether another machine names the instance; try again",
+				message: of(instance, ownID) + "it cannot be checked now whether another machine names the instance; try again",
 			},
 		},
 		// No instance is named.
@@ -233,14 +233,14 @@ func situations() map[string]situation {
 			old: fields(instanceID(foreignID), providerID("cloudsigma://"+foreignID)), changed: fields(instanceID(""), providerID("cloudsigma://"+foreignID)), onlyUpdate: true,
 			want: nothing,
 		},
-		"cleared, what was no ID": {old: fields(instanceID("soon")), changed: fields(instanceID(nil)), onlyUpdate: true, want: nothing},
+		"cleared, after a malformed ID": {old: fields(instanceID("soon")), changed: fields(instanceID(nil)), onlyUpdate: true, want: nothing},
 		"unchanged": {
 			old: fields(instanceID(ownID), providerID("cloudsigma://"+ownID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+ownID)),
 			onlyUpdate: true, want: nothing,
 		},
-		"unchanged, and somebody else's": {old: fields(instanceID(foreignID)), changed: fields(instanceID(foreignID), with("status.instanceState", "x")), onlyUpdate: true, want: nothing},
-		"unchanged, and no ID":           {old: fields(instanceID("soon")), changed: fields(instanceID("soon")), onlyUpdate: true, want: nothing},
-		"unchanged, and two that disagree": {
+		"unchanged, and another user's": {old: fields(instanceID(foreignID)), changed: fields(instanceID(foreignID), with("status.instanceState", "x")), onlyUpdate: true, want: nothing},
+		"unchanged, and malformed":      {old: fields(instanceID("soon")), changed: fields(instanceID("soon")), onlyUpdate: true, want: nothing},
+		"unchanged, and two IDs that differ": {
 			old: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)),
 			onlyUpdate: true, want: nothing,
 		},
@@ -249,7 +249,7 @@ func situations() map[string]situation {
 			changed: fields(instanceID(foreignID), with("metadata.labels", nil), with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z")),
 			want:    nothing, onlyUpdate: true,
 		},
-		"what was wrong is put right": {old: fields(instanceID(int64(5))), changed: fields(instanceID(ownID)), onlyUpdate: true, want: owned, wantID: ownID},
+		"a malformed ID is corrected": {old: fields(instanceID(int64(5))), changed: fields(instanceID(ownID)), onlyUpdate: true, want: owned, wantID: ownID},
 	}
 	maps.Copy(all, moves())
 	return all
@@ -297,10 +297,10 @@ func TestVerdicts(t *testing.T) {
 							t.Errorf("claims (-want +got):\n%s", diff)
 						}
 						if len(w.preview) > 0 {
-							t.Errorf("%v was asked as for a dry run", w.preview)
+							t.Errorf("%v was asked as on a dry run", w.preview)
 						}
 						if want.reason == nothing.reason && w.looked > 0 {
-							t.Errorf("%d questions about other objects, want none where nothing is claimed", w.looked)
+							t.Errorf("%d reads of other objects, want none if nothing is claimed", w.looked)
 						}
 					})
 				}
@@ -364,23 +364,23 @@ func TestWhatCannotBeJudgedAtAll(t *testing.T) {
 	}{
 		"another resource": {
 			modify: func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "pods" }, reason: "UnknownKind",
-			message: `pods of group "infrastructure.cluster.x-k8s.io" is no kind of machines that is configured`,
+			message: `pods of group "infrastructure.cluster.x-k8s.io" is not a configured kind of machines`,
 		},
 		"another group": {
 			modify: func(r *admissionv1.AdmissionRequest) { r.Resource.Group = "" }, reason: "UnknownKind",
-			message: `cloudsigmamachines of group "" is no kind of machines that is configured`,
+			message: `cloudsigmamachines of group "" is not a configured kind of machines`,
 		},
 		"another resource of Cluster API": {
 			modify: func(r *admissionv1.AdmissionRequest) {
 				r.Resource.Group, r.Resource.Resource = "cluster.x-k8s.io", "machinesets"
 			},
-			reason: "UnknownKind", message: `machinesets of group "cluster.x-k8s.io" is no kind of machines that is configured`,
+			reason: "UnknownKind", message: `machinesets of group "cluster.x-k8s.io" is not a configured kind of machines`,
 		},
 		"machines of another group": {
 			modify: func(r *admissionv1.AdmissionRequest) {
 				r.Resource.Group, r.Resource.Resource = "example.com", "machines"
 			},
-			reason: "UnknownKind", message: `machines of group "example.com" is no kind of machines that is configured`,
+			reason: "UnknownKind", message: `machines of group "example.com" is not a configured kind of machines`,
 		},
 		"a list": {
 			modify: raw(`[]`), reason: "Undecodable",
@@ -403,7 +403,7 @@ func TestWhatCannotBeJudgedAtAll(t *testing.T) {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
 			if len(w.decided) > 0 || w.looked > 0 {
-				t.Errorf("%v, and %d more questions were asked", w.decided, w.looked)
+				t.Errorf("%v was asked, and %d objects were read", w.decided, w.looked)
 			}
 		})
 	}
@@ -437,7 +437,7 @@ func TestACreatedMachineWithoutOwnerHasNoEvent(t *testing.T) {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 	if recorded := w.events(); len(recorded) > 0 {
-		t.Errorf("Events = %v, want none, as there is nothing for them to be on", recorded)
+		t.Errorf("Events = %v, want none, because no object can have them", recorded)
 	}
 }
 
@@ -446,7 +446,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 		id   string
 		want outcome
 	}{
-		"admitted": {ownID, owned}, "refused": {foreignID, foreign("status.instanceID", foreignID)},
+		"admitted": {ownID, owned}, "denied": {foreignID, foreign("status.instanceID", foreignID)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -455,7 +455,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
 			if len(w.events()) > 0 || len(w.decided) > 0 {
-				t.Errorf("Events = %v, questions that are remembered = %v, want none", w.events(), w.decided)
+				t.Errorf("Events = %v, cached claims = %v, want none", w.events(), w.decided)
 			}
 			if diff := cmp.Diff([]ownership.Claim{{Account: account, ID: tc.id, Name: machineName, MachineUID: "6a1b"}}, w.preview); diff != "" {
 				t.Errorf("claims (-want +got):\n%s", diff)
@@ -493,16 +493,16 @@ func TestRefusalsOfCredentials(t *testing.T) {
 				w.answers, w.err = nil, &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("500")}
 			},
 			reason: "OwnershipUnknown",
-			want: "it cannot be told now whether the instance belongs to " + whose + `, with which cluster "metal" acts: ` +
+			want: "it cannot be checked now whether the instance belongs to " + whose + `, with which cluster "metal" acts: ` +
 				"the cloud does not answer as it should; try again",
 		},
-		"credentials that are of no use": {
+		"credentials that cannot be used": {
 			world: func(w *world) {
 				w.answers, w.err = nil, &ownership.IdentityError{Reason: "IdentityRefused", Message: "renew the Secret"}
 			},
-			reason: "IdentityRefused", want: "it cannot be asked whose the instance is: renew the Secret",
+			reason: "IdentityRefused", want: "the owner of the instance cannot be checked: renew the Secret",
 		},
-		"a region that is not there": {
+		"a region that does not exist": {
 			world: func(w *world) {
 				w.answers, w.err = nil, &ownership.RegionError{Region: "west", Allowed: []string{"east"}}
 			},
@@ -535,7 +535,7 @@ func TestTheOperatorIsToldMore(t *testing.T) {
 				"user", "tsap@shalb.com", "cloudRequestID", "r-foreign", "cloudResponse", "403 permission",
 			},
 		},
-		"a verdict about credentials that a cluster brings": {
+		"a verdict about the credentials of a cluster": {
 			id: foreignID, world: onOpenStack(func(w *world) {
 				w.answers = map[string]ownership.Answer{foreignID: {Verdict: ownership.Foreign, UserID: "p1", CreatorID: "u2", Response: "200", RequestID: "r1"}}
 			}),

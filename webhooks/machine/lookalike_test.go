@@ -76,7 +76,7 @@ func TestWhatIsNoIDOfAnything(t *testing.T) {
 			w := newWorld()
 			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(), newMachine(instanceID(value))))
 			if got.Allowed || got.AuditAnnotations["reason"] != "InstanceIDInvalid" || len(w.decided) > 0 {
-				t.Errorf("allowed %t, reason %s, claims %v, want a refusal as InstanceIDInvalid without any", got.Allowed, got.AuditAnnotations["reason"], w.decided)
+				t.Errorf("allowed %t, reason %s, claims %v, want a denial as InstanceIDInvalid without any", got.Allowed, got.AuditAnnotations["reason"], w.decided)
 			}
 		})
 	}

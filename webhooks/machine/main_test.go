@@ -249,7 +249,7 @@ func (w *world) IsCurrent(clusterapi.Cluster) bool { return w.current }
 func (w *world) Owned(_ context.Context, namespace, owner string) ([]clusterapi.Machine, error) {
 	w.count()
 	if namespace != "team-a" || owner != "hl9tl" {
-		return nil, fmt.Errorf("asked for what %q of %q owns", owner, namespace)
+		return nil, fmt.Errorf("read of the machines of %q in %q", owner, namespace)
 	}
 	return w.owned, w.ownedErr
 }
@@ -371,7 +371,7 @@ func (o outcome) response(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) *adm
 	case mode == v1beta1.Warn:
 		return &admissionv1.AdmissionResponse{
 			UID: "d1", Allowed: true, Result: passed, AuditAnnotations: audit("warned", o.reason),
-			Warnings: []string{o.reason + " (mode Warn, nothing was changed or refused): " + o.message},
+			Warnings: []string{o.reason + " (mode Warn, nothing was changed or denied): " + o.message},
 		}
 	case o.decision == webhooks.Undecided && unknown == v1beta1.Admit:
 		return &admissionv1.AdmissionResponse{
@@ -407,7 +407,7 @@ func (o outcome) events(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, create
 		APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CloudSigmaMachine",
 		Namespace: "team-a", Name: machineName, UID: "6a1b", ResourceVersion: "7",
 	}
-	verb, text := "Refused: ", o.event
+	verb, text := "Denied: ", o.event
 	if mode == v1beta1.Warn || (o.decision == webhooks.Undecided && unknown == v1beta1.Admit) {
 		verb, created = "Admitted with a warning: ", false
 	}

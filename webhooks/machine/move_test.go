@@ -63,8 +63,8 @@ func moves() map[string]situation {
 	missing := &clusterapi.AccountError{Reason: clusterapi.OwnerMachineMissing, Message: `its owner references name Machine "gone", which does not exist`}
 	two := &clusterapi.AccountError{Reason: clusterapi.OwnerMachineAmbiguous, Message: `its owner references name 2 Machines`}
 	mismatch := func(machine, is string) string {
-		return `its owner, Machine "` + machine + `", ` + is + ` by its label cluster.x-k8s.io/cluster-name, for which its provider acts, and it is itself of cluster "metal"; ` +
-			`give both the same label`
+		return `its owner, Machine "` + machine + `", ` + is + ` by its label cluster.x-k8s.io/cluster-name, which the provider uses, but the machine has the label of cluster "metal"; ` +
+			`set the same label on both`
 	}
 	return map[string]situation{
 		"another cluster's, whose user owns it": {
@@ -79,7 +79,7 @@ func moves() map[string]situation {
 				return o
 			}(),
 		},
-		"another cluster's, and of none after another cluster's": {
+		"another cluster's, and then without a cluster": {
 			old: fields(own), changed: fields(own, with("metadata.labels", nil)), onlyUpdate: true,
 			want: moved(clusterLabel, "removal of label cluster.x-k8s.io/cluster-name", ownID, "MachineWithoutCluster",
 				`it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts; set the label first`),
@@ -104,7 +104,7 @@ func moves() map[string]situation {
 				return o
 			}(),
 		},
-		"another cluster's, and two that disagree": {
+		"another cluster's, and two IDs that differ": {
 			old: fields(own, providerID("cloudsigma://"+foreignID)), changed: fields(own, providerID("cloudsigma://"+foreignID), inOther), onlyUpdate: true,
 			want: func() outcome {
 				o := moved(clusterLabel, toOther, ownID, "InstanceIDMismatch",
@@ -131,7 +131,7 @@ func moves() map[string]situation {
 			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("")),
 			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of no cluster`)),
 		},
-		"of an owner that is not there": {
+		"of an owner that does not exist": {
 			changed: fields(own, ownedBy("gone")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = missing }),
 			want: refusedBy("status.instanceID", ownID, "OwnerMachineMissing",
 				`it is not known for which cluster its provider acts: its owner references name Machine "gone", which does not exist`),
@@ -149,11 +149,11 @@ func moves() map[string]situation {
 		},
 		"adopted by a Machine of another cluster": {
 			old: fields(own, with(references, nil)), changed: fields(own, ownedBy("other")), onlyUpdate: true, wantID: ownID,
-			want: moved(references, "change of "+references, ownID, "OwnerClusterMismatch", mismatch("other", `is of cluster "other"`)),
+			want: moved(references, "change of "+references, ownID, "OwnerClusterMismatch", mismatch("other", `belongs to cluster "other"`)),
 		},
-		"given from one Machine to one of another cluster": {
+		"moved from a Machine to one of another cluster": {
 			old: fields(own), changed: fields(own, ownedBy("other")), onlyUpdate: true, wantID: ownID,
-			want: moved(references, "change of "+references, ownID, "OwnerClusterMismatch", mismatch("other", `is of cluster "other"`)),
+			want: moved(references, "change of "+references, ownID, "OwnerClusterMismatch", mismatch("other", `belongs to cluster "other"`)),
 		},
 		"a second Machine in front": {
 			old: fields(own), changed: fields(own, ownedBy("other", "hl9tl")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = two }),
@@ -169,7 +169,7 @@ func moves() map[string]situation {
 				owner("cluster.x-k8s.io/v1beta1", "Machine", "hl9tl"),
 			})), onlyUpdate: true, want: nothing,
 		},
-		"left by its Machine": {old: fields(own), changed: fields(own, with(references, nil)), onlyUpdate: true, want: nothing},
+		"without its former owner": {old: fields(own), changed: fields(own, with(references, nil)), onlyUpdate: true, want: nothing},
 	}
 }
 
@@ -206,13 +206,13 @@ func TestMovesOfAnIdentity(t *testing.T) {
 		"the same":                   {fields(identity(keys)), fields(identity(keys)), "NothingClaimed"},
 		"null where there was none":  {fields(), fields(identity(nil)), "NothingClaimed"},
 		"empty where there was none": {fields(), fields(identity(object{})), "NothingClaimed"},
-		"no object any more":         {fields(identity(keys)), fields(identity("keys")), "Undecodable"},
+		"not an object any more":     {fields(identity(keys)), fields(identity("keys")), "Undecodable"},
 		"with the ID cleared":        {fields(identity(keys)), fields(instanceID(nil)), "NothingClaimed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old, changed := newMachine(append(fields(instanceID(foreignID)), tc.old...)...), newMachine(append(fields(instanceID(foreignID)), tc.changed...)...)
 			if got, want := matches(t, old, changed), tc.want != "NothingClaimed"; got != want {
-				t.Errorf("asked about = %t, want %t", got, want)
+				t.Errorf("selected = %t, want %t", got, want)
 			}
 			w := newWorld()
 			gate := newGate(w, openStackMachine)
@@ -263,7 +263,7 @@ func TestConditionsOfOddMoves(t *testing.T) {
 			}).Request})
 			// The API server rejects malformed metadata before admission.
 			if !sent && answer.Reason != nothing.reason && answer.Reason != "Undecodable" && !undecodable(openStackMachine, encode(t, old)) {
-				t.Errorf("from %v to %v (%d, %d): not asked about, but %s", old, changed, i, j, answer.Reason)
+				t.Errorf("from %v to %v (%d, %d): not selected, but %s", old, changed, i, j, answer.Reason)
 			}
 		}
 	}
@@ -307,7 +307,7 @@ func TestChangesOfTheOwner(t *testing.T) {
 	same := outcome{decision: webhooks.Allowed, reason: "SameCluster"}
 	refused := func(subject, names string) outcome {
 		return outcome{reason: "OwnerClusterMismatch", field: clusterLabel, message: subject + ofMachine + `it owns ` + names +
-			`, whose provider would act for the cluster of this label from now on; keep the label, or clear the instance and change the label of what it owns first`}
+			`, whose provider would act for the cluster of this label then; keep the label, or clear the instance and change the label of the machines that it owns first`}
 	}
 	matches := matcherOf(t, registered(t, v1beta1.Enforce)[0], schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"})
 	for name, tc := range map[string]struct {
@@ -315,29 +315,29 @@ func TestChangesOfTheOwner(t *testing.T) {
 		world        func(*world)
 		want         outcome
 	}{
-		"another label, where it owns a machine with an instance": {
+		"another label, and it owns a machine with an instance": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "metal", ownID)),
 			want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
-		"another label, where it owns a machine without an instance": {
+		"another label, and it owns a machine without an instance": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "metal", "")),
 			want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
-		"another label, where it owns many": {
+		"another label, and it owns many machines": {
 			old: capiMachine(), changed: capiMachine(inOther),
 			world: owning(machineOf("d", "metal", ""), machineOf("c", "metal", ""), machineOf("e", "metal", ""), machineOf("b", "metal", ""), machineOf("a", "other", "")),
 			want:  refused(changed, `CloudSigmaMachine "b" of cluster "metal", CloudSigmaMachine "c" of cluster "metal", CloudSigmaMachine "d" of cluster "metal", 1 more`),
 		},
-		"another label, where it owns as many as are named": {
+		"another label, and it owns as many machines as a message names": {
 			old: capiMachine(), changed: capiMachine(inOther),
 			world: owning(machineOf("a", "metal", ""), machineOf("b", "metal", ""), machineOf("c", "metal", "")),
 			want:  refused(changed, `CloudSigmaMachine "a" of cluster "metal", CloudSigmaMachine "b" of cluster "metal", CloudSigmaMachine "c" of cluster "metal"`),
 		},
-		"another label, where it owns one of a long name": {
+		"another label, and it owns a machine with a long name": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf(strings.Repeat("a", 100), "metal", ownID)),
 			want: refused(changed, `CloudSigmaMachine "`+strings.Repeat("a", 100)+`" of cluster "metal"`),
 		},
-		"another label, where it owns one of a longer name": {
+		"another label, and it owns a machine with a longer name": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf(strings.Repeat("a", 101), "metal", ownID)),
 			want: refused(changed, `CloudSigmaMachine "`+strings.Repeat("a", 100)+`…" of cluster "metal"`),
 		},
@@ -345,31 +345,31 @@ func TestChangesOfTheOwner(t *testing.T) {
 			old: capiMachine(), changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)),
 			want: refused(`label cluster.x-k8s.io/cluster-name "" `, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
-		"another label, as what it owns has": {
+		"another label, which the owned machine has as well": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "other", ownID)), want: same,
 		},
-		"another label, where it owns what is of no cluster and names nothing": {
+		"another label, and it owns a machine without a cluster and an instance": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "", "")), want: same,
 		},
-		"another label, where it owns what is of no cluster and names an instance": {
+		"another label, and it owns a machine without a cluster that names an instance": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "", ownID)),
 			want: refused(changed, `CloudSigmaMachine "a" of cluster ""`),
 		},
-		"another label, where it owns nothing": {old: capiMachine(), changed: capiMachine(inOther), want: same},
-		"another label, where that cannot be told": {
+		"another label, and it owns no machine": {old: capiMachine(), changed: capiMachine(inOther), want: same},
+		"another label, and the owned machines cannot be read": {
 			old: capiMachine(), changed: capiMachine(inOther), world: func(w *world) { w.ownedErr = errors.New("etcd is away") },
 			want: outcome{decision: webhooks.Undecided, reason: "ObjectsUnknown", field: clusterLabel, message: changed + ofMachine +
-				"it cannot be told now which machines it owns; try again"},
+				"the machines that it owns cannot be read now; try again"},
 		},
 		"a new one, of the cluster of what it owns": {changed: capiMachine(), world: owning(machineOf("a", "metal", ownID)), want: same},
 		"a new one, of another cluster than what it owns": {
 			changed: capiMachine(inOther), world: owning(machineOf("a", "metal", ownID)), want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
-		"a new one, of no cluster": {changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)), want: nothing},
-		"something else": {
+		"a new Machine without a cluster": {changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)), want: nothing},
+		"another label key": {
 			old: capiMachine(), changed: capiMachine(with("spec.version", "v1.33")), world: owning(machineOf("a", "other", ownID)), want: nothing,
 		},
-		"a finalizer, of one that is being deleted": {
+		"a finalizer of a Machine that is being deleted": {
 			old:     capiMachine(with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z"), with("metadata.finalizers", []any{"a"})),
 			changed: capiMachine(with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z")), world: owning(machineOf("a", "other", ownID)), want: nothing,
 		},
@@ -377,7 +377,7 @@ func TestChangesOfTheOwner(t *testing.T) {
 		for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
 			t.Run(fmt.Sprint(name, "/", mode), func(t *testing.T) {
 				if got, want := matches(t, tc.old, tc.changed), tc.want.reason != nothing.reason; got != want {
-					t.Errorf("asked about = %t, want %t", got, want)
+					t.Errorf("selected = %t, want %t", got, want)
 				}
 				w := newWorld()
 				if tc.world != nil {
@@ -391,7 +391,7 @@ func TestChangesOfTheOwner(t *testing.T) {
 					t.Errorf("Events (-want +got):\n%s", diff)
 				}
 				if len(w.decided) > 0 || (tc.want.reason == nothing.reason && w.looked > 0) {
-					t.Errorf("%d questions, %v", w.looked, w.decided)
+					t.Errorf("%d reads, %v", w.looked, w.decided)
 				}
 			})
 		}

@@ -179,13 +179,13 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := s.want.reason != nothing.reason
 			if got := matches(t, newMachine(s.old...), newMachine(s.changed...)); got != want {
-				t.Errorf("an update is asked about: %t, want %t", got, want)
+				t.Errorf("an update is selected: %t, want %t", got, want)
 			}
 			if s.onlyUpdate {
 				return
 			}
 			if got := matches(t, nil, newMachine(s.changed...)); got != want {
-				t.Errorf("a create is asked about: %t, want %t", got, want)
+				t.Errorf("a create is selected: %t, want %t", got, want)
 			}
 		})
 	}
@@ -194,7 +194,7 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 	for i := range 1000 {
 		beat := newMachine(instanceID(ownID), providerID("cloudsigma://"+ownID), with("status.heartbeat", fmt.Sprint(i)))
 		if matches(t, old, beat) {
-			t.Fatalf("heartbeat %d is asked about", i)
+			t.Fatalf("heartbeat %d is selected", i)
 		}
 		old = beat
 	}
@@ -229,9 +229,9 @@ func TestConditionsAndGateAgree(t *testing.T) {
 				claims := answer.Reason != nothing.reason && answer.Reason != "Undecodable"
 				switch {
 				case claims && !sent:
-					t.Errorf("from %v to %v (%d, %d): not asked about, but %s", old, changed, i, j, answer.Reason)
+					t.Errorf("from %v to %v (%d, %d): not selected, but %s", old, changed, i, j, answer.Reason)
 				case sent && answer.Reason == nothing.reason:
-					t.Errorf("from %v to %v (%d, %d): asked about for nothing", old, changed, i, j)
+					t.Errorf("from %v to %v (%d, %d): selected, but nothing is claimed", old, changed, i, j)
 				}
 				asked++
 			}
@@ -252,13 +252,13 @@ func TestConditionsOfAnyPath(t *testing.T) {
 			kind.InstanceIDPath = path
 			matches := matcher(t, kind)
 			if !matches(t, newMachine(), newMachine(with(path, ownID))) {
-				t.Error("an ID that is new is not asked about")
+				t.Error("a new ID is not selected")
 			}
 			if matches(t, newMachine(with(path, ownID)), newMachine(with(path, ownID))) {
-				t.Error("an ID that stays is asked about")
+				t.Error("an unchanged ID is selected")
 			}
 			if matches(t, newMachine(with(strings.SplitN(path, ".", 2)[0], "odd")), newMachine(with(path, nil))) {
-				t.Error("nothing is asked about")
+				t.Error("no request is selected")
 			}
 		})
 	}
@@ -287,11 +287,11 @@ func FuzzReview(f *testing.F) {
 		case answer.Reason == "":
 			t.Errorf("an answer without a reason: %v", answer)
 		case answer.Decision != webhooks.Allowed && answer.Message == "":
-			t.Errorf("%s is not explained", answer.Reason)
+			t.Errorf("%s has no message", answer.Reason)
 		case answer.Reason == "Owned" && len(w.decided) != 1:
-			t.Errorf("Owned after %d questions", len(w.decided))
+			t.Errorf("Owned after %d requests", len(w.decided))
 		case answer.Reason == nothing.reason && w.looked+len(w.decided) > 0:
-			t.Errorf("questions about nothing: %v", w.decided)
+			t.Errorf("requests without a claim: %v", w.decided)
 		}
 		if answer.Details != nil && len(answer.Details())%2 != 0 {
 			t.Errorf("Details() = %v, want pairs", answer.Details())

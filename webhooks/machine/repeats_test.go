@@ -100,7 +100,7 @@ func TestARefusalThatIsRepeated(t *testing.T) {
 // The text of an Event contains no request ID of the cloud, so that Events are aggregated.
 func TestTheTextOfAnEventIsStable(t *testing.T) {
 	for name, cloud := range map[string]*fakeCloud{
-		"a refusal": foreignCloud(),
+		"a denial": foreignCloud(),
 		"no verdict": {answer: func(_ context.Context, asked int) (ownership.Answer, error) {
 			return ownership.Answer{}, &ownership.UnknownError{
 				Cause: ownership.CauseCloud, RequestID: fmt.Sprintf("r-%d", asked), RetryAfter: time.Duration(asked), Err: fmt.Errorf("attempt %d", asked),
@@ -219,7 +219,7 @@ func TestNobodyIsToldOfOthers(t *testing.T) {
 		"a cluster that cannot be found": func(w *world) {
 			w.seenErr, w.nowErr = cause, &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: "there is none"}
 		},
-		"an instance of somebody else's": func(w *world) {
+		"an instance of another user": func(w *world) {
 			w.answers[ownID] = ownership.Answer{Verdict: ownership.Foreign, Response: "403 permission", UserID: userID}
 		},
 	} {
@@ -228,7 +228,7 @@ func TestNobodyIsToldOfOthers(t *testing.T) {
 				w := newWorld(modify)
 				got := ask(t, w.handler(mode, v1beta1.Admit), review(t, newMachine(), newMachine(instanceID(ownID))))
 				if got.AuditAnnotations["decision"] == "allowed" {
-					t.Errorf("there is nothing to tell: %v", got)
+					t.Errorf("there is no text: %v", got)
 				}
 				told := string(encode(t, got)) + string(encode(t, w.events()))
 				for _, secret := range secrets {

@@ -60,7 +60,7 @@ func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c cha
 	}
 	entry, end, err := g.writes.begin(ctx, request, write)
 	if err != nil {
-		return g.conclude(c, pending("changes as whom the provider of its cluster acts", err))
+		return g.conclude(c, pending("changes the identity that the provider of its cluster acts as", err))
 	}
 	defer func() { end(answer.Decision) }()
 	return g.conclude(c, g.check(ctx, c, entry, request.DryRun != nil && *request.DryRun))

@@ -41,9 +41,9 @@ func inTeamB(name string) []func(object) {
 // TestTwoMachinesThatClaimOneInstance evaluates both at the same time, the second while the cloud is asked about the first.
 func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 	const (
-		pendingText = "another write is being stored that names the same instance, or changes as whom the provider of its cluster acts; try again"
-		conflicting = "a machine of another namespace names this instance already, and an instance can be that of one machine only; " +
-			"clear the field of the machine that it is not of"
+		pendingText = "another write is being stored that names the same instance, or changes the identity that the provider of its cluster acts as; try again"
+		conflicting = "a machine of another namespace names this instance already, and an instance can belong to one machine only; " +
+			"clear the field of the machine that it does not belong to"
 	)
 	conflict := refusedBy("status.instanceID", ownID, "InstanceIDConflict", conflicting)
 	pending := refusedBy("status.instanceID", ownID, "ClaimPending", pendingText)
@@ -56,11 +56,11 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 		names   bool
 		want    outcome
 	}{
-		"of which the second may be on its way": {version: "7", want: pending},
-		"of which the second is stored":         {version: "8", names: true, want: conflict},
-		"of which the second was not stored":    {version: "8", want: owned},
-		"of which the second is gone":           {version: "", want: owned},
-		"on dry run":                            {modify: dryRun, version: "7", want: owned},
+		"of which the second may not be stored yet": {version: "7", want: pending},
+		"of which the second is stored":             {version: "8", names: true, want: conflict},
+		"of which the second was not stored":        {version: "8", want: owned},
+		"of which the second is gone":               {version: "", want: owned},
+		"on dry run":                                {modify: dryRun, version: "7", want: owned},
 	} {
 		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
 			t.Run(name+"/"+string(policy), func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestOnlyClaimsThatAreAdmittedHoldUpOthers(t *testing.T) {
 				Changes: []inflight.Key{clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "team-a", Name: "metal"}.Key()},
 			}, unstored)
 			if _, held := errors.AsType[*inflight.PendingError](err); held != tc.wantHeld {
-				t.Errorf("a change of the cluster after it: %v, want it held up: %t", err, tc.wantHeld)
+				t.Errorf("a change of the cluster after it: %v, want it blocked: %t", err, tc.wantHeld)
 			}
 			if entry != nil {
 				entry.End()
@@ -200,32 +200,32 @@ func TestWhatAVerdictRestsOn(t *testing.T) {
 		wantReason string
 		wantLooked int
 	}{
-		"an admitted claim, on what was seen of the cluster": {
+		"an admitted claim, with the cluster of the watch": {
 			modify: changed, wantUsers: []string{account.User}, wantReason: "Owned", wantLooked: before + 3,
 		},
-		"an admitted claim, on what was seen of the owner": {
+		"an admitted claim, with the owner of the watch": {
 			modify: moved, wantUsers: []string{account.User}, wantReason: "Owned", wantLooked: before + 3,
 		},
-		"on what there is while the watch is broken": {
+		"with the objects of the API server while the watch is broken": {
 			modify: func(w *world) { changed(w); w.current = false }, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "Owned", wantLooked: before + 3,
 		},
-		"on what there is once the cluster was written": {
+		"with the objects of the API server after a write of the cluster": {
 			modify: changed, written: cluster, key: clusterKey, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "Owned", wantLooked: before + 3,
 		},
-		"on what there is once the owner was written": {
+		"with the objects of the API server after a write of the owner": {
 			modify: moved, written: owner, key: clusterapi.OwnerKey("team-a", "hl9tl"), wantUsers: []string{account.User},
 			wantReason: "OwnerClusterMismatch", wantLooked: before + 3,
 		},
-		"on what is seen once the owner of another was written": {
+		"with the objects of the watch after a write of another machine's owner": {
 			modify: moved, written: owner, key: clusterapi.OwnerKey("team-a", "another"), wantUsers: []string{account.User}, wantReason: "Owned", wantLooked: before + 3,
 		},
-		"a denied claim, on what there is": {
+		"a denied claim, with the objects of the API server": {
 			modify: changed, id: foreignID, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "InstanceNotOwned", wantLooked: before + 1,
 		},
-		"a dry run, on what there is": {
+		"a dry run, with the objects of the API server": {
 			modify: moved, dryRun: true, wantUsers: []string{account.User}, wantReason: "OwnerClusterMismatch", wantLooked: before + 2,
 		},
-		"on what there is where no writes are remembered": {
+		"with the objects of the API server without a registry of writes": {
 			modify: moved, forget: true, wantUsers: []string{account.User}, wantReason: "OwnerClusterMismatch", wantLooked: before + 2,
 		},
 	} {
@@ -255,7 +255,7 @@ func TestWhatAVerdictRestsOn(t *testing.T) {
 				users = append(users, claim.User)
 			}
 			if diff := gocmp.Diff(tc.wantUsers, users); diff != "" || w.looked != tc.wantLooked {
-				t.Errorf("looked %d times, want %d; users (-want +got):\n%s", w.looked, tc.wantLooked, diff)
+				t.Errorf("%d reads, want %d; users (-want +got):\n%s", w.looked, tc.wantLooked, diff)
 			}
 		})
 	}
@@ -296,6 +296,6 @@ func TestAnOwnerAndAClaimWaitForEachOther(t *testing.T) {
 		t.Errorf("a new label: %v", got.Result)
 	}
 	if got := claim(); got.Allowed || got.AuditAnnotations["reason"] != "ClaimPending" {
-		t.Errorf("a claim while the label may be on its way: %v", got.Result)
+		t.Errorf("a claim while the label may not be stored yet: %v", got.Result)
 	}
 }
