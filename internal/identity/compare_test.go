@@ -59,7 +59,7 @@ func TestSameOwner(t *testing.T) {
 }
 
 func TestDescribeDifference(t *testing.T) {
-	const hint = "somebody changed it there, as the author of the WorkspaceType can before kcp v0.32; delete the workspace"
+	const hint = "it was changed there, as the author of the WorkspaceType can before kcp v0.32; delete the workspace"
 	for name, tc := range map[string]struct {
 		workspace, cluster string
 		want               string

@@ -48,7 +48,7 @@ func TestAsWhomAnOwnerCounts(t *testing.T) {
 				"system:serviceaccount:default:bot [system:serviceaccounts system:serviceaccounts:default system:authenticated system:cluster:" + home + "]",
 			},
 		},
-		"somebody without groups who is scoped elsewhere": {
+		"a user without groups who is scoped elsewhere": {
 			owner:   identity.Owner{Username: "alice", Extra: map[string][]string{identity.ScopesKey: {"cluster:a"}}},
 			cluster: newCluster, want: []string{"system:anonymous [system:unauthenticated]"},
 		},

@@ -50,16 +50,16 @@ func TestElsewhere(t *testing.T) {
 		want    identity.Owner // empty: the owner itself
 		wantErr string
 	}{
-		"a person who signed in": {
+		"a user who signed in": {
 			owner: identity.Owner{Username: "alice", UID: "1", Groups: []string{"team", "system:authenticated"}, Extra: extra("credential", []string{"x"})},
 		},
-		"a person who signed in, with a warrant of kcp's": {
+		"a user who signed in, with a warrant of kcp": {
 			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.WarrantKey, []string{carol})},
 		},
-		"a person who was impersonated in the provider's workspace": {
+		"a user who was impersonated in the provider's workspace": {
 			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.ScopesKey, in("pppppppp"), identity.WarrantKey, []string{carol})},
 		},
-		"a person who was impersonated in the consumer's workspace": {
+		"a user who was impersonated in the consumer's workspace": {
 			owner: identity.Owner{Username: "alice", UID: "1", Groups: authenticated, Extra: extra(identity.ScopesKey, in(consumer))},
 			want:  identity.Owner{Username: "system:anonymous", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
 		},
@@ -83,7 +83,7 @@ func TestElsewhere(t *testing.T) {
 			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.ScopesKey, in(victim, consumer))},
 			want:  identity.Owner{Username: "system:anonymous", Groups: authenticated},
 		},
-		"somebody without credentials": {
+		"an anonymous user": {
 			owner: identity.Owner{Username: "alice", Extra: extra(identity.ScopesKey, in(consumer))},
 			want:  identity.Owner{Username: "system:anonymous", Groups: []string{"system:cluster:wwwwwwww"}},
 		},

@@ -35,15 +35,15 @@ func TestInScope(t *testing.T) {
 		owner string
 		want  bool
 	}{
-		"a person without scopes":                    {owner: `{"username":"alice"}`, want: true},
-		"a service account that says no home":        {owner: account(""), want: true},
-		"a service account at home":                  {owner: account(home(`"here"`)), want: true},
-		"a service account elsewhere":                {owner: account(home(`"there"`))},
-		"a service account with two homes":           {owner: account(home(`"here","there"`))},
-		"a person with a home, which means nothing":  {owner: `{"username":"alice","extra":{"` + identity.ClusterNameKey + `":["there"]}}`, want: true},
-		"a person in scope here":                     {owner: `{"username":"alice","extra":{"` + identity.ScopesKey + `":["cluster:there,cluster:here"]}}`, want: true},
-		"a person in scope elsewhere":                {owner: `{"username":"alice","extra":{"` + identity.ScopesKey + `":["cluster:there"]}}`},
-		"a person whose scopes do not all hold here": {owner: `{"username":"alice","extra":{"` + identity.ScopesKey + `":["cluster:here","cluster:there"]}}`},
+		"a user without scopes":                  {owner: `{"username":"alice"}`, want: true},
+		"a service account that says no home":    {owner: account(""), want: true},
+		"a service account at home":              {owner: account(home(`"here"`)), want: true},
+		"a service account elsewhere":            {owner: account(home(`"there"`))},
+		"a service account with two homes":       {owner: account(home(`"here","there"`))},
+		"a user with a home, which is ignored":   {owner: `{"username":"alice","extra":{"` + identity.ClusterNameKey + `":["there"]}}`, want: true},
+		"a user in scope here":                   {owner: `{"username":"alice","extra":{"` + identity.ScopesKey + `":["cluster:there,cluster:here"]}}`, want: true},
+		"a user in scope elsewhere":              {owner: `{"username":"alice","extra":{"` + identity.ScopesKey + `":["cluster:there"]}}`},
+		"a user with one scope that excludes it": {owner: `{"username":"alice","extra":{"` + identity.ScopesKey + `":["cluster:here","cluster:there"]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner, err := identity.ParseOwner(tc.owner)

@@ -33,11 +33,11 @@ func TestWarrantIsKeptOnlyIfAllItsGroupsAre(t *testing.T) {
 		want   bool
 	}{
 		"all groups match":                                   {groups: []string{"team-a", "team-b"}, want: true},
-		"the group of everybody need not":                    {groups: []string{"system:authenticated", "team-a"}, want: true},
-		"the group of everybody is none by itself":           {groups: []string{"system:authenticated"}},
+		"system:authenticated need not match":                {groups: []string{"system:authenticated", "team-a"}, want: true},
+		"system:authenticated alone is not sufficient":       {groups: []string{"system:authenticated"}},
 		"one group does not match":                           {groups: []string{"team-a", "outsiders"}},
-		"one after the group of everybody does not match":    {groups: []string{"team-a", "system:authenticated", "outsiders"}},
-		"what matches comes after the group of everybody":    {groups: []string{"system:authenticated", "team-a"}, want: true},
+		"a group after system:authenticated does not match":  {groups: []string{"team-a", "system:authenticated", "outsiders"}},
+		"a group after system:authenticated matches":         {groups: []string{"system:authenticated", "team-a"}, want: true},
 		"there is no group, and nothing that could match it": {},
 	} {
 		t.Run(name, func(t *testing.T) {

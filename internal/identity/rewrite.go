@@ -24,7 +24,7 @@ import (
 // kcp-dev/kcp#4038 describes the problem. Effective returns the permissions of the result in each logical cluster.
 func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, policy Policy) (Owner, Report) {
 	if strings.TrimSpace(raw) == "" {
-		return Owner{}, Report{Reason: Absent, Message: "no owner is recorded, so kcp has nobody to act as"}
+		return Owner{}, Report{Reason: Absent, Message: "no owner is recorded, so kcp can impersonate no user"}
 	}
 	if len(raw) > maxAnnotationBytes {
 		return Owner{}, Report{Reason: TooLarge, Message: fmt.Sprintf("the recorded owner was not read: %v", errTooLarge)}
@@ -157,7 +157,7 @@ func (r *rewriting) serviceAccount() Owner {
 	homes := r.owner.homes()
 	switch {
 	case len(homes) == 0:
-		return r.unchanged(HomeUnknown, "service account %q comes without its home cluster (extra %q), so it cannot be told which one it is",
+		return r.unchanged(HomeUnknown, "service account %q comes without its home cluster (extra %q), so its workspace is unknown",
 			username, ClusterNameKey)
 	case len(homes) > 1:
 		return r.unchanged(HomeAmbiguous, "service account %q names several home clusters (%s)", username, strings.Join(homes, ", "))
@@ -218,8 +218,8 @@ func (r *rewriting) person() Owner {
 
 	note := ""
 	if unmet(r.requiredGroups, self.Groups) {
-		// A person passes by its own groups or not at all: kcp makes no exception that could be carried over.
-		note = "; it is in none of the groups that the workspace requires, so kcp will refuse it there"
+		// kcp exempts no users from the required groups.
+		note = "; it is in none of the groups that the workspace requires, so kcp will deny it access"
 	}
 	r.report.Reason = PersonRewritten
 	r.report.CreatedBy = r.owner.Username
@@ -279,7 +279,7 @@ func requiredClause(requiredGroups string, has []string) (clause []string, note 
 			return groups, fmt.Sprintf("; there it also counts as a member of the required groups %q", strings.Join(groups, ","))
 		}
 	}
-	return nil, "; the workspace requires groups that must not be given away, so kcp will refuse it there"
+	return nil, "; the workspace requires groups that the owner must not get, so kcp will deny it access"
 }
 
 // unmet reports whether groups are required and none of the clauses matches the given groups.

@@ -141,7 +141,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
 			},
 		},
-		"a required clause with the group of everybody who is authenticated": {
+		"a required clause with system:authenticated": {
 			owner:    serviceAccount(),
 			required: "system:authenticated,team-a",
 			want: rewrittenServiceAccount(`{"user":"` + globalName + `","groups":["system:authenticated","team-a"],` +
@@ -168,7 +168,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				RequiredGroups: []string{"ops"},
 			},
 		},
-		"required groups that everybody has need no warrant": {
+		"required groups that all users have need no warrant": {
 			owner:    serviceAccount(),
 			required: "team-a;system:authenticated",
 			want:     rewrittenServiceAccount(),
@@ -273,7 +273,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
 			},
 		},
-		"warrants that are too deep are dropped, as nobody knows what they carry": {
+		"warrants that are nested too deep are dropped": {
 			owner:  serviceAccount(withExtra(identity.WarrantKey, deep)),
 			policy: identity.Policy{Users: []string{"*"}, Groups: []string{"*"}},
 			want:   rewrittenServiceAccount(),
@@ -303,7 +303,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 					{Kind: identity.DroppedWarrant, Reason: identity.Lent, Name: "bob"}, credential},
 			},
 		},
-		"a global name that somebody impersonates is scoped anew like any user": {
+		"an impersonated global name is rewritten like any user": {
 			owner: identity.Owner{
 				Username: globalName, Groups: []string{"system:authenticated"},
 				Extra: map[string][]string{identity.ScopesKey: {"cluster:attacker"}},
@@ -406,7 +406,7 @@ func TestRewriteLeavesAsItIs(t *testing.T) {
 		wantMessage string
 		privileged  []string
 	}{
-		"an unscoped person": {
+		"a user without scopes": {
 			raw:  `{"username":"alice","groups":["system:authenticated"]}`,
 			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
 		},
@@ -419,7 +419,7 @@ func TestRewriteLeavesAsItIs(t *testing.T) {
 			want: identity.InScope, wantMessage: `"kcp-admin" is in scope in logical cluster "m82w61j76ws21znq"`,
 			privileged: []string{"system:kcp:admin"},
 		},
-		"a person who carries an administrator's warrant, who is pointed out": {
+		"a user with the warrant of an administrator, which is reported": {
 			raw: identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: {
 				warrantJSON(identity.Warrant{User: "bob", Groups: []string{"system:kcp:terminator:root:org", "system:masters"}})}}}.String(),
 			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
@@ -445,7 +445,7 @@ func TestRewriteLeavesAsItIs(t *testing.T) {
 			raw:  serviceAccount(without(identity.ClusterNameKey)).String(),
 			want: identity.HomeUnknown,
 			wantMessage: `service account "system:serviceaccount:default:bot" comes without its home cluster ` +
-				`(extra "authentication.kcp.io/cluster-name"), so it cannot be told which one it is`,
+				`(extra "authentication.kcp.io/cluster-name"), so its workspace is unknown`,
 		},
 		"a service account with two homes": {
 			raw:         serviceAccount(withExtra(identity.ClusterNameKey, home, "other")).String(),
@@ -472,8 +472,8 @@ func TestRewriteLeavesAsItIs(t *testing.T) {
 			want:        identity.Malformed,
 			wantMessage: `"system:serviceaccount:default:bot:x" is not the name of a service account`,
 		},
-		"no owner": {raw: "", want: identity.Absent, wantMessage: "no owner is recorded, so kcp has nobody to act as"},
-		"blanks":   {raw: " \n", want: identity.Absent, wantMessage: "no owner is recorded, so kcp has nobody to act as"},
+		"no owner": {raw: "", want: identity.Absent, wantMessage: "no owner is recorded, so kcp can impersonate no user"},
+		"blanks":   {raw: " \n", want: identity.Absent, wantMessage: "no owner is recorded, so kcp can impersonate no user"},
 		"nobody": {
 			raw: `{}`, want: identity.Malformed, wantMessage: "the recorded owner cannot be read: it names no user",
 		},
@@ -706,7 +706,7 @@ func TestMessagesOfRewrites(t *testing.T) {
 			owner: serviceAccount(), required: "system:masters",
 			want: `service account "system:serviceaccount:default:bot" of logical cluster "` + home + `" is foreign in logical cluster ` +
 				`"m82w61j76ws21znq"; kcp acts as "` + globalName + `", backed by its warrant; ` +
-				`the workspace requires groups that must not be given away, so kcp will refuse it there`,
+				`the workspace requires groups that the owner must not get, so kcp will deny it access`,
 		},
 		"a scoped person": {
 			owner: person("cluster:a,cluster:b", "cluster:b"), required: "team-a",
@@ -717,7 +717,7 @@ func TestMessagesOfRewrites(t *testing.T) {
 			owner: person("cluster:a"), required: "ops",
 			want: `user "alice" is scoped to cluster:a and foreign in logical cluster "m82w61j76ws21znq"; ` +
 				`kcp acts as the same user scoped to it, backed by its warrant; ` +
-				`it is in none of the groups that the workspace requires, so kcp will refuse it there`,
+				`it is in none of the groups that the workspace requires, so kcp will deny it access`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,27 +25,27 @@ func TestAddressesOfLogicalClusters(t *testing.T) {
 			host: "https://kcp.example.com/", cluster: kcp.Root,
 			wantBase: "https://kcp.example.com", wantHost: "https://kcp.example.com/clusters/root",
 		},
-		"a host that leads into a workspace": {
+		"a host with the path of a workspace": {
 			host: "https://kcp.example.com/clusters/root:org:team", cluster: kcp.SystemAdmin,
 			wantBase: "https://kcp.example.com", wantHost: "https://kcp.example.com/clusters/system:admin",
 		},
-		"a host that leads into a workspace whose colon is escaped": {
+		"a host with the path of a workspace with an escaped colon": {
 			host: "https://kcp.example.com/clusters/root%3Aorg/", cluster: kcp.Root,
 			wantBase: "https://kcp.example.com", wantHost: "https://kcp.example.com/clusters/root",
 		},
-		"a host that leads to all workspaces": {
+		"a host with the path of all workspaces": {
 			host: "https://kcp.example.com/clusters/*", cluster: kcp.Root,
 			wantBase: "https://kcp.example.com", wantHost: "https://kcp.example.com/clusters/root",
 		},
-		"a host that ends where the workspace should follow": {
+		"a host that ends before the name of the workspace": {
 			host: "https://kcp.example.com/clusters", cluster: kcp.Root,
 			wantBase: "https://kcp.example.com", wantHost: "https://kcp.example.com/clusters/root",
 		},
-		"a kcp below a path of its own": {
+		"a kcp with a path prefix": {
 			host: "https://example.com/kcp/clusters/root", cluster: logicalcluster.NewPath("root:org"),
 			wantBase: "https://example.com/kcp", wantHost: "https://example.com/kcp/clusters/root:org",
 		},
-		"a path that only looks like that of workspaces": {
+		"a path similar to that of workspaces": {
 			host: "https://example.com/clustersets/a", cluster: kcp.Root,
 			wantBase: "https://example.com/clustersets/a", wantHost: "https://example.com/clustersets/a/clusters/root",
 		},
@@ -53,7 +53,7 @@ func TestAddressesOfLogicalClusters(t *testing.T) {
 			host: "https://kcp.example.com", cluster: logicalcluster.Name("1dz6n4ubraua7pul").Path(),
 			wantBase: "https://kcp.example.com", wantHost: "https://kcp.example.com/clusters/1dz6n4ubraua7pul",
 		},
-		"a host by its name and port alone": {
+		"a host name and a port": {
 			host: "localhost:6443", cluster: kcp.Root,
 			wantBase: "localhost:6443", wantHost: "localhost:6443/clusters/root",
 		},
@@ -75,7 +75,7 @@ func TestAddressesOfLogicalClusters(t *testing.T) {
 				t.Errorf("ConfigFor() (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(withHost(tc.host), view(config)); diff != "" {
-				t.Errorf("the configuration that was handed in has changed:\n%s", diff)
+				t.Errorf("the argument has changed:\n%s", diff)
 			}
 		})
 	}

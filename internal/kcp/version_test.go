@@ -17,13 +17,13 @@ func TestWhetherTheOwnerIsImmutable(t *testing.T) {
 		resources []string
 		want      bool
 	}{
-		"v0.30.0":                  {version: "v1.33.3+kcp-v0.30.0", resources: []string{"mutatingadmissionpolicies"}},
-		"v0.31.5":                  {version: "v1.35.0+kcp-v0.31.5"},
-		"v0.32.0":                  {version: "v1.36.0+kcp-v0.32.0", want: true},
-		"v0.100.0":                 {version: "v1.40.0+kcp-v0.100.0", want: true},
-		"v1.0.0":                   {version: "v1.40.0+kcp-v1.0.0", want: true},
-		"an older build by itself": {version: "v0.0.0-master+$Format:%H$", resources: []string{"validatingadmissionpolicies"}},
-		"a newer build by itself":  {version: "v0.0.0-master+$Format:%H$", resources: []string{"mutatingadmissionpolicies"}, want: true},
+		"v0.30.0":                          {version: "v1.33.3+kcp-v0.30.0", resources: []string{"mutatingadmissionpolicies"}},
+		"v0.31.5":                          {version: "v1.35.0+kcp-v0.31.5"},
+		"v0.32.0":                          {version: "v1.36.0+kcp-v0.32.0", want: true},
+		"v0.100.0":                         {version: "v1.40.0+kcp-v0.100.0", want: true},
+		"v1.0.0":                           {version: "v1.40.0+kcp-v1.0.0", want: true},
+		"an older build without a version": {version: "v0.0.0-master+$Format:%H$", resources: []string{"validatingadmissionpolicies"}},
+		"a newer build without a version":  {version: "v0.0.0-master+$Format:%H$", resources: []string{"mutatingadmissionpolicies"}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list := &metav1.APIResourceList{GroupVersion: "admissionregistration.k8s.io/v1"}

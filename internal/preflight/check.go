@@ -97,8 +97,8 @@ func (c *check) owner(ctx context.Context) {
 		case rewrite.Reason == identity.HomeOutOfScope:
 			finding.Message += "; " + rewrite.Message
 			finding.Next = "move to a new workspace, and have the service account create it with its own token"
-		case !rewrite.Reason.Rewritten(): // up to v0.30 kcp forgets whose it was
-			finding.Next = "move to a new workspace: it is no longer recorded whose service account it was, so this one cannot be repaired"
+		case !rewrite.Reason.Rewritten(): // up to v0.30, kcp removes the home
+			finding.Next = "move to a new workspace: kcp no longer records the home of the service account, so this one cannot be repaired"
 		}
 		c.add(finding)
 	case c.ready(): // kcp has cut the owner down to a name, and acts as it no more
@@ -106,7 +106,7 @@ func (c *check) owner(ctx context.Context) {
 		c.actor = &rewritten
 		c.add(Finding{
 			Reason: OwnerForeign,
-			Message: fmt.Sprintf("the owner, %s, is foreign in logical cluster %q: kcp acts as %q there, and refuses it",
+			Message: fmt.Sprintf("the owner, %s, is foreign in logical cluster %q: kcp acts as %q there, and denies it access",
 				c.description, c.ws.Cluster, recorded.Username),
 			Next: c.repair(),
 		})

@@ -105,7 +105,7 @@ func TestFindings(t *testing.T) {
 	foreign := preflight.Finding{
 		Reason: preflight.OwnerForeign,
 		Message: `the owner, service account default/bot of root:org, is foreign in logical cluster "m82w61j76ws21znq": ` +
-			`kcp acts as "system:serviceaccount:default:bot" there, and refuses it`,
+			`kcp acts as "system:serviceaccount:default:bot" there, and denies it access`,
 		Next: repairNext,
 	}
 	serviceAccountRights := []string{globalName + " use team root:org", globalName + " use base root:apis"}
@@ -278,7 +278,7 @@ func TestFindings(t *testing.T) {
 		"no owner": {
 			given: func(k *fakeKCP) { delete(child(k).Annotations, "experimental.tenancy.kcp.io/owner") },
 			want: []preflight.Finding{{
-				Reason: preflight.OwnerUnusable, Message: "no owner is recorded, so kcp has nobody to act as",
+				Reason: preflight.OwnerUnusable, Message: "no owner is recorded, so kcp can impersonate no user",
 				Next: "create the workspace again as somebody whose home kcp knows",
 			}},
 			wantBinding: preflight.Unknown, wantVerdict: preflight.No,
@@ -324,7 +324,7 @@ func TestFindings(t *testing.T) {
 				Reason: preflight.OwnerForeign,
 				Message: `the owner "system:serviceaccount:default:bot" is the bare name of a service account of another workspace: ` +
 					"whoever makes a service account of that name in this one is its administrator",
-				Next: "move to a new workspace: it is no longer recorded whose service account it was, so this one cannot be repaired",
+				Next: "move to a new workspace: kcp no longer records the home of the service account, so this one cannot be repaired",
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},

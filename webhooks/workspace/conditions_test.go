@@ -88,18 +88,18 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 			by: apiServer, old: annotations(ownerKey, rawServiceAccount),
 			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster), want: []string{rewrite},
 		},
-		"a service account's workspace is placed by a scheduler that is behind, whom storage will refuse": {
+		"a service account's workspace is placed by a scheduler with an old resource version, which is a conflict": {
 			by: apiServer, old: annotations(ownerKey, rawServiceAccount),
 			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster), stale: true,
 		},
-		"an administrator's workspace is placed by a scheduler that is behind": {
+		"an administrator's workspace is placed by a scheduler with an old resource version": {
 			by: apiServer, old: annotations(ownerKey, rawAdmin),
 			new: annotations(ownerKey, rawAdmin, clusterKey, newCluster), stale: true,
 		},
 		"a person changes the owner and goes by an older version": {
 			by: alice, old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin), stale: true, want: []string{integrity, policy},
 		},
-		"a scoped person's workspace is placed": {
+		"a scoped user's workspace is placed": {
 			by: apiServer, old: annotations(ownerKey, rawScoped),
 			new: annotations(ownerKey, rawScoped, clusterKey, newCluster), want: []string{rewrite},
 		},
@@ -111,7 +111,7 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 			by: apiServer, old: annotations(ownerKey, rawPerson),
 			new: annotations(ownerKey, rawPerson, clusterKey, newCluster),
 		},
-		"a person's workspace with another's scope inside a warrant is placed": {
+		"a user's workspace with a scope inside a warrant is placed": {
 			by: apiServer, old: annotations(),
 			new: annotations(ownerKey, warrant(identity.Warrant{User: "bob", Extra: map[string][]string{
 				identity.ScopesKey: {"cluster:x"}}}), clusterKey, newCluster),
@@ -128,7 +128,7 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 		"an owner with an administrator's warrant nested in another": {
 			by: apiServer, old: annotations(), new: annotations(ownerKey, warrant(nested), clusterKey, newCluster), want: []string{notice},
 		},
-		"a group whose name only starts like an administrator's": {
+		"a group whose name has the prefix of an administrator's": {
 			by: apiServer, old: annotations(),
 			new: annotations(ownerKey, `{"username":"alice","groups":["system:masters-of-the-universe"]}`, clusterKey, newCluster),
 		},
@@ -153,7 +153,7 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 			by: apiServer, old: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
 			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster, "example.com/x", "1"),
 		},
-		"kcp cuts the owner down": {
+		"kcp shortens the owner": {
 			by: apiServer, old: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
 			new: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot"}`, clusterKey, newCluster),
 		},

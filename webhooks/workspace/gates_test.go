@@ -127,7 +127,7 @@ func TestOwnerRewrite(t *testing.T) {
 			wantOwner:   rawImpostor,
 			wantTold: []told{
 				{corev1.EventTypeWarning, "OwnerNotRewritten", impostorMessage},
-				{corev1.EventTypeNormal, "WarrantDropped", "Not passed on to the owner: 1 warrant carried an administrator's power, which is never delegated"},
+				{corev1.EventTypeNormal, "WarrantDropped", "Not passed on to the owner: 1 warrant had an administrator's permissions, which are never delegated"},
 			},
 		},
 		"a service account that was impersonated elsewhere, with an administrator's warrant, when the gate only warns": {
@@ -143,15 +143,15 @@ func TestOwnerRewrite(t *testing.T) {
 			wantOwner:   rewritten,
 			wantTold:    []told{{corev1.EventTypeNormal, "OwnerRewritten", "S" + rewriteMessage}},
 		},
-		"a service account with lent warrants, whose users are not told": {
+		"a service account with warrants for one request, whose users are not in the Event": {
 			annotations: annotations(ownerKey, lent, clusterKey, newCluster),
 			wantReason:  "ServiceAccountRewritten",
 			wantOwner:   rewritten,
 			wantTold: []told{
 				{corev1.EventTypeNormal, "OwnerRewritten", "S" + rewriteMessage},
 				{corev1.EventTypeNormal, "WarrantDropped", "Not passed on to the owner: " +
-					"1 warrant carried an administrator's power, which is never delegated; " +
-					"2 warrant lent for one request and not named by the delegation policy"},
+					"1 warrant had an administrator's permissions, which are never delegated; " +
+					"2 warrant valid for one request only and not named by the delegation policy"},
 			},
 		},
 		"a service account, when the gate only warns": {
@@ -243,11 +243,11 @@ func TestOwnRewritePassesOwnGuard(t *testing.T) {
 	after := apply(t, placed, rewrite.Review(t.Context(), request(t, before, placed, apiServer)))
 
 	if answer := newIntegrity().Review(t.Context(), request(t, before, after, apiServer)); answer.Decision != webhooks.Allowed {
-		t.Errorf("owner integrity refuses it: %s", answer.Message)
+		t.Errorf("owner integrity denies it: %s", answer.Message)
 	}
 	for _, event := range newNotice().Review(t.Context(), request(t, before, after, apiServer)).Events {
-		if event.Type != corev1.EventTypeNormal { // what was rewritten may be told
-			t.Errorf("owner notice points it out: %s", event.Message)
+		if event.Type != corev1.EventTypeNormal { // a rewrite may have a Normal Event
+			t.Errorf("owner notice reports it: %s", event.Message)
 		}
 	}
 	if answer := rewrite.Review(t.Context(), request(t, before, after, apiServer)); len(answer.Patches) > 0 {
@@ -256,8 +256,8 @@ func TestOwnRewritePassesOwnGuard(t *testing.T) {
 }
 
 func TestOwnerNotice(t *testing.T) {
-	const admin = "The recorded owner carries an administrator's power (system:kcp:admin), with which kcp initializes this workspace; " +
-		"create workspaces with a scoped service account, or as a person without these groups"
+	const admin = "The recorded owner has an administrator's permissions (system:kcp:admin), and kcp initializes this workspace with them; " +
+		"create workspaces with a scoped service account, or as a user without these groups"
 	for name, tc := range map[string]struct {
 		owner      map[string]any
 		wantReason string
@@ -339,7 +339,7 @@ func TestRewritesAreCountedAndLogged(t *testing.T) {
 		want        map[string]float64
 		wantDetails []any
 	}{
-		"a service account with lent warrants": {owner: bot, want: map[string]float64{
+		"a service account with warrants for one request": {owner: bot, want: map[string]float64{
 			"warrantgate_owner_rewrites_total/service-account": 1,
 			"warrantgate_warrants_dropped_total/Privileged":    1, "warrantgate_warrants_dropped_total/Lent": 2,
 		}, wantDetails: []any{
@@ -418,9 +418,9 @@ func TestOwnerIntegrity(t *testing.T) {
 			by: alice, old: object(annotations(ownerKey, rawPerson)), new: object(annotations("kcp.io/cluster", "victim", ownerKey, rawPerson)),
 			wantReason: "OwnerChangeRefused", wantChanged: "kcp.io/cluster", wantObject: workspaceObject,
 		},
-		"a person sets an annotation of warrantgate's on create, where there is no object yet to tell of": {
+		"a user sets an annotation of warrantgate on create, when there is no object yet for an Event": {
 			by: alice, new: object(annotations(createdBy, "bob")),
-			wantReason: "OwnerChangeRefused", wantChanged: createdBy,
+			wantReason: "OwnerChangeDenied", wantChanged: createdBy,
 			wantObject: corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"},
 		},
 		"kcp records the owner on create": {
@@ -449,7 +449,7 @@ func TestOwnerIntegrity(t *testing.T) {
 				t.Errorf("answer %s %q\nwant denied %q", answer.Decision, answer.Message, message)
 			}
 			want := []events.Event{{
-				Cluster: "parent", Object: tc.wantObject, Type: corev1.EventTypeWarning, Reason: "OwnerChangeRefused",
+				Cluster: "parent", Object: tc.wantObject, Type: corev1.EventTypeWarning, Reason: "OwnerChangeDenied",
 				Message: "U" + message[1:],
 			}}
 			if diff := cmp.Diff(want, answer.Events); diff != "" {

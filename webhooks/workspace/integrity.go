@@ -43,7 +43,7 @@ const systemGroup = user.SystemPrivilegedGroup
 
 // Texts of a denial. The admission policy has the same.
 const (
-	whyGuarded = "this is where kcp reads as whom it acts for the workspace, so only the system may write it"
+	whyGuarded = "kcp acts in the workspace as the identity that is recorded there, so only the system may change it"
 	whatToDo   = "leave it as it is; to give others access, bind them to a role inside the workspace"
 )
 

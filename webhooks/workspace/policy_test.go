@@ -185,7 +185,7 @@ func (m *mutator) check(tb testing.TB, p placement) string {
 		tb.Errorf("policy and identity.Rewrite (%s) differ\n owner   %.3000q\n cluster %q, required groups %q\n policy  %s\n rewrite %s",
 			report.Reason, p.owner, p.cluster, p.requiredGroups, got.owner, want)
 	case got.by == byNobody && want != p.owner:
-		tb.Errorf("%s, and nobody handles it: %.3000q", report.Reason, p.owner)
+		tb.Errorf("%s, and neither handles it: %.3000q", report.Reason, p.owner)
 	}
 	return got.by
 }
@@ -270,7 +270,7 @@ func TestPolicyAnswersCanaries(t *testing.T) {
 		want        map[string]any
 	}{
 		"a canary":                       {admission.Create, false, alice, with(kcp.CanaryAnnotation, kcp.PolicyCanary), placed},
-		"one of nobody":                  {admission.Create, false, nobody, with(kcp.CanaryAnnotation, kcp.PolicyCanary), placed},
+		"by a user without groups":       {admission.Create, false, nobody, with(kcp.CanaryAnnotation, kcp.PolicyCanary), placed},
 		"one that would be stored":       {admission.Create, true, alice, with(kcp.CanaryAnnotation, kcp.PolicyCanary), with(kcp.CanaryAnnotation, kcp.PolicyCanary)},
 		"that of the webhook":            {admission.Create, false, alice, with(kcp.CanaryAnnotation, "true"), with(kcp.CanaryAnnotation, "true")},
 		"an update":                      {admission.Update, false, alice, with(kcp.CanaryAnnotation, kcp.PolicyCanary), with(kcp.CanaryAnnotation, kcp.PolicyCanary)},
@@ -316,7 +316,7 @@ func TestPolicyIsTheRewrite(t *testing.T) {
 	t.Logf("owners by whom they were handled: %v", counts)
 	for by, least := range map[string]int{byPolicy: count / 20, byWebhook: count / 4, byNobody: count / 100} {
 		if counts[by] < least {
-			t.Errorf("%d owners were handled by %s, want at least %d: the generator is of no use", counts[by], by, least)
+			t.Errorf("%d owners were handled by %s, want at least %d: the generator has to be corrected", counts[by], by, least)
 		}
 	}
 }
