@@ -103,7 +103,7 @@ func (a Answer) Events(mode v1beta1.Mode) []events.Event {
 	case mode == v1beta1.Warn && a.NoticesUnchanged != nil:
 		notices = a.NoticesUnchanged
 	case notices == nil && a.Decision != Allowed:
-		outcome := "Refused: "
+		outcome := "Denied: "
 		if admitted {
 			outcome = "Admitted with a warning: "
 		}

@@ -80,10 +80,10 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 			answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "m"}, mode: v1beta1.Enforce,
 			want: answered(admitted("warned", "CloudSilent"), withWarning("CloudSilent: m")),
 		},
-		"Warn refuses nothing here either": {
+		"Warn denies nothing here either": {
 			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1beta1.Warn,
 			want: answered(admitted("warned", "Deadline"),
-				withWarning("Deadline (mode Warn, nothing was changed or refused): no verdict was found in time; try again")),
+				withWarning("Deadline (mode Warn, nothing was changed or denied): no verdict was found in time; try again")),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

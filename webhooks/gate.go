@@ -63,7 +63,7 @@ func (h *handler) respond(ctx context.Context, request admission.Request) *admis
 	decision, warning := answer.Decision, ""
 	if h.mode == v1beta1.Warn && (decision != Allowed || len(answer.Patches) > 0) {
 		decision, answer.Patches = Warned, nil
-		warning = fmt.Sprintf("%s (mode Warn, nothing was changed or refused): %s", answer.Reason, answer.Text())
+		warning = fmt.Sprintf("%s (mode Warn, nothing was changed or denied): %s", answer.Reason, answer.Text())
 	} else if decision == Warned {
 		warning = answer.Reason + ": " + answer.Text()
 	}

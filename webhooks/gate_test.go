@@ -75,13 +75,13 @@ func withCauses(field string, causes ...metav1.StatusCause) func(*admissionv1.Ad
 func TestAnswers(t *testing.T) {
 	event := events.Event{
 		Cluster: "root", Object: corev1.ObjectReference{Kind: "Workspace", Name: "team-a", UID: "6a1b"},
-		Type: corev1.EventTypeWarning, Reason: "OwnerChangeRefused", Message: "No",
+		Type: corev1.EventTypeWarning, Reason: "OwnerChangeDenied", Message: "No",
 	}
 	patches := []jsonpatch.JsonPatchOperation{jsonpatch.NewOperation("add", "/metadata/annotations/a", "b")}
 	const patch = `[{"op":"add","path":"/metadata/annotations/a","value":"b"}]`
 	subject := webhooks.Subject{Cluster: "root", Object: event.Object, Exists: true}
-	notices := []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: "OwnerChangeRefused", Message: "No"}}
-	denial := webhooks.Answer{Reason: "OwnerChangeRefused", Message: "not yours", Subject: subject, Notices: notices}
+	notices := []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: "OwnerChangeDenied", Message: "No"}}
+	denial := webhooks.Answer{Reason: "OwnerChangeDenied", Message: "not yours", Subject: subject, Notices: notices}
 	rewrite := webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: "Rewritten", Message: "owner is bob", Patches: patches, Subject: subject, Notices: notices,
 	}
@@ -108,13 +108,13 @@ func TestAnswers(t *testing.T) {
 			wantEvents: []events.Event{event}, wantCommitted: 1,
 			wantMetric: "allowed/Rewritten",
 		},
-		"a refusal is 403 with its reason as the cause": {
+		"a denial is 403 with its reason as the cause": {
 			mode: v1beta1.Enforce, answer: denial, review: review(),
 			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
-			wantMetric: "denied/OwnerChangeRefused",
+			wantMetric: "denied/OwnerChangeDenied",
 		},
-		"one that asks too much is told when to try again": {
+		"a tenant that sends too many requests gets Retry-After": {
 			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{
 				Decision: webhooks.Undecided, Status: metav1.StatusReasonTooManyRequests, RetryAfter: 2500 * time.Millisecond,
@@ -126,13 +126,13 @@ func TestAnswers(t *testing.T) {
 			wantCommitted: 1,
 			wantMetric:    "error/TooManyRequests",
 		},
-		"an answer that was forgotten refuses": {
+		"the zero value denies": {
 			mode: v1beta1.Enforce, answer: webhooks.Answer{}, review: review(),
 			want:          answered(refused("denied", 403, "Forbidden", "", "")),
 			wantCommitted: 1,
 			wantMetric:    "denied/",
 		},
-		"a decision that nobody knows refuses": {
+		"an unknown decision denies": {
 			mode: v1beta1.Enforce, answer: webhooks.Answer{Decision: "perhaps", Reason: "Odd"}, review: review(),
 			want:          answered(refused("perhaps", 403, "Forbidden", "Odd", "")),
 			wantCommitted: 1,
@@ -144,7 +144,7 @@ func TestAnswers(t *testing.T) {
 			wantCommitted: 1,
 			wantMetric:    "error/CloudSilent",
 		},
-		"a panic refuses its request, and what was wrong stays in the log": {
+		"a panic denies its request, and its cause is only in the log": {
 			mode: v1beta1.Enforce, panics: panics, review: review(),
 			want:       answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked")),
 			wantMetric: "error/Panic",
@@ -154,7 +154,7 @@ func TestAnswers(t *testing.T) {
 			want:       answered(admitted("allowed", "Rewritten"), withPatch(patch)),
 			wantMetric: "allowed/Rewritten",
 		},
-		"a refusal of a dry run leaves no trace": {
+		"a denial of a dry run leaves no trace": {
 			mode: v1beta1.Enforce, answer: denial, review: review(withDryRun(true)),
 			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
 			wantMetric: "denied/OwnerChangeRefused",
@@ -163,9 +163,9 @@ func TestAnswers(t *testing.T) {
 			mode: v1beta1.Enforce, answer: denial, review: review(withDryRun(false)),
 			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
-			wantMetric: "denied/OwnerChangeRefused",
+			wantMetric: "denied/OwnerChangeDenied",
 		},
-		"a refusal names its field, and further causes": {
+		"a denial has its field and additional causes": {
 			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{Reason: "InstanceNotOwned", Message: "not yours", Field: "status.instanceID", Causes: causes},
 			want:   answered(refused("denied", 403, "Forbidden", "InstanceNotOwned", "not yours"), withCauses("status.instanceID", causes...)),
@@ -193,7 +193,7 @@ func TestAnswers(t *testing.T) {
 		"a gate that lets pass what it cannot judge, in the mode Warn": {
 			mode: v1beta1.Warn, review: review(), answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged"},
 			want: answered(admitted("warned", "CloudSilent"),
-				withWarning("CloudSilent (mode Warn, nothing was changed or refused): not judged")),
+				withWarning("CloudSilent (mode Warn, nothing was changed or denied): not judged")),
 			wantMetric: "warned/CloudSilent",
 		},
 		"a gate that lets pass what it cannot judge, on a dry run": {
@@ -205,33 +205,33 @@ func TestAnswers(t *testing.T) {
 		"Warn does not change, but tells": {
 			mode: v1beta1.Warn, answer: rewrite, review: review(),
 			want: answered(admitted("warned", "Rewritten"),
-				withWarning("Rewritten (mode Warn, nothing was changed or refused): owner is bob")),
+				withWarning("Rewritten (mode Warn, nothing was changed or denied): owner is bob")),
 			wantEvents: []events.Event{event},
 			wantMetric: "warned/Rewritten",
 		},
-		"Warn does not refuse, but tells": {
+		"Warn does not deny, but warns": {
 			mode: v1beta1.Warn, answer: denial, review: review(),
-			want: answered(admitted("warned", "OwnerChangeRefused"),
-				withWarning("OwnerChangeRefused (mode Warn, nothing was changed or refused): not yours")),
+			want: answered(admitted("warned", "OwnerChangeDenied"),
+				withWarning("OwnerChangeDenied (mode Warn, nothing was changed or denied): not yours")),
 			wantEvents: []events.Event{event},
-			wantMetric: "warned/OwnerChangeRefused",
+			wantMetric: "warned/OwnerChangeDenied",
 		},
 		"Warn on a dry run tells the person only": {
 			mode: v1beta1.Warn, answer: denial, review: review(withDryRun(true)),
-			want: answered(admitted("warned", "OwnerChangeRefused"),
-				withWarning("OwnerChangeRefused (mode Warn, nothing was changed or refused): not yours")),
-			wantMetric: "warned/OwnerChangeRefused",
+			want: answered(admitted("warned", "OwnerChangeDenied"),
+				withWarning("OwnerChangeDenied (mode Warn, nothing was changed or denied): not yours")),
+			wantMetric: "warned/OwnerChangeDenied",
 		},
-		"Warn does not refuse where there is no verdict": {
+		"Warn does not deny without a decision": {
 			mode: v1beta1.Warn, answer: undecided, review: review(),
 			want: answered(admitted("warned", "CloudSilent"),
-				withWarning("CloudSilent (mode Warn, nothing was changed or refused): the cloud does not answer; try again")),
+				withWarning("CloudSilent (mode Warn, nothing was changed or denied): the cloud does not answer; try again")),
 			wantMetric: "warned/CloudSilent",
 		},
-		"Warn does not refuse for a panic": {
+		"Warn does not deny because of a panic": {
 			mode: v1beta1.Warn, panics: panics, review: review(),
 			want: answered(admitted("warned", "Panic"),
-				withWarning("Panic (mode Warn, nothing was changed or refused): an internal error kept this request from being checked")),
+				withWarning("Panic (mode Warn, nothing was changed or denied): an internal error kept this request from being checked")),
 			wantMetric: "warned/Panic",
 		},
 		"Warn has nothing to say where nothing would be done": {
@@ -286,7 +286,7 @@ func TestMessagesAreOneShortLine(t *testing.T) {
 	}{
 		"line breaks and runs of blanks become one blank": {
 			message: "not\nyours,\r\n\t  but bob's ", want: "not yours, but bob's",
-			wantWarning: "R (mode Warn, nothing was changed or refused): not yours, but bob's",
+			wantWarning: "R (mode Warn, nothing was changed or denied): not yours, but bob's",
 		},
 		"1024 bytes are not cut": {
 			message: strings.Repeat("a", 1024), want: strings.Repeat("a", 1024),
@@ -298,7 +298,7 @@ func TestMessagesAreOneShortLine(t *testing.T) {
 		},
 		"nothing is nothing": {
 			message: "", want: "",
-			wantWarning: "R (mode Warn, nothing was changed or refused):",
+			wantWarning: "R (mode Warn, nothing was changed or denied):",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -359,12 +359,12 @@ func TestAPanicLeavesTheNextRequestAlone(t *testing.T) {
 
 func TestEachVerdictIsOneLineInTheLog(t *testing.T) {
 	gate := gateSaying(t, webhooks.Answer{
-		Reason: "OwnerChangeRefused", Message: "not yours", Details: func() []any { return []any{"cloudAnswer", "what only the operator may see"} },
+		Reason: "OwnerChangeDenied", Message: "not yours", Details: func() []any { return []any{"cloudAnswer", "what only the operator may see"} },
 	})
 	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
 	ask(t, server, "", review(withUID("log-1")))
-	want := []string{`{"logger":"admission","level":0,"msg":"verdict","gate":"TestEachVerdictIsOneLineInTheLog","decision":"denied",` +
-		`"reason":"OwnerChangeRefused","mode":"Enforce","decisionID":"log-1","operation":"UPDATE","resource":"workspaces",` +
+	want := []string{`{"logger":"admission","level":0,"msg":"verdict","gate":"TestEachDenialIsOneLogLine","decision":"denied",` +
+		`"reason":"OwnerChangeDenied","mode":"Enforce","decisionID":"log-1","operation":"UPDATE","resource":"workspaces",` +
 		`"namespace":"","name":"team-a","user":"alice","message":"not yours","cloudAnswer":"what only the operator may see"}`}
 	if diff := cmp.Diff(want, logged.take("log-1")); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)

@@ -41,7 +41,7 @@ func series(t *testing.T, forbidden ...string) int {
 
 func TestTheNumberOfSeriesDoesNotGrowWithRequests(t *testing.T) {
 	gate := &fakeGate{t: t, review: func(_ context.Context, request admission.Request) webhooks.Answer {
-		return webhooks.Answer{Reason: "OwnerChangeRefused", Message: "not for " + request.UserInfo.Username}
+		return webhooks.Answer{Reason: "OwnerChangeDenied", Message: "not for " + request.UserInfo.Username}
 	}}
 	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
 	ask(t, server, "", review())
@@ -55,7 +55,7 @@ func TestTheNumberOfSeriesDoesNotGrowWithRequests(t *testing.T) {
 	if after := series(t, "metrics-"); after != before {
 		t.Errorf("%d series after 1000 requests, want %d as after the first", after, before)
 	}
-	if diff := cmp.Diff(map[string]float64{"denied/OwnerChangeRefused": 1000}, counted()); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"denied/OwnerChangeDenied": 1000}, counted()); diff != "" {
 		t.Errorf("warrantgate_admissions_total (-want +got):\n%s", diff)
 	}
 }

@@ -248,7 +248,7 @@ func FuzzServeHTTP(f *testing.F) {
 		case response.UID != judged:
 			t.Errorf("answer to request %q, want to %q", response.UID, judged)
 		case !response.Allowed && response.Result.Message == "":
-			t.Error("refused without a word")
+			t.Error("denied without a message")
 		}
 	})
 }

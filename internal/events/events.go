@@ -203,7 +203,7 @@ func (r *Recorder) write(ctx context.Context, event Event) {
 	toFold.Source.Host = event.Cluster.String()
 	result, err := r.correlator.EventCorrelate(toFold)
 	if err != nil {
-		logf.FromContext(ctx).Error(err, "fold an Event", "reason", event.Reason)
+		logf.FromContext(ctx).Error(err, "aggregate an Event", "reason", event.Reason)
 		count(outcomeFailed)
 		return
 	}

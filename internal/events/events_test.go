@@ -211,24 +211,24 @@ func TestAnEventIsWritten(t *testing.T) {
 		want        *corev1.Event
 		wantCluster logicalcluster.Name
 	}{
-		"on an object without a namespace, into the namespace default, with the object's UID": {
+		"cluster-scoped object: in namespace default, with the object's UID": {
 			event:       workspaceEvent(),
 			want:        written(),
 			wantCluster: cluster,
 		},
-		"on an object with a namespace, into that": {
+		"namespaced object: in its namespace": {
 			event: workspaceEvent(func(e *events.Event) { e.Object.Namespace, e.Cluster = "machines", otherCluster }),
 			want: written(func(e *corev1.Event) {
 				e.Namespace, e.InvolvedObject.Namespace = "machines", "machines"
 			}),
 			wantCluster: otherCluster,
 		},
-		"with a message of exactly 1024 bytes as it is": {
+		"message of 1024 bytes: unchanged": {
 			event:       workspaceEvent(withMessage(strings.Repeat("a", 1024))),
 			want:        written(func(e *corev1.Event) { e.Message = strings.Repeat("a", 1024) }),
 			wantCluster: cluster,
 		},
-		"with a longer message cut at a whole character": {
+		"longer message: cut between characters": {
 			event:       workspaceEvent(withMessage(long)),
 			want:        written(func(e *corev1.Event) { e.Message = strings.Repeat("a", 1020) + "…" }),
 			wantCluster: cluster,
@@ -290,21 +290,21 @@ func TestRepeatsFold(t *testing.T) {
 		wantObjects []string
 		wantCounts  map[string]float64
 	}{
-		"10,000 of one text at once are one Event, and most of them are not sent": {
+		"10,000 of one text at once: one Event, and most are suppressed": {
 			event:       func(int) events.Event { return workspaceEvent() },
 			times:       10_000,
 			every:       time.Microsecond,
 			wantObjects: []string{"1dz6n4ubraua7pul: The owner is now bob x25"},
 			wantCounts:  map[string]float64{"written": 25, "suppressed": 9975},
 		},
-		"1,000 of one text over a day are one Event that counts on": {
+		"1,000 of one text over a day: one Event with a rising count": {
 			event:       func(int) events.Event { return workspaceEvent() },
 			times:       1000,
 			every:       90 * time.Second,
 			wantObjects: []string{"1dz6n4ubraua7pul: The owner is now bob x998"},
 			wantCounts:  map[string]float64{"written": 324, "suppressed": 676},
 		},
-		"1,000 different texts on one object are few Events, the last of which combines": {
+		"1,000 different texts on one object: few Events, and the last one combines the rest": {
 			event: func(i int) events.Event { return workspaceEvent(withMessage(fmt.Sprintf("refused %05d", i))) },
 			times: 1000,
 			every: time.Microsecond,
@@ -316,7 +316,7 @@ func TestRepeatsFold(t *testing.T) {
 			},
 			wantCounts: map[string]float64{"written": 25, "suppressed": 975},
 		},
-		"1,000 of one reason do not keep another from being told": {
+		"1,000 of one reason: Events of another reason are still written": {
 			event: func(i int) events.Event {
 				if i < 1000 {
 					return workspaceEvent()
@@ -408,7 +408,7 @@ func TestRecordDoesNotWaitForAWriterThatHangs(t *testing.T) {
 				hung = append(hung, time.Since(called))
 				return nil, ctx.Err()
 			}})
-		recorder.Record(workspaceEvent(withMessage("the first hangs")))
+		recorder.Record(workspaceEvent(withMessage("the first write blocks")))
 		synctest.Wait()
 		for i := range 1500 {
 			recorder.Record(workspaceEvent(func(e *events.Event) { e.Object.Name = fmt.Sprintf("team-%d", i) }))
@@ -514,8 +514,8 @@ func TestEventsAreOffUntilTheyArePermitted(t *testing.T) {
 			reason    string
 			err       error
 		}{
-			{reason: "no right to create events"},
-			{reason: "no right to create events"},
+			{reason: "no permission to create events"},
+			{reason: "no permission to create events"},
 			{err: errors.New("connection refused")},
 			{permitted: true},
 		}
@@ -534,7 +534,7 @@ func TestEventsAreOffUntilTheyArePermitted(t *testing.T) {
 			synctest.Wait()
 			recorder.Record(workspaceEvent())
 			if got := int(asked.Load()); got != i+1 {
-				t.Errorf("after %d intervals the permission was asked for %d times", i, got)
+				t.Errorf("after %d intervals the permission was checked %d times", i, got)
 			}
 			time.Sleep(permissionInterval) //nolint:forbidigo // advances the clock of the bubble
 		}
@@ -546,7 +546,7 @@ func TestEventsAreOffUntilTheyArePermitted(t *testing.T) {
 			t.Errorf("counted (-want +got):\n%s", diff)
 		}
 		want := []string{
-			`"msg"="Events are off; everything else works" "reason"="no right to create events" "retryEvery"="5s"`,
+			`"msg"="Events are off; everything else works" "reason"="no permission to create events" "retryEvery"="5s"`,
 			`"msg"="Events are off; everything else works" "reason"="connection refused" "retryEvery"="5s"`,
 			`"msg"="Events are on"`,
 		}
@@ -583,7 +583,7 @@ func TestARecorderThatIsStillAskingForThePermissionStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := newOutcomes(t)
 		recorder, stop := start(t, &fakeWriter{t: t,
-			permitted: func(context.Context) (bool, string, error) { return false, "no right to create events", nil }})
+			permitted: func(context.Context) (bool, string, error) { return false, "no permission to create events", nil }})
 		recorder.Record(workspaceEvent())
 		begin := time.Now()
 		stop()

@@ -66,7 +66,7 @@ func newKCPWriter(t *testing.T, path string, expected ...exchange) events.Writer
 	t.Cleanup(func() {
 		server.Close()
 		if len(handler.expected) > 0 {
-			t.Errorf("requests that did not come: %v", handler.expected)
+			t.Errorf("missing requests: %v", handler.expected)
 		}
 	})
 	writer, err := events.NewKCPWriter(&rest.Config{Host: server.URL + path})
@@ -112,28 +112,28 @@ func TestKCPWriterWritesInTheLogicalClusterOfTheObject(t *testing.T) {
 		want    exchange
 		wantErr string
 	}{
-		"a new Event is posted there": {
+		"a new Event is created there": {
 			cluster: cluster, do: create,
 			want: exchange{
 				request{"POST", "/clusters/1dz6n4ubraua7pul/api/v1/namespaces/default/events", "application/json", sentEvent},
 				http.StatusCreated, stored,
 			},
 		},
-		"a kubeconfig that leads to root makes no difference": {
+		"the workspace in the kubeconfig is ignored": {
 			path: "/clusters/root", cluster: cluster, do: create,
 			want: exchange{
 				request{"POST", "/clusters/1dz6n4ubraua7pul/api/v1/namespaces/default/events", "application/json", sentEvent},
 				http.StatusCreated, stored,
 			},
 		},
-		"a path before that of workspaces is kept": {
+		"a path prefix of kcp is kept": {
 			path: "/kcp/clusters/root:org", cluster: "root", do: create,
 			want: exchange{
 				request{"POST", "/kcp/clusters/root/api/v1/namespaces/default/events", "application/json", sentEvent},
 				http.StatusCreated, stored,
 			},
 		},
-		"one that exists is patched there": {
+		"an existing Event is patched there": {
 			path: "/clusters/root", cluster: otherCluster, do: patch,
 			want: exchange{
 				request{
@@ -143,7 +143,7 @@ func TestKCPWriterWritesInTheLogicalClusterOfTheObject(t *testing.T) {
 				http.StatusOK, stored,
 			},
 		},
-		"a refusal is an error": {
+		"a denial is an error": {
 			cluster: cluster, do: create,
 			want: exchange{
 				request{"POST", "/clusters/1dz6n4ubraua7pul/api/v1/namespaces/default/events", "application/json", sentEvent},
@@ -176,14 +176,14 @@ func TestKCPWriterStaysInTheLogicalCluster(t *testing.T) {
 		cluster                logicalcluster.Name
 		namespace, event, want string
 	}{
-		"a cluster that is a path upwards":      {"../services/x", "default", "team-a.1", `"../services/x" is not the name of a logical cluster`},
+		"a cluster with a path to a parent":     {"../services/x", "default", "team-a.1", `"../services/x" is not the name of a logical cluster`},
 		"every cluster":                         {"*", "default", "team-a.1", `"*" is not the name of a logical cluster`},
 		"no cluster":                            {"", "default", "team-a.1", `"" is not the name of a logical cluster`},
 		"a cluster of the shard":                {"system:admin", "default", "team-a.1", `"system:admin" is not the name of a logical cluster`},
-		"a namespace that is a path upwards":    {cluster, "..", "team-a.1", `".." cannot be part of the address of an Event`},
-		"a namespace with a slash":              {cluster, "a/b", "team-a.1", `"a/b" cannot be part of the address of an Event`},
-		"no namespace":                          {cluster, "", "team-a.1", `"" cannot be part of the address of an Event`},
-		"an Event whose name is a path upwards": {cluster, "default", "../../x.1", `"../../x.1" cannot be part of the address of an Event`},
+		"a namespace with a path to a parent":   {cluster, "..", "team-a.1", `".." cannot be part of the URL of an Event`},
+		"a namespace with a slash":              {cluster, "a/b", "team-a.1", `"a/b" cannot be part of the URL of an Event`},
+		"no namespace":                          {cluster, "", "team-a.1", `"" cannot be part of the URL of an Event`},
+		"an Event whose name is a path upwards": {cluster, "default", "../../x.1", `"../../x.1" cannot be part of the URL of an Event`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: tc.event, Namespace: tc.namespace}}
@@ -213,25 +213,25 @@ func TestKCPWriterAsksRootForThePermission(t *testing.T) {
 		wantReason string
 		wantErr    string
 	}{
-		"the right is there": {
+		"permitted": {
 			code: http.StatusCreated, answer: review(true),
 			want: true,
 		},
-		"the right is missing": {
+		"not permitted": {
 			code: http.StatusCreated, answer: review(false),
-			wantReason: "no right to create events; give it with `warrantgate install kcp --shard-kubeconfig`",
+			wantReason: "no permission to create events; grant it with `warrantgate install kcp --shard-kubeconfig`",
 		},
-		"not even the question is allowed": {
+		"check forbidden": {
 			code: http.StatusForbidden, answer: failure(403, metav1.StatusReasonForbidden, "access denied"),
-			wantReason: "no access to workspaces; give it with `warrantgate install kcp --shard-kubeconfig`",
+			wantReason: "no access to workspaces; grant it with `warrantgate install kcp --shard-kubeconfig`",
 		},
-		"a user that is not known is no answer": {
+		"unauthenticated": {
 			code: http.StatusUnauthorized, answer: failure(401, metav1.StatusReasonUnauthorized, "Unauthorized"),
-			wantErr: "ask whether Events may be written: Unauthorized",
+			wantErr: "check the permission to create Events: Unauthorized",
 		},
-		"a failing server is no answer": {
+		"server error": {
 			code: http.StatusInternalServerError, answer: failure(500, metav1.StatusReasonInternalError, "etcd has no leader"),
-			wantErr: "ask whether Events may be written: etcd has no leader",
+			wantErr: "check the permission to create Events: etcd has no leader",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -281,11 +281,11 @@ func TestKCPWriterNeedsAUsableConfiguration(t *testing.T) {
 		config *rest.Config
 		want   string
 	}{
-		"an address that cannot be read": {
+		"invalid URL": {
 			config: &rest.Config{Host: "https://kcp example"},
 			want:   `address of kcp "https://kcp example": parse "https://kcp example": invalid character " " in host name`,
 		},
-		"a certificate authority that cannot be read": {
+		"invalid CA": {
 			config: &rest.Config{Host: "https://kcp.example.com", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no PEM")}},
 			want:   "client for Events: unable to load root certificates: unable to parse bytes as PEM block",
 		},

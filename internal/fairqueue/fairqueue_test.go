@@ -61,7 +61,7 @@ func (w *world) finish(n int) {
 		w.mu.Lock()
 		if len(w.holding) == 0 {
 			w.mu.Unlock()
-			w.t.Fatal("nobody holds a slot")
+			w.t.Fatal("no caller holds a slot")
 		}
 		release := w.holding[0]
 		w.holding = w.holding[1:]
@@ -109,15 +109,15 @@ func TestWhoIsServedNext(t *testing.T) {
 		send func(w *world)
 		want string
 	}{
-		"a tenant alone uses all slots": {
+		"a single tenant uses all slots": {
 			send: func(w *world) { w.send(a, "a", 4) },
 			want: "aaaa",
 		},
-		"whoever comes later takes turns with those who wait": {
+		"a later tenant alternates with a waiting tenant": {
 			send: func(w *world) { w.send(a, "a", 6); w.send(b, "b", 3) },
 			want: "aabababaa",
 		},
-		"three take turns": {
+		"three tenants alternate": {
 			send: func(w *world) { w.send(a, "a", 5); w.send(b, "b", 2); w.send(c, "c", 2) },
 			want: "aabacbaca",
 		},
@@ -146,14 +146,14 @@ func TestWhoIsServedNext(t *testing.T) {
 			},
 			want: "aababaaa",
 		},
-		"a namespace and a logical cluster of one name are two": {
+		"a namespace and a logical cluster of the same name are two tenants": {
 			send: func(w *world) {
 				w.send(fairqueue.Tenant{Namespace: "x"}, "a", 4)
 				w.send(fairqueue.Tenant{LogicalCluster: "x"}, "b", 1)
 			},
 			want: "aabaa",
 		},
-		"users of one namespace take turns": {
+		"users of one namespace alternate": {
 			send: func(w *world) {
 				w.send(fairqueue.Tenant{Namespace: "a", User: "editor"}, "e", 6)
 				w.send(fairqueue.Tenant{Namespace: "a", User: "provider"}, "p", 2)
@@ -196,7 +196,7 @@ func TestTheQueueOfATenantIsBounded(t *testing.T) {
 		w.send(a, "a", 7) // 2 have a slot, 3 wait
 		want := map[string]error{"a5": fairqueue.ErrTenant, "a6": fairqueue.ErrTenant}
 		if diff := cmp.Diff(want, w.failed, cmp.Comparer(errors.Is)); diff != "" {
-			t.Errorf("a, after too many (-want +got):\n%s", diff)
+			t.Errorf("a, after too many calls (-want +got):\n%s", diff)
 		}
 		// The waiter of another user of the namespace replaces the newest waiter of the longest queue.
 		w.send(fairqueue.Tenant{Namespace: "a", User: "provider"}, "p", 2)
@@ -227,7 +227,7 @@ func TestTheQueueOfATenantIsBounded(t *testing.T) {
 		w.failed = map[string]error{}
 		w.send(a, "a", 5)
 		if len(w.failed) > 0 {
-			t.Errorf("a, when the queue is empty: %v", w.failed)
+			t.Errorf("a, with an empty queue: %v", w.failed)
 		}
 		w.end()
 	})

@@ -185,7 +185,7 @@ func TestPrepareMarksAndLeavesTheEmptyOut(t *testing.T) {
 		t.Errorf("Prepare() (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"team": "a"}, object.Labels); diff != "" {
-		t.Errorf("the object that was handed in has changed:\n%s", diff)
+		t.Errorf("the argument has changed:\n%s", diff)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestApply(t *testing.T) {
 		wantWrites []string
 		wantHeld   []client.Object
 	}{
-		"what is not there is made, in order": {
+		"creates missing objects, in order": {
 			want:       []install.Result{{"ClusterRole", "gate", install.Created}, {"ClusterRoleBinding", "gate", install.Created}},
 			wantWrites: []string{"apply ClusterRole", "apply ClusterRoleBinding"},
 			wantHeld:   []client.Object{installed(role("create", "patch")), installed(binding())},
@@ -213,20 +213,20 @@ func TestApply(t *testing.T) {
 			wantWrites: []string{"apply ClusterRole", "apply ClusterRoleBinding"},
 			wantHeld:   []client.Object{installed(role("create", "patch")), installed(binding())},
 		},
-		"what an earlier version made is brought up to date": {
+		"updates objects of an earlier version": {
 			before:     []client.Object{role("create", "delete")},
 			want:       []install.Result{{"ClusterRole", "gate", install.Updated}, {"ClusterRoleBinding", "gate", install.Created}},
 			wantWrites: []string{"apply ClusterRole", "apply ClusterRoleBinding"},
 			wantHeld:   []client.Object{installed(role("create", "patch")), installed(binding())},
 		},
-		"an object of other origin is an error, and neither it nor what follows is touched": {
+		"an object without the label is an error, and it and later objects are not changed": {
 			held: []client.Object{labeled(role("get"), map[string]string{"app.kubernetes.io/managed-by": "Helm"})},
 			want: []install.Result{},
 			wantErr: `ClusterRole "gate" exists and was not installed by warrantgate (no label app.kubernetes.io/managed-by=warrantgate); ` +
 				"rename or delete it first",
 			wantHeld: []client.Object{labeled(role("get"), map[string]string{"app.kubernetes.io/managed-by": "Helm"})},
 		},
-		"what was done before an error is told": {
+		"returns the results before an error": {
 			held:       []client.Object{labeled(binding(), nil)},
 			want:       []install.Result{{"ClusterRole", "gate", install.Created}},
 			wantWrites: []string{"apply ClusterRole"},
@@ -234,7 +234,7 @@ func TestApply(t *testing.T) {
 				"rename or delete it first",
 			wantHeld: []client.Object{installed(role("create", "patch")), labeled(binding(), nil)},
 		},
-		"a refusal to read is an error": {
+		"a forbidden read is an error": {
 			fail: func(verb, _ string) error {
 				if verb == "get" {
 					return refused
@@ -244,7 +244,7 @@ func TestApply(t *testing.T) {
 			want:    []install.Result{},
 			wantErr: `read ClusterRole "gate": clusterroles.rbac.authorization.k8s.io "gate" is forbidden: no`,
 		},
-		"a refusal to write is an error": {
+		"a forbidden write is an error": {
 			fail: func(verb, kind string) error {
 				if verb == "apply" && kind == "ClusterRoleBinding" {
 					return refused
@@ -282,25 +282,25 @@ func TestReplace(t *testing.T) {
 		wantErr  string
 		wantHeld []client.Object
 	}{
-		"what is no longer wanted goes": {
+		"removes objects of an earlier configuration": {
 			held:     []client.Object{installed(binding())},
 			wanted:   []client.Object{role("create")},
 			want:     []install.Result{{"ClusterRole", "gate", install.Created}, {"ClusterRoleBinding", "gate", install.Deleted}},
 			wantHeld: []client.Object{installed(role("create"))},
 		},
-		"what is wanted stays": {
+		"keeps desired objects": {
 			held:     []client.Object{installed(binding())},
 			wanted:   all(),
 			want:     []install.Result{{"ClusterRole", "gate", install.Created}, {"ClusterRoleBinding", "gate", install.Unchanged}},
 			wantHeld: []client.Object{installed(role("create")), installed(binding())},
 		},
-		"what is not wanted and of other origin stays": {
+		"keeps objects without the label": {
 			held:     []client.Object{labeled(binding(), nil)},
 			wanted:   []client.Object{role("create")},
 			want:     []install.Result{{"ClusterRole", "gate", install.Created}, {"ClusterRoleBinding", "gate", install.Foreign}},
 			wantHeld: []client.Object{installed(role("create")), labeled(binding(), nil)},
 		},
-		"nothing goes where what is wanted cannot be applied": {
+		"removes nothing if an object cannot be applied": {
 			held:   []client.Object{labeled(role("get"), nil), installed(binding())},
 			wanted: []client.Object{role("create")},
 			want:   []install.Result{},
@@ -328,21 +328,21 @@ func TestRemove(t *testing.T) {
 		wantWrites []string
 		wantHeld   []client.Object
 	}{
-		"what was installed goes, what refers to another first": {
+		"removes objects, references before their targets": {
 			held:       []client.Object{installed(role("create")), installed(binding())},
 			want:       []install.Result{{"ClusterRoleBinding", "gate", install.Deleted}, {"ClusterRole", "gate", install.Deleted}},
 			wantWrites: []string{"delete ClusterRoleBinding", "delete ClusterRole"},
 		},
-		"what is not there is fine": {
+		"missing objects are not an error": {
 			want: []install.Result{{"ClusterRoleBinding", "gate", install.Absent}, {"ClusterRole", "gate", install.Absent}},
 		},
-		"what is of other origin stays": {
+		"does not remove objects without the label": {
 			held:       []client.Object{labeled(role("get"), nil), installed(binding())},
 			want:       []install.Result{{"ClusterRoleBinding", "gate", install.Deleted}, {"ClusterRole", "gate", install.Foreign}},
 			wantWrites: []string{"delete ClusterRoleBinding"},
 			wantHeld:   []client.Object{labeled(role("get"), nil)},
 		},
-		"what somebody else deletes meanwhile is fine": {
+		"a concurrent deletion is not an error": {
 			held: []client.Object{installed(binding())},
 			fail: func(verb, _ string) error {
 				if verb == "delete" {
@@ -353,7 +353,7 @@ func TestRemove(t *testing.T) {
 			want:     []install.Result{{"ClusterRoleBinding", "gate", install.Deleted}, {"ClusterRole", "gate", install.Absent}},
 			wantHeld: []client.Object{installed(binding())}, // the fake keeps it
 		},
-		"a refusal to delete is an error": {
+		"a forbidden deletion is an error": {
 			held: []client.Object{installed(role("create")), installed(binding())},
 			fail: func(verb, _ string) error {
 				if verb == "delete" {
@@ -365,7 +365,7 @@ func TestRemove(t *testing.T) {
 			wantErr:  `delete ClusterRoleBinding "gate": clusterrolebindings.rbac.authorization.k8s.io "gate" is forbidden: no`,
 			wantHeld: []client.Object{installed(role("create")), installed(binding())},
 		},
-		"a refusal to read is an error, after what was done": {
+		"a forbidden read is an error, after the results before it": {
 			held: []client.Object{installed(role("create")), installed(binding())},
 			fail: func(verb, kind string) error {
 				if verb == "get" && kind == "ClusterRole" {

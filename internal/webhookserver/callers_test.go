@@ -64,14 +64,14 @@ var forgeries = map[string]string{
 	"the token, and an unknown path":    "/" + token + "/no-gate",
 	"the token, and a path below":       "/" + token + "/gate/x",
 	"the token, and a slash at the end": "/" + token + "/gate/",
-	"two slashes at the begin":          "//" + token + "/gate",
+	"two slashes at the beginning":      "//" + token + "/gate",
 	"two slashes":                       "/" + token + "//gate",
-	"dots at the begin":                 "/../" + token + "/gate",
+	"dots at the beginning":             "/../" + token + "/gate",
 	"dots":                              "/" + token + "/../gate",
 	"dots to the gate":                  "/gate/../gate",
 	"one dot":                           "/" + token + "/./gate",
 	"an escaped slash":                  "/" + token + "%2Fgate",
-	"an escaped slash at the begin":     "/%2F" + token + "/gate",
+	"an escaped slash at the beginning": "/%2F" + token + "/gate",
 	"an escaped slash in the path":      "/" + token + "/kcp%2Fgate",
 	"an escaped letter of the token":    "/%30" + token[1:] + "/gate",
 	"an escaped letter of the path":     "/" + token + "/%67ate",
@@ -237,7 +237,7 @@ func TestARefusedConnectionIsClosed(t *testing.T) {
 		t.Errorf("status = %s", response.Status)
 	}
 	if rest, err := io.ReadAll(reader); err != nil && !isReset(err) || len(rest) > 0 {
-		t.Errorf("after the answer come %q, %v", rest, err)
+		t.Errorf("after the response the server sent %q, %v", rest, err)
 	}
 }
 

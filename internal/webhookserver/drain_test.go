@@ -28,16 +28,16 @@ func TestDrainEndsAPeriodAfterTheSignal(t *testing.T) {
 				serving := server.Drain(ctx, tc.period)
 				synctest.Wait()
 				if server.leaving.Load() || serving.Err() != nil {
-					t.Fatal("it drains without a signal")
+					t.Fatal("the server drains without a signal")
 				}
 				signaled := time.Now()
 				signal()
 				<-serving.Done()
 				if took := time.Since(signaled); took != tc.period {
-					t.Errorf("it ended after %s, want %s", took, tc.period)
+					t.Errorf("the context ended after %s, want %s", took, tc.period)
 				}
 				if !server.leaving.Load() {
-					t.Error("it did not drain")
+					t.Error("the server did not drain")
 				}
 			})
 		})
@@ -49,10 +49,10 @@ func TestReadyUntilItDrains(t *testing.T) {
 		listening, leaving bool
 		want               string
 	}{
-		"it listens":                  {listening: true, want: ""},
-		"it does not listen yet":      {want: "the webhooks are not listened for yet"},
-		"it listens and drains":       {listening: true, leaving: true, want: "about to end"},
-		"it drains before it listens": {leaving: true, want: "about to end"},
+		"listening":                 {listening: true, want: ""},
+		"not listening yet":         {want: "the webhook server does not listen yet"},
+		"listening and draining":    {listening: true, leaving: true, want: "draining"},
+		"draining before listening": {leaving: true, want: "draining"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := New("", nil, nil, tokens(t))

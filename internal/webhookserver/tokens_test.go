@@ -15,7 +15,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-const syntax = ` is no token: it must be 32 to 128 lower-case letters and digits, such as "openssl rand -hex 32" prints`
+const syntax = ` is not a token: it must be 32 to 128 lower-case letters and digits, such as the output of "openssl rand -hex 32"`
 
 func TestParseTokens(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -23,21 +23,21 @@ func TestParseTokens(t *testing.T) {
 		want    []string
 		wantErr string
 	}{
-		"one":                             {content: token, want: []string{token}},
-		"several, in their order":         {content: next + "\n" + token + "\n", want: []string{next, token}},
-		"empty lines and spaces are none": {content: "\n " + token + " \r\n\n\t\n" + next + "\r\n", want: []string{token, next}},
-		"the longest":                     {content: strings.Repeat("a", 128), want: []string{strings.Repeat("a", 128)}},
-		"none":                            {content: "\n \n", wantErr: `it holds no token, such as "openssl rand -hex 32" prints`},
-		"less than 128 bits":              {content: strings.Repeat("a", 31), wantErr: "line 1" + syntax},
-		"too long":                        {content: strings.Repeat("a", 129), wantErr: "line 1" + syntax},
-		"two segments":                    {content: token + "\n" + token + "/x", wantErr: "line 2" + syntax},
-		"dots":                            {content: strings.Repeat(".", 32), wantErr: "line 1" + syntax},
-		"two tokens on a line":            {content: token + " " + next, wantErr: "line 1" + syntax},
-		"an escape":                       {content: token + "%2F", wantErr: "line 1" + syntax},
-		"a capital letter":                {content: token + "A", wantErr: "line 1" + syntax},
-		"a dash":                          {content: token + "-", wantErr: "line 1" + syntax},
-		"a parameter":                     {content: token + "?", wantErr: "line 1" + syntax},
-		"a letter of another alphabet":    {content: token + "é", wantErr: "line 1" + syntax},
+		"one":                       {content: token, want: []string{token}},
+		"several, in order":         {content: next + "\n" + token + "\n", want: []string{next, token}},
+		"empty lines and spaces":    {content: "\n " + token + " \r\n\n\t\n" + next + "\r\n", want: []string{token, next}},
+		"the longest":               {content: strings.Repeat("a", 128), want: []string{strings.Repeat("a", 128)}},
+		"none":                      {content: "\n \n", wantErr: `it contains no token; create one with "openssl rand -hex 32"`},
+		"less than 128 bits":        {content: strings.Repeat("a", 31), wantErr: "line 1" + syntax},
+		"too long":                  {content: strings.Repeat("a", 129), wantErr: "line 1" + syntax},
+		"two segments":              {content: token + "\n" + token + "/x", wantErr: "line 2" + syntax},
+		"dots":                      {content: strings.Repeat(".", 32), wantErr: "line 1" + syntax},
+		"two tokens on a line":      {content: token + " " + next, wantErr: "line 1" + syntax},
+		"an escape":                 {content: token + "%2F", wantErr: "line 1" + syntax},
+		"a capital letter":          {content: token + "A", wantErr: "line 1" + syntax},
+		"a dash":                    {content: token + "-", wantErr: "line 1" + syntax},
+		"a parameter":               {content: token + "?", wantErr: "line 1" + syntax},
+		"a letter outside of ASCII": {content: token + "é", wantErr: "line 1" + syntax},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ParseTokens([]byte(tc.content))
@@ -112,11 +112,11 @@ func TestTokensAreReadAgain(t *testing.T) {
 			t.Errorf("tokens that are accepted, and the first (-want +got):\n%s", diff)
 		}
 		wantLog := []string{
-			`"level"=0 "msg"="took the tokens of the webhook path" "tokens"=2`,
-			`"level"=0 "msg"="took the tokens of the webhook path" "tokens"=2`,
-			`"msg"="the tokens of the webhook path cannot be read; the former ones stay" "error"="` + file + ": line 1" + strings.ReplaceAll(syntax, `"`, `\"`) + `"`,
-			`"level"=0 "msg"="took the tokens of the webhook path" "tokens"=1`,
-			`"msg"="the tokens of the webhook path cannot be read; the former ones stay" "error"="open ` + file + `: no such file or directory"`,
+			`"level"=0 "msg"="loaded the tokens of the webhook path" "tokens"=2`,
+			`"level"=0 "msg"="loaded the tokens of the webhook path" "tokens"=2`,
+			`"msg"="cannot read the tokens of the webhook path; the previous tokens stay valid" "error"="` + file + ": line 1" + strings.ReplaceAll(syntax, `"`, `\"`) + `"`,
+			`"level"=0 "msg"="loaded the tokens of the webhook path" "tokens"=1`,
+			`"msg"="cannot read the tokens of the webhook path; the previous tokens stay valid" "error"="open ` + file + `: no such file or directory"`,
 		}
 		if diff := cmp.Diff(wantLog, logged); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
