@@ -73,7 +73,7 @@ func CreateWorkspaceType(ctx context.Context, admin *rest.Config, path string, w
 		return last == nil, nil
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("wait until kcp has noticed workspace type %s: %w", wt.Name, err), last)
+		return nil, errors.Join(fmt.Errorf("wait until kcp observes workspace type %s: %w", wt.Name, err), last)
 	}
 	return ofType, nil
 }

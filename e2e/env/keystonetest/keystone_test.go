@@ -70,13 +70,13 @@ func TestKeystone(t *testing.T) {
 	t.Run("it takes a new policy at the next request", func(t *testing.T) { takesPolicy(t, k) })
 	t.Run("it tells of a policy that it cannot load", func(t *testing.T) { refusesPolicy(t, k) })
 	t.Run("a user logs in for each scope", func(t *testing.T) { scopes(t, k) })
-	t.Run("a role is taken back from tokens as well", func(t *testing.T) { takenBack(t, k) })
+	t.Run("an unassigned role is removed from tokens", func(t *testing.T) { takenBack(t, k) })
 	t.Run("an application credential logs in with its roles", func(t *testing.T) { applicationCredential(t, k) })
 	t.Run("a trust lets the trustee act as the trustor", func(t *testing.T) { trust(t, k) })
 	t.Run("an endpoint is in the catalog", func(t *testing.T) { catalog(t, k) })
-	t.Run("many may ask at a time", func(t *testing.T) { many(t, k) })
-	t.Run("a connection that is silent stops nobody", func(t *testing.T) { silent(t, k) })
-	t.Run("what names the same twice is told by Keystone", func(t *testing.T) { twice(t, k) })
+	t.Run("it serves concurrent requests", func(t *testing.T) { many(t, k) })
+	t.Run("an idle connection does not block other requests", func(t *testing.T) { silent(t, k) })
+	t.Run("Keystone reports names that exist already", func(t *testing.T) { twice(t, k) })
 }
 
 func TestStartThatIsGivenUpLeavesNothing(t *testing.T) {

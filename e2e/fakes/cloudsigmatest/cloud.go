@@ -146,7 +146,7 @@ func (c *Cloud) CAPEM() []byte { return c.caPEM }
 func (c *Cloud) CAFile(dir string) (string, error) {
 	path := filepath.Join(dir, "cloudsigma-ca.crt")
 	if err := os.WriteFile(path, c.caPEM, 0o600); err != nil {
-		return "", fmt.Errorf("write the certificate authority of the cloud: %w", err)
+		return "", fmt.Errorf("write the CA of the cloud: %w", err)
 	}
 	return path, nil
 }
