@@ -50,7 +50,7 @@ func gateEvents(ctx SpecContext, of owner) []string {
 var _ = Describe("the requester cannot choose where a request is evaluated", func() {
 	const changed = "LogicalClusterChanged"
 
-	It("to have a machine judged by another tenant's cluster", func(ctx SpecContext) {
+	It("to use another tenant's cluster for a machine", func(ctx SpecContext) {
 		w := kcp(ctx)
 		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
 		own, theirs := w.user(attacker.name+"@example.com"), w.user(victim.name+"@example.com")
@@ -64,24 +64,24 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		Expect(attacker.client.Create(ctx, machine.DeepCopy())).To(Succeed())
 		victimsBefore := gateEvents(ctx, victim)
 
-		By("neither admits it, by the main resource")
+		By("with a patch of the main resource")
 		spec := fmt.Sprintf(`,"spec":{"providerID":"cloudsigma://%s"}`, server.UUID)
 		expectRefused(attacker.client.Patch(ctx, machine.DeepCopy(), moved(victim.cluster, spec)), http.StatusUnprocessableEntity, changed)
-		By("nor by server-side apply")
+		By("with server-side apply")
 		applied := newMachine(attacker.namespace, "machine", "pool", map[string]any{"providerID": "cloudsigma://" + server.UUID})
 		applied.SetAnnotations(map[string]string{clusterAnnotation: victim.cluster})
 		expectRefused(attacker.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied.DeepCopy()), client.FieldOwner("x"), client.ForceOwnership),
 			http.StatusUnprocessableEntity, changed)
-		By("nor by PUT")
+		By("with PUT")
 		put := machine.DeepCopy()
 		Expect(attacker.client.Get(ctx, client.ObjectKeyFromObject(put), put)).To(Succeed())
 		put.SetAnnotations(applied.GetAnnotations())
 		Expect(unstructured.SetNestedField(put.Object, "cloudsigma://"+server.UUID, "spec", "providerID")).To(Succeed())
 		expectRefused(attacker.client.Update(ctx, put), http.StatusUnprocessableEntity, changed)
-		By("nor by the status, where kcp ignores the annotation")
+		By("with the status, where kcp ignores the annotation")
 		status := fmt.Sprintf(`,"status":{"instanceID":%q}`, server.UUID)
 		Expect(attacker.client.Status().Patch(ctx, machine.DeepCopy(), moved(victim.cluster, status))).NotTo(Succeed())
-		By("nor on creation, where kcp overwrites it")
+		By("on creation, where kcp overwrites the annotation")
 		created := applied.DeepCopy()
 		created.SetName("created")
 		expectRefused(attacker.client.Create(ctx, created), http.StatusForbidden, "InstanceNotOwned", "InstanceNotFound")
@@ -91,23 +91,23 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		Expect(current.Object["spec"]).NotTo(HaveKey("providerID"))
 		Expect(current.GetAnnotations()).To(HaveKeyWithValue(clusterAnnotation, attacker.cluster))
 
-		By("nor tells anything about the other tenant")
+		By("the messages contain nothing about the other tenant")
 		unknown := `,"spec":{"providerID":"cloudsigma://11111111-2222-4333-8444-555555555555"}`
 		expectRefused(attacker.client.Patch(ctx, machine.DeepCopy(), moved(victim.cluster, unknown)), http.StatusUnprocessableEntity, changed)
 		for _, text := range []string{theirs.Email, theirs.UUID, secret.UUID, server.Name} {
 			Expect(attacker.heard.Texts()).NotTo(ContainSubstring(text))
 		}
 
-		By("nor writes an Event there")
+		By("there is no Event in the other workspace")
 		denied := newMachine(attacker.namespace, "denied", "pool", map[string]any{})
 		Expect(attacker.client.Create(ctx, denied)).To(Succeed())
 		Expect(attacker.client.Patch(ctx, denied.DeepCopy(), client.RawPatch(types.MergePatchType,
 			[]byte(`{"spec":{"providerID":"cloudsigma://11111111-2222-4333-8444-555555555555"}}`)))).NotTo(Succeed())
-		Eventually(func() []string { return gateEvents(ctx, attacker) }).Should(ContainElement(ContainSubstring(`"denied"`))) // they are written in turn
+		Eventually(func() []string { return gateEvents(ctx, attacker) }).Should(ContainElement(ContainSubstring(`"denied"`))) // Events are written in order
 		Expect(gateEvents(ctx, victim)).To(Equal(victimsBefore))
 	}, SpecTimeout(startTimeout))
 
-	It("to have a cluster's user judged by RBAC of its own workspace", func(ctx SpecContext) {
+	It("to authorize a cluster's user by RBAC of its own workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
 		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
 		theirs, stranger := w.user(victim.name+"@example.com"), w.user("stranger-of-"+victim.name+"@example.com")
@@ -124,14 +124,14 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		pool := newCluster(victim.namespace, "pool", "")
 		also := fmt.Sprintf(`,"spec":{"userEmail":%q}`, stranger.Email)
 		expectRefused(editor.Patch(ctx, pool.DeepCopy(), moved(attacker.cluster, also)), http.StatusUnprocessableEntity, changed)
-		By("and without the annotation it is judged where it is")
+		By("without the annotation, RBAC of the object's workspace applies")
 		expectRefused(editor.Patch(ctx, pool.DeepCopy(), moved("null", also)), http.StatusForbidden, "ImpersonationNotAllowed")
 		Expect(victim.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 		email, _, _ := unstructured.NestedString(pool.Object, "spec", "userEmail")
 		Expect(email).To(Equal(theirs.Email))
 	}, SpecTimeout(startTimeout))
 
-	It("to have something else addressed with warrantgate's credentials", func(ctx SpecContext) {
+	It("to send requests with warrantgate's credentials to another path", func(ctx SpecContext) {
 		w := kcp(ctx)
 		attacker := w.owner(ctx, "mallory")
 		own := w.user(attacker.name + "@example.com")
@@ -154,7 +154,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		}
 	}, SpecTimeout(startTimeout))
 
-	It("to be told about, or to have an Event, in another workspace, when it forges an owner", func(ctx SpecContext) {
+	It("to read from another workspace, or to write an Event there, by forging an owner", func(ctx SpecContext) {
 		w := kcp(ctx)
 		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
 		c, err := kcptest.NewClient(attacker.config)

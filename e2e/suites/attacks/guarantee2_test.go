@@ -33,7 +33,7 @@ func expectRefused(err error, code int32, reasons ...metav1.CauseType) {
 var _ = Describe("the owner of a workspace cannot allow itself to act as others", func() {
 	const notAllowed, homeOutOfScope = "ImpersonationNotAllowed", "HomeOutOfScope"
 
-	It("by RBAC in its own workspace", func(ctx SpecContext) {
+	It("with RBAC in its own workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
 		attacker, stranger := w.owner(ctx, "mallory"), w.user("stranger-of-mallory@example.com")
 		server := w.machineServer(stranger, "stolen")
@@ -51,13 +51,13 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 		Expect(apierrors.IsNotFound(attacker.client.Get(ctx, client.ObjectKey{Namespace: attacker.namespace, Name: "stolen"},
 			newCluster(attacker.namespace, "stolen", "")))).To(BeTrue())
 
-		By("so that no machine of it gets a stranger's server")
+		By("so no machine of the attacker gets a stranger's server")
 		Expect(attacker.client.Create(ctx, newMachine(attacker.namespace, "stolen", "stolen",
 			map[string]any{"providerID": "cloudsigma://" + server.UUID}))).NotTo(Succeed())
 		Expect(attacker.heard.Texts()).NotTo(ContainSubstring(stranger.UUID))
 	}, SpecTimeout(startTimeout))
 
-	It("by impersonating somebody with forged warrants, scopes, groups or homes", func(ctx SpecContext) {
+	It("with impersonated users that have forged warrants, scopes, groups or homes", func(ctx SpecContext) {
 		w := kcp(ctx)
 		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
 		stranger := w.user("stranger-of-" + attacker.name + "@example.com")
@@ -70,7 +70,7 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 		// All users have all permissions in the attacker's workspace, so that every impersonated user can write there.
 		Expect(kcptest.Grant(ctx, attacker.config, kcptest.Group("system:authenticated"), kcptest.AccessRule(),
 			rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})).To(Succeed())
-		By("which does work for those who may")
+		By("an impersonation by users with the permission works")
 		Eventually(func() error { return victim.client.Create(ctx, newCluster(victim.namespace, "own", stranger.Email)) }).Should(Succeed())
 
 		lc, err := kcptest.GetLogicalCluster(ctx, w.provider)
@@ -87,15 +87,15 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 			extra      extra
 			reason     metav1.CauseType
 		}{
-			{"the person", victim.name, authenticated, nil, notAllowed},
+			{"the user", victim.name, authenticated, nil, notAllowed},
 			{"the global name", globalName, authenticated, nil, notAllowed},
-			{"the person, scoped to the provider", victim.name, authenticated, extra{scopes: {"cluster:" + provider}}, notAllowed},
+			{"the user, scoped to the provider", victim.name, authenticated, extra{scopes: {"cluster:" + provider}}, notAllowed},
 			{
-				"the person, scoped to both", victim.name, authenticated,
+				"the user, scoped to both", victim.name, authenticated,
 				extra{scopes: {"cluster:" + provider + ",cluster:" + attacker.cluster}}, notAllowed,
 			},
 			{
-				"the attacker, with a warrant of the person", attacker.name, authenticated,
+				"the attacker, with a warrant of the user", attacker.name, authenticated,
 				extra{warrant: {`{"user":"` + victim.name + `","groups":["system:authenticated"]}`}}, notAllowed,
 			},
 			{"the attacker, with a warrant of the service account", attacker.name, authenticated, extra{warrant: {serviceAccountWarrant}}, notAllowed},
@@ -116,7 +116,7 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 				extra{home: {provider}, scopes: {"cluster:" + provider}}, homeOutOfScope,
 			},
 			{
-				"its own service account, with a warrant of the person", "system:serviceaccount:default:bot", authenticated,
+				"its own service account, with a warrant of the user", "system:serviceaccount:default:bot", authenticated,
 				extra{home: {attacker.cluster}, warrant: {`{"user":"` + victim.name + `","groups":["system:authenticated"]}`}}, notAllowed,
 			},
 		} {
@@ -126,7 +126,7 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 		}
 	}, SpecTimeout(startTimeout))
 
-	It("but the provider can, to persons and service accounts", func(ctx SpecContext) {
+	It("but the provider can allow it to users and service accounts", func(ctx SpecContext) {
 		w := kcp(ctx)
 		tenant := w.owner(ctx, "alice")
 		own := w.user(tenant.name + "@example.com")

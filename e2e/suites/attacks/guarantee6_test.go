@@ -49,7 +49,7 @@ func forgedPaths(token, path string) []string {
 }
 
 var _ = Describe("guarantee 6: only API servers get verdicts", func() {
-	It("somebody with network access only gets 404 for every path, and has no gate do anything", func(ctx SpecContext) {
+	It("a caller with network access gets 404 for every path, and no gate runs", func(ctx SpecContext) {
 		w := kube(ctx)
 		victim := w.editor(ctx, w.namespace(ctx))
 		owner := w.user("victim-of-6@example.com")
@@ -59,12 +59,12 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		token := w.token()
 		body := review(newMachine(victim.namespace, "worker", "pool", map[string]any{"providerID": "cloudsigma://" + stranger.UUID}))
 
-		By("asking with the token, as an API server does")
+		By("sending a review with the token, as an API server does")
 		answer, text := w.ask(ctx, true, "/"+token+"/machine/ownership", body)
 		Expect(answer.StatusCode).To(Equal(http.StatusOK))
-		Expect(text).To(ContainSubstring(owner.Email), "what is to be read is not in the verdict")
+		Expect(text).To(ContainSubstring(owner.Email), "the verdict does not contain the data")
 
-		By("asking without")
+		By("sending reviews without the token")
 		before, err := w.gate.Metric(ctx, "warrantgate_admissions_total", nil)
 		Expect(err).NotTo(HaveOccurred())
 		refused, err := w.gate.Metric(ctx, "warrantgate_refused_callers_total", nil)
@@ -87,7 +87,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		Expect(w.gate.Metric(ctx, "warrantgate_refused_callers_total", nil)).To(Equal(refused + float64(asked)))
 		log, err := os.ReadFile(w.gate.LogFile())
 		Expect(err).NotTo(HaveOccurred())
-		Expect(strings.Count(string(log), "refused a caller")).To(BeNumerically("<=", 3), "callers can fill the log")
+		Expect(strings.Count(string(log), "denied a caller")).To(BeNumerically("<=", 3), "callers can fill the log")
 	}, SpecTimeout(startTimeout))
 
 	It("a token is replaced under load without a failed admission", func(ctx SpecContext) {
@@ -123,11 +123,11 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		}
 		before, after := w.token(), warrantgatetest.NewToken()
 		more()
-		By("accepting a new token")
+		By("adding a new token to the file")
 		w.writeTokens(before, after)
 		accepted(after, http.StatusOK)
 		more()
-		By("registering it")
+		By("writing it into the webhook configurations")
 		w.writeTokens(after, before)
 		_, err := w.gate.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -137,8 +137,8 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 			Expect(*hook.ClientConfig.URL).To(HavePrefix(w.gate.URL() + "/" + after + "/"))
 		}
 		more()
-		more() // the API server has taken up the change
-		By("refusing the old one")
+		more() // the API server has observed the change
+		By("removing the old token")
 		w.writeTokens(after)
 		accepted(before, http.StatusNotFound)
 		more()
@@ -148,7 +148,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		Expect(string(log)).NotTo(Or(ContainSubstring(before), ContainSubstring(after)))
 	}, SpecTimeout(startTimeout))
 
-	It("a tenant does not learn the token by giving the API server little time", func(ctx SpecContext) {
+	It("a tenant does not learn the token from an API server with a short timeout", func(ctx SpecContext) {
 		w := newKube(ctx, kubeConfiguration)
 		attacker := w.editor(ctx, w.namespace(ctx))
 		own := w.user("slow-of-6@example.com")
@@ -181,7 +181,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		AddReportEntry("answers to short timeouts", texts)
 	}, SpecTimeout(startTimeout))
 
-	It("an API server that cannot reach warrantgate shows the token to the requester, as the README says, until it is replaced", func(ctx SpecContext) {
+	It("an API server that cannot reach warrantgate returns the token to the requester, as the README says, until an operator replaces it", func(ctx SpecContext) {
 		w := newKube(ctx, kubeConfiguration)
 		author := w.editor(ctx, w.namespace(ctx))
 		before := w.token()
@@ -191,7 +191,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		}
 		By("by a URL")
 		Expect(write()).To(MatchError(ContainSubstring(`failed to call webhook: Post "` + w.gate.HookURL("/keystone/policy"))))
-		By("by a Service")
+		By("with a Service")
 		service := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "gate"},
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: []corev1.ServicePort{{Port: 9443}}},
@@ -209,7 +209,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		Expect(w.admin.Update(ctx, registered)).To(Succeed())
 		Eventually(write).Should(MatchError(ContainSubstring(`failed to call webhook: Post "https://gate.default.svc:9443/` + before + `/keystone/policy`)))
 
-		By("replacing it")
+		By("replacing the token")
 		after := warrantgatetest.NewToken()
 		w.writeTokens(after)
 		Expect(w.gate.Start(ctx)).To(Succeed())

@@ -20,7 +20,7 @@ import (
 // Guarantee 7, the part of clusters: a cluster that refers to a Secret does not delay the writes of the Secret's owner, unless the
 // author of the cluster may read the Secret.
 var _ = Describe("the editor of a namespace whose clusters refer to another tenant's Secret", Serial, func() {
-	It("does not hold up writes of the Secret", func(ctx SpecContext) {
+	It("does not delay writes of the Secret", func(ctx SpecContext) {
 		w := kube(ctx)
 		attacker, victim := w.editor(ctx, w.namespace(ctx)), w.editor(ctx, w.namespace(ctx))
 		own := w.user("own-" + attacker.namespace + "@example.com")
@@ -32,7 +32,7 @@ var _ = Describe("the editor of a namespace whose clusters refer to another tena
 		Expect(victim.client.Create(ctx, secret.DeepCopy())).To(Succeed())
 
 		refers := map[string]any{"name": "user", "namespace": victim.namespace}
-		By("one cluster of the attacker refers to it already, from the time when it was permitted")
+		By("one cluster of the attacker already refers to it, from a time when the attacker had the permission")
 		binding := letRead(ctx, w, victim.namespace, attacker.name)
 		Eventually(func() error {
 			return attacker.client.Create(ctx, newObject(clusterKind, attacker.namespace, "old", map[string]any{"region": region, "userRef": refers}))
@@ -96,7 +96,7 @@ var _ = Describe("the editor of a namespace whose clusters refer to another tena
 		flood.Wait()
 		AddReportEntry("writes", fmt.Sprintf("%d of %d writes of the Secret were held up by %d writes of clusters", heldUp, writes, sent.Load()), ReportEntryVisibilityAlways)
 		Expect(heldUp).To(BeZero(), "writes of the Secret without a verdict, of %d", writes)
-		Expect(refused.Load()).To(Equal(sent.Load()), "writes of the attacker that were refused because it may not read the Secret")
+		Expect(refused.Load()).To(Equal(sent.Load()), "writes of the attacker that were denied because it may not read the Secret")
 	}, SpecTimeout(startTimeout))
 })
 

@@ -47,7 +47,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			forge(victim, attacker, bot.Extra)
 			ws := attacker.createAs(ctx, bot, stolen)
 
-			By("looking at what kcp acts upon")
+			By("reading the owner in the LogicalCluster")
 			cluster := attacker.placed(ctx, ws)
 			recorded := bot
 			recorded.Extra[identity.ScopesKey] = append(bot.Extra[identity.ScopesKey], "cluster:"+attacker.cluster)
@@ -59,7 +59,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			By("looking for what only the victim's service account may bind")
 			Consistently(ctx, boundIn).WithArguments(w.server.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
 		},
-		Entry("which somebody impersonates with its home", func(_, _ owner, _ map[string][]string) {}, SpecTimeout(startTimeout)),
+		Entry("impersonated with its home", func(_, _ owner, _ map[string][]string) {}, SpecTimeout(startTimeout)),
 		Entry("with a scope of both workspaces", func(victim, attacker owner, extra map[string][]string) {
 			extra[identity.ScopesKey] = []string{"cluster:" + victim.cluster + ",cluster:" + attacker.cluster}
 		}, SpecTimeout(startTimeout)),
@@ -80,15 +80,15 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 				MatchRegexp(`(?m)^ +\w+ +WarrantDropped .*1 warrant carried an administrator's power`), ContainSubstring(wantReason)))
 			Consistently(ctx, boundIn).WithArguments(w.server.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
 		},
-		Entry("with a person", impersonated("alice", nil), "OwnerRewritten", SpecTimeout(startTimeout)),
+		Entry("with a user", impersonated("alice", nil), "OwnerRewritten", SpecTimeout(startTimeout)),
 		Entry("with a service account without a home", impersonated("system:serviceaccount:default:bot", nil), "HomeUnknown", SpecTimeout(startTimeout)),
 		Entry("with a service account of two homes", impersonated("system:serviceaccount:default:bot",
 			map[string][]string{identity.ClusterNameKey: {"a", "b"}}), "HomeAmbiguous", SpecTimeout(startTimeout)),
-		Entry("with a person and a field that makes the owner too large", impersonated("alice",
+		Entry("with a user and a field that makes the owner too large", impersonated("alice",
 			map[string][]string{"example.com/x": {strings.Repeat("x", identity.MaxOwnerBytes)}}), "OwnerTooLarge", SpecTimeout(startTimeout)),
 	)
 
-	It("an update cannot have an Event written into another workspace", func(ctx SpecContext) {
+	It("an update cannot write an Event into another workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
 		victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
 		_, err := kcptest.CreateWorkspace(ctx, attacker.config, "child")

@@ -34,7 +34,7 @@ import (
 
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
-	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (

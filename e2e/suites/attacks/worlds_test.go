@@ -16,7 +16,7 @@ import (
 
 // A denial only proves something if the attacker has the permission to write the object.
 var _ = Describe("the attackers", func() {
-	It("the editor of a namespace may write everything in it, and nothing elsewhere", func(ctx SpecContext) {
+	It("the editor of a namespace can write everything in it, and nothing elsewhere", func(ctx SpecContext) {
 		w := kube(ctx)
 		attacker, other := w.editor(ctx, w.namespace(ctx)), w.namespace(ctx)
 		own := w.user(attacker.name + "@example.com")
@@ -29,7 +29,7 @@ var _ = Describe("the attackers", func() {
 		Expect(apierrors.IsForbidden(attacker.client.List(ctx, &corev1.SecretList{}, client.InNamespace(other)))).To(BeTrue())
 	}, SpecTimeout(startTimeout))
 
-	It("the owner of a workspace is cluster-admin in it, and has nothing elsewhere", func(ctx SpecContext) {
+	It("the owner of a workspace is cluster-admin in it, and has no permission elsewhere", func(ctx SpecContext) {
 		w := kcp(ctx)
 		attacker, other := w.owner(ctx, "attacker"), w.owner(ctx, "other")
 		own := w.user(attacker.name + "@example.com")

@@ -19,7 +19,7 @@ import (
 )
 
 var _ = Describe("A namespace for restricted pods", func() {
-	It("takes each pod of each example, and none without its security context", func(ctx SpecContext) {
+	It("accepts each pod of each example, and rejects each pod without its security context", func(ctx SpecContext) {
 		w := startWorld(ctx)
 		restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: "restricted", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},

@@ -27,8 +27,8 @@ import (
 	"warrantgate.dev/e2e/env/access"
 )
 
-// None of the rights is spare: without any one of its rules, something that works with all of them does not.
-var _ = Describe("The rights of the service account", Ordered, func() {
+// Every RBAC rule of the chart is necessary: for each rule, a function works with all rules and fails without this one.
+var _ = Describe("The permissions of the service account", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx)
@@ -48,7 +48,7 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		Entry("Machines of Cluster API", "machines", SpecTimeout(timeout)),
 	)
 
-	DescribeTable("are needed to judge", func(ctx SpecContext, resource, verb string, object client.Object) {
+	DescribeTable("are needed to evaluate", func(ctx SpecContext, resource, verb string, object client.Object) {
 		try := func() error { return w.author.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll) } //nolint:errcheck,forcetypeassert // a copy is of the same kind
 		w.startAsked(ctx)
 		object.SetNamespace(w.newTenancy(ctx))
@@ -119,7 +119,7 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		}, SpecTimeout(timeout)),
 	)
 
-	DescribeTable("are needed to agree on a leader", func(ctx SpecContext, verb string) {
+	DescribeTable("are needed for leader election", func(ctx SpecContext, verb string) {
 		Expect(client.IgnoreNotFound(w.admin.Delete(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: lease.Name},
 		}))).To(Succeed())
@@ -127,11 +127,11 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		w.pod.start(ctx, w.admin)
 		Eventually(w.pod.logged).Should(ContainSubstring("cannot " + verb + ` resource \"leases\"`))
 	},
-		Entry("for the first time", "create", SpecTimeout(timeout)),
-		Entry("of the audit, from then on", "get", SpecTimeout(timeout)),
+		Entry("of the first leader", "create", SpecTimeout(timeout)),
+		Entry("of the audit, afterwards", "get", SpecTimeout(timeout)),
 	)
 
-	It("are no use to change what API servers ask, or by whom they are answered", func(ctx SpecContext) {
+	It("do not allow changes of webhook configurations or of their CA", func(ctx SpecContext) {
 		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(w.pod.dir, "kubernetes", "kubeconfig"))
 		Expect(err).NotTo(HaveOccurred())
 		thief, err := client.New(config, client.Options{})
@@ -169,7 +169,7 @@ var _ = Describe("The rights of the service account", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("are all among these", func(ctx SpecContext) {
+	It("are all tested by one of these specs", func(ctx SpecContext) {
 		Expect(w.untried(ctx)).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })

@@ -113,7 +113,7 @@ func (w *world) addCloud(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.cloud.Stop)
 	DeferCleanup(func() {
-		Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know")
+		Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud received unknown requests")
 	})
 	account := w.cloud.AddClient(accountName)
 	secret := &corev1.Secret{

@@ -22,7 +22,7 @@ import (
 
 // helm uninstall restores a kcp as it was.
 var _ = Describe("helm uninstall beside a kcp", func() {
-	It("takes the gates out of root, and leaves nothing there", func(ctx SpecContext) {
+	It("removes the webhook configurations from root and from a provider's workspace, and leaves no objects there", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		Expect(kcptest.Grant(ctx, w.kcp.Admin("root"), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 		places := []*rest.Config{w.kcp.ShardAdmin("root"), w.kcp.ShardAdmin("system:admin")}
@@ -41,7 +41,7 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 		Expect(serve.Alive()).To(Succeed())
 		Expect(serve.Stop()).To(Succeed())
 
-		By("looking at what is left")
+		By("listing the remaining objects")
 		for i, place := range places {
 			// kcp deletes the objects that it derived from deleted ones, with a delay.
 			Eventually(func() []string { return added(before[i], objects(ctx, place)) }).WithContext(ctx).Should(BeEmpty(), place.Host)

@@ -24,7 +24,7 @@ import (
 )
 
 var _ = Describe("explain workspace", func() {
-	It("says that nothing is wrong with a workspace that is Ready", func(ctx SpecContext) {
+	It("reports no problem of a Ready workspace", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		create(ctx, home.alice(ctx), "fine")
 		_, err := kcptest.WaitReady(ctx, home.admin(), "fine")
@@ -42,7 +42,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(found.answers()).To(Equal(map[string]string{"root:tenancy.kcp.io": "yes", "root:topology.kcp.io": "yes"}))
 	}, SpecTimeout(specTimeout))
 
-	It("says that a service account is foreign in the workspace that it created", func(ctx SpecContext) {
+	It("reports that a service account is foreign in the workspace that it created", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		widgets := home.export(ctx, "widgets")
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
@@ -66,7 +66,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(found.answers()).To(Equal(map[string]string{home.path + ":widgets.example.io": "yes"}))
 	}, SpecTimeout(specTimeout))
 
-	It("says what an owner lacks, and granting just that mends it", func(ctx SpecContext) {
+	It("prints the missing permissions of an owner, and the workspace becomes Ready once they are granted", func(ctx SpecContext) {
 		home, elsewhere := newPlace(ctx), newPlace(ctx)
 		local, remote := home.export(ctx, "widgets"), elsewhere.export(ctx, "gadgets")
 		home.workspaceType(ctx, "base", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{local}})
@@ -120,7 +120,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(found.Findings).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
 
-	It("says which APIExport does not exist, also where its workspace does not", func(ctx SpecContext) {
+	It("names an APIExport that does not exist, also if its workspace does not exist", func(ctx SpecContext) {
 		home, lost := newPlace(ctx), newPlace(ctx)
 		gone, goneToo := home.export(ctx, "widgets"), lost.export(ctx, "gadgets")
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{
@@ -144,7 +144,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.out).To(ContainSubstring(`there is no APIExport "gadgets.example.io" in %s, which the type %s:team binds`, lost.path, home.path))
 	}, SpecTimeout(specTimeout))
 
-	It("rightly says that kcp goes on by itself once an APIExport that was missing is there", func(ctx SpecContext) {
+	It("reports that kcp continues once a missing APIExport exists, and it does", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		widgets := home.export(ctx, "widgets")
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
@@ -164,7 +164,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(specTimeout))
 
-	It("blames nobody for an initializer that is somebody else's", func(ctx SpecContext) {
+	It("reports an initializer of another provider without advice for the owner", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		ofType := home.workspaceType(ctx, "held", tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true})
 		create(ctx, home.alice(ctx), "child", ofType)
@@ -181,7 +181,7 @@ var _ = Describe("explain workspace", func() {
 			home.cluster, home.path))
 	}, SpecTimeout(specTimeout))
 
-	It("says that anybody can become the administrator of a workspace whose owner is a bare name", func(ctx SpecContext) {
+	It("reports a workspace whose owner is the name of a service account that every user of the workspace can create", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		ofType := home.workspaceType(ctx, "empty", tenancyv1alpha1.WorkspaceTypeSpec{})
 		create(ctx, home.bot(ctx), "child", ofType)
@@ -194,7 +194,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.out).To(ContainSubstring("whoever makes a service account of that name in this one is its administrator"))
 	}, SpecTimeout(specTimeout))
 
-	It("says that a person is foreign whose identity is scoped to another workspace", func(ctx SpecContext) {
+	It("reports that a user is foreign whose identity is scoped to another workspace", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		home.alice(ctx)
 		asAlice := home.admin() // kcp lets an administrator be alice in this workspace only
@@ -209,7 +209,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.out).To(ContainSubstring("at home in %s kcp counts it as\n    alice", home.path))
 	}, SpecTimeout(specTimeout))
 
-	It("says that a workspace waits for a warrantgate that is down", func(ctx SpecContext) {
+	It("reports that a workspace waits for a warrantgate that is down", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		w := guard(ctx)
 		Expect(w.Stop()).To(Succeed())
@@ -230,7 +230,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(specTimeout))
 
-	It("says what is mounted at a workspace that has nothing of its own", func(ctx SpecContext) {
+	It("reports the mount of a workspace without a logical cluster", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		create(ctx, home.alice(ctx), "child", func(ws *tenancyv1alpha1.Workspace) {
 			ws.Spec.Type = nil
@@ -251,7 +251,7 @@ var _ = Describe("explain workspace", func() {
 		))
 	}, SpecTimeout(specTimeout))
 
-	It("says that a workspace is being deleted", func(ctx SpecContext) {
+	It("reports that a workspace is being deleted", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		ofType := home.workspaceType(ctx, "empty", tenancyv1alpha1.WorkspaceTypeSpec{})
 		create(ctx, home.alice(ctx), "child", ofType, func(ws *tenancyv1alpha1.Workspace) {
@@ -278,7 +278,7 @@ var _ = Describe("explain workspace", func() {
 			Should(ContainSubstring(`there is no workspace "child" in ` + home.path))
 	}, SpecTimeout(specTimeout))
 
-	It("says that the owner is not in the groups that are required", func(ctx SpecContext) {
+	It("reports that the owner is not in the required groups", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		// system:masters may say who owns a workspace, as kcp's tools for moving them do.
 		create(ctx, kcp.ShardAdmin(home.path), "child",
@@ -310,7 +310,7 @@ var _ = Describe("explain workspace", func() {
 			ContainSubstring(`kcp knows you as "alice"`),
 		))
 
-		By("asking as somebody who may see nothing at all")
+		By("running it as a user without permissions")
 		stranger, err := kcp.KubeconfigFile("stranger", kcp.Person("root", "stranger"))
 		Expect(err).NotTo(HaveOccurred())
 		asStranger := explain(ctx, stranger, home.path+":child", "-o", "json")
@@ -321,7 +321,7 @@ var _ = Describe("explain workspace", func() {
 		))
 	}, SpecTimeout(specTimeout))
 
-	It("says to a service account what no right lets it see outside its home, and who would", func(ctx SpecContext) {
+	It("tells a service account what it cannot read outside its home, and who can", func(ctx SpecContext) {
 		home, elsewhere := newPlace(ctx), newPlace(ctx)
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true})
 		create(ctx, home.alice(ctx), "child", ofType)

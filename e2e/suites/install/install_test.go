@@ -28,7 +28,7 @@ import (
 )
 
 var _ = Describe("install and uninstall", func() {
-	It("prints with --dry-run what it would write, writes just that, and takes just that out again", func(ctx SpecContext) {
+	It("write exactly the objects that --dry-run prints, and remove exactly these", func(ctx SpecContext) {
 		before := inventory(ctx)
 		w := serve(ctx, "")
 		plan := planned(ctx, w)
@@ -56,10 +56,10 @@ var _ = Describe("install and uninstall", func() {
 
 		output, err = w.Uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(output).To(ContainSubstring(`root: MutatingWebhookConfiguration "warrantgate" not there`))
+		Expect(output).To(ContainSubstring(`root: MutatingWebhookConfiguration "warrantgate" not found`))
 	}, SpecTimeout(time.Minute))
 
-	It("changes nothing when it runs again, and mends what somebody has changed", func(ctx SpecContext) {
+	It("change no object in a second run, and repair an object that an administrator has changed", func(ctx SpecContext) {
 		w := serve(ctx, "")
 		install(ctx, w)
 		before := contents(ctx)
@@ -89,11 +89,11 @@ var _ = Describe("install and uninstall", func() {
 
 		output, err = w.Uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(output).To(ContainSubstring(`ValidatingWebhookConfiguration "warrantgate" left alone, it was not installed by warrantgate`))
+		Expect(output).To(ContainSubstring(`ValidatingWebhookConfiguration "warrantgate" not changed, because warrantgate did not install it`))
 		Expect(root.Get(ctx, client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
 	}, SpecTimeout(time.Minute))
 
-	It("says plainly that Events are off without the shards' kubeconfigs, and all else works", func(ctx SpecContext) {
+	It("report that Events are off without the kubeconfigs of the shards, while everything else works", func(ctx SpecContext) {
 		w := serve(ctx, "")
 		output := runInstall(ctx, w)
 		Expect(output).To(ContainSubstring(`user "warrantgate" was not given the right to write Events`))
@@ -105,7 +105,7 @@ var _ = Describe("install and uninstall", func() {
 		Expect(eventReasons(ctx, silent)()).To(BeEmpty())
 		Expect(w.Metric(ctx, "warrantgate_events_total", map[string]string{"outcome": "off"})).To(BeNumerically(">=", 1))
 
-		By("giving the right while it serves")
+		By("granting the permission while serve runs")
 		_, err := w.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(logOf(w)).Should(ContainSubstring("Events are on"))

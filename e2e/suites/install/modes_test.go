@@ -33,7 +33,7 @@ workspace:
 }
 
 var _ = Describe("a gate", func() {
-	It("refuses a forgery by itself where the admission policy is gone, with an Event on the Workspace", func(ctx SpecContext) {
+	It("denies a forged owner when the admission policy is deleted, and writes an Event on the Workspace", func(ctx SpecContext) {
 		w := serve(ctx, "")
 		install(ctx, w)
 		ws := createAs(ctx, bot, "second-line")
@@ -50,12 +50,12 @@ var _ = Describe("a gate", func() {
 		Expect(apierrors.IsForbidden(refusal)).To(BeTrue())
 		Expect(refusal).To(MatchError(And(ContainSubstring(`user "alice" tried to change experimental.tenancy.kcp.io/owner of workspace "second-line"`),
 			ContainSubstring("leave it as it is"))))
-		Eventually(eventReasons(ctx, ws)).Should(ContainElement("OwnerChangeRefused"))
+		Eventually(eventReasons(ctx, ws)).Should(ContainElement("OwnerChangeDenied"))
 		Expect(w.Metric(ctx, "warrantgate_admissions_total", map[string]string{
-			"gate": "owner-integrity", "decision": "denied", "reason": "OwnerChangeRefused",
+			"gate": "owner-integrity", "decision": "denied", "reason": "OwnerChangeDenied",
 		})).To(BeNumerically(">=", 1))
 
-		By("trying in a dry run, which leaves no Event")
+		By("forging in a dry run, which writes no Event")
 		before, err := kcptest.Events(ctx, provider, ws)
 		Expect(err).NotTo(HaveOccurred())
 		counted, err := w.Metric(ctx, "warrantgate_events_total", nil)
@@ -65,7 +65,7 @@ var _ = Describe("a gate", func() {
 		Expect(kcptest.Events(ctx, provider, ws)).To(HaveLen(len(before)))
 	}, SpecTimeout(time.Minute))
 
-	It("in mode Warn changes and refuses nothing, and says what it would have done", func(ctx SpecContext) {
+	It("in mode Warn changes and denies nothing, and warns about each change and denial", func(ctx SpecContext) {
 		w := serve(ctx, configuration("Warn", "Warn"))
 		installWarning(ctx, w)
 
@@ -76,14 +76,14 @@ var _ = Describe("a gate", func() {
 		Expect(w.Metric(ctx, "warrantgate_admissions_total", map[string]string{"gate": "owner-rewrite", "decision": "warned"})).To(BeNumerically(">=", 1))
 		Expect(w.Metric(ctx, "warrantgate_owner_rewrites_total", nil)).To(BeZero())
 
-		By("forging the owner, which is only warned about")
+		By("forging the owner, which only causes a warning")
 		warnings := &warningRecorder{}
 		alice := kcp.Person("root:provider", "alice")
 		alice.WarningHandlerWithContext = warnings
 		Expect(forge(ctx, alice, ws, client.DryRunAll)).To(Succeed())
 		Expect(warnings.texts).To(ContainElement(ContainSubstring(`user "alice" tried to change experimental.tenancy.kcp.io/owner`)))
 
-		By("being away, which refuses nothing either")
+		By("stopping warrantgate, which denies nothing either")
 		Expect(w.Stop()).To(Succeed())
 		_, err = kcptest.CreateWorkspace(ctx, bot, "unwarned")
 		Expect(err).NotTo(HaveOccurred())
@@ -96,7 +96,7 @@ var _ = Describe("a gate", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(time.Minute))
 
-	It("in mode Off is taken out by the next install", func(ctx SpecContext) {
+	It("in mode Off is uninstalled by the next install", func(ctx SpecContext) {
 		w := serve(ctx, "")
 		install(ctx, w)
 		off := serve(ctx, configuration("Enforce", "Off"))

@@ -14,8 +14,8 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-var _ = Describe("the user that serve runs as", func() {
-	It("may write Events and see what a workspace rests on, agree on a leader in root, and nothing else", func(ctx SpecContext) {
+var _ = Describe("the user of serve", func() {
+	It("may write Events, read the objects that a workspace needs, write the Lease in root, and nothing else", func(ctx SpecContext) {
 		w := serve(ctx, "")
 		install(ctx, w)
 

@@ -22,9 +22,9 @@ import (
 // ruleTimeout is for a spec that runs three times: with a rule, without it, and with it again.
 const ruleTimeout = 2 * time.Minute
 
-// None of the rights in root is spare: without any one rule of those that install writes there, something that works with all
-// of them does not.
-var _ = Describe("of the rights in root", Ordered, func() {
+// Every RBAC rule that install writes into root is necessary: for each rule, a function works with all rules and fails without this
+// one.
+var _ = Describe("of the RBAC rules in root", Ordered, func() {
 	var (
 		w *kcptest.Warrantgate
 		// readingFile and writingFile are the kubeconfigs of w.
@@ -73,7 +73,7 @@ var _ = Describe("of the rights in root", Ordered, func() {
 		return func() string { return logOf(w)()[already:] }
 	}
 
-	DescribeTable("one is needed to find what hangs:", func(ctx SpecContext, resource, verb, want string) {
+	DescribeTable("one is needed to find stuck workspaces:", func(ctx SpecContext, resource, verb, want string) {
 		repair := func() error {
 			_, err := w.Run(ctx, "repair", "--kubeconfig="+readingFile, "--logical-cluster-kubeconfig="+writingFile, "--dry-run")
 			return err
@@ -84,12 +84,12 @@ var _ = Describe("of the rights in root", Ordered, func() {
 		giveBack()
 		Eventually(repair).Should(Succeed())
 	},
-		Entry("to know the shards", "apiexportendpointslices", "get", "find the shards (APIExportEndpointSlice tenancy.kcp.io in root): ", SpecTimeout(ruleTimeout)),
-		Entry("to see the workspaces", "apiexports/content", "list", "the rights list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(ruleTimeout)),
+		Entry("to read the shards", "apiexportendpointslices", "get", "find the shards (APIExportEndpointSlice tenancy.kcp.io in root): ", SpecTimeout(ruleTimeout)),
+		Entry("to list the workspaces", "apiexports/content", "list", "the rights list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(ruleTimeout)),
 	)
 
-	DescribeTable("one is needed to agree on who heals:", func(ctx SpecContext, verb string) {
-		const leads = `"this replica leads"`
+	DescribeTable("one is needed for the Lease of the repair:", func(ctx SpecContext, verb string) {
+		const leads = `"this replica holds the Lease"`
 		Eventually(anew(ctx)).Should(ContainSubstring(leads))
 		giveBack := without(ctx, "warrantgate-repair", "leases", verb)
 		logged := anew(ctx)
@@ -98,7 +98,7 @@ var _ = Describe("of the rights in root", Ordered, func() {
 		giveBack()
 		Eventually(logged).Should(ContainSubstring(leads))
 	},
-		Entry("to make the Lease", "create", SpecTimeout(ruleTimeout)),
+		Entry("to create the Lease", "create", SpecTimeout(ruleTimeout)),
 		Entry("to read the Lease", "get", SpecTimeout(ruleTimeout)),
 	)
 
@@ -133,7 +133,7 @@ var _ = Describe("of the rights in root", Ordered, func() {
 		Eventually(initialized).WithTimeout(ruleTimeout).ShouldNot(waits)
 	}, SpecTimeout(2*ruleTimeout))
 
-	It("one is needed, by everybody, to create workspaces of the type warranted", func(ctx SpecContext) {
+	It("one is needed, by all users, to create workspaces of the type warranted", func(ctx SpecContext) {
 		create := func() error {
 			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "usable-"}}
 			extending(ws)
@@ -146,7 +146,7 @@ var _ = Describe("of the rights in root", Ordered, func() {
 		Eventually(create).Should(Succeed())
 	}, SpecTimeout(ruleTimeout))
 
-	It("none is left that is not among these", func(ctx SpecContext) {
+	It("each is tested by one of these specs", func(ctx SpecContext) {
 		all, _, err := kcptest.RulesPlanned(runInstall(ctx, w, "--dry-run"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(tried).To(ConsistOf(all))

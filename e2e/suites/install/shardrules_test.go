@@ -41,7 +41,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 			Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: "root:provider", Export: export.Name}}},
 		})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.CreateWorkspace(ctx, bot, "hanging", binding)
+		_, err = kcptest.CreateWorkspace(ctx, bot, "stuck", binding)
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(ruleTimeout))
 
@@ -62,7 +62,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 		}
 	}
 
-	DescribeTable("one is needed to tell why a workspace hangs:", func(ctx SpecContext, role, resource, verb, want string) {
+	DescribeTable("one is needed to explain why a workspace is stuck:", func(ctx SpecContext, role, resource, verb, want string) {
 		tells := And(ContainSubstring("BindPermissionMissing"), Not(ContainSubstring("CouldNotTell")), Not(ContainSubstring("you lack")))
 		Eventually(explained(ctx, hanging)).Should(tells)
 		giveBack := without(ctx, role, resource, verb)
@@ -70,16 +70,16 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 		giveBack()
 		Eventually(explained(ctx, hanging)).Should(tells)
 	},
-		Entry("to enter it", "warrantgate-events", "/", "access", `could not be read: you lack "get"`, SpecTimeout(ruleTimeout)),
-		Entry("to see how far it is", "warrantgate-explain", "logicalclusters", "get",
+		Entry("to enter the workspace", "warrantgate-events", "/", "access", `could not be read: you lack "get"`, SpecTimeout(ruleTimeout)),
+		Entry("to read its LogicalCluster", "warrantgate-explain", "logicalclusters", "get",
 			`you lack "get" on logicalclusters.core.kcp.io in `, SpecTimeout(ruleTimeout)),
-		Entry("to see its type", "warrantgate-explain", "workspacetypes", "get",
+		Entry("to read its type", "warrantgate-explain", "workspacetypes", "get",
 			`you lack "get" on workspacetypes.tenancy.kcp.io in root:provider`, SpecTimeout(ruleTimeout)),
-		Entry("to see what it is to bind", "warrantgate-explain", "apiexports", "get",
+		Entry("to read the APIExports that it binds", "warrantgate-explain", "apiexports", "get",
 			`you lack "get" on apiexports.apis.kcp.io in root:provider`, SpecTimeout(ruleTimeout)),
-		Entry("to see what it has bound", "warrantgate-explain", "apibindings", "list",
+		Entry("to list its APIBindings", "warrantgate-explain", "apibindings", "list",
 			`you lack "list" on apibindings.apis.kcp.io in `, SpecTimeout(ruleTimeout)),
-		Entry("to ask who may bind that", "warrantgate-explain", "subjectaccessreviews", "create",
+		Entry("to check who may bind these APIExports", "warrantgate-explain", "subjectaccessreviews", "create",
 			`you lack "create" on subjectaccessreviews.authorization.k8s.io in root:provider`, SpecTimeout(ruleTimeout)),
 	)
 
@@ -99,7 +99,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 		Eventually(logged).Should(ContainSubstring("Events are on"))
 	}, SpecTimeout(ruleTimeout))
 
-	It("one is needed to tell of a workspace that waits for warrantgate", func(ctx SpecContext) {
+	It("one is needed to report a workspace that waits for warrantgate", func(ctx SpecContext) {
 		Expect(w.Stop()).To(Succeed())
 		_, err := kcptest.CreateWorkspace(ctx, bot, "unscheduled")
 		Expect(err).NotTo(HaveOccurred())
@@ -114,7 +114,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(ruleTimeout))
 
-	It("one is needed to heal what was made while nobody answered, with failurePolicy Ignore", func(ctx SpecContext) {
+	It("one is needed to repair workspaces that were created while warrantgate was down, with failurePolicy Ignore", func(ctx SpecContext) {
 		_, err := w.Install(ctx, "--rewrite=Webhook", "--failure-policy=Ignore")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.Stop()).To(Succeed())
@@ -143,7 +143,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 		Expect(w.Start(ctx)).To(Succeed())
 	}, SpecTimeout(ruleTimeout))
 
-	It("none is left that is not among these", func(ctx SpecContext) {
+	It("each is tested by one of these specs", func(ctx SpecContext) {
 		_, all, err := kcptest.RulesPlanned(runInstall(ctx, w, "--dry-run"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(tried).To(ConsistOf(all))

@@ -48,7 +48,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 		Expect(w.setInstanceID(ctx, worker, server.UUID)).To(Succeed())
 	}, NodeTimeout(3*time.Minute))
 
-	It("finds nothing where all is well, and ends with 0", func(ctx SpecContext) {
+	It("finds no problem, and exits with 0", func(ctx SpecContext) {
 		got := command.run(ctx)
 		Expect(got).To(Equal(audited{
 			out:   "NAMESPACE   OBJECT   REASON   INSTANCE   MESSAGE\n",
@@ -58,7 +58,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 		Expect(command.run(ctx, "-o=json").out).To(BeEmpty())
 	}, SpecTimeout(timeout))
 
-	When("servers are not as they should be", Ordered, func() {
+	When("there are problems", Ordered, func() {
 		var (
 			want     []finding
 			versions map[string]string
@@ -80,7 +80,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			versions, servers = w.versions(ctx, machineKind, clusterKind), w.cloud.Servers()
 		})
 
-		It("prints them as a table, and ends with 1", func(ctx SpecContext) {
+		It("prints them as a table, and exits with 1", func(ctx SpecContext) {
 			got := command.run(ctx)
 			Expect(got.status).To(Equal(1))
 			lines := strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
@@ -98,13 +98,13 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			Expect(got.notes).To(MatchRegexp(`^machines: 1, accounts: 1, requests to the cloud: \d, findings: 2\n$`))
 		}, SpecTimeout(timeout))
 
-		It("prints them as JSON, one object a line, and ends with 1", func(ctx SpecContext) {
+		It("prints them as JSON, one object a line, and exits with 1", func(ctx SpecContext) {
 			got := command.run(ctx, "-o", "json")
 			Expect(got.status).To(Equal(1))
 			Expect(got.findings()).To(Equal(want))
 		}, SpecTimeout(timeout))
 
-		It("ends with 2 where an account could not be looked at, and prints what it found in the others", func(ctx SpecContext) {
+		It("exits with 2 if an account could not be audited, and prints the findings of the others", func(ctx SpecContext) {
 			stranger := w.cloud.AddUser("stranger@example.com")
 			theirs := newCluster(w.namespace(ctx), clusterName, stranger.Email)
 			Expect(w.client.Create(ctx, theirs)).To(Succeed())
@@ -118,7 +118,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			Expect(got.notes).To(HavePrefix(`warrantgate: instances of user "stranger@example.com" in region "next": UserNotImpersonable: `))
 		}, SpecTimeout(timeout))
 
-		It("ends with 2 where the cloud is down", func(ctx SpecContext) {
+		It("exits with 2 if the cloud is down", func(ctx SpecContext) {
 			down := w.cloud.Fail(cloudsigmatest.Status(500), 0, cloudsigmatest.ListServers)
 			DeferCleanup(down.Release)
 			got := command.run(ctx)
@@ -129,7 +129,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			Expect(got.notes).To(And(HavePrefix("warrantgate: "), ContainSubstring("CloudUnavailable"), ContainSubstring("500")))
 		}, SpecTimeout(timeout))
 
-		It("has changed nothing", func(ctx SpecContext) {
+		It("changes nothing", func(ctx SpecContext) {
 			Expect(w.versions(ctx, machineKind, clusterKind)).To(Equal(versions))
 			Expect(w.cloud.Servers()).To(Equal(servers))
 			for _, object := range []*unstructured.Unstructured{worker, newObject(clusterKind, s.namespace, clusterName)} {
@@ -139,19 +139,19 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 		}, SpecTimeout(timeout))
 	})
 
-	DescribeTable("ends with 2 and says what is wrong with its arguments", func(ctx SpecContext, want string, args ...string) {
+	DescribeTable("exits with 2 and a message about invalid arguments", func(ctx SpecContext, want string, args ...string) {
 		got := auditCommand{world: w, args: args}.run(ctx)
 		Expect(got.status).To(Equal(2))
 		Expect(got.notes).To(ContainSubstring(want))
 		Expect(got.out).To(BeEmpty())
 	},
-		Entry("a format that it does not know", `--output: "xml" is neither table nor json`, "--output=xml", SpecTimeout(timeout)),
-		Entry("a kubeconfig that is not there", `read kubeconfig "/does/not/exist"`, "--kubeconfig=/does/not/exist", SpecTimeout(timeout)),
-		Entry("a configuration that is not there", "/does/not/exist.yaml", "--config=/does/not/exist.yaml", SpecTimeout(timeout)),
-		Entry("a rate that is none", "--rate: -1 is less than 1", "--rate=-1", SpecTimeout(timeout)),
+		Entry("an unknown format", `--output: "xml" is neither table nor json`, "--output=xml", SpecTimeout(timeout)),
+		Entry("a kubeconfig that does not exist", `read kubeconfig "/does/not/exist"`, "--kubeconfig=/does/not/exist", SpecTimeout(timeout)),
+		Entry("a configuration that does not exist", "/does/not/exist.yaml", "--config=/does/not/exist.yaml", SpecTimeout(timeout)),
+		Entry("a malformed rate", "--rate: -1 is less than 1", "--rate=-1", SpecTimeout(timeout)),
 	)
 
-	It("ends with 2 and says how to get at the cloud where that is not said", func(ctx SpecContext) {
+	It("exits with 2 and advice if the access to the cloud is not configured", func(ctx SpecContext) {
 		got := auditCommand{world: w, args: command.args[:1]}.run(ctx)
 		Expect(got.status).To(Equal(2))
 		Expect(got.notes).To(Equal("warrantgate: there is no access to a cloud: give --impersonation-enabled and the flags that say as whom " +

@@ -15,7 +15,7 @@ import (
 )
 
 // An ID is compared by what it means, not by how it is written.
-var _ = Describe("A server that is written in another way", func() {
+var _ = Describe("A server in another spelling", func() {
 	for _, style := range styles {
 		for _, field := range []string{providerIDPath, instanceIDPath} {
 			write := style.of[field]
@@ -43,7 +43,7 @@ var _ = Describe("A server that is written in another way", func() {
 		}
 	}
 
-	DescribeTable("is none where it only looks like one",
+	DescribeTable("is malformed if it only looks like an ID",
 		func(ctx SpecContext, field, reason string, write func(string) string) {
 			s := begin(ctx)
 			machine := s.createMachine(ctx, "machine")
@@ -59,7 +59,7 @@ var _ = Describe("A server that is written in another way", func() {
 		Entry("braces", instanceIDPath, "InstanceIDInvalid", func(id string) string { return "{" + id + "}" }, SpecTimeout(timeout)),
 		Entry("a URN", instanceIDPath, "InstanceIDInvalid", func(id string) string { return "urn:uuid:" + id }, SpecTimeout(timeout)),
 		Entry("no dashes", instanceIDPath, "InstanceIDInvalid", func(id string) string { return strings.ReplaceAll(id, "-", "") }, SpecTimeout(timeout)),
-		Entry("two of them", instanceIDPath, "InstanceIDInvalid", func(id string) string { return id + "," + id }, SpecTimeout(timeout)),
+		Entry("two IDs", instanceIDPath, "InstanceIDInvalid", func(id string) string { return id + "," + id }, SpecTimeout(timeout)),
 		Entry("the nil UUID", instanceIDPath, "InstanceIDInvalid", func(string) string { return uuid.Nil.String() }, SpecTimeout(timeout)),
 		Entry("only blanks", instanceIDPath, "InstanceIDInvalid", func(string) string { return "  " }, SpecTimeout(timeout)),
 	)
@@ -90,12 +90,12 @@ var styles = []style{
 }
 
 // Both fields name one server, or the controller and the node do not talk of the same.
-var _ = Describe("Two fields that disagree", func() {
+var _ = Describe("Two fields that name different servers", func() {
 	for _, changed := range []string{instanceIDPath, providerIDPath} {
 		held := map[string]string{providerIDPath: instanceIDPath, instanceIDPath: providerIDPath}[changed]
 		for _, was := range holdings {
 			for _, is := range []string{"the user's own server", "another user's server", "no server that exists"} {
-				It(fmt.Sprintf("are refused: %s holds %s, %s is to name %s", held, was.name, changed, is), func(ctx SpecContext) {
+				It(fmt.Sprintf("are denied: %s has %s, %s is set to %s", held, was.name, changed, is), func(ctx SpecContext) {
 					s := begin(ctx)
 					machine := s.createMachine(ctx, "machine")
 					server := s.server("machine")
@@ -149,7 +149,7 @@ var holdings = []holding{
 
 // A server is that of one machine, and a machine that of a cluster with a user.
 var _ = Describe("A server that another machine names", func() {
-	It("is refused with the name of a machine of the same namespace, until that gives it up", func(ctx SpecContext) {
+	It("is denied with the name of a machine of the same namespace, until that machine clears it", func(ctx SpecContext) {
 		s := begin(ctx)
 		id := s.server("own").UUID
 		Expect(s.client.Create(ctx, newMachine(s.namespace, "holder", clusterName, providerID(id)))).To(Succeed())
@@ -165,7 +165,7 @@ var _ = Describe("A server that another machine names", func() {
 		Expect(s.set(ctx, third, providerIDPath, valueOf(providerIDPath, id))).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("is refused without a word about whose it is in another namespace", func(ctx SpecContext) {
+	It("is denied without the name of a machine of another namespace", func(ctx SpecContext) {
 		s := begin(ctx)
 		id := s.server("own").UUID
 		elsewhere := s
@@ -180,8 +180,8 @@ var _ = Describe("A server that another machine names", func() {
 	}, SpecTimeout(timeout))
 })
 
-var _ = Describe("A machine of which it is not known as whom its provider acts", func() {
-	DescribeTable("may not name a server until it is",
+var _ = Describe("A machine whose provider acts as an unknown user", func() {
+	DescribeTable("may not name a server until the user is known",
 		func(ctx SpecContext, reason, text string, without, mended func(context.Context, story, *unstructured.Unstructured)) {
 			s := begin(ctx)
 			id := s.server("own").UUID

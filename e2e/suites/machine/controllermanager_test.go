@@ -95,7 +95,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.verdictEvents(ctx)).To(BeEmpty(), "who creates it need not be told, and nobody else is there")
 	}, SpecTimeout(timeout))
 
-	It("gets it after what it has, of which the order stays", func(ctx SpecContext) {
+	It("gets it after its own variables, whose order stays the same", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		own := []corev1.EnvVar{
 			{Name: "FIRST", Value: "1"}, {Name: "SECOND", Value: "$(FIRST)"},
@@ -120,7 +120,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.env(ctx, "ccm")).To(Equal(identity("by-secret-" + s.user.Email)))
 	}, SpecTimeout(timeout))
 
-	It("does not fill the client secret in for a user of that name", func(ctx SpecContext) {
+	It("does not expand the client secret in the name of a user", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		Expect(w.client.Create(ctx, newCluster(s.namespace, "odd", "$(CLOUDSIGMA_CLIENT_SECRET)@example.com"))).To(Succeed())
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("odd")))).To(Succeed())
@@ -128,7 +128,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.env(ctx, "ccm")).To(Equal(identity("$$(cloudsigma_client_secret)@example.com")))
 	}, SpecTimeout(timeout))
 
-	It("is not changed by being applied or put again", func(ctx SpecContext) {
+	It("does not change if it is applied or put again", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		manifest := newManager(s.namespace, "ccm", withEnv(corev1.EnvVar{Name: "LOG_LEVEL", Value: "debug"}))
 		apply := func() {
@@ -167,7 +167,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(again.Generation).To(Equal(first.Generation), "it would be rolled out again")
 	}, SpecTimeout(timeout))
 
-	It("that was there before gets it with the next change of its pods, and an Event says so", func(ctx SpecContext) {
+	It("that existed before gets it with the next change of its pods, with an Event", func(ctx SpecContext) {
 		s := earlier
 		w.heard.TakeWarnings()
 		Expect(s.env(ctx, "ccm")).To(BeEmpty())
@@ -181,13 +181,13 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 				"to act as user %q in region %q, as CloudSigmaCluster %q does", s.namespace, s.user.Email, region, clusterName)))))
 	}, SpecTimeout(timeout))
 
-	It("gets the Secret's client secret for the one that it has in plain text, with a warning", func(ctx SpecContext) {
+	It("gets the client secret of the Secret instead of one in plain text, with a warning", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		// The end of this world looks for it in all that was said.
 		literal := corev1.EnvVar{Name: "CLOUDSIGMA_CLIENT_SECRET", Value: account.Secret}
 		const text = "CLOUDSIGMA_CLIENT_SECRET was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of manifests may keep; " +
 			"it has to come from the key client-secret of Secret \"cloudsigma-impersonation\" (valueFrom.secretKeyRef, not optional): " +
-			"have a new client secret made, and put that there"
+			"create a new client secret, and store it there"
 		w.heard.TakeWarnings()
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(literal)))).To(Succeed())
 		Expect(w.heard.TakeWarnings()).To(HaveExactElements(And(
@@ -207,7 +207,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			HaveField("Message", And(HavePrefix("Changed: "), HaveSuffix(text))))))
 	}, SpecTimeout(timeout))
 
-	DescribeTable("gets what somebody had set to something else, with a warning", func(ctx SpecContext, set corev1.EnvVar, at int, text string) {
+	DescribeTable("gets correct values instead of wrong ones, with a warning", func(ctx SpecContext, set corev1.EnvVar, at int, text string) {
 		s := w.beginManaged(ctx, account)
 		w.heard.TakeWarnings()
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(set)))).To(Succeed())
@@ -215,12 +215,12 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.env(ctx, "ccm")).To(ConsistOf(identity(s.user.Email)))
 		Expect(s.env(ctx, "ccm")[0]).To(Equal(identity(s.user.Email)[at]))
 	},
-		Entry("as impersonation is off", corev1.EnvVar{Name: "CLOUDSIGMA_IMPERSONATION_ENABLED", Value: "false"}, 0,
-			`CLOUDSIGMA_IMPERSONATION_ENABLED is something else; it has to be "true"`, SpecTimeout(timeout)),
-		Entry("as it asks another identity provider", corev1.EnvVar{Name: "CLOUDSIGMA_OAUTH_URL", Value: "https://idp.evil.example"}, 1,
-			`CLOUDSIGMA_OAUTH_URL is something else; it has to come from the key oauth-url of Secret "cloudsigma-impersonation" (valueFrom.secretKeyRef, not optional)`,
+		Entry("because impersonation is off", corev1.EnvVar{Name: "CLOUDSIGMA_IMPERSONATION_ENABLED", Value: "false"}, 0,
+			`CLOUDSIGMA_IMPERSONATION_ENABLED has another value; it has to be "true"`, SpecTimeout(timeout)),
+		Entry("because it has another identity provider", corev1.EnvVar{Name: "CLOUDSIGMA_OAUTH_URL", Value: "https://idp.evil.example"}, 1,
+			`CLOUDSIGMA_OAUTH_URL has another value; it has to come from the key oauth-url of Secret "cloudsigma-impersonation" (valueFrom.secretKeyRef, not optional)`,
 			SpecTimeout(timeout)),
-		Entry("as it takes another Secret's client", fromKey("CLOUDSIGMA_CLIENT_ID", "another", "id"), 2,
+		Entry("because it has the client of another Secret", fromKey("CLOUDSIGMA_CLIENT_ID", "another", "id"), 2,
 			`CLOUDSIGMA_CLIENT_ID comes from the key "id" of Secret "another"; it has to come from the key client-id of Secret "cloudsigma-impersonation" `+
 				"(valueFrom.secretKeyRef, not optional)", SpecTimeout(timeout)),
 	)
@@ -243,7 +243,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	ofPods := func(pods corev1.Volume) func(d *appsv1.Deployment) {
 		return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Volumes = []corev1.Volume{pods} }
 	}
-	DescribeTable("is refused, at its creation and later,", func(ctx SpecContext, wanted wrong) {
+	DescribeTable("is denied, at its creation and later,", func(ctx SpecContext, wanted wrong) {
 		s := w.beginManaged(ctx, account)
 		modify := func(d *appsv1.Deployment) { wanted.change(s, d) }
 		text := strings.NewReplacer("{user}", s.user.Email, "{namespace}", s.namespace).Replace(wanted.text)
@@ -267,28 +267,28 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.deployment(ctx, "ccm")).To(Equal(before))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(before).WithTimeout(toldWithin).Should(HaveExactElements(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", wanted.reason), HaveField("Count", BeEquivalentTo(1)),
-			HaveField("Message", "Refused: "+said(err)))))
+			HaveField("Message", "Denied: "+said(err)))))
 		// Events are written in order: when there is that of the second attempt, there will be none of the first.
 		Expect(s.eventsOn(ctx, tried)).To(BeEmpty())
-		Expect(s.describeManager(ctx, "ccm")).To(MatchRegexp(`(?m)^ +Warning +` + wanted.reason + ` .*` + regexp.QuoteMeta("Refused: "+said(err)) + `$`))
+		Expect(s.describeManager(ctx, "ccm")).To(MatchRegexp(`(?m)^ +Warning +` + wanted.reason + ` .*` + regexp.QuoteMeta("Denied: "+said(err)) + `$`))
 	},
 		Entry("if it acts as another user", is("CLOUDSIGMA_USER_EMAIL", always("somebody-else@example.com"), envOfManager+"[0]", "UserEmailMismatch",
-			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", as whom CloudSigmaCluster "pool" acts: `+
-				"remove the variable, and it is set to that, or have the cluster corrected"), SpecTimeout(timeout)),
-		Entry("if it cannot be told as which user it acts", wrong{func(_ story, d *appsv1.Deployment) {
+			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", the user of CloudSigmaCluster "pool": `+
+				"remove the variable, and warrantgate sets it, or correct the cluster"), SpecTimeout(timeout)),
+		Entry("if the user that it acts as is not known", wrong{func(_ story, d *appsv1.Deployment) {
 			withEnv(fromKey("CLOUDSIGMA_USER_EMAIL", "another", "email"))(d)
 		}, "UserEmailMismatch", envOfManager + "[0]",
-			`CLOUDSIGMA_USER_EMAIL comes from elsewhere (valueFrom), where it cannot be checked; it has to be "{user}", as whom CloudSigmaCluster "pool" acts: ` +
-				"remove the variable, and it is set to that"}, SpecTimeout(timeout)),
-		Entry("if it has the right user first, and another one next", wrong{func(s story, d *appsv1.Deployment) {
+			`CLOUDSIGMA_USER_EMAIL comes from another source (valueFrom), which cannot be checked; it has to be "{user}", the user of CloudSigmaCluster "pool": ` +
+				"remove the variable, and warrantgate sets it"}, SpecTimeout(timeout)),
+		Entry("if it has the correct user first, and another one next", wrong{func(s story, d *appsv1.Deployment) {
 			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: s.user.Email},
 				corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"})(d)
 		}, "UserEmailMismatch", envOfManager + "[1]",
-			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", as whom CloudSigmaCluster "pool" acts: ` +
-				"remove the variable, and it is set to that, or have the cluster corrected"}, SpecTimeout(timeout)),
+			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", the user of CloudSigmaCluster "pool": ` +
+				"remove the variable, and warrantgate sets it, or correct the cluster"}, SpecTimeout(timeout)),
 		Entry("if it acts in another region", is("CLOUDSIGMA_REGION", always("zrh"), envOfManager+"[0]", "RegionMismatch",
-			`CLOUDSIGMA_REGION is "zrh"; it has to be "next", where CloudSigmaCluster "pool" is: `+
-				"remove the variable, and it is set to that, or have the cluster corrected"), SpecTimeout(timeout)),
+			`CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of CloudSigmaCluster "pool": `+
+				"remove the variable, and warrantgate sets it, or correct the cluster"), SpecTimeout(timeout)),
 
 		Entry("if it has the global user name", global("CLOUDSIGMA_USERNAME",
 			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"})), SpecTimeout(timeout)),
@@ -314,23 +314,23 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 				},
 			}}})), SpecTimeout(timeout)),
 
-		Entry("if it is of no cluster", wrong{func(_ story, d *appsv1.Deployment) { d.Labels = onlyApp() }, "ControllerManagerWithoutCluster",
+		Entry("if it has no cluster", wrong{func(_ story, d *appsv1.Deployment) { d.Labels = onlyApp() }, "ControllerManagerWithoutCluster",
 			"metadata.labels[cluster.x-k8s.io/cluster-name]",
-			`it has no label "cluster.x-k8s.io/cluster-name", so it is not known as which user it has to act; set the label to the name of its CloudSigmaCluster`,
+			`it has no label "cluster.x-k8s.io/cluster-name", so the user of its cluster is unknown; set the label to the name of its CloudSigmaCluster`,
 		}, SpecTimeout(timeout)),
 		Entry("if its cluster does not exist", wrong{func(_ story, d *appsv1.Deployment) { ofCluster("lost")(d) }, "ClusterMissing",
 			"metadata.labels[cluster.x-k8s.io/cluster-name]",
-			`it is not known as which user it has to act: there is no CloudSigmaCluster "lost" in namespace "{namespace}"`,
+			`the user of its cluster is unknown: there is no CloudSigmaCluster "lost" in namespace "{namespace}"`,
 		}, SpecTimeout(timeout)),
-		Entry("if it is not known which container it is", wrong{func(_ story, d *appsv1.Deployment) {
+		Entry("if its container is not known", wrong{func(_ story, d *appsv1.Deployment) {
 			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar"})
 		}, "ContainerAmbiguous", "spec.template.spec.containers",
 			`it has several containers ("manager", "sidecar"), and it is not configured which one is the controller manager; ` +
-				"have controllerManager.container of warrantgate's configuration set to its name",
+				"set controllerManager.container of warrantgate's configuration to its name",
 		}, SpecTimeout(timeout)),
 	)
 
-	It("is told of all that is wrong at once", func(ctx SpecContext) {
+	It("is denied with all problems at once", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		err := w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(
 			corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"},
@@ -345,7 +345,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			And(HaveField("Type", BeEquivalentTo("RegionMismatch")), HaveField("Field", envOfManager+"[2]"))))
 	}, SpecTimeout(timeout))
 
-	It("cannot be led out of the gate by taking its label away", func(ctx SpecContext) {
+	It("cannot bypass the gate by removing its label", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
 		before := s.deployment(ctx, "ccm")
@@ -367,17 +367,17 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(w.client.Delete(ctx, before)).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("is refused as long as its Secret is not there, and says what to do", func(ctx SpecContext) {
+	It("is denied as long as its Secret does not exist, with advice", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		err := w.client.Create(ctx, newManager(s.namespace, "ccm"))
 		expectClusterRefusal(err, identityWebhook, "SecretMissing", envOfManager)
 		Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: there is no Secret \"cloudsigma-impersonation\" in its namespace, "+
-			"without which its pods do not start; make it first, with the keys oauth-url, client-id, client-secret", s.namespace)))
+			"which its pods need to start; create it first, with the keys oauth-url, client-id, client-secret", s.namespace)))
 		s.putCredentials(ctx, account)
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("is not asked about without the label, whatever it has", func(ctx SpecContext) {
+	It("does not reach the gate without the label", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		before := w.managerAdmissions(ctx, nil)
 		for i, labels := range []map[string]string{
@@ -393,7 +393,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(w.managerAdmissions(ctx, nil)).To(Equal(before), "warrantgate was asked")
 	}, SpecTimeout(timeout))
 
-	It("is not asked about while its pods stay as they are, nor when it goes", func(ctx SpecContext) {
+	It("does not reach the gate while its pods do not change, nor when it is deleted", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		manager := newManager(s.namespace, "ccm")
 		manager.Finalizers = []string{"example.com/kept"}
@@ -417,7 +417,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(manager), manager))).To(BeTrue())
 	}, SpecTimeout(timeout))
 
-	It("is refused if another webhook takes its identity away again", func(ctx SpecContext) {
+	It("is denied if another webhook removes its identity again", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		const other = "somebody-else@example.com"
 		s.registerLater(ctx, fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/env/4/value","value":%q}]`, other))
@@ -428,11 +428,11 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		err := create()
 		expectClusterRefusal(err, "controller-manager-integrity.warrantgate.dev", "UserEmailMismatch", envOfManager+"[4]")
 		Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: CLOUDSIGMA_USER_EMAIL is %q; it has to be %q, "+
-			"as whom CloudSigmaCluster \"pool\" acts: remove the variable, and it is set to that, or have the cluster corrected",
+			"the user of CloudSigmaCluster \"pool\": remove the variable, and warrantgate sets it, or correct the cluster",
 			s.namespace, other, s.user.Email)))
 	}, SpecTimeout(timeout))
 
-	It("may be taken for one of another cluster only as a whole", func(ctx SpecContext) {
+	It("may be moved to another cluster only with its whole identity", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		Expect(w.client.Create(ctx, newCluster(s.namespace, "second", "second-"+s.user.Email))).To(Succeed())
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
@@ -445,7 +445,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.env(ctx, "ccm")).To(Equal(identity("second-" + s.user.Email)))
 	}, SpecTimeout(timeout))
 
-	It("does not start without its identity while warrantgate is away, and goes on where it runs", func(ctx SpecContext) {
+	It("is not created without its identity while warrantgate is down, and running pods continue", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
 		Expect(w.gate.Stop()).To(Succeed())
@@ -475,7 +475,7 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 		}).ShouldNot(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 
-	It("is left as it is, and what would become of it is said", func(ctx SpecContext) {
+	It("is not changed, and a warning contains the change", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		for i, tc := range []struct {
 			env                    []corev1.EnvVar
@@ -490,7 +490,7 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 			name := fmt.Sprintf("ccm-%d", i)
 			w.heard.TakeWarnings()
 			Expect(w.client.Create(ctx, newManager(s.namespace, name, withEnv(tc.env...)))).To(Succeed())
-			begin := fmt.Sprintf("%s (mode Warn, nothing was changed or refused): Deployment %q of namespace %q: %s", tc.reason, name, s.namespace, tc.warning)
+			begin := fmt.Sprintf("%s (mode Warn, nothing was changed or denied): Deployment %q of namespace %q: %s", tc.reason, name, s.namespace, tc.warning)
 			Expect(w.heard.TakeWarnings()).To(ContainElement(HavePrefix(begin)))
 			Expect(s.env(ctx, name)).To(Equal(tc.env))
 
@@ -503,7 +503,7 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 		}
 	}, SpecTimeout(timeout))
 
-	It("is not held up when warrantgate does not run", func(ctx SpecContext) {
+	It("is admitted while warrantgate does not run", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		Expect(w.gate.Stop()).To(Succeed())
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
@@ -527,7 +527,7 @@ var _ = Describe("Where impersonation is not configured the Deployment of a clou
 		})
 	}, NodeTimeout(3*time.Minute))
 
-	It("is left as it is, with the legacy credentials and without", func(ctx SpecContext) {
+	It("is not changed, with the legacy credentials and without", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		w.heard.TakeWarnings()
 		for i, env := range [][]corev1.EnvVar{

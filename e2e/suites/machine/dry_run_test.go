@@ -15,7 +15,7 @@ import (
 // Whoever tries something out gets the verdict, and leaves no trace.
 var _ = Describe("A dry run", func() {
 	for _, field := range []string{providerIDPath, instanceIDPath} {
-		It("of another's server in "+field+" is refused, with no Event", func(ctx SpecContext) {
+		It("of another's server in "+field+" is denied, without an Event", func(ctx SpecContext) {
 			s := begin(ctx)
 			machine := s.createMachine(ctx, "machine")
 			value := valueOf(field, s.othersServer("others").UUID)

@@ -51,15 +51,15 @@ var _ = Describe("kubectl describe of a machine", func() {
 
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).WithTimeout(toldWithin).Should(ConsistOf(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Count", BeEquivalentTo(1)),
-			HaveField("Message", HavePrefix("Refused: ")))))
+			HaveField("Message", HavePrefix("Denied: ")))))
 		described, err := s.describe(machine)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(described).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*Refused: .*CloudSigmaMachine "worker" of namespace "` + s.namespace + `": `))
+		Expect(described).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*Denied: .*CloudSigmaMachine "worker" of namespace "` + s.namespace + `": `))
 		for _, want := range wants {
 			Expect(described).To(ContainSubstring(want))
 		}
 	},
-		Entry("a server of somebody else", "InstanceNotOwned", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+		Entry("a server of another user", "InstanceNotOwned", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			foreign := s.cloud.AddServer(region, s.cloud.AddUser("somebody@example.com"), "worker")
 			own := s.cloud.AddServer(region, s.user, "worker")
 			return []string{foreign.UUID, own.UUID, named(s) + " (" + s.user.UUID + ")", clearIt}, s.setInstanceID(ctx, machine, foreign.UUID)
@@ -73,10 +73,10 @@ var _ = Describe("kubectl describe of a machine", func() {
 			// Who holds it is known from a watch, which is a moment late.
 			Eventually(s.previewInstanceID).WithContext(ctx).WithArguments(machine, server.UUID).ShouldNot(Succeed())
 			return []string{
-				server.UUID, `CloudSigmaMachine "holder" names this instance already`, "clear the field of the machine that it is not of",
+				server.UUID, `CloudSigmaMachine "holder" names this instance already`, "clear the field of the machine that it does not belong to",
 			}, s.setInstanceID(ctx, machine, server.UUID)
 		}), SpecTimeout(timeout)),
-		Entry("a server of which nobody can tell whose it is", "OwnershipUnknown", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+		Entry("a server whose owner is not known", "OwnershipUnknown", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
 			return []string{noServer, named(s), "have it allowed there, or correct the user of the cluster"}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
@@ -85,13 +85,13 @@ var _ = Describe("kubectl describe of a machine", func() {
 			Expect(s.setInstanceID(ctx, machine, one.UUID)).To(Succeed())
 			return []string{one.UUID, two.UUID, "clear the wrong one first"}, s.setProviderID(ctx, machine, "cloudsigma://"+two.UUID)
 		}), SpecTimeout(timeout)),
-		Entry("an ID that is none", "InstanceIDInvalid", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+		Entry("a malformed ID", "InstanceIDInvalid", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			return []string{`"server-1"`}, s.setInstanceID(ctx, machine, "server-1")
 		}), SpecTimeout(timeout)),
-		Entry("a provider ID that is none", "ProviderIDInvalid", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+		Entry("a malformed provider ID", "ProviderIDInvalid", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			return []string{"aws:///zone/i-1"}, s.setProviderID(ctx, machine, "aws:///zone/i-1")
 		}), SpecTimeout(timeout)),
-		Entry("a machine of no cluster", "MachineWithoutCluster", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+		Entry("a machine without a cluster", "MachineWithoutCluster", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			s.moveMachine(ctx, machine, nil)
 			return []string{"cluster.x-k8s.io/cluster-name", "set the label first"}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
@@ -107,7 +107,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 			s.moveMachine(ctx, machine, inCluster("nobody"))
 			return []string{`CloudSigmaCluster "nobody"`, "neither spec.userEmail nor spec.userRef is set"}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
-		Entry("a machine whose cluster is in no region that can be", "RegionNotAllowed", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+		Entry("a machine whose cluster has an impossible region", "RegionNotAllowed", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			Expect(s.client.Create(ctx, newObject(clusterKind, s.namespace, "nowhere", with("spec.region", "next.evil.example/#"),
 				with("spec.userEmail", s.user.Email)))).To(Succeed())
 			s.moveMachine(ctx, machine, inCluster("nowhere"))
@@ -117,7 +117,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 })
 
 var _ = Describe("Events", func() {
-	It("fold a controller's hot loop into one that is counted up, at next to no cost for the cloud", func(ctx SpecContext) {
+	It("about a controller's hot loop are one with a count, and cause few requests to the cloud", func(ctx SpecContext) {
 		const attempts = 1000
 		s := begin(ctx)
 		machine := s.createMachine(ctx, "worker")
@@ -128,14 +128,14 @@ var _ = Describe("Events", func() {
 			loop.Go(func() error {
 				err := s.setInstanceID(ctx, machine, noServer)
 				if !apierrors.HasStatusCause(err, "InstanceNotFound") {
-					return fmt.Errorf("want a refusal, got %w", err)
+					return fmt.Errorf("want a denial, got %w", err)
 				}
 				return nil
 			})
 		}
 		Expect(loop.Wait()).To(Succeed())
 		took := time.Since(began)
-		AddReportEntry("1,000 refusals", took)
+		AddReportEntry("1,000 denials", took)
 
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
 			HaveField("Reason", "InstanceNotFound"), HaveField("Count", BeNumerically(">", 1)))))
@@ -152,7 +152,7 @@ var _ = Describe("Events", func() {
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElement(HaveField("Reason", "InstanceIDInvalid")))
 	}, SpecTimeout(timeout))
 
-	It("of a machine that was refused at its creation are on the object that owns it", func(ctx SpecContext) {
+	It("about a machine that was denied at creation are on its owner", func(ctx SpecContext) {
 		s := begin(ctx)
 		owner := newObject(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}, s.namespace, "worker")
 		Expect(s.client.Create(ctx, owner)).To(Succeed())
@@ -174,7 +174,7 @@ var _ = Describe("Events", func() {
 		expectNotOwned(create(owned))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owner).WithTimeout(toldWithin).Should(ConsistOf(And(
 			HaveField("Reason", "InstanceNotOwned"), HaveField("Count", BeEquivalentTo(1)), HaveField("Message", And(
-				HavePrefix(`Refused: spec.providerID "cloudsigma://`+foreign.UUID+`" of CloudSigmaMachine "worker"`),
+				HavePrefix(`Denied: spec.providerID "cloudsigma://`+foreign.UUID+`" of CloudSigmaMachine "worker"`),
 				ContainSubstring(s.user.Email))))))
 		Expect(s.describe(owner)).To(MatchRegexp(`(?m)^ +Warning +InstanceNotOwned .*` + foreign.UUID))
 
@@ -197,7 +197,7 @@ var _ = Describe("Events", func() {
 		Expect(s.allEvents(ctx)).To(HaveLen(1))
 	}, SpecTimeout(timeout))
 
-	It("and refusals name nothing of another tenant", func(ctx SpecContext) {
+	It("and denials disclose nothing of another tenant", func(ctx SpecContext) {
 		alpha, beta := begin(ctx), begin(ctx)
 		server := alpha.cloud.AddServer(region, alpha.user, "secret-project-worker")
 		theirs := alpha.createMachine(ctx, "secret-project-worker")

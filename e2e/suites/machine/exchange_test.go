@@ -39,7 +39,7 @@ var _ = Describe("the gate with tokens by RFC 8693", Ordered, func() {
 		Expect(w.cloud.Count(cloudsigmatest.TokenExchange, s.user.Email)).To(Equal(1))
 	}, SpecTimeout(timeout))
 
-	It("refuses another's, and tells which is the user's", func(ctx SpecContext) {
+	It("denies another user's, and names the user's own", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		own := w.cloud.AddServer(region, s.user, "node").UUID
 		foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "node").UUID
@@ -49,14 +49,14 @@ var _ = Describe("the gate with tokens by RFC 8693", Ordered, func() {
 			Not(ContainSubstring("someone-else")))))
 	}, SpecTimeout(timeout))
 
-	It("refuses one that does not exist", func(ctx SpecContext) {
+	It("denies one that does not exist", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		err := s.setInstanceID(ctx, s.createMachine(ctx, "node"), uuid.NewString())
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 		Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(timeout))
 
-	It("says so if the service account may not act as the user", func(ctx SpecContext) {
+	It("names the reason if the service account may not act as the user", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		Expect(w.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
 		w.forgetTokens(s.user) // the audit may have had one
@@ -66,7 +66,7 @@ var _ = Describe("the gate with tokens by RFC 8693", Ordered, func() {
 		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
 	}, SpecTimeout(timeout))
 
-	DescribeTable("refuses what it cannot judge, and recovers",
+	DescribeTable("denies requests without a decision, and recovers",
 		func(ctx SpecContext, fault cloudsigmatest.Fault, cause, advice string) {
 			s := w.begin(ctx)
 			machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, s.user, "node").UUID

@@ -29,7 +29,7 @@ const (
 	providerFails    = "the identity provider does not answer as it should; try again"
 	nobodyAnswers    = "the cloud or its identity provider did not answer in time; try again"
 	fewerRequests    = "the cloud or its identity provider asks for fewer requests; try again later"
-	renewCredentials = "warrantgate's own credentials are refused; whoever runs it has to renew them"
+	renewCredentials = "the credentials of warrantgate are rejected; its operator has to renew them"
 	allowUser        = "the identity provider does not let warrantgate act for this user; have it allowed there, or correct the user of the cluster"
 )
 
@@ -83,7 +83,7 @@ func oauthRefusal(status int, code string) cloudsigmatest.Fault {
 // Nobody knows whose a server is while the cloud or the identity provider fails, so nobody may name one, and everybody is
 // told that this is no verdict.
 var _ = Describe("a failure of the cloud or the identity provider", func() {
-	DescribeTable("closes the gate, says what to do, and leaves nothing behind",
+	DescribeTable("denies with advice, and stores nothing",
 		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, cause, advice string) {
 			bystander := begin(ctx)
 			settled := bystander.createMachine(ctx, "settled")
@@ -104,12 +104,12 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 				began := time.Now()
 				err := s.setInstanceID(ctx, machine, id)
 				expectUnknown(err, id, s.user, cause, advice)
-				AddReportEntry(fmt.Sprintf("refused after %v", time.Since(began).Round(time.Millisecond)))
+				AddReportEntry(fmt.Sprintf("denied after %v", time.Since(began).Round(time.Millisecond)))
 			}
 			Expect(failure.Met()).To(BeNumerically(">", 0))
 			Expect(s.instanceID(ctx, machine)).To(BeEmpty())
 			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ContainElement(And(
-				HavePrefix("OwnershipUnknown: Refused: "), ContainSubstring(own), ContainSubstring(s.user.Email), HaveSuffix(advice))))
+				HavePrefix("OwnershipUnknown: Denied: "), ContainSubstring(own), ContainSubstring(s.user.Email), HaveSuffix(advice))))
 
 			By("while what has been decided holds, and clearing is free")
 			Expect(bystander.setInstanceID(ctx, settled, "")).To(Succeed())
@@ -122,7 +122,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 			expectNotOwned(s.setInstanceID(ctx, machine, foreign))
 		}, failureEntries())
 
-	It("is one as well if the cloud takes no token of a user because all that it gets have expired", func(ctx SpecContext) {
+	It("is also a cloud that rejects all tokens of a user because they have expired", func(ctx SpecContext) {
 		s := begin(ctx)
 		machine := s.createMachine(ctx, "node")
 		own := s.cloud.AddServer(region, s.user, "node").UUID
@@ -137,7 +137,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("is none if a token has been revoked: another one is had", func(ctx SpecContext) {
+	It("is not a revoked token: another one is requested", func(ctx SpecContext) {
 		s := begin(ctx)
 		Expect(s.setInstanceID(ctx, s.createMachine(ctx, "one"), s.cloud.AddServer(region, s.user, "one").UUID)).To(Succeed())
 		s.forgetTokens(s.user)
@@ -145,7 +145,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 		Expect(s.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(BeNumerically(">", 1))
 	}, SpecTimeout(timeout))
 
-	It("for one user harms no other, nor the audit", func(ctx SpecContext) {
+	It("for one user affects no other, nor the audit", func(ctx SpecContext) {
 		s, bystander := begin(ctx), begin(ctx)
 		Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
 		s.forgetTokens(s.user)
@@ -158,7 +158,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 			theirs := bystander.cloud.AddServer(region, bystander.user, name).UUID
 			Expect(bystander.setInstanceID(ctx, bystander.createMachine(ctx, name), theirs)).To(Succeed())
 		}
-		Expect(s.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(BeNumerically("<=", 4), "a refusal is repeated without asking")
+		Expect(s.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(BeNumerically("<=", 4), "a denial is repeated without asking")
 		output, err := s.runAudit(ctx)
 		Expect(err).To(MatchError(ContainSubstring("exit status 2")), "not everything could be looked at")
 		Expect(strings.Split(output, "\n")).To(ContainElements(
@@ -170,7 +170,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("to answer about some servers keeps nobody waiting who asks about others", func(ctx SpecContext) {
+	It("for some servers does not delay requests for others", func(ctx SpecContext) {
 		const slow, waiters = "0badc10d-", 10
 		s, bystander := begin(ctx), begin(ctx)
 		failure := s.cloud.Fail(func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc) {
@@ -203,7 +203,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 
 // An identity provider that is on its knees is left alone, whatever controllers do meanwhile.
 var _ = Describe("an identity provider that fails", func() {
-	It("is asked about once a second while 50 writers do not give up, and is found again without a restart", func(ctx SpecContext) {
+	It("gets one request a second while 50 writers retry, and is used again without a restart", func(ctx SpecContext) {
 		const writers, hammering = 50, 6 * time.Second
 		stories := make([]story, writers)
 		machines, ids := make([]*unstructured.Unstructured, writers), make([]string, writers)
@@ -231,7 +231,7 @@ var _ = Describe("an identity provider that fails", func() {
 				for hammer.Err() == nil && err == nil {
 					answer := shared.setInstanceID(hammer, machines[i], ids[i])
 					if hammer.Err() == nil && !apierrors.HasStatusCause(answer, "IdentityProviderUnavailable") {
-						err = fmt.Errorf("writer %d: %w", i, errors.Join(errors.New("not refused as it should be"), answer))
+						err = fmt.Errorf("writer %d: %w", i, errors.Join(errors.New("not denied as expected"), answer))
 					}
 					writes.Add(1)
 				}
@@ -255,7 +255,7 @@ var _ = Describe("an identity provider that fails", func() {
 		}
 	}, SpecTimeout(2*timeout))
 
-	It("is not asked before the time that it asks for has passed", func(ctx SpecContext) {
+	It("gets no request before its Retry-After has passed", func(ctx SpecContext) {
 		const rest = 3 * time.Second
 		s := begin(ctx)
 		machine, id := s.createMachine(ctx, "node"), s.cloud.AddServer(region, s.user, "node").UUID
@@ -278,13 +278,13 @@ var _ = Describe("an identity provider that fails", func() {
 })
 
 // Who would rather have a wrong machine than none that starts can have the gate open while nobody knows.
-var _ = Describe("a gate that admits what it cannot judge", Ordered, func() {
+var _ = Describe("a gate that admits requests without a decision", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "machine:\n  unknown: Admit\n"})
+		w = newWorld(ctx, setup{configuration: "machine:\n  unknown: Admit\n  settle: 0s\n"})
 	}, NodeTimeout(3*time.Minute))
 
-	DescribeTable("does so with a warning and an Event, and goes back to refusing by itself",
+	DescribeTable("admits with a warning and an Event, and denies again by itself",
 		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, _, advice string) {
 			s := w.begin(ctx)
 			machine := s.createMachine(ctx, "node")
@@ -305,7 +305,7 @@ var _ = Describe("a gate that admits what it cannot judge", Ordered, func() {
 			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
 				HavePrefix("OwnershipUnknown: Admitted with a warning: "), ContainSubstring(id), HaveSuffix(advice))))
 
-			By("but what needs no cloud to be refused is refused")
+			By("requests that need no cloud for a denial are denied")
 			Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, "no-uuid"), "InstanceIDInvalid")).To(BeTrue())
 
 			By("and nothing of it is remembered")
@@ -321,7 +321,7 @@ var _ = Describe("a gate that admits what it cannot judge", Ordered, func() {
 			Expect(w.heard.TakeWarnings()).To(BeEmpty())
 		}, failureEntries())
 
-	It("has the audit find later what it let pass", func(ctx SpecContext) {
+	It("admits claims that the audit finds later", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		machine := s.createMachine(ctx, "node")
 		foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "node").UUID
@@ -347,7 +347,7 @@ func expectUnknown(err error, id string, user cloudsigmatest.User, cause, advice
 	GinkgoHelper()
 	Expect(err).To(MatchError(And(
 		ContainSubstring(fmt.Sprintf(`denied the request: status.instanceID %q of CloudSigmaMachine`, id)),
-		ContainSubstring(fmt.Sprintf("it cannot be told now whether the instance belongs to user %q", user.Email)),
+		ContainSubstring(fmt.Sprintf("it cannot be checked now whether the instance belongs to user %q", user.Email)),
 		ContainSubstring(advice),
 		Not(ContainSubstring("deadline exceeded")), Not(ContainSubstring("failed calling webhook")),
 	)))

@@ -261,7 +261,7 @@ var _ = Describe("a cluster's user", func() {
 	}
 
 	for _, kind := range authors {
-		DescribeTable("can be named, in every way, by "+kind.what+" who may impersonate that user", func(ctx SpecContext, spelled string, given right) {
+		DescribeTable("can be named, by every kind of write, by "+kind.what+" who may impersonate that user", func(ctx SpecContext, spelled string, given right) {
 			s := begin(ctx)
 			who := kind.make(s, ctx)
 			email := "named-" + s.namespace + "@example.com"
@@ -281,13 +281,13 @@ var _ = Describe("a cluster's user", func() {
 		},
 			Entry("by the user's name", "", right{rule: impersonating("?")}, SpecTimeout(timeout)),
 			Entry("by the user's name, as a member of a group", "", right{rule: impersonating("?"), toGroup: true}, SpecTimeout(timeout)),
-			Entry("by the right to all users", "", right{rule: impersonating()}, SpecTimeout(timeout)),
-			Entry("by the right to everything", "", right{rule: rule("*", "*", "*")}, SpecTimeout(timeout)),
-			Entry("by the right to everything, as a member of a group", "", right{rule: rule("*", "*", "*"), toGroup: true}, SpecTimeout(timeout)),
-			Entry("by the user's name in lower case, whatever case it is written in", "capitals", right{rule: impersonating("?")}, SpecTimeout(timeout)),
+			Entry("by the permission for all users", "", right{rule: impersonating()}, SpecTimeout(timeout)),
+			Entry("by the permission for everything", "", right{rule: rule("*", "*", "*")}, SpecTimeout(timeout)),
+			Entry("by the permission for everything, as a member of a group", "", right{rule: rule("*", "*", "*"), toGroup: true}, SpecTimeout(timeout)),
+			Entry("by the user's name in lower case, for every spelling", "capitals", right{rule: impersonating("?")}, SpecTimeout(timeout)),
 		)
 
-		DescribeTable("cannot be named, in any way, by "+kind.what+" who may not impersonate that user", func(ctx SpecContext, given func(s story, email string) *right) {
+		DescribeTable("cannot be named, by any kind of write, by "+kind.what+" who may not impersonate that user", func(ctx SpecContext, given func(s story, email string) *right) {
 			s := begin(ctx)
 			who := kind.make(s, ctx)
 			email := "named-" + s.namespace + "@example.com"
@@ -325,12 +325,12 @@ var _ = Describe("a cluster's user", func() {
 				constrained.ResourceNames = []string{email}
 				return &right{rule: constrained}
 			}, SpecTimeout(timeout)),
-			Entry("but impersonate anybody under constraints, whatever the user does (KEP-5284)", func(story, string) *right {
+			Entry("but impersonate all users under constraints, for every action (KEP-5284)", func(story, string) *right {
 				return &right{rule: rule("*", "*", "impersonate:user-info", "impersonate:serviceaccount", "impersonate:arbitrary-node",
 					"impersonate:associated-node", "impersonate-on:user-info:create", "impersonate-on:user-info:update",
 					"impersonate-on:user-info:patch", "impersonate-on:user-info:get")}
 			}, SpecTimeout(timeout)),
-			Entry("but by what would be a pattern elsewhere", func(story, string) *right { return &right{rule: impersonating("*", "*@example.com")} },
+			Entry("but by a name that looks like a pattern", func(story, string) *right { return &right{rule: impersonating("*", "*@example.com")} },
 				SpecTimeout(timeout)),
 		)
 
@@ -368,7 +368,7 @@ var _ = Describe("a cluster's user", func() {
 			expectNotAllowed(asUser.Create(ctx, object.DeepCopy()), userEmailField, object, named, email)
 		}, SpecTimeout(timeout))
 
-		It("can be named by "+kind.what+" once an administrator has run what the refusal prints", func(ctx SpecContext) {
+		It("can be named by "+kind.what+" once an administrator has run the commands of the denial", func(ctx SpecContext) {
 			s := begin(ctx)
 			who := kind.make(s, ctx)
 			for _, p := range []place{userEmailField, ownerAnnotation} {
@@ -388,7 +388,7 @@ var _ = Describe("a cluster's user", func() {
 		}, SpecTimeout(timeout))
 	}
 
-	It("can be given to one after another by what the refusals print", func(ctx SpecContext) {
+	It("can be granted to several users by the commands in the denials", func(ctx SpecContext) {
 		s := begin(ctx)
 		person, robot := s.person(ctx), s.robot(ctx)
 		email := "named-" + s.namespace + "@example.com"
@@ -401,7 +401,7 @@ var _ = Describe("a cluster's user", func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("is nobody's business where it stays as it is", func(ctx SpecContext) {
+	It("does not reach the gate while it does not change", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.person(ctx)
 		for _, p := range places {
@@ -427,7 +427,7 @@ var _ = Describe("a cluster's user", func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("is nobody's business while the cluster's provider reports its status", func(ctx SpecContext) {
+	It("does not reach the gate with a write of the status", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.robot(ctx)
 		cluster := newObject(clusterKind, s.namespace, clusterName)
@@ -440,7 +440,7 @@ var _ = Describe("a cluster's user", func() {
 		Expect(s.impersonationAdmissions(ctx)).To(Equal(before))
 	}, SpecTimeout(timeout))
 
-	It("can be cleared, and the object deleted, by everybody who may write it", func(ctx SpecContext) {
+	It("can be cleared, and the object deleted, by every user who may write it", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.person(ctx)
 		for i, p := range places {
@@ -454,7 +454,7 @@ var _ = Describe("a cluster's user", func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("of several places is refused for the one that its author may not name", func(ctx SpecContext) {
+	It("in several fields is denied for the one that its author may not name", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.person(ctx)
 		s.grant(ctx, who, right{rule: impersonating(s.user.Email)})
@@ -463,7 +463,7 @@ var _ = Describe("a cluster's user", func() {
 		expectNotAllowed(who.client.Create(ctx, object.DeepCopy()), olderOwnerAnnotation, object, who, "else-"+s.user.Email)
 	}, SpecTimeout(timeout))
 
-	It("that was refused is told of by an Event, which kubectl describe shows, and not for a dry run", func(ctx SpecContext) {
+	It("that was denied has an Event, which kubectl describe shows, except for a dry run", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.person(ctx)
 		for i, p := range places {
@@ -499,7 +499,7 @@ var _ = Describe("a cluster's user", func() {
 		Expect(s.verdictEvents(ctx)).To(HaveLen(len(places) - 1))
 	}, SpecTimeout(timeout))
 
-	It("that was refused at the creation is told of at the object that owns the cluster", func(ctx SpecContext) {
+	It("that was denied at creation has an Event on the owner of the cluster", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.person(ctx)
 		email := "named-" + s.namespace + "@example.com"
@@ -521,7 +521,7 @@ var _ = Describe("a cluster's user", func() {
 		Expect(s.verdictEvents(ctx)).To(HaveLen(1), "none of the others, which were written before if at all")
 	}, SpecTimeout(timeout))
 
-	It("that was refused is in the operator's log and in the metric, once each", func(ctx SpecContext) {
+	It("that was denied is in the operator's log and in the metric, once each", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.robot(ctx)
 		email := "named-" + s.namespace + "@example.com"
@@ -561,7 +561,7 @@ var _ = Describe("a cluster's user", func() {
 				Expect(s.named(ctx, p, object)).To(Equal(email))
 				text := refusal(p, object, who, email)
 				Expect(w.heard.TakeWarnings()).To(HaveExactElements(
-					HavePrefix("ImpersonationNotAllowed (mode Warn, nothing was changed or refused): " + text)))
+					HavePrefix("ImpersonationNotAllowed (mode Warn, nothing was changed or denied): " + text)))
 				Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).Should(HaveExactElements(And(
 					HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", HavePrefix("Admitted with a warning: "+text)))))
 			}
@@ -570,7 +570,7 @@ var _ = Describe("a cluster's user", func() {
 			})).To(BeEquivalentTo(len(places)))
 		}, SpecTimeout(timeout))
 
-		It("is not missed when warrantgate does not run", func(ctx SpecContext) {
+		It("is admitted while warrantgate does not run", func(ctx SpecContext) {
 			s := w.begin(ctx)
 			who := s.person(ctx)
 			Expect(w.gate.Stop()).To(Succeed())
@@ -658,7 +658,7 @@ func printed(err error) string {
 func (w *world) kubectl(ctx context.Context, commands string) string {
 	GinkgoHelper()
 	_, err := exec.LookPath("kubectl")
-	Expect(err).NotTo(HaveOccurred(), "this story runs what a refusal prints, so it needs kubectl in $PATH")
+	Expect(err).NotTo(HaveOccurred(), "this spec runs the commands of a denial, so it needs kubectl in $PATH")
 	kubeconfig, err := w.api.KubeconfigFile("kubectl", w.api.Config())
 	Expect(err).NotTo(HaveOccurred())
 	shell := exec.CommandContext(ctx, "sh", "-c", commands)

@@ -31,7 +31,7 @@ var _ = Describe("the incident", Ordered, func() {
 		Expect(w.client.Create(ctx, newCluster(s.namespace, clusterName, incident.User.Email))).To(Succeed())
 	}, NodeTimeout(3*time.Minute))
 
-	It("refuses the stale UUID, and says whose it is not and which is right", func(ctx SpecContext) {
+	It("denies the stale UUID, and names the user and the correct UUID", func(ctx SpecContext) {
 		machine := s.createMachine(ctx, incident.Created.Name)
 		err := w.setInstanceID(ctx, machine, incident.Stale.UUID)
 		Expect(err).To(MatchError(And(
@@ -53,7 +53,7 @@ var _ = Describe("the incident", Ordered, func() {
 		))
 	}, SpecTimeout(timeout))
 
-	It("accepts the UUID of the server that was made", func(ctx SpecContext) {
+	It("accepts the UUID of the server that was created", func(ctx SpecContext) {
 		machine := newMachine(s.namespace, incident.Created.Name, clusterName)
 		Expect(w.setInstanceID(ctx, machine, incident.Created.UUID)).To(Succeed())
 		Expect(w.instanceID(ctx, machine)).To(Equal(incident.Created.UUID))
@@ -64,7 +64,7 @@ var _ = Describe("the incident", Ordered, func() {
 		Expect(w.setInstanceID(ctx, machine, incident.Sibling.UUID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("reports the stale server as an orphan, once the identity that it was made under is known here", func(ctx SpecContext) {
+	It("reports the stale server as an orphan, once a cluster names the identity that created it", func(ctx SpecContext) {
 		earlier := newCluster(s.namespace, "earlier", incident.Other.Email)
 		Expect(w.client.Create(ctx, earlier)).To(Succeed())
 		Eventually(w.describe).WithArguments(earlier).Should(And(

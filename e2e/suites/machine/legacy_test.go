@@ -45,7 +45,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 			"whose password can do everything that the account can; use impersonation instead"))
 	})
 
-	It("let machines of clusters that name no user name the account's own servers only", func(ctx SpecContext) {
+	It("allow machines of clusters without a user to name the servers of the account only", func(ctx SpecContext) {
 		s := nobodys(ctx)
 		s.admits(ctx)
 		machine := s.createMachine(ctx, "node")
@@ -70,7 +70,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("are asked for again if they are wrong", func(ctx SpecContext) {
+	It("are named in the denial if they are wrong", func(ctx SpecContext) {
 		s := nobodys(ctx)
 		machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, account, "node").UUID
 		w.cloud.AllowPassword(email, "another-password-of-the-suite")
@@ -82,7 +82,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	DescribeTable("keep warrantgate from starting, with what to do about it,",
+	DescribeTable("prevent the start of warrantgate, with advice,",
 		func(ctx SpecContext, env []string, advice string) {
 			gate, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
 				Binary: binary(asset.Warrantgate), Env: env,
@@ -93,15 +93,15 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 			Expect(err).To(MatchError(ContainSubstring(advice)))
 			Expect(err).NotTo(MatchError(ContainSubstring(password)))
 		},
-		Entry("where nobody asked for them", []string{"CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password},
+		Entry("if they are not enabled", []string{"CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password},
 			"machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the flags that say as whom CloudSigma is asked, "+
 				"configure openStack.authURLs, or set both modes to Off", SpecTimeout(timeout)),
-		Entry("where they are turned off", []string{
+		Entry("if they are disabled", []string{
 			"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=false", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password,
 		}, "give --impersonation-enabled", SpecTimeout(timeout)),
-		Entry("where it cannot be told whether they are wanted", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=perhaps"},
+		Entry("if the variable is malformed", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=perhaps"},
 			`$CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS: "perhaps" is neither true nor false`, SpecTimeout(timeout)),
-		Entry("where one half is missing", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email},
+		Entry("if one half is missing", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email},
 			"legacy credentials are enabled ($CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS), but $CLOUDSIGMA_USERNAME or $CLOUDSIGMA_PASSWORD is empty",
 			SpecTimeout(timeout)),
 	)

@@ -36,7 +36,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"})
 	}, NodeTimeout(3*time.Minute))
 
-	It("says what the webhook says, from which it takes over with no write admitted meanwhile", func(ctx SpecContext) {
+	It("has the message of the webhook, and replaces it without a gap", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		who := s.editor(ctx)
 		email := "named-" + s.namespace + "@example.com"
@@ -73,7 +73,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		Expect(said(err)).To(Equal(byWebhook))
 	}, SpecTimeout(2*timeout))
 
-	It("is enforced while no warrantgate runs, and for nobody else", func(ctx SpecContext) {
+	It("is enforced while no warrantgate runs, and for no other requests", func(ctx SpecContext) {
 		_, err := w.gate.Install(ctx, "--failure-policy=Ignore")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.gate.Stop()).To(Succeed())
@@ -114,7 +114,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		expectNotAllowed(who.client.Create(ctx, other.DeepCopy()), userEmailField, other, who, "other-"+email)
 	}, SpecTimeout(2*timeout))
 
-	It("is taken away by the uninstall", func(ctx SpecContext) {
+	It("is removed by uninstall", func(ctx SpecContext) {
 		_, err := w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
 		Expect(err).NotTo(HaveOccurred())
 		var policies admissionregistrationv1.ValidatingAdmissionPolicyList

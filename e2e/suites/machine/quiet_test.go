@@ -26,7 +26,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"}) // the audit asks the cloud as well
 	}, NodeTimeout(3*time.Minute))
 
-	It("takes one token of everything for a hundred machines at once, whose user nobody has asked about yet", func(ctx SpecContext) {
+	It("needs one token of each kind for a hundred machines at once of a new user", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		w.nameAtOnce(ctx, s, 100)
 		for _, operation := range []cloudsigmatest.Operation{
@@ -38,7 +38,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		Expect(w.cloud.Requests()).To(HaveLen(104))
 	}, SpecTimeout(timeout))
 
-	It("takes one exchange for a hundred machines of the next user at once, and nothing for itself", func(ctx SpecContext) {
+	It("needs one exchange for a hundred machines of the next user at once, and no token for itself", func(ctx SpecContext) {
 		s, before := w.begin(ctx), len(w.cloud.Requests())
 		w.nameAtOnce(ctx, s, 100)
 		Expect(w.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(Equal(1))
@@ -47,7 +47,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		Expect(w.cloud.Requests()).To(HaveLen(before + 102))
 	}, SpecTimeout(timeout))
 
-	It("looks a server up once where the token is there, and not again for the second field", func(ctx SpecContext) {
+	It("requests a server once if there is a token, and not again for the second field", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		Expect(w.setInstanceID(ctx, s.createMachine(ctx, "first"), s.server("first").UUID)).To(Succeed())
 		machine, id := s.createMachine(ctx, "second"), s.server("second").UUID
@@ -64,7 +64,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		Expect(w.cloud.Requests()).To(HaveLen(before + 1))
 	}, SpecTimeout(timeout))
 
-	It("hears nothing of a thousand heartbeats of a machine", func(ctx SpecContext) {
+	It("is not called for a thousand heartbeats of a machine", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		machine, id := s.createMachine(ctx, "machine"), s.server("machine").UUID
 		Expect(w.setInstanceID(ctx, machine, id)).To(Succeed())
@@ -85,7 +85,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		Expect(w.cloud.Requests()).To(HaveLen(requests), "the cloud was asked")
 	}, SpecTimeout(3*timeout))
 
-	It("answers a controller that writes the wrong server a thousand times from memory, with one Event", func(ctx SpecContext) {
+	It("answers a controller that writes the wrong server a thousand times from the cache, with one Event", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		machine, others := s.createMachine(ctx, "machine"), s.othersServer("machine").UUID
 		own := s.server("machine").UUID // named like the machine, so that each lookup costs a list as well
@@ -100,7 +100,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		}
 		took := time.Since(began)
 		lookups, requests := s.lookups()-lookups, len(w.cloud.Requests())-before
-		AddReportEntry("a thousand refusals", fmt.Sprintf("%s, %d lookups, %d requests to the cloud", took, lookups, requests))
+		AddReportEntry("a thousand denials", fmt.Sprintf("%s, %d lookups, %d requests to the cloud", took, lookups, requests))
 		Expect(w.admissions(ctx, nil)).To(Equal(admissions + 1000))
 		// A denial is cached for 9 seconds. Each lookup is one request for the server, and one for those of the machine's name.
 		Expect(lookups).To(And(BeNumerically(">=", 1), BeNumerically("<=", 1+int(took/(9*time.Second)))))
@@ -158,7 +158,7 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(machine), machine))).To(BeTrue())
 	}
 
-	It("passes without being asked about while cloud and identity provider are away", func(ctx SpecContext) {
+	It("does not reach the gate while the cloud and the identity provider are down", func(ctx SpecContext) {
 		Expect(w.cloud.Stop()).To(Succeed())
 		admissions := w.allAdmissions(ctx)
 		keeping := machines["keeping"]
@@ -172,7 +172,7 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 		expectRefusal(s.set(ctx, keeping, instanceIDPath, s.server("new").UUID), "OwnershipUnknown", instanceIDPath)
 	}, SpecTimeout(timeout))
 
-	It("passes while warrantgate is away as well, and so do heartbeats, but nothing that names a server", func(ctx SpecContext) {
+	It("is admitted while warrantgate is down as well, and so are heartbeats, but no write that names a server", func(ctx SpecContext) {
 		Expect(w.gate.Stop()).To(Succeed())
 		heal(ctx, "without-warrantgate")
 		keeping := machines["keeping"]

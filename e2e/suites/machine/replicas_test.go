@@ -39,13 +39,13 @@ var _ = Describe("two replicas of warrantgate", Ordered, func() {
 		DeferCleanup(second.Stop)
 	}, NodeTimeout(3*time.Minute))
 
-	It("make the audit in one of them", func(ctx SpecContext) {
+	It("run the audit in one of them", func(ctx SpecContext) {
 		w.awaitPasses(ctx, 3)
 		Expect(passesOf(ctx, second)).To(BeZero())
 		Expect(second.Metric(ctx, "warrantgate_audit_findings", nil)).To(BeZero(), "findings would be counted twice")
 	}, SpecTimeout(timeout))
 
-	It("go on in the other when the one is killed", func(ctx SpecContext) {
+	It("run it in the other when the first is killed", func(ctx SpecContext) {
 		w.gate.Kill()
 		killed := time.Now()
 		Eventually(func() (float64, error) { return passesOf(ctx, second) }).WithTimeout(takeover).Should(BeNumerically(">", 0))
@@ -61,7 +61,7 @@ var _ = Describe("two replicas of warrantgate", Ordered, func() {
 		Expect(passesOf(ctx, w.gate)).To(BeZero())
 	}, SpecTimeout(90*time.Second))
 
-	It("hand over at once when the one is stopped in order", func(ctx SpecContext) {
+	It("hand it over at once when the first is terminated", func(ctx SpecContext) {
 		Expect(second.Stop()).To(Succeed())
 		stopped := time.Now()
 		// It gives its Lease back, so nobody waits for that to run out.

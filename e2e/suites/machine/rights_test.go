@@ -30,7 +30,7 @@ import (
 )
 
 // What warrantgate may do is what "install kubernetes" gave it, of which nothing is spare, and nobody else gets anything.
-var _ = Describe("the rights that install gives", Ordered, func() {
+var _ = Describe("the permissions that install grants", Ordered, func() {
 	var (
 		w *world
 		// before is what there was before install, by kind, namespace and name.
@@ -44,7 +44,7 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 		}})
 	}, NodeTimeout(3*time.Minute))
 
-	It("are all that warrantgate may do", func(ctx SpecContext) {
+	It("are all permissions of warrantgate", func(ctx SpecContext) {
 		want := append(slices.Clone(mayBefore),
 			"get cloudsigmaclusters", "list cloudsigmaclusters", "watch cloudsigmaclusters",
 			"get cloudsigmamachines", "list cloudsigmamachines", "watch cloudsigmamachines",
@@ -54,17 +54,17 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 		Expect(w.mayDo(ctx, kubetest.WarrantgateUser)).To(ConsistOf(want))
 	}, SpecTimeout(timeout))
 
-	It("do not change when it is installed again", func(ctx SpecContext) {
+	It("do not change in a second installation", func(ctx SpecContext) {
 		installed := w.installed(ctx)
 		printed, err := w.gate.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.installed(ctx)).To(Equal(installed))
 		for line := range strings.Lines(printed) {
-			Expect(line).To(Or(ContainSubstring(" unchanged\n"), ContainSubstring(" not there\n")))
+			Expect(line).To(Or(ContainSubstring(" unchanged\n"), ContainSubstring(" not found\n")))
 		}
 	}, SpecTimeout(timeout))
 
-	It("are nobody else's", func(ctx SpecContext) {
+	It("are granted to no other user", func(ctx SpecContext) {
 		Expect(w.mayDo(ctx, "alice")).To(ConsistOf(mayBefore))
 		var bindings rbacv1.ClusterRoleBindingList
 		Expect(w.client.List(ctx, &bindings, client.MatchingLabels{"app.kubernetes.io/managed-by": "warrantgate"})).To(Succeed())
@@ -78,7 +78,7 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
-	DescribeTable("keep it from becoming ready, and are named, where it cannot see", func(ctx SpecContext, resource, want string) {
+	DescribeTable("are needed to become ready, and named if missing, for", func(ctx SpecContext, resource, want string) {
 		Expect(w.gate.Stop()).To(Succeed())
 		DeferCleanup(w.gate.Start)
 		// Either of both is enough to see what there is: an API server can send a list by a watch.
@@ -109,7 +109,7 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 		before  func(ctx context.Context, s story)
 		request func(ctx context.Context, s story) error
 	}
-	DescribeTable("are named in the log, and what needs them waits, where it lacks one", func(ctx SpecContext, l lacking) {
+	DescribeTable("are named in the log if missing, and requests that need them are undecided:", func(ctx SpecContext, l lacking) {
 		s := w.begin(ctx)
 		if l.before != nil {
 			l.before(ctx, s)
@@ -138,24 +138,24 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 			},
 			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, "by-secret") },
 		}, SpecTimeout(timeout)),
-		Entry("to read the Secret that a cluster comes to name", lacking{
+		Entry("to read the Secret that a cluster starts to name", lacking{
 			resource: "secrets", verb: "get", reason: "SecretUnknown",
 			before: func(ctx context.Context, s story) { Expect(s.client.Create(ctx, s.userSecret())).To(Succeed()) },
 			request: func(ctx context.Context, s story) error {
 				return s.client.Create(ctx, s.clusterBySecret(), client.DryRunAll)
 			},
 		}, SpecTimeout(timeout)),
-		Entry("to ask what people may do", lacking{
+		Entry("to check the permissions of users", lacking{
 			resource: "subjectaccessreviews", verb: "create", reason: "ImpersonationUnknown",
 			request: func(ctx context.Context, s story) error {
 				return s.client.Create(ctx, newCluster(s.namespace, "another", s.user.Email), client.DryRunAll)
 			},
 		}, SpecTimeout(timeout)),
-		Entry("to look at a cluster once more before a refusal", lacking{
+		Entry("to read a cluster again before a denial", lacking{
 			resource: "cloudsigmaclusters", verb: "get", reason: "ObjectsUnknown",
 			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, clusterName) },
 		}, SpecTimeout(timeout)),
-		Entry("to look at the Machine that owns a machine", lacking{
+		Entry("to read the Machine that owns a machine", lacking{
 			resource: "machines", verb: "get", reason: "ObjectsUnknown",
 			before: func(ctx context.Context, s story) { s.createOwner(ctx, "owner") },
 			request: func(ctx context.Context, s story) error {
@@ -164,7 +164,7 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 				return s.client.Create(ctx, newMachine(s.namespace, "owned", clusterName, providerID(server.UUID), ownedBy(owner)), client.DryRunAll)
 			},
 		}, SpecTimeout(timeout)),
-		Entry("to look once more at a machine that may hold an ID", lacking{
+		Entry("to read a machine again that may name an ID", lacking{
 			resource: "cloudsigmamachines", verb: "get", reason: "ObjectsUnknown",
 			before: func(ctx context.Context, s story) {
 				Expect(s.setInstanceID(ctx, s.createMachine(ctx, "holder"), s.cloud.AddServer(region, s.user, "holder").UUID)).To(Succeed())
@@ -175,24 +175,24 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 		}, SpecTimeout(timeout)),
 	)
 
-	It("are named in the log where it can see what there is, and not what changes", func(ctx SpecContext) {
+	It("are named in the log if it can list, but not watch", func(ctx SpecContext) {
 		giveBack := w.takeAway(ctx, "cloudsigmamachines", "watch")
 		Expect(w.gate.Stop()).To(Succeed())
 		already := len(w.log())
 		Expect(w.gate.Start(ctx)).To(Succeed())
 		Eventually(func() string { return w.log()[already:] }).Should(MatchRegexp(
-			`"cannot watch; it is tried again".*User \\"warrantgate\\" cannot watch resource \\"cloudsigmamachines\\"`))
+			`"cannot watch; retrying".*User \\"warrantgate\\" cannot watch resource \\"cloudsigmamachines\\"`))
 		giveBack()
 	}, SpecTimeout(timeout))
 
-	It("are named in the log where it cannot write Events, and everything else works", func(ctx SpecContext) {
+	It("are named in the log if it cannot write Events, and everything else works", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		giveBack := w.takeAway(ctx, "events", "create")
 		Expect(w.gate.Stop()).To(Succeed())
 		already := len(w.log())
 		Expect(w.gate.Start(ctx)).To(Succeed())
 		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring(
-			`"Events are off; everything else works","reason":"no right to create events; give it with ` + "`warrantgate install kubernetes`"))
+			`"Events are off; everything else works","reason":"no permission to create events; grant it with ` + "`warrantgate install kubernetes`"))
 		machine := s.createMachine(ctx, "worker")
 		Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound")).To(BeTrue())
 
@@ -202,7 +202,7 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 		Eventually(w.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(HaveField("Count", BeEquivalentTo(1))))
 	}, SpecTimeout(timeout))
 
-	DescribeTable("are named in the log where it cannot agree on who makes the audit, which nobody makes then, if one is taken away:", func(
+	DescribeTable("are named in the log if it cannot hold the Lease of the audit, which then does not run:", func(
 		ctx SpecContext, verb, want string,
 	) {
 		Expect(w.gate.Stop()).To(Succeed())
@@ -217,11 +217,11 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 		giveBack()
 		awaitAuditing(ctx, w.gate)
 	},
-		Entry("to make the Lease", "create", `User \"warrantgate\" cannot create resource \"leases\"`, SpecTimeout(timeout)),
+		Entry("to create the Lease", "create", `User \"warrantgate\" cannot create resource \"leases\"`, SpecTimeout(timeout)),
 		Entry("to read the Lease", "get", `User \"warrantgate\" cannot get resource \"leases\"`, SpecTimeout(timeout)),
 	)
 
-	It("go when it is uninstalled, and nothing else does", func(ctx SpecContext) {
+	It("are removed by uninstall, and nothing else is", func(ctx SpecContext) {
 		for key, version := range w.installed(ctx) {
 			if old, was := before[key]; was {
 				Expect(version).To(Equal(old), "install changed "+key)
@@ -241,7 +241,7 @@ var _ = Describe("the rights that install gives", Ordered, func() {
 		printed, err = w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
 		Expect(err).NotTo(HaveOccurred())
 		for line := range strings.Lines(printed) {
-			Expect(line).To(HaveSuffix(" not there\n"))
+			Expect(line).To(HaveSuffix(" not found\n"))
 		}
 	}, SpecTimeout(timeout))
 })

@@ -52,7 +52,7 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		Expect(tried).To(BeNumerically(">", 0))
 	}, SpecTimeout(timeout))
 
-	It("is replaced by the one before as long as the identity provider does not take it", func(ctx SpecContext) {
+	It("is replaced by the former one as long as the identity provider rejects it", func(ctx SpecContext) {
 		w.admitsNewUser(ctx)
 		old := w.clientSecret(ctx)
 		renewed, err := w.cloud.RotateSecret(serviceAccount)
@@ -66,7 +66,7 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 			s.admits(ctx)
 		}
 		Expect(late.Met()).To(BeNumerically(">=", 4), "the new one was tried, and then the old one")
-		Expect(w.log()).To(ContainSubstring("the newest credentials do not work; those that worked last are used"))
+		Expect(w.log()).To(ContainSubstring("the newest credentials are not accepted; using the last accepted ones"))
 
 		By("and then the identity provider takes the new one, and the old one no longer")
 		late.Release()
@@ -80,7 +80,7 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		s.admits(ctx)
 	}, SpecTimeout(timeout))
 
-	It("need not be there all the time", func(ctx SpecContext) {
+	It("may be missing for a while", func(ctx SpecContext) {
 		w.admitsNewUser(ctx)
 		Expect(w.client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: secretName}})).To(Succeed())
 		s := w.begin(ctx)
@@ -90,7 +90,7 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		w.admitsNewUser(ctx)
 	}, SpecTimeout(timeout))
 
-	It("is asked for by name if it is wrong, and the right one is found without a restart", func(ctx SpecContext) {
+	It("is named in the denial if it is wrong, and its correction is used without a restart", func(ctx SpecContext) {
 		w.admitsNewUser(ctx)
 		renewed, err := w.cloud.RotateSecret(serviceAccount)
 		Expect(err).NotTo(HaveOccurred())
@@ -128,7 +128,7 @@ var _ = Describe("the client secret in a file", Ordered, func() {
 		s.admits(ctx)
 	}, SpecTimeout(timeout))
 
-	It("is replaced by the one before while the file is empty or missing", func(ctx SpecContext) {
+	It("is replaced by the former one while the file is empty or missing", func(ctx SpecContext) {
 		w.admitsNewUser(ctx)
 		for what, spoil := range map[string]func() error{
 			"empty": func() error { return os.Truncate(file, 0) }, "missing": func() error { return os.Remove(file) },

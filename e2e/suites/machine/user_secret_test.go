@@ -29,7 +29,7 @@ const (
 
 // Who has a cluster take its user from a Secret names that user as well, and so does who writes the Secret.
 var _ = Describe("a Secret that names a cluster's user", func() {
-	It("counts like the name itself, and is not read out to whoever may not read it", func(ctx SpecContext) {
+	It("counts like an email, and is not disclosed to users who may not read it", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.person(ctx)
 		email := "hidden-" + uuid.NewString() + "@example.com"
@@ -81,8 +81,8 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			err := who.client.Patch(ctx, pool.DeepCopy(), byRef(ref))
 			expectClusterRefusal(err, clusterWebhook, reason, "spec.userRef")
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveExactElements(And(
-				HaveField("Reason", reason), HaveField("Message", "Refused: "+said(err)))))
-			Expect(s.describe(pool)).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*` + regexp.QuoteMeta("Refused: "+said(err)) + `$`))
+				HaveField("Reason", reason), HaveField("Message", "Denied: "+said(err)))))
+			Expect(s.describe(pool)).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*` + regexp.QuoteMeta("Denied: "+said(err)) + `$`))
 			Expect(s.named(ctx, userEmailField, pool)).To(Equal(s.user.Email))
 
 			By("until it does say somebody")
@@ -90,25 +90,25 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			Expect(who.client.Create(ctx, cluster)).To(Succeed())
 			Expect(who.client.Patch(ctx, pool, byRef(ref))).To(Succeed())
 		},
-			Entry("as it is missing", "UserSecretMissing", `there is no Secret "user" in namespace %q`, nil, false, SpecTimeout(timeout)),
-			Entry("as it is empty", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`, nil, true, SpecTimeout(timeout)),
-			Entry("as its key is empty", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
+			Entry("because it is missing", "UserSecretMissing", `there is no Secret "user" in namespace %q`, nil, false, SpecTimeout(timeout)),
+			Entry("because it is empty", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`, nil, true, SpecTimeout(timeout)),
+			Entry("because its key is empty", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
 				map[string]string{"userEmail": ""}, true, SpecTimeout(timeout)),
-			Entry("as its key is blank", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
+			Entry("because its key is blank", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
 				map[string]string{"userEmail": " \n"}, true, SpecTimeout(timeout)),
-			Entry("as its key is another one", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
+			Entry("because its key is another one", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
 				map[string]string{"useremail": "somebody@example.com"}, true, SpecTimeout(timeout)),
 		)
 	}
 
-	It("of another namespace is for those who may read it, and nobody learns whether it is there", func(ctx SpecContext) {
+	It("of another namespace needs the permission to read it, and a denial does not disclose whether it exists", func(ctx SpecContext) {
 		s := begin(ctx)
 		who, namespace := s.robot(ctx), s.world.namespace(ctx)
 		email := "named-" + s.namespace + "@example.com"
 		s.grant(ctx, who, right{rule: impersonating(email)}) // which is not enough
 		cluster := s.referringCluster("by-secret", namespace)
 		want := fmt.Sprintf("spec.userRef of CloudSigmaCluster \"by-secret\" of namespace %q: it names Secret \"user\" of another namespace, %q, "+
-			"which user %q may not read; name a Secret of the cluster's own namespace or one that you may read, or have the right granted: "+
+			"which user %q may not read; name a Secret of the cluster's own namespace or one that you may read, or have the permission granted: "+
 			"verb get on this Secret", s.namespace, namespace, who.username)
 		refused := func() {
 			GinkgoHelper()
@@ -122,13 +122,13 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		s.grant(ctx, who, right{namespace: s.namespace, rule: readingUser()}) // of the wrong namespace
 		refused()
 
-		By("an update is refused alike, and an Event says so")
+		By("an update is denied with the same message, and has an Event")
 		pool := newObject(clusterKind, s.namespace, clusterName)
 		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 		err := who.client.Patch(ctx, pool.DeepCopy(), byRef(namespace))
 		expectClusterRefusal(err, clusterWebhook, "SecretNotReadable", "spec.userRef")
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveExactElements(And(
-			HaveField("Reason", "SecretNotReadable"), HaveField("Message", "Refused: "+said(err)))))
+			HaveField("Reason", "SecretNotReadable"), HaveField("Message", "Denied: "+said(err)))))
 
 		By("until its author may read it")
 		s.grant(ctx, who, right{namespace: namespace, rule: readingUser()})
@@ -142,7 +142,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		Expect(said(err)).To(HavePrefix(strings.ReplaceAll(refusal(userEmailField, next, who, "next-"+email), "spec.userEmail", "spec.userRef")))
 	}, SpecTimeout(timeout))
 
-	It("counts once the email that wins over it is taken away", func(ctx SpecContext) {
+	It("counts once the email, which has precedence, is removed", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.person(ctx)
 		s.grant(ctx, who, right{rule: impersonating(s.user.Email)})
@@ -164,7 +164,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		if elsewhere {
 			of = "of another namespace"
 		}
-		It("names nobody whom its author may not impersonate while a cluster "+of+" refers to it", func(ctx SpecContext) {
+		It("names no user whom its author may not impersonate while a cluster "+of+" refers to it", func(ctx SpecContext) {
 			s := begin(ctx)
 			email, next := "named-"+s.namespace+"@example.com", "next-"+s.namespace+"@example.com"
 			secret := s.putUser(ctx, s.namespace, email)
@@ -202,7 +202,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			// Not everybody who may read Events may read Secrets, so these do not say whom.
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(secret).Should(HaveExactElements(And(
 				HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Count", BeEquivalentTo(len(secretWrites))),
-				HaveField("Message", "Refused: "+subject+fmt.Sprintf("the user whom Secret \"user\" of namespace %q names", s.namespace)+acting+
+				HaveField("Message", "Denied: "+subject+fmt.Sprintf("the user whom Secret \"user\" of namespace %q names", s.namespace)+acting+
 					"verb impersonate on resource users, by the name of this user in lower case"))))
 
 			By("not by deleting it and making another, either")
@@ -218,7 +218,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		}, SpecTimeout(timeout))
 	}
 
-	It("names nobody whom its author may not impersonate while no cluster refers to it, either", func(ctx SpecContext) {
+	It("names no user whom its author may not impersonate while no cluster refers to it, either", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.secretAuthor(ctx)
 		secret := s.putUser(ctx, s.namespace, s.user.Email)
@@ -233,7 +233,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		Expect(s.userIn(ctx, secret)).To(Equal(next))
 	}, SpecTimeout(timeout))
 
-	It("is not asked about while its user stays as it is, and neither are other Secrets", func(ctx SpecContext) {
+	It("does not reach the gate while its user does not change, and neither do other Secrets", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.secretAuthor(ctx)
 		secret := s.putUser(ctx, s.namespace, s.user.Email)
@@ -258,14 +258,14 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		Expect(s.impersonationAdmissions(ctx)).To(Equal(before), "warrantgate was asked")
 	}, SpecTimeout(timeout))
 
-	Describe("whose content is nobody's business", Ordered, func() {
+	Describe("whose content is secret", Ordered, func() {
 		var w *world
 		BeforeAll(func(ctx SpecContext) {
 			// The audit speaks of clusters that an administrator made, and names their users.
 			w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n", args: []string{"--log-level=debug"}})
 		}, NodeTimeout(3*time.Minute))
 
-		It("shows it in no refusal, no Event and no line of the log", func(ctx SpecContext) {
+		It("is in no denial, no Event and no line of the log", func(ctx SpecContext) {
 			s := w.begin(ctx)
 			who, elsewhere := s.person(ctx), w.namespace(ctx)
 			s.grant(ctx, who, right{namespace: s.namespace, rule: rule("", "secrets", "update", "patch", "create")})
@@ -303,7 +303,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(w.log()).To(ContainSubstring(`"level":"DEBUG`))
 			for where, text := range map[string]string{
-				"refusals and warnings": w.heard.Texts(), "Events": string(everything), "the log": w.log(), "metrics": w.metrics(ctx),
+				"denials and warnings": w.heard.Texts(), "Events": string(everything), "the log": w.log(), "metrics": w.metrics(ctx),
 			} {
 				Expect(text).NotTo(BeEmpty())
 				Expect(strings.Contains(text, canary)).To(BeFalse(), "it is in "+where)

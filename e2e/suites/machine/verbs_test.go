@@ -201,7 +201,7 @@ machine:
 		Expect(s.client.Create(ctx, two)).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("may not name what a machine of another kind names", func(ctx SpecContext) {
+	It("may not name the server of a machine of another kind", func(ctx SpecContext) {
 		id := s.server("own").UUID
 		Expect(s.client.Create(ctx, newMachine(s.namespace, "sigma", clusterName, providerID(id)))).To(Succeed())
 		claim := func(options ...client.CreateOption) error {

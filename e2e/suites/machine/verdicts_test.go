@@ -27,7 +27,7 @@ import (
 var _ = Describe("The verdict on a machine", func() {
 	everyVerdict(func() *world { return shared }, policy{})
 
-	It("is to refuse as InstanceNotOwned what another user lets the user see", func(ctx SpecContext) {
+	It("is a denial as InstanceNotOwned for a server that another user shares with the user", func(ctx SpecContext) {
 		s := begin(ctx)
 		id := s.cloud.AddServer(region, s.cloud.AddUser(othersEmail), "shared", cloudsigmatest.SharedWith(s.user.Email)).UUID
 		machine := s.createMachine(ctx, "machine")
@@ -129,13 +129,13 @@ func everyVerdict(of func() *world, p policy) {
 func outcomeOf(p policy, reason string) string {
 	switch {
 	case reason == "":
-		return "not asked for"
+		return "not needed"
 	case reason == "Owned":
-		return "to admit"
+		return "an admission"
 	case p.admits(reason):
-		return "to warn of " + reason
+		return "a warning as " + reason
 	}
-	return "to refuse as " + reason
+	return "a denial as " + reason
 }
 
 // verdict makes a claim and checks the answer, the object, the Events and the metric.
@@ -201,11 +201,11 @@ func expectTraces(ctx context.Context, s story, p policy, subject client.Object,
 		Consistently(s.verdictEvents, 200*time.Millisecond).WithArguments(ctx).Should(BeEmpty())
 		return
 	}
-	verb := "Refused: "
+	verb := "Denied: "
 	switch {
 	case p.warn:
 		verb = "Admitted with a warning: "
-		Expect(warned).To(HaveExactElements(And(HavePrefix(reason+" (mode Warn, nothing was changed or refused): "), texts)))
+		Expect(warned).To(HaveExactElements(And(HavePrefix(reason+" (mode Warn, nothing was changed or denied): "), texts)))
 	case p.admits(reason):
 		verb = "Admitted with a warning: "
 		Expect(warned).To(HaveExactElements(And(HavePrefix(reason+": "), texts)))
@@ -268,7 +268,7 @@ func essentials(s story, field, value, reason string) OmegaMatcher {
 		"ProviderIDInvalid": {fmt.Sprintf(`%q is not a provider ID of CloudSigma: it has to be "cloudsigma://" and the UUID of a server`, value)},
 		"InstanceIDInvalid": {fmt.Sprintf(`%q is not an instance ID: it has to be the UUID of a server`, value)},
 		"OwnershipUnknown": {
-			fmt.Sprintf("it cannot be told now whether the instance belongs to user %q, as whom cluster %q acts", s.user.Email, clusterName),
+			fmt.Sprintf("it cannot be checked now whether the instance belongs to user %q, as whom cluster %q acts", s.user.Email, clusterName),
 			"the cloud does not answer as it should; try again", "request id 00000000-0000-4000-8000-",
 		},
 		"InstanceIDMismatch": {"do not name the same instance; clear the wrong one first"},

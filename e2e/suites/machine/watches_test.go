@@ -20,7 +20,7 @@ import (
 )
 
 // What is known of machines and clusters is only as good as the watches that tell of them.
-var _ = Describe("What warrantgate knows of the API server", Ordered, ContinueOnFailure, func() {
+var _ = Describe("The watches of warrantgate", Ordered, ContinueOnFailure, func() {
 	var (
 		w    *world
 		line *connection
@@ -48,7 +48,7 @@ machine:
 
 	objects := func(ctx context.Context) (string, error) { return body(ctx, w.health()+"/readyz/objects") }
 
-	It("is nothing while it has been cut off for long, and all again afterwards", func(ctx SpecContext) {
+	It("are reported as stale while the connection is lost for long, and recover afterwards", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		machine, id := s.createMachine(ctx, "machine"), s.server("machine").UUID
 		Expect(objects(ctx)).To(Equal("ok"))
@@ -65,7 +65,7 @@ machine:
 		Expect(w.setInstanceID(ctx, machine, id)).To(Succeed())
 	}, SpecTimeout(6*time.Minute))
 
-	It("is not all where a kind is served in another version than the configured one", func(ctx SpecContext) {
+	It("are incomplete if a kind is served in another version than the configured one", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		machine, id := s.createMachine(ctx, "machine"), s.server("machine").UUID
 		crd := &apiextensionsv1.CustomResourceDefinition{}

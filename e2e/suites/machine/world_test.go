@@ -113,7 +113,7 @@ func binary(name string) string {
 
 // end stops warrantgate, and looks at what it left behind.
 func (w *world) end(ctx SpecContext) {
-	Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know")
+	Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud received unknown requests")
 	var events corev1.EventList
 	Expect(w.client.List(ctx, &events)).To(Succeed())
 	metrics := w.metrics(ctx)

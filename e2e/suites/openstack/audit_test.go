@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"warrantgate.dev/e2e/env/kubetest"
-	"warrantgate.dev/e2e/fakes/openstacktest"
+	"warrantgate.dev/e2e/env/novatest"
 )
 
 // What was right when it was admitted can have become wrong since: servers and roles are changed elsewhere.
@@ -41,7 +41,7 @@ var _ = Describe("The audit", Ordered, func() {
 		versions = w.versions(ctx, clusterKind, machineKind)
 	}, NodeTimeout(setupTimeout))
 
-	It("tells of each finding by an Event on the machine or cluster", func(ctx SpecContext) {
+	It("writes an Event for each finding on the machine or cluster", func(ctx SpecContext) {
 		for i, object := range objects {
 			Eventually(w.eventsOn).WithContext(ctx).WithArguments(object).Should(ConsistOf(And(
 				HaveField("Type", "Warning"), HaveField("Reason", want[i].Reason),
@@ -52,7 +52,7 @@ var _ = Describe("The audit", Ordered, func() {
 			WithContext(ctx).Should(BeEquivalentTo(len(want)))
 	}, SpecTimeout(timeout))
 
-	It("is a command as well, with the rights of serve", func(ctx SpecContext) {
+	It("is also a command, with the permissions of serve", func(ctx SpecContext) {
 		user, err := w.api.User(kubetest.WarrantgateUser)
 		Expect(err).NotTo(HaveOccurred())
 		kubeconfig, err := w.api.KubeconfigFile("auditor", user)
@@ -67,12 +67,12 @@ var _ = Describe("The audit", Ordered, func() {
 		Expect(findings(printed)).To(ConsistOf(got...))
 	}, SpecTimeout(timeout))
 
-	It("has changed nothing", func(ctx SpecContext) {
+	It("changes nothing", func(ctx SpecContext) {
 		Expect(w.versions(ctx, clusterKind, machineKind)).To(Equal(versions))
 	}, SpecTimeout(timeout))
 
 	// Names are a namespace's own. Else whoever names a machine like a server of somebody else has these told to delete it.
-	It("takes no server for one that was made for another tenant's machine of the same name", func(ctx SpecContext) {
+	It("does not report the server of another tenant's machine of the same name", func(ctx SpecContext) {
 		s, other := w.beginCluster(ctx), w.beginCluster(ctx)
 		s.server("database")
 		other.machine(ctx, "database")

@@ -14,7 +14,7 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fun
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
-	It("of a machine that brings its own is judged as that of a cluster", func(ctx SpecContext) {
+	It("of a machine with its own is evaluated as that of a cluster", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
 		machine := newMachine(s.namespace, "worker", clusterName, actsWith("poor"))
@@ -26,7 +26,7 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fun
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(refused("RoleMissing", `Secret "poor"`)))
 	}, SpecTimeout(timeout))
 
-	It("is judged when it changes, and not asked about otherwise", func(ctx SpecContext) {
+	It("is evaluated when it changes, and does not reach the gate otherwise", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		s.writeSecret(ctx, "another", s.password(s.newUser(ctx, "another", loadBalancer)))
 		cluster := newObject(clusterKind, s.namespace, clusterName)
@@ -47,7 +47,7 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fun
 		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(judged + 1))
 	}, SpecTimeout(timeout))
 
-	It("is judged on a dry run as well, which leaves no Event", func(ctx SpecContext) {
+	It("is evaluated on a dry run as well, without an Event", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
 		cluster, last := newObject(clusterKind, s.namespace, clusterName), s.machine(ctx, "last")

@@ -25,7 +25,7 @@ var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, func
 		}
 	}
 
-	It("is refused with credentials that no cluster may act with, and admitted with others", func(ctx SpecContext) {
+	It("is denied with credentials that no cluster may act with, and admitted with others", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		poor := s.password(s.newUser(ctx, "poor", member))
 		expectRefusal(s.client.Create(ctx, secretWith(s, "own", poor)), "RoleMissing", field,
@@ -37,7 +37,7 @@ var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, func
 		Expect(held(ctx, s, "own")).To(ContainSubstring(s.user.ID))
 	}, SpecTimeout(timeout))
 
-	It("is not asked about when something else of it is written, or when it is deleted", func(ctx SpecContext) {
+	It("does not reach the gate with a write of other fields, or when it is deleted", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		before := w.admissions(ctx, delegationGate, "")
 		stored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: credentials}}

@@ -17,7 +17,7 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
-	It("are one for any number of clusters of one identity, and none once it is known", func(ctx SpecContext) {
+	It("happen once for all clusters of one identity, and not again while it is cached", func(ctx SpecContext) {
 		const clusters = 50
 		s := w.begin(ctx, member, loadBalancer)
 		before := s.front.count()
@@ -38,7 +38,7 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 		Expect(s.front.count()).To(Equal(before + 1))
 	}, SpecTimeout(timeout))
 
-	It("go by what the Secret says now", func(ctx SpecContext) {
+	It("use the current content of the Secret", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		before := s.front.count()
 		s.writeSecret(ctx, credentials, s.password(s.newUser(ctx, "poor", member)))
@@ -49,7 +49,7 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 		Expect(s.front.count()).To(Equal(before + 2))
 	}, SpecTimeout(timeout))
 
-	It("are not repeated at once with what Keystone has refused, which might lock the user out", func(ctx SpecContext) {
+	It("are not repeated at once with rejected credentials, which might lock the user out", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("mistyped-password")))
 		before := s.front.count()

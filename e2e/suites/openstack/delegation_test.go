@@ -20,7 +20,7 @@ import (
 
 // What a cluster may act with is what the tenant could have Keystone delegate, without an administrator's power. So Keystone
 // itself is asked to delegate the same: by a trust, as Magnum does.
-var _ = Describe("What credentials carry", Ordered, ContinueOnFailure, func() {
+var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
@@ -36,7 +36,7 @@ var _ = Describe("What credentials carry", Ordered, ContinueOnFailure, func() {
 		// held is Keystone's status where the identity delegates the roles above, needed where it delegates load-balancer_member.
 		held, needed int
 	}
-	DescribeTable("is judged as Keystone does, but for what no cluster may have", func(ctx SpecContext, r row) {
+	DescribeTable("are evaluated as by Keystone, except for roles that no cluster may have", func(ctx SpecContext, r row) {
 		s := w.begin(ctx, r.roles...)
 		b := byPassword(ctx, s)
 		if r.by != nil {
@@ -58,17 +58,17 @@ var _ = Describe("What credentials carry", Ordered, ContinueOnFailure, func() {
 			Expect(held).To(Equal(created), "the gate admits what Keystone does not delegate")
 		}
 		if slices.ContainsFunc(r.roles, func(role string) bool { return strings.EqualFold(role, "admin") }) && r.by == nil {
-			Expect(held).To(Equal(created), "nobody but the gate refuses to delegate admin")
+			Expect(held).To(Equal(created), "only the gate denies delegating admin")
 		}
 	},
 		Entry("a member with load balancers", row{roles: []string{member, loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
-		Entry("who is a reader besides", row{roles: []string{member, loadBalancer, reader}, held: created, needed: created}, SpecTimeout(timeout)),
+		Entry("who is also a reader", row{roles: []string{member, loadBalancer, reader}, held: created, needed: created}, SpecTimeout(timeout)),
 		Entry("load balancers alone", row{roles: []string{loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
 		Entry("a member without load balancers", row{
 			roles: []string{member}, reason: "RoleMissing", held: created, needed: notFound,
 		}, SpecTimeout(timeout)),
 		Entry("a reader", row{roles: []string{reader}, reason: "RoleMissing", held: created, needed: notFound}, SpecTimeout(timeout)),
-		Entry("who has no role there", row{reason: "IdentityRefused", held: unauthorized, needed: unauthorized}, SpecTimeout(timeout)),
+		Entry("without a role there", row{reason: "IdentityRefused", held: unauthorized, needed: unauthorized}, SpecTimeout(timeout)),
 		Entry("an administrator", row{
 			roles: []string{member, loadBalancer, "admin"}, reason: "RolePrivileged", held: created, needed: created,
 		}, SpecTimeout(timeout)),
@@ -87,7 +87,7 @@ var _ = Describe("What credentials carry", Ordered, ContinueOnFailure, func() {
 		Entry("load balancers, in another case", row{
 			roles: []string{member, "Load-Balancer_Member"}, held: created, needed: notFound,
 		}, SpecTimeout(timeout)),
-		Entry("a token of no scope", row{
+		Entry("a token without a scope", row{
 			roles: []string{member, loadBalancer}, by: unscoped, reason: "IdentityUnscoped", held: created, needed: created,
 		}, SpecTimeout(timeout)),
 		Entry("a token for a domain", row{

@@ -58,7 +58,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
 	for _, by := range ways {
-		It("is to admit the project's own server on "+by.name, func(ctx SpecContext) {
+		It("is an admission for the project's own server on "+by.name, func(ctx SpecContext) {
 			s := w.beginCluster(ctx)
 			judged := s.admissions(ctx, ownershipGate, "allowed")
 			value := by.value(s.server("worker").ID)
@@ -87,7 +87,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 			}
 		}, SpecTimeout(timeout))
 
-		It("is to refuse what is no ID on "+by.name, func(ctx SpecContext) {
+		It("is a denial for a malformed ID on "+by.name, func(ctx SpecContext) {
 			s := w.beginCluster(ctx)
 			before := len(s.nova.Requests())
 			_, err := by.nameServer(ctx, s, by.value("soon"))
@@ -96,7 +96,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		}, SpecTimeout(timeout))
 	}
 
-	It("is not asked for where nothing comes to be named", func(ctx SpecContext) {
+	It("needs no request if no server is named", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		server := s.server("worker")
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+server.ID)))
@@ -116,7 +116,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Expect(s.nova.Requests()).To(HaveLen(asked))
 	}, SpecTimeout(timeout))
 
-	It("is to refuse two fields that name two servers", func(ctx SpecContext) {
+	It("is a denial for two fields that name two servers", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		one, two := s.server("worker"), s.server("worker")
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+one.ID)))
@@ -125,7 +125,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Expect(s.set(ctx, machine, instanceIDPath, strings.ToUpper(one.ID))).To(Succeed(), "the same in another case")
 	}, SpecTimeout(timeout))
 
-	DescribeTable("takes the provider IDs of OpenStack", func(ctx SpecContext, format func(id string) string) {
+	DescribeTable("accepts the provider IDs of OpenStack", func(ctx SpecContext, format func(id string) string) {
 		s := w.beginCluster(ctx)
 		value := format(s.server("worker").ID)
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, value)))
@@ -139,7 +139,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Entry("in upper case throughout", func(id string) string { return strings.ToUpper("openstack:///" + id) }, SpecTimeout(timeout)),
 	)
 
-	DescribeTable("does not take those of others", func(ctx SpecContext, format func(id string) string) {
+	DescribeTable("rejects those of other clouds", func(ctx SpecContext, format func(id string) string) {
 		s := w.beginCluster(ctx)
 		machine := newMachine(s.namespace, "worker", clusterName, with(providerIDPath, format(s.server("worker").ID)))
 		expectRefusal(s.client.Create(ctx, machine), "ProviderIDInvalid", providerIDPath,
@@ -150,7 +150,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Entry("OpenStack with a path", func(id string) string { return "openstack:///zone/" + id }, SpecTimeout(timeout)),
 	)
 
-	It("is to refuse a server that another machine names", func(ctx SpecContext) {
+	It("is a denial for a server that another machine names", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		server := s.server("holder")
 		Expect(s.set(ctx, s.machine(ctx, "holder"), instanceIDPath, server.ID)).To(Succeed())
@@ -161,7 +161,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 			`OpenStackMachine "holder" names this instance already`)
 	}, SpecTimeout(timeout))
 
-	It("goes by the cluster of the label where its object has another name", func(ctx SpecContext) {
+	It("uses the cluster of the label if its object has another name", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		Expect(s.createCluster(ctx, "pool-x7k2p", actsWith(credentials), labeled(clusterName))).To(Succeed())
 		machine := s.machine(ctx, "worker")
@@ -170,7 +170,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Expect(s.set(ctx, machine, instanceIDPath, s.server("worker").ID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("goes by the machine's own credentials where it brings some", func(ctx SpecContext) {
+	It("uses the machine's own credentials, if it has any", func(ctx SpecContext) {
 		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
 		s.writeSecret(ctx, "own", other.password(other.user))
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, actsWith("own")))
@@ -179,7 +179,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Expect(s.set(ctx, machine, instanceIDPath, other.server("worker").ID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("is to refuse other credentials of its own while it names a server of those that it had", func(ctx SpecContext) {
+	It("is a denial for other credentials of its own while it names a server of the former ones", func(ctx SpecContext) {
 		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
 		s.writeSecret(ctx, "own", other.password(other.user))
 		own := map[string]any{"name": "own", "cloudName": cloudName}
@@ -200,7 +200,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Expect(s.set(ctx, bringing, identityRefPath, nil)).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("is to refuse other credentials of its own however they are written", func(ctx SpecContext) {
+	It("is a denial for other credentials of its own by every kind of write", func(ctx SpecContext) {
 		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
 		s.writeSecret(ctx, "own", other.password(other.user))
 		own := map[string]any{"name": "own", "cloudName": cloudName}
@@ -238,7 +238,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Expect(s.holds(ctx, machine, identityRefPath+".name")).To(BeEmpty())
 	}, SpecTimeout(timeout))
 
-	It("is to refuse where it is not known with what the cluster acts", func(ctx SpecContext) {
+	It("is a denial if the credentials of the cluster are not known", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		machine, id := s.machine(ctx, "worker"), s.server("worker").ID
 		expectRefusal(s.set(ctx, machine, instanceIDPath, id), "ClusterMissing", instanceIDPath, `there is no OpenStackCluster "pool" in namespace`)
@@ -252,7 +252,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		expectRefusal(s.set(ctx, nobodys, instanceIDPath, id), "MachineWithoutCluster", instanceIDPath, "set the label first")
 	}, SpecTimeout(timeout))
 
-	It("is to refuse where the credentials have become useless since", func(ctx SpecContext) {
+	It("is a denial if the credentials cannot be used any more", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		machine := s.machine(ctx, "worker")
 		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("no-more-the-password")))
@@ -260,7 +260,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 			`it cannot be asked whose the instance is: cloud "openstack" of Secret "credentials": Keystone at`)
 	}, SpecTimeout(timeout))
 
-	DescribeTable("cannot be found while Nova", func(ctx SpecContext, f openstacktest.Fault, texts ...string) {
+	DescribeTable("is undecided while Nova", func(ctx SpecContext, f openstacktest.Fault, texts ...string) {
 		s := w.beginCluster(ctx)
 		machine, id := s.machine(ctx, "worker"), s.server("worker").ID
 		failure := s.nova.Fail(f, 0)
@@ -277,6 +277,6 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Eventually(func() error { return s.set(ctx, machine, instanceIDPath, id) }).WithContext(ctx).Should(Succeed())
 	},
 		Entry("fails", openstacktest.Status(http.StatusInternalServerError), "the cloud does not answer as it should; try again", SpecTimeout(timeout)),
-		Entry("hangs", openstacktest.Hang(), "did not answer in time; try again", SpecTimeout(timeout)),
+		Entry("does not answer", openstacktest.Hang(), "did not answer in time; try again", SpecTimeout(timeout)),
 	)
 })

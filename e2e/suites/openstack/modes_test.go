@@ -18,10 +18,10 @@ import (
 var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, "cluster: {delegation: {mode: Warn}}\nmachine: {mode: Warn}")
+		w = newWorld(ctx, "cluster: {delegation: {mode: Warn}}\nmachine: {mode: Warn, settle: 0s}")
 	}, NodeTimeout(setupTimeout))
 
-	It("credentials that carry too little are admitted with a warning and an Event", func(ctx SpecContext) {
+	It("credentials with missing roles are admitted with a warning and an Event", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
 		cluster := newObject(clusterKind, s.namespace, clusterName)
@@ -29,7 +29,7 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 		s.heard.TakeWarnings()
 		Expect(s.set(ctx, cluster, identityRefPath+".name", "poor")).To(Succeed())
 		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(
-			HavePrefix("RoleMissing (mode Warn, nothing was changed or refused): spec.identityRef of OpenStackCluster"),
+			HavePrefix("RoleMissing (mode Warn, nothing was changed or denied): spec.identityRef of OpenStackCluster"),
 			ContainSubstring("missing: load-balancer_member"))))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(And(
 			HaveField("Reason", "RoleMissing"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
@@ -42,13 +42,13 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 		s.heard.TakeWarnings()
 		Expect(s.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed())
 		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(
-			HavePrefix("InstanceNotFound (mode Warn, nothing was changed or refused): status.instanceID"), ContainSubstring(theirs.ID))))
+			HavePrefix("InstanceNotFound (mode Warn, nothing was changed or denied): status.instanceID"), ContainSubstring(theirs.ID))))
 		Expect(s.holds(ctx, machine, instanceIDPath)).To(Equal(theirs.ID))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
 			HaveField("Reason", "InstanceNotFound"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
 	}, SpecTimeout(timeout))
 
-	It("credentials are not missed when Keystone is down", func(ctx SpecContext) {
+	It("credentials are admitted while Keystone is down", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		s.front.fail(answers(503))
 		DeferCleanup(s.front.release)
@@ -59,11 +59,11 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 })
 
 // Who cannot wait for a cloud has what it cannot tell admitted, and nothing else.
-var _ = Describe("Where what cannot be judged is admitted", Ordered, ContinueOnFailure, func() {
+var _ = Describe("With unknown: Admit", Ordered, ContinueOnFailure, func() {
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "machine: {unknown: Admit}") }, NodeTimeout(setupTimeout))
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "machine: {unknown: Admit, settle: 0s}") }, NodeTimeout(setupTimeout))
 
-	It("a machine gets its server while Nova is down, with a warning and an Event, and another project's when it is not", func(ctx SpecContext) {
+	It("a machine may name its server while Nova is down, with a warning and an Event", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		machine, theirs := s.machine(ctx, "worker"), s.foreignServer("worker")
 		down := s.nova.Fail(openstacktest.Status(503), 0)
@@ -83,7 +83,7 @@ var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {mode: Off}}") }, NodeTimeout(setupTimeout))
 
-	It("nobody is asked about credentials", func(ctx SpecContext) {
+	It("there are no requests about credentials", func(ctx SpecContext) {
 		Expect(w.hooks(ctx)).To(And(
 			ContainElement("openstackmachines.machine.warrantgate.dev"), Not(ContainElement(ContainSubstring(".delegation.")))))
 		s := w.begin(ctx)
@@ -92,7 +92,7 @@ var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
 		Expect(s.front.count()).To(Equal(before))
 	}, SpecTimeout(timeout))
 
-	It("an administrator's cluster may not take servers of other projects all the same", func(ctx SpecContext) {
+	It("an administrator's cluster still may not name servers of other projects", func(ctx SpecContext) {
 		s := w.begin(ctx, "admin")
 		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
 		s.nova.SetAdministrators(s.project)
@@ -112,7 +112,7 @@ var _ = Describe("Where clusters act through a trust", Ordered, ContinueOnFailur
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))
 
-	It("an application credential is warned of, and a password is not", func(ctx SpecContext) {
+	It("an application credential has a warning, and a password has none", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		s.writeSecret(ctx, "application", entryOf(s.credential(ctx, applicationcredentials.CreateOpts{Unrestricted: true})))
 		s.heard.TakeWarnings()

@@ -41,7 +41,7 @@ var _ = Describe("An OpenStackServer", Ordered, ContinueOnFailure, func() {
 		return s.existing(ctx, newObject(serverKind, s.namespace, name, labeled(clusterName), actsWith(secret)))
 	}
 
-	It("names the server of its machine, and no other object does", func(ctx SpecContext) {
+	It("may name the server of its machine, and no other object may", func(ctx SpecContext) {
 		s, _ := begin(ctx)
 		server, machine := s.server("worker"), s.machine(ctx, "worker")
 		object := serverOf(ctx, s, "worker", credentials)
@@ -54,7 +54,7 @@ var _ = Describe("An OpenStackServer", Ordered, ContinueOnFailure, func() {
 		Expect(s.eventsOn(ctx, machine)).To(BeEmpty())
 	}, SpecTimeout(timeout))
 
-	It("names none of another project than that of its credentials", func(ctx SpecContext) {
+	It("may not name a server of another project than that of its credentials", func(ctx SpecContext) {
 		s, other := begin(ctx)
 		object, theirs := serverOf(ctx, s, "worker", credentials), other.server("worker")
 		expectRefusal(s.set(ctx, object, instanceIDPath, theirs.ID), "InstanceNotFound", instanceIDPath, `of cloud "openstack" of Secret "credentials"`)

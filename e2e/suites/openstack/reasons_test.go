@@ -19,7 +19,7 @@ import (
 const patience = 3 * time.Second
 
 // Credentials can be wrong in many ways, and each is to be put right in another one.
-var _ = Describe("Credentials that nobody can act with", Ordered, ContinueOnFailure, func() {
+var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
@@ -37,7 +37,7 @@ var _ = Describe("Credentials that nobody can act with", Ordered, ContinueOnFail
 			return texts
 		}
 	}
-	DescribeTable("are refused for a reason of their own", func(ctx SpecContext, reason string, spoiled spoil) {
+	DescribeTable("are denied with a reason of their own", func(ctx SpecContext, reason string, spoiled spoil) {
 		s := w.begin(ctx, member, loadBalancer)
 		texts := spoiled(ctx, s)
 		expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), reason, identityRefPath,
@@ -65,18 +65,18 @@ var _ = Describe("Credentials that nobody can act with", Ordered, ContinueOnFail
 			s.writeSecret(ctx, credentials, entryOf(made))
 			return []string{"refuses application credential", made.ID, "expired or revoked"}
 		}), SpecTimeout(timeout)),
-		Entry("a token of no scope", "IdentityUnscoped",
+		Entry("a token without a scope", "IdentityUnscoped",
 			by(unscoped, "the credentials are for no project; name the project in clouds.yaml"), SpecTimeout(timeout)),
 		Entry("a token for a domain", "IdentityDomainScoped",
 			by(forDomain, "the credentials are for the domain", "name the project in clouds.yaml"), SpecTimeout(timeout)),
-		Entry("a trust of somebody else", "IdentityOfTrust",
-			by(byTrust, "by which somebody else acts; use the tenant's own"), SpecTimeout(timeout)),
+		Entry("a trust of another user", "IdentityOfTrust",
+			by(byTrust, "with which a trustee acts for another user; use the tenant's own"), SpecTimeout(timeout)),
 		Entry("another entry of clouds.yaml", "IdentityMalformed",
 			file("clouds: {other: {}}", "clouds.yaml has no cloud of this name"), SpecTimeout(timeout)),
-		Entry("a clouds.yaml that is none", "IdentityMalformed",
+		Entry("a malformed clouds.yaml", "IdentityMalformed",
 			file("clouds:\n  openstack:\n    auth: {password: "+keepSecret("quoted-by-careless-parsers")+"\n",
 				"clouds.yaml is no YAML that can be used: line "), SpecTimeout(timeout)),
-		Entry("a Keystone that is not configured, which is not asked", "IdentityEndpointNotAllowed", spoil(func(ctx context.Context, s story) []string {
+		Entry("a Keystone that is not configured, without a request to it", "IdentityEndpointNotAllowed", spoil(func(ctx context.Context, s story) []string {
 			var asked atomic.Int32
 			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 			DeferCleanup(func() {
@@ -88,7 +88,7 @@ var _ = Describe("Credentials that nobody can act with", Ordered, ContinueOnFail
 		}), SpecTimeout(timeout)),
 	)
 
-	DescribeTable("are refused for a reason of their own where the object does not say which", func(
+	DescribeTable("are denied with a reason of their own if the reference is incomplete", func(
 		ctx SpecContext, reason string, ref map[string]any, texts ...string,
 	) {
 		s := w.begin(ctx, member, loadBalancer)
@@ -106,7 +106,7 @@ var _ = Describe("Credentials that nobody can act with", Ordered, ContinueOnFail
 			map[string]any{"type": "ClusterIdentity", "name": credentials, "cloudName": cloudName}, "refer to a Secret", SpecTimeout(timeout)),
 	)
 
-	DescribeTable("cannot be told from good ones while Keystone", func(ctx SpecContext, f fault, texts ...string) {
+	DescribeTable("are undecided while Keystone", func(ctx SpecContext, f fault, texts ...string) {
 		s := w.begin(ctx, member, loadBalancer)
 		s.front.fail(f)
 		DeferCleanup(s.front.release)
@@ -123,6 +123,6 @@ var _ = Describe("Credentials that nobody can act with", Ordered, ContinueOnFail
 		Entry("is down", answers(http.StatusServiceUnavailable), "the identity provider does not answer as it should; try again", SpecTimeout(timeout)),
 		Entry("asks for fewer requests", answers(http.StatusTooManyRequests, "Retry-After", "7"),
 			"asks for fewer requests; try again later", SpecTimeout(timeout)),
-		Entry("hangs", fault(hangs), "did not answer in time; try again", SpecTimeout(timeout)),
+		Entry("does not answer", fault(hangs), "did not answer in time; try again", SpecTimeout(timeout)),
 	)
 })

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
-	"warrantgate.dev/e2e/fakes/openstacktest"
+	"warrantgate.dev/e2e/env/novatest"
 )
 
 const (
@@ -68,7 +68,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		return machine, server
 	}
 
-	It("does not come to lead to another project while machines hold servers", func(ctx SpecContext) {
+	It("cannot change to another project while machines name servers", func(ctx SpecContext) {
 		a := begin(ctx)
 		cluster := core(a, clusterName, "one")
 		Expect(a.client.Create(ctx, cluster)).To(Succeed())
@@ -100,7 +100,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		Expect(a.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed(), "a server of the project that it leads to")
 	}, SpecTimeout(2*timeout))
 
-	It("is held against machines that were there before the Cluster", func(ctx SpecContext) {
+	It("is checked for machines that existed before the Cluster", func(ctx SpecContext) {
 		a := begin(ctx)
 		Expect(a.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
 		claim(ctx, a, "worker")
@@ -108,7 +108,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("does not lead to an object that changes its credentials", func(ctx SpecContext) {
+	It("cannot bypass the gate by a change of the credentials of its object", func(ctx SpecContext) {
 		a := begin(ctx)
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
 		_, server := claim(ctx, a, "worker")
@@ -135,7 +135,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 			holds, "data[clouds.yaml]", `machines of cluster "pool"`, server.ID)
 	}, SpecTimeout(2*timeout))
 
-	It("goes before the name, and has to agree with the label", func(ctx SpecContext) {
+	It("has precedence over the name, and must agree with the label", func(ctx SpecContext) {
 		a := begin(ctx)
 		Expect(a.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
 		Expect(a.client.Create(ctx, core(a, clusterName, "two"))).To(Succeed())
@@ -157,7 +157,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 			`that has the label cluster.x-k8s.io/cluster-name=another; correct the reference, or the label`)
 	}, SpecTimeout(timeout))
 
-	It("leads nowhere while its machines name a server at the same time", func(ctx SpecContext) {
+	It("cannot change while its machines claim a server at the same time", func(ctx SpecContext) {
 		both := 0
 		a := begin(ctx)
 		for i := range 20 {
@@ -177,7 +177,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		Expect(both).To(BeZero(), "pairs of which both were admitted, of 20")
 	}, SpecTimeout(2*timeout))
 
-	It("is not asked about when something else of the Cluster is written", func(ctx SpecContext) {
+	It("does not reach the gate with a write of other fields of the Cluster", func(ctx SpecContext) {
 		a := begin(ctx)
 		cluster := core(a, clusterName, "one")
 		judged := w.admissions(ctx, delegationGate, "")
@@ -191,7 +191,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(judged + 1))
 	}, SpecTimeout(timeout))
 
-	It("leaves no verdict where the Cluster may not be read", func(ctx SpecContext) {
+	It("is undecided if the Cluster may not be read", func(ctx SpecContext) {
 		a := begin(ctx)
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
 		claim(ctx, a, "before") // by which it is known that the Cluster is stored

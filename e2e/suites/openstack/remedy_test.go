@@ -12,12 +12,12 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Whoever is refused reads what is wrong and what to do, and need not wait long once it is done.
-var _ = Describe("A refusal for the roles' sake", Ordered, ContinueOnFailure, func() {
+// A denial lists the problem and the remedy, and the write is admitted soon after the remedy.
+var _ = Describe("A denial because of roles", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
-	It("tells kubectl which roles were found, which are too many and which are missing", func(ctx SpecContext) {
+	It("lists the roles that were found, that are too many and that are missing", func(ctx SpecContext) {
 		s := w.begin(ctx, member, "heat_stack_owner")
 		expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleNotDelegable", identityRefPath,
 			`denied the request: spec.identityRef of OpenStackCluster "pool" of namespace "`+s.namespace+`": cloud "openstack" of Secret "credentials": `,
@@ -26,7 +26,7 @@ var _ = Describe("A refusal for the roles' sake", Ordered, ContinueOnFailure, fu
 			"openstack role add --user "+s.user.ID+" --project "+s.project+" load-balancer_member")
 	}, SpecTimeout(timeout))
 
-	It("tells kubectl describe the command that helps, and holds no longer than 9 seconds after that", func(ctx SpecContext) {
+	It("contains the command that helps in kubectl describe, and ends at most 9 seconds after it", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		poor := s.newUser(ctx, "poor", member)
 		s.writeSecret(ctx, "poor", s.password(poor))
@@ -39,7 +39,7 @@ var _ = Describe("A refusal for the roles' sake", Ordered, ContinueOnFailure, fu
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(refused("RoleMissing", `user "poor"`)))
 		described, err := s.describe(cluster)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(described).To(MatchRegexp(`(?m)^ +Warning +RoleMissing .*Refused: spec.identityRef of OpenStackCluster "pool" of namespace "` +
+		Expect(described).To(MatchRegexp(`(?m)^ +Warning +RoleMissing .*Denied: spec.identityRef of OpenStackCluster "pool" of namespace "` +
 			s.namespace + `": .* has the roles member, reader; missing: load-balancer_member; `))
 
 		s.run(ctx, described)
@@ -47,13 +47,13 @@ var _ = Describe("A refusal for the roles' sake", Ordered, ContinueOnFailure, fu
 		Eventually(change).WithContext(ctx).WithTimeout(10 * time.Second).Should(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("says of an application credential that the command is not enough", func(ctx SpecContext) {
+	It("contains that the command is not enough for an application credential", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		b := byCredential(false, member)(ctx, s)
 		s.writeSecret(ctx, credentials, b.entry)
 		expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleMissing", identityRefPath,
 			`application credential "cluster" of user "tenant" in project "project" has the roles member`,
-			"then make the application credential anew, as one keeps the roles that it was made with")
+			"then create a new application credential, because the roles of an existing one do not change")
 	}, SpecTimeout(timeout))
 })
 

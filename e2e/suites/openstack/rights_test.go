@@ -23,24 +23,24 @@ import (
 )
 
 // What is needed for OpenStack is given where OpenStack is configured, and nothing else.
-var _ = Describe("The rights that install gives", Ordered, func() {
+var _ = Describe("The permissions that install grants", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
-	It("let warrantgate look, and change nothing", func(ctx SpecContext) {
+	It("allow warrantgate to read, and to change nothing", func(ctx SpecContext) {
 		for _, resource := range []string{"openstackclusters", "openstackmachines"} {
 			Expect(w.mayDo(ctx, infrastructure.Group, resource)).To(ConsistOf("get", "list", "watch"), resource)
 		}
 		Expect(w.mayDo(ctx, "", "secrets")).To(ConsistOf("get"))
 	}, SpecTimeout(timeout))
 
-	It("are named in the log, and what needs them waits, where the one to read credentials is missing", func(ctx SpecContext) {
+	It("are named in the log if that to read credentials is missing, and requests that need it are undecided", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		machine := s.machine(ctx, "worker")
 		giveBack := w.takeAway(ctx, "", "secrets", "get")
 		already := len(w.log())
 		create := func() error { return s.createCluster(ctx, clusterName, actsWith(credentials)) }
-		const own = "warrantgate's own credentials are refused; whoever runs it has to renew them"
+		const own = "the credentials of warrantgate are rejected; its operator has to renew them"
 		err := create()
 		expectRefusal(err, "DelegationUnknown", identityRefPath, own)
 		Expect(err).NotTo(MatchError(ContainSubstring("cannot get")), "what warrantgate lacks is nothing for a tenant")
@@ -57,7 +57,7 @@ var _ = Describe("The rights that install gives", Ordered, func() {
 		giveBack()
 	}, SpecTimeout(timeout))
 
-	DescribeTable("keep it from becoming ready, and are named, where it cannot see", func(ctx SpecContext, resource string) {
+	DescribeTable("are needed to become ready, and named if missing, for", func(ctx SpecContext, resource string) {
 		Expect(w.gate.Stop()).To(Succeed())
 		DeferCleanup(w.gate.Start)
 		// One of them is enough: an API server can send a list with a watch.
@@ -74,7 +74,7 @@ var _ = Describe("The rights that install gives", Ordered, func() {
 		Entry("machines", "openstackmachines", SpecTimeout(2*timeout)),
 	)
 
-	It("go where OpenStack is configured no longer, and with them all that was registered", func(ctx SpecContext) {
+	It("are removed with the webhooks when OpenStack is not configured any more", func(ctx SpecContext) {
 		Expect(w.hooks(ctx)).To(ContainElements("openstackclusters.delegation.warrantgate.dev",
 			"openstackmachines.delegation.warrantgate.dev", "openstackmachines.machine.warrantgate.dev"))
 		bare, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{Binary: binary(asset.Warrantgate)})
@@ -90,7 +90,7 @@ var _ = Describe("The rights that install gives", Ordered, func() {
 		Expect(w.hooks(ctx)).To(ContainElement("openstackclusters.delegation.warrantgate.dev"))
 	}, SpecTimeout(timeout))
 
-	It("go when it is uninstalled", func(ctx SpecContext) {
+	It("are removed by uninstall", func(ctx SpecContext) {
 		w.uninstall(ctx)
 		named, leased := metav1.ObjectMeta{Name: "warrantgate"}, metav1.ObjectMeta{Name: "warrantgate", Namespace: metav1.NamespaceSystem}
 		for _, object := range []client.Object{

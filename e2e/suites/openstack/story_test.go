@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/e2e/env/keystonetest"
-	"warrantgate.dev/e2e/fakes/openstacktest"
+	"warrantgate.dev/e2e/env/novatest"
 )
 
 // Roles that a tenant has.

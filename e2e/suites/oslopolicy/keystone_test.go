@@ -116,7 +116,7 @@ var _ = Describe("The linter", func() {
 			"identity:list_users_in_group: error operator-in-list",
 			"identity:list_groups_for_user: error quoted-match",
 			"identity:add_user_to_group: error broader-than-default",
-			"identity:check_user_in_group: warning non-ascii",
+			"identity:check_user_in_group: error non-ascii",
 			"identity:list_grants: error raises",
 			"identity:check_grant: error raises",
 			"identity:create_grant: error escalation",

@@ -86,7 +86,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		h.expectAPIs(ctx, children[0].bot, children[0].ws)
 	}, SpecTimeout(specTimeout))
 
-	It("explain and check tell that the policy is what rewrites", func(ctx SpecContext) {
+	It("explain and check report that the policy rewrites the owners", func(ctx SpecContext) {
 		if !hasPolicies(ctx) {
 			return
 		}
@@ -100,7 +100,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		Expect(output).To(And(ContainSubstring("warrantgate-owner-rewrite: ok"), ContainSubstring("owner-integrity.warrantgate.dev: NOT REFUSED")))
 	}, SpecTimeout(specTimeout))
 
-	It("uninstall takes them out", func(ctx SpecContext) {
+	It("uninstall removes them", func(ctx SpecContext) {
 		if !hasPolicies(ctx) {
 			return
 		}

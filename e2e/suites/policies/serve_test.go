@@ -79,7 +79,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		Expect(now - counted).To(BeNumerically(">=", manyServed))
 	}, SpecTimeout(manyTimeout))
 
-	It("scoped persons and required groups become Ready too, by the webhook", func(ctx SpecContext) {
+	It("workspaces of scoped users and with required groups become Ready too, by the webhook", func(ctx SpecContext) {
 		h := newHome(ctx, kcp)
 		before := calls(ctx, "owner-rewrite")
 		_, err := kcptest.CreateWorkspace(ctx, h.impersonated(ctx, "alice"), "of-alice")
@@ -108,7 +108,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		}).Should(Succeed())
 	}, SpecTimeout(specTimeout))
 
-	It("nobody waits for a serve that is killed while a hundred service accounts create workspaces", func(ctx SpecContext) {
+	It("no workspace waits for a serve that is killed while a hundred service accounts create workspaces", func(ctx SpecContext) {
 		h := newHome(ctx, kcp)
 		var created atomic.Int64
 		var killed atomic.Pointer[time.Time]
@@ -187,7 +187,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 
 // kcp has the kind, and no plugin that evaluates it. kcp has no flag --disable-admission-plugins; the feature gate does the same.
 var _ = Describe("On a kcp whose admission plugin is disabled", func() {
-	It("install does without the policy, and the webhook rewrites", func(ctx SpecContext) {
+	It("install omits the policy, and the webhook rewrites owners", func(ctx SpecContext) {
 		kcp, byPolicy := startKCP(ctx, "--feature-gates=MutatingAdmissionPolicy=false")
 		gate, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: warrantgate})
 		Expect(err).NotTo(HaveOccurred())

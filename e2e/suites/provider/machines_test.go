@@ -43,7 +43,7 @@ func setInstanceID(ctx context.Context, config *rest.Config, machine *unstructur
 }
 
 var _ = Describe("in a workspace that binds a provider's kinds", func() {
-	It("a machine cannot name a server of somebody else, and can name its user's", func(ctx SpecContext) {
+	It("a machine cannot name a server of another user, and can name one of its own user", func(ctx SpecContext) {
 		config := consumer(ctx, incident.User.Email)
 		machine := object("CloudSigmaMachine", incident.Created.Name, "pool", map[string]any{})
 		Expect(unstructuredClient(config).Create(ctx, machine)).To(Succeed())
@@ -53,7 +53,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 		Expect(err).To(MatchError(And(ContainSubstring(incident.User.Email), ContainSubstring(incident.Created.UUID))))
 		Expect(setInstanceID(ctx, config, machine, incident.Created.UUID)).To(Succeed())
 
-		By("and the machine has the Event, in its own workspace")
+		By("reading the Event of the machine in its own workspace")
 		Eventually(func() ([]string, error) {
 			events := &corev1.EventList{}
 			err := unstructuredClient(config).List(ctx, events, client.InNamespace("default"))
@@ -67,7 +67,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 		}).Should(ConsistOf("InstanceNotOwned"))
 	}, SpecTimeout(time.Minute))
 
-	It("equal names in two workspaces are never taken for each other", func(ctx SpecContext) {
+	It("objects with equal names in two workspaces are never confused", func(ctx SpecContext) {
 		own, others := consumer(ctx, incident.User.Email), consumer(ctx, incident.Other.Email)
 		machine := object("CloudSigmaMachine", incident.Stale.Name, "pool", map[string]any{})
 		for _, config := range []*rest.Config{own, others} {
@@ -78,7 +78,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 		Expect(apierrors.IsForbidden(setInstanceID(ctx, others, machine, incident.Created.UUID))).To(BeTrue())
 	}, SpecTimeout(time.Minute))
 
-	It("an ID that another machine of the workspace holds is refused", func(ctx SpecContext) {
+	It("a machine cannot name an ID that another machine of the workspace holds", func(ctx SpecContext) {
 		config := consumer(ctx, incident.User.Email)
 		for _, name := range []string{"first", "second"} {
 			Expect(unstructuredClient(config).Create(ctx, object("CloudSigmaMachine", name, "pool", map[string]any{}))).To(Succeed())
@@ -88,7 +88,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 		Expect(apierrors.HasStatusCause(err, "InstanceIDConflict")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(time.Minute))
 
-	It("a cluster cannot take its user from a Secret, which nobody would guard", func(ctx SpecContext) {
+	It("a cluster cannot take its user from a Secret that no webhook guards", func(ctx SpecContext) {
 		config := consumer(ctx, incident.User.Email)
 		err := unstructuredClient(config).Create(ctx, object("CloudSigmaCluster", "by-secret", "by-secret", map[string]any{
 			"region": incident.Region, "userRef": map[string]any{"name": "user"},

@@ -58,7 +58,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	gate, err = kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{
 		Binary: binary(asset.Warrantgate),
 		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
-			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n", cloud.APITemplate(), cloud.ServiceProviderTemplate(), caFile),
+			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\nmachine: {settle: 0s}\n", cloud.APITemplate(), cloud.ServiceProviderTemplate(), caFile),
 		Args: []string{
 			"--impersonation-enabled", "--oauth-url=" + cloud.OAuthURL(), "--client-id=" + incident.Client.ID, "--client-secret-file=" + secretFile,
 		},

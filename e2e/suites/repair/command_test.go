@@ -26,7 +26,7 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(status).To(BeZero(), notes)
 		Expect(lines(out)).To(HaveExactElements(And(
 			HaveField("Path", p.path+":child"), HaveField("LogicalCluster", child.Spec.Cluster), HaveField("Phase", "Initializing"),
-			HaveField("Outcome", "healed"), HaveField("Reason", "ServiceAccountRewritten"), HaveField("Message", ContainSubstring(p.globalName())))))
+			HaveField("Outcome", "repaired"), HaveField("Reason", "ServiceAccountRewritten"), HaveField("Message", ContainSubstring(p.globalName())))))
 
 		waitReady(ctx, p.admin(), "child")
 		expectAtHome(ctx, p.bot, child.Spec.Cluster)
@@ -38,7 +38,7 @@ var _ = Describe("warrantgate repair", func() {
 	}, SpecTimeout(specTimeout))
 
 	// kcp before v0.32 looks at a Workspace that is Initializing ever more seldom.
-	It("makes Ready within seconds what has hung for long", func(ctx SpecContext) {
+	It("makes a workspace Ready within seconds that has been stuck for long", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 		Eventually(ctx, func() time.Duration {
@@ -52,7 +52,7 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(specTimeout))
 
-	It("heals a scoped person's workspace", func(ctx SpecContext) {
+	It("repairs a scoped user's workspace", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 		alice := p.admin()
@@ -61,12 +61,12 @@ var _ = Describe("warrantgate repair", func() {
 
 		out, notes, status := repair(ctx, "--under="+p.path+":child", "-o", "json")
 		Expect(status).To(BeZero(), notes)
-		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "healed"), HaveField("Reason", "PersonRewritten"))))
+		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "repaired"), HaveField("Reason", "UserRewritten"))))
 		waitReady(ctx, p.admin(), "child")
 		expectAtHome(ctx, kcp.Person("root", "alice"), child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
-	It("heals a Ready workspace that belongs to whoever makes a service account of that name in it", func(ctx SpecContext) {
+	It("repairs a Ready workspace whose owner is the name of a service account that every user of it can create", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		plain := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: "plain"}})
 		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", plain)
@@ -81,22 +81,22 @@ var _ = Describe("warrantgate repair", func() {
 			Eventually(ctx, func() []line { // kcp cuts the owner down to its name a little after Ready
 				out, _, _ := repair(ctx, "--under="+p.path, "-o", "json", "--dry-run")
 				return lines(out)
-			}).Should(HaveExactElements(And(HaveField("Outcome", "unhealable"), HaveField("Reason", "HomeUnknown"), HaveField("Phase", "Ready"))))
+			}).Should(HaveExactElements(And(HaveField("Outcome", "not-correctable"), HaveField("Reason", "HomeUnknown"), HaveField("Phase", "Ready"))))
 			before := atRest(ctx, p, child)
 			_, notes, status := repair(ctx, "--under="+p.path)
 			Expect(status).To(Equal(1))
-			Expect(notes).To(ContainSubstring("0 workspaces were healed, 1 could not be"))
+			Expect(notes).To(ContainSubstring("0 workspaces were repaired, 1 could not be"))
 			Expect(versions(ctx, p, child)).To(Equal(before))
 			return
 		}
 		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
 		Expect(status).To(BeZero(), notes)
-		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "healed"), HaveField("Phase", "Ready"))))
+		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "repaired"), HaveField("Phase", "Ready"))))
 		Expect(adminsOf(ctx, child)).To(ConsistOf(p.globalName()))
 		expectAtHome(ctx, p.bot, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
-	It("writes nothing on a dry run, and says what it would do", func(ctx SpecContext) {
+	It("writes nothing on a dry run, and prints what it would do", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)
@@ -107,7 +107,7 @@ var _ = Describe("warrantgate repair", func() {
 		Consistently(ctx, func() []string { return versions(ctx, p, child) }).Should(Equal(before))
 	}, SpecTimeout(specTimeout))
 
-	It("leaves alone a workspace that hangs for another reason, and says so", func(ctx SpecContext) {
+	It("reports a workspace that is stuck for another reason, and does not change it", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 		held := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
@@ -131,7 +131,7 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(found).To(ContainElement(And(HaveField("Path", p.path+":foreign"), HaveField("Outcome", BeElementOf("waiting", "foreign")))))
 	}, SpecTimeout(specTimeout))
 
-	DescribeTable("names the right that its account has lost", func(ctx SpecContext, place, role, resource, want string) {
+	DescribeTable("names the permission that its account has lost", func(ctx SpecContext, place, role, resource, want string) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)
@@ -141,11 +141,11 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(out + notes).To(And(ContainSubstring(want), ContainSubstring("forbidden")))
 		Expect(versions(ctx, p, child)).To(Equal(before), "what cannot be finished is not begun")
 	},
-		Entry("to know the shards", "root", "warrantgate-repair", "apiexportendpointslices",
+		Entry("to read the shards", "root", "warrantgate-repair", "apiexportendpointslices",
 			"find the shards (APIExportEndpointSlice tenancy.kcp.io in root)", SpecTimeout(specTimeout)),
-		Entry("to see workspaces", "root", "warrantgate-repair", "apiexports/content",
+		Entry("to list workspaces", "root", "warrantgate-repair", "apiexports/content",
 			"the rights list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(specTimeout)),
-		Entry("to see whose a workspace is", "system:admin", "warrantgate-explain", "clusterrolebindings",
+		Entry("to read the owner of a workspace", "system:admin", "warrantgate-explain", "clusterrolebindings",
 			"workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`", SpecTimeout(specTimeout)),
 	)
 
@@ -161,7 +161,7 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(versions(ctx, p, child)).To(Equal(before))
 	}, SpecTimeout(specTimeout))
 
-	It("says what is wrong with its arguments", func(ctx SpecContext) {
+	It("rejects invalid arguments with a message", func(ctx SpecContext) {
 		for _, tc := range []struct{ arg, want string }{
 			{"--output=xml", `--output: "xml" is neither table nor json`},
 			{"--kubeconfig=/does/not/exist", `read kubeconfig "/does/not/exist"`},

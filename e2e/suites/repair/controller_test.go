@@ -24,7 +24,7 @@ const many = 50
 
 // A platform team runs serve, and stuck workspaces become Ready by themselves.
 var _ = Describe("the repair that serve runs", func() {
-	It("heals what hangs and tells it in kubectl describe", func(ctx SpecContext) {
+	It("repairs a stuck workspace, which kubectl describe shows", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 		w := serve(ctx, "Enforce")
@@ -48,7 +48,7 @@ var _ = Describe("the repair that serve runs", func() {
 		Expect(healedBy(ctx, w)).To(BeZero())
 	}, SpecTimeout(specTimeout))
 
-	It("never writes the workspace of a person who is in scope", func(ctx SpecContext) {
+	It("never writes the workspace of a user who is in scope", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 		ws, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "local")
@@ -56,14 +56,14 @@ var _ = Describe("the repair that serve runs", func() {
 		ws = waitReady(ctx, p.admin(), ws.Name)
 		before := atRest(ctx, p, ws)
 
-		By("passing over it until a workspace beside it is healed")
+		By("passing over it until a workspace beside it is repaired")
 		p.stuck(ctx, p.bot)
 		serve(ctx, "Enforce")
 		waitReady(ctx, p.admin(), "child")
 		Expect(versions(ctx, p, ws)).To(Equal(before))
 	}, SpecTimeout(specTimeout))
 
-	It("heals fifty at once, although it is killed in the middle", func(ctx SpecContext) {
+	It("repairs fifty at once, although it is killed in the middle", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		hang(ctx, p, many)
 		w := serve(ctx, "Enforce")
@@ -73,10 +73,10 @@ var _ = Describe("the repair that serve runs", func() {
 		expectAllReady(ctx, p, many)
 	}, SpecTimeout(2*specTimeout))
 
-	It("is done by one replica, and by another once that is gone", func(ctx SpecContext) {
+	It("runs in one replica, and in another after that has stopped", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		first := serve(ctx, "Enforce")
-		Eventually(ctx, logOf(first)).Should(ContainSubstring("this replica leads"))
+		Eventually(ctx, logOf(first)).Should(ContainSubstring("this replica holds the Lease"))
 		second := serve(ctx, "Enforce")
 
 		hang(ctx, p, 3)
@@ -93,7 +93,7 @@ var _ = Describe("the repair that serve runs", func() {
 		Expect(healedBy(ctx, second)).To(BeNumerically(">=", 3))
 	}, SpecTimeout(specTimeout))
 
-	It("goes on when kcp was restarted under it", func(ctx SpecContext) {
+	It("continues after a restart of kcp", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		extending := p.extending(ctx)
 		w := serve(ctx, "Enforce")
@@ -101,7 +101,7 @@ var _ = Describe("the repair that serve runs", func() {
 		waitReady(ctx, p.admin(), "child")
 		Expect(kcp.Restart(ctx)).To(Succeed())
 
-		By("healing what hangs since then, also through the initializer")
+		By("repairing workspaces that are stuck since then, also through the initializer")
 		_, err := kcptest.CreateWorkspace(ctx, p.bot, "after")
 		Expect(err).NotTo(HaveOccurred())
 		_, err = kcptest.CreateWorkspace(ctx, p.bot, "extending", extending)
@@ -112,7 +112,7 @@ var _ = Describe("the repair that serve runs", func() {
 		Expect(w.Stop()).To(Succeed(), "it is still the same process, and ends in order")
 	}, SpecTimeout(2*specTimeout))
 
-	It("says what else is missing where the owner is right, and touches nothing", func(ctx SpecContext) {
+	It("reports what is missing if the owner is valid, and changes nothing", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		admin, err := kcptest.NewClient(p.admin())
 		Expect(err).NotTo(HaveOccurred())
@@ -153,7 +153,7 @@ var _ = Describe("the repair that serve runs", func() {
 		Eventually(ctx, logOf(w)).Should(ContainSubstring("no --logical-cluster-kubeconfig to write owners with was given"))
 	}, SpecTimeout(specTimeout))
 
-	It("names the group that it would have to be in to write LogicalClusters", func(ctx SpecContext) {
+	It("names the group that it needs to write LogicalClusters", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)

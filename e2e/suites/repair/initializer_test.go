@@ -33,7 +33,7 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		Expect(healedBy(ctx, w)).To(BeZero(), "the repair had no part in it")
 	}, SpecTimeout(specTimeout))
 
-	It("of a person who is in scope becomes Ready with its owner as it was", func(ctx SpecContext) {
+	It("of a user who is in scope becomes Ready with an unchanged owner", func(ctx SpecContext) {
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 		serveSlowly(ctx)
 		_, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "child", extending)
@@ -42,7 +42,7 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		Expect(adminsOf(ctx, child)).To(ConsistOf("alice"))
 	}, SpecTimeout(specTimeout))
 
-	It("waits while no warrantgate is running, and goes on when it is back", func(ctx SpecContext) {
+	It("waits while no warrantgate runs, and becomes Ready afterwards", func(ctx SpecContext) {
 		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", extending)
 		Expect(err).NotTo(HaveOccurred())
 		p.waitInitializing(ctx, "child")

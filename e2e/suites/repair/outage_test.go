@@ -65,7 +65,7 @@ var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 		createMany(ctx, p, manyDuringOutage)
 		during(ctx, p)
 		Consistently(ctx, phaseOf(p, childName(0))).WithTimeout(max(time.Second, outage-time.Since(began))).
-			ShouldNot(Equal(corev1alpha1.LogicalClusterPhaseReady), "nobody was there to rewrite or heal it")
+			ShouldNot(Equal(corev1alpha1.LogicalClusterPhaseReady), "no replica could rewrite or repair it")
 
 		Expect(w.Start(ctx)).To(Succeed())
 		DeferCleanup(w.Stop)
@@ -156,7 +156,7 @@ func waitUnscheduled(ctx context.Context, p place) {
 		Eventually(ctx, func() (int, error) {
 			ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
 			if err == nil && ws.Spec.Cluster != "" {
-				return 0, StopTrying("workspace " + name + " has a logical cluster, although nobody could rewrite its owner")
+				return 0, StopTrying("workspace " + name + " has a logical cluster, although no replica could rewrite its owner")
 			}
 			return refusals(p.cluster + "|" + name)
 		}).WithTimeout(outageTimeout).Should(BeNumerically(">", 0), name)

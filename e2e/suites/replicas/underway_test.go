@@ -15,11 +15,11 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-var _ = Describe("An admission under way", Ordered, func() {
+var _ = Describe("An admission in progress", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, 2, briefly) }, NodeTimeout(startTimeout))
 
-	It("is finished by a replica that is told to end", func(ctx SpecContext) {
+	It("is completed by a replica that is terminated", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		hanging, answer := s.hang(ctx)
 		for _, r := range w.replicas {
@@ -36,9 +36,9 @@ var _ = Describe("An admission under way", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
-	// The API server does not ask again when a connection breaks under a review, which it cannot know to be without effect. So this
-	// is all that a gate can do for the write: it does not pass unjudged, and whoever wrote is told to try again.
-	It("fails with a replica that is killed, and passes when it is tried again", func(ctx SpecContext) {
+	// The API server does not retry when a connection breaks during a review, because the webhook can have side effects. So a gate
+	// can only guarantee that the write is not admitted without a verdict, and that the author gets a message to try again.
+	It("fails with a killed replica, and is admitted in a retry", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		hanging, answer := s.hang(ctx)
 		for _, r := range w.replicas {

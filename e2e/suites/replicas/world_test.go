@@ -91,7 +91,7 @@ func startWorld(ctx context.Context) *world {
 	w.values = w.newValues(ports[0])
 	Expect(access.EnsureNamespace(ctx, w.admin, namespace)).To(Succeed())
 	w.mountable(ctx)
-	DeferCleanup(func() { Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know") })
+	DeferCleanup(func() { Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud received unknown requests") })
 	return w
 }
 

@@ -12,14 +12,14 @@ import (
 )
 
 // A service account may bind an API because of a role in its own workspace. Its new workspaces are to have that API.
-var _ = Describe("A workspace whose type binds an API for which the service account has the right at home only", func() {
+var _ = Describe("A workspace whose type binds an API that the service account may bind at home only", func() {
 	setUp := func(ctx SpecContext, server *kcptest.Server) (home place, widgets kcptest.WorkspaceOption) {
 		home = newPlace(ctx, server)
 		home.exportWidgets(ctx)
 		return home, home.widgetType(ctx)
 	}
 
-	It("hangs without warrantgate", func(ctx SpecContext) {
+	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
 		home, widgets := setUp(ctx, bare)
 		bot := home.serviceAccount(ctx, "bot")
 		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
@@ -40,7 +40,7 @@ var _ = Describe("A workspace whose type binds an API for which the service acco
 		Expect(exportsOf(bindings)).To(ContainElement(exportName))
 	}, SpecTimeout(specTimeout))
 
-	It("hangs under the new name alone, because the right is in the warrant", func(ctx SpecContext) {
+	It("is stuck in Initializing with the new name alone, because the permission is in the warrant", func(ctx SpecContext) {
 		home, widgets := setUp(ctx, guarded)
 		home.serviceAccount(ctx, "bot")
 		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
@@ -50,7 +50,7 @@ var _ = Describe("A workspace whose type binds an API for which the service acco
 		home.expectHanging(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
 	}, SpecTimeout(specTimeout))
 
-	It("hangs if the service account has the right nowhere, or is refused at once, as from kcp v0.33 on", func(ctx SpecContext) {
+	It("is stuck in Initializing if the service account has no such permission, or is denied at once, as from kcp v0.33 on", func(ctx SpecContext) {
 		home, widgets := setUp(ctx, guarded)
 		bot := home.serviceAccount(ctx, "bot")
 		_, err := kcptest.CreateWorkspace(ctx, bot, "child", widgets)

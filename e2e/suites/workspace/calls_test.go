@@ -18,7 +18,7 @@ import (
 
 // What is right as it is costs nothing: kcp asks warrantgate about foreign owners only, and once.
 var _ = Describe("The owner-rewrite webhook", func() {
-	It("is not called for a person's workspace", func(ctx SpecContext) {
+	It("is not called for a user's workspace", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		alice := parent.person(ctx, "alice")
 		before := rewriteCalls(ctx)
@@ -38,11 +38,11 @@ var _ = Describe("The owner-rewrite webhook", func() {
 			Expect(rewriteCalls(ctx) - before).To(And(
 				BeNumerically(">=", 1), BeNumerically("<=", parent.placements("child"))))
 		},
-		Entry("a scoped person", func(ctx SpecContext, p place) *rest.Config { return p.impersonated(ctx, "alice") },
+		Entry("a scoped user", func(ctx SpecContext, p place) *rest.Config { return p.impersonated(ctx, "alice") },
 			SpecTimeout(specTimeout)),
 	)
 
-	It("is called for a service account only where no admission policy rewrites the owner, which is before kcp v0.32", func(ctx SpecContext) {
+	It("is called for a service account only before kcp v0.32, which has no admission policy that rewrites the owner", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		bot := parent.serviceAccount(ctx, "bot")
 		byPolicy, err := guarded.HasMutatingPolicies()
@@ -60,7 +60,7 @@ var _ = Describe("The owner-rewrite webhook", func() {
 		Expect(child.Annotations).NotTo(HaveKey("warrantgate.dev/rewritten-by"))
 	}, SpecTimeout(specTimeout))
 
-	It("is not called for a write that conflicts, as the scheduler's do when its cache is behind", func(ctx SpecContext) {
+	It("is not called for a write with a conflict, such as one of the scheduler with an old cache", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		ws := create(ctx, parent.impersonated(ctx, "alice"), "child", nowhere)
 		before := rewriteCalls(ctx)

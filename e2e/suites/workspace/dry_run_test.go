@@ -17,7 +17,7 @@ import (
 
 // Whoever tries something out gets the answer, and leaves no trace.
 var _ = Describe("A dry run of scheduling a service account's workspace", func() {
-	It("shows the new owner, and leaves no Event behind", func(ctx SpecContext) {
+	It("shows the new owner, and writes no Event", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		bot := parent.serviceAccount(ctx, "bot")
 		ws := create(ctx, bot, "child", nowhere)

@@ -41,7 +41,7 @@ var _ = Describe("Forging the owner of a workspace while it is created", func() 
 		Expect(attack.unharmed).To(BeZero(), "every workspace has to be under fire")
 	}, SpecTimeout(manyWorkspaces))
 
-	It("never works while warrantgate is down, and people's workspaces go on becoming Ready", func(ctx SpecContext) {
+	It("never works while warrantgate is down, and users' workspaces still become Ready", func(ctx SpecContext) {
 		attack := newAttack(ctx, guarded)
 		stopGate()
 		Expect(attack.run(ctx, forgeries)).To(BeZero())

@@ -19,7 +19,7 @@ import (
 
 // Where both the webhook and the initializer run, the webhook comes first.
 var _ = Describe("A service account's workspace of a type that extends warranted", func() {
-	It("is left to the webhook, and the initializer finds nothing to do", func(ctx SpecContext) {
+	It("is rewritten by the webhook, and the initializer changes nothing", func(ctx SpecContext) {
 		home := newPlace(ctx, guarded)
 		extending := home.extendingType(ctx, "extending", "universal", "warranted")
 		bot := home.serviceAccount(ctx, "bot")
@@ -54,13 +54,13 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 		expectAtHome(ctx, bot, child.Spec.Cluster)
 
 		Expect(initializations(ctx, initializing, "fine")).To(BeNumerically(">=", 1))
-		for _, outcome := range []string{"healed", "unhealable", "failed"} {
+		for _, outcome := range []string{"repaired", "not-correctable", "failed"} {
 			Expect(initializations(ctx, initializing, outcome)).To(BeZero(), outcome)
 		}
 		after, err := kcptest.GetLogicalCluster(ctx, guarded.ShardAdmin(child.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(after.Spec).To(Equal(before.Spec))
-		Expect(slices.Collect(maps.Keys(after.Annotations))).To(ConsistOf(slices.Collect(maps.Keys(before.Annotations))), "nothing marks it as healed")
+		Expect(slices.Collect(maps.Keys(after.Annotations))).To(ConsistOf(slices.Collect(maps.Keys(before.Annotations))), "it has no annotation of the repair")
 		Eventually(ctx, home.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
 		events, err := kcptest.Events(ctx, home.admin(), child)
 		Expect(err).NotTo(HaveOccurred())

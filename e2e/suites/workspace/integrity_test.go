@@ -22,7 +22,7 @@ const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:
 
 // The owner of a workspace may change it, but not its recorded owner. The denial has advice.
 var _ = Describe("The recorded owner of a workspace", func() {
-	DescribeTable("is changed by nobody, and the refusal says who tried what, and what to do instead",
+	DescribeTable("cannot be changed, and the denial names the user and the annotation, and gives advice",
 		func(ctx SpecContext, key string, value any, running bool) {
 			parent := newPlace(ctx, guarded)
 			mallory := parent.person(ctx, "mallory")
@@ -44,8 +44,8 @@ var _ = Describe("The recorded owner of a workspace", func() {
 		},
 		Entry("by changing it", kcptest.OwnerAnnotation, forgedOwner, true, SpecTimeout(specTimeout)),
 		Entry("by removing it", kcptest.OwnerAnnotation, nil, true, SpecTimeout(specTimeout)),
-		Entry("by lying about who created it", kcptest.CreatedByAnnotation, "alice", true, SpecTimeout(specTimeout)),
-		Entry("by another annotation of warrantgate's", "warrantgate.dev/skip", "true", true, SpecTimeout(specTimeout)),
+		Entry("by changing its recorded creator", kcptest.CreatedByAnnotation, "alice", true, SpecTimeout(specTimeout)),
+		Entry("by another annotation of warrantgate", "warrantgate.dev/skip", "true", true, SpecTimeout(specTimeout)),
 		Entry("while warrantgate is down", kcptest.OwnerAnnotation, forgedOwner, false, SpecTimeout(specTimeout)),
 	)
 
@@ -56,7 +56,7 @@ var _ = Describe("The recorded owner of a workspace", func() {
 		Expect(annotate(ctx, mallory, "child", "example.com/team", "red")).To(Succeed())
 	}, SpecTimeout(specTimeout))
 
-	DescribeTable("is not avoided by annotations of warrantgate's that are there from the start",
+	DescribeTable("cannot be created with annotations of warrantgate",
 		func(ctx SpecContext, as func(SpecContext, place) *rest.Config) {
 			parent := newPlace(ctx, guarded)
 			_, err := kcptest.CreateWorkspace(ctx, as(ctx, parent), "child", kcptest.WithAnnotation(kcptest.CreatedByAnnotation, "alice"))
@@ -65,7 +65,7 @@ var _ = Describe("The recorded owner of a workspace", func() {
 		},
 		Entry("by a service account", func(ctx SpecContext, p place) *rest.Config { return p.serviceAccount(ctx, "bot") },
 			SpecTimeout(specTimeout)),
-		Entry("by a person", func(ctx SpecContext, p place) *rest.Config { return p.person(ctx, "mallory") },
+		Entry("by a user", func(ctx SpecContext, p place) *rest.Config { return p.person(ctx, "mallory") },
 			SpecTimeout(specTimeout)),
 		Entry("by an administrator of kcp", func(_ SpecContext, p place) *rest.Config { return p.admin() },
 			SpecTimeout(specTimeout)),

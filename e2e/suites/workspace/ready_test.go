@@ -13,7 +13,7 @@ import (
 
 // A controller with a service account sets up workspaces for others and works in them.
 var _ = Describe("A service account's workspace", func() {
-	DescribeTable("hangs without warrantgate, because kcp does not let its owner bind the default APIs",
+	DescribeTable("is stuck in Initializing without warrantgate, because kcp does not let its owner bind the default APIs",
 		func(ctx SpecContext, where func(SpecContext, *kcptest.Server) place, name string) {
 			home := where(ctx, bare)
 			bot := home.serviceAccount(ctx, name)

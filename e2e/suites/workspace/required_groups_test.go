@@ -24,7 +24,7 @@ const (
 // An organization keeps everybody out of a part of its tree who is not in certain groups. kcp passes that requirement on
 // to new workspaces below, and makes an exception for service accounts, who are in no such group.
 var _ = Describe("A workspace below one that requires groups", func() {
-	It("hangs without warrantgate", func(ctx SpecContext) {
+	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
 		parent := newPlace(ctx, bare)
 		bot := parent.serviceAccount(ctx, "bot")
 		parent.requireGroups(ctx)
@@ -43,7 +43,7 @@ var _ = Describe("A workspace below one that requires groups", func() {
 		expectAtHome(ctx, bot, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
-	It("becomes Ready also for a person in the groups whom an administrator acted as", func(ctx SpecContext) {
+	It("becomes Ready also for a user in the groups whom an administrator impersonated", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		asBob := parent.impersonated(ctx, "bob", "team-a", "on-call")
 		parent.requireGroups(ctx)
@@ -54,7 +54,7 @@ var _ = Describe("A workspace below one that requires groups", func() {
 		expectLockedOut(ctx, guarded.Person("root", "bob", "team-a"), child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
-	It("hangs if the new owner has no warrant of the groups", func(ctx SpecContext) {
+	It("is stuck in Initializing if the new owner has no warrant with the groups", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		parent.requireGroups(ctx)
 		parent.createAs(ctx, authenticationv1.UserInfo{
@@ -63,7 +63,7 @@ var _ = Describe("A workspace below one that requires groups", func() {
 		parent.expectHanging(ctx, "child", refusedBindings(parent.globalName("bot")))
 	}, SpecTimeout(specTimeout))
 
-	It("has an owner who can do no more elsewhere than the service account can", func(ctx SpecContext) {
+	It("has an owner without more permissions elsewhere than the service account", func(ctx SpecContext) {
 		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
 		bot := parent.serviceAccount(ctx, "bot")
 		for _, where := range []place{parent, third} { // the permissions of the groups

@@ -10,16 +10,16 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// An administrator creates a workspace for somebody by acting as that person, as support staff and portals do. kcp lets
-// the administrator be that person in that one place only, and so does warrantgate.
-var _ = Describe("The workspace of a person whom an administrator acted as", func() {
-	It("hangs without warrantgate", func(ctx SpecContext) {
+// An administrator creates a workspace for a user by impersonation, as support staff and portals do. kcp limits the impersonation to that
+// one workspace, and so does warrantgate.
+var _ = Describe("The workspace of a user whom an administrator impersonated", func() {
+	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
 		parent := newPlace(ctx, bare)
 		create(ctx, parent.impersonated(ctx, "alice"), "child")
 		parent.expectHanging(ctx, "child", refusedBindings("alice"))
 	}, SpecTimeout(specTimeout))
 
-	It("becomes Ready with warrantgate, and the person works in it", func(ctx SpecContext) {
+	It("becomes Ready with warrantgate, and the user works in it", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		create(ctx, parent.impersonated(ctx, "alice"), "child")
 		child := waitReady(ctx, parent.admin(), "child")
@@ -30,7 +30,7 @@ var _ = Describe("The workspace of a person whom an administrator acted as", fun
 		Eventually(ctx, parent.reasonsOf).WithArguments(child).Should(ContainElement("Normal OwnerRewritten"))
 	}, SpecTimeout(specTimeout))
 
-	It("has an owner who can do no more elsewhere than the administrator could as that person", func(ctx SpecContext) {
+	It("has an owner without more permissions elsewhere than the administrator had as that user", func(ctx SpecContext) {
 		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
 		asAlice := parent.impersonated(ctx, "alice")
 		third.person(ctx, "alice") // the administrator must get no access there by impersonating alice in parent

@@ -18,7 +18,7 @@ import (
 
 // A verdict depends on the changed fields, not on the kind of request.
 var _ = Describe("The same forgery", func() {
-	DescribeTable("is refused",
+	DescribeTable("is denied",
 		func(ctx SpecContext, send func(context.Context, client.Client, *tenancyv1alpha1.Workspace) error) {
 			parent := newPlace(ctx, guarded)
 			mallory := parent.person(ctx, "mallory")
@@ -34,7 +34,7 @@ var _ = Describe("The same forgery", func() {
 			ws.Annotations[kcptest.OwnerAnnotation] = forgedOwner
 			return c.Update(ctx, ws)
 		}, SpecTimeout(specTimeout)),
-		Entry("as PUT that leaves all annotations out", func(ctx context.Context, c client.Client, ws *tenancyv1alpha1.Workspace) error {
+		Entry("as PUT without annotations", func(ctx context.Context, c client.Client, ws *tenancyv1alpha1.Workspace) error {
 			ws.Annotations = nil
 			return c.Update(ctx, ws)
 		}, SpecTimeout(specTimeout)),
