@@ -230,7 +230,7 @@ func showContest(out *figures, plain, policy, webhook *contestedKCP) {
 	out.show("policy_ready_service_account_ms", median(byPolicy.took), "ms")
 	out.show("policy_ready_person_ms", median(person.took), "ms")
 	out.show("webhook_ready_service_account_ms", median(byWebhook.took), "ms")
-	out.show("unconfigured_ready_person_ms", median(none.took), "ms")
+	out.show("unconfigured_ready_user_ms", median(none.took), "ms")
 	out.show("policy_cpu_ms", median(byPolicy.worked), "ms")
 	out.show("webhook_cpu_ms", median(byWebhook.worked), "ms")
 	out.show("unconfigured_cpu_ms", median(none.worked), "ms")

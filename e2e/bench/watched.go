@@ -43,7 +43,7 @@ func measureWatched(ctx context.Context, out *figures) (err error) {
 
 	var memory []float64 // with few and with many
 	for _, batch := range []struct{ from, to int }{{0, few}, {few, many}} {
-		progress("workspaces that hang: %d", batch.to)
+		progress("stuck workspaces: %d", batch.to)
 		if err := h.race.createAll(ctx, h.race.serviceAccount, "watched", batch.from, batch.to, corev1alpha1.LogicalClusterPhaseInitializing); err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func measureWatched(ctx context.Context, out *figures) (err error) {
 	}
 	out.atMost("workspace_slope_kib", (memory[1]-memory[0])*1024/(many-few), "KiB", workspaceSlopeBound)
 
-	progress("workspaces that hang: 0")
+	progress("stuck workspaces: 0")
 	admin, err := kcptest.NewClient(h.kcp.Admin(arena))
 	if err != nil {
 		return err
