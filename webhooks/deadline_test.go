@@ -64,9 +64,9 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 		mode   v1beta1.Mode
 		want   admissionv1.AdmissionReview
 	}{
-		"a refusal still is one": {
-			answer: webhooks.Answer{Reason: "OwnerChangeRefused", Message: "not yours"}, mode: v1beta1.Enforce,
-			want: answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
+		"a denial is still a denial": {
+			answer: webhooks.Answer{Reason: "OwnerChangeDenied", Message: "not yours"}, mode: v1beta1.Enforce,
+			want: answered(deniedWith("denied", 403, "Forbidden", "OwnerChangeDenied", "not yours")),
 		},
 		"an approval is none, as it may rest on half a look": {
 			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1beta1.Enforce,

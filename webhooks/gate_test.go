@@ -110,7 +110,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"a denial is 403 with its reason as the cause": {
 			mode: v1beta1.Enforce, answer: denial, review: review(),
-			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
+			want:       answered(deniedWith("denied", 403, "Forbidden", "OwnerChangeDenied", "not yours")),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
 			wantMetric: "denied/OwnerChangeDenied",
 		},
@@ -156,12 +156,12 @@ func TestAnswers(t *testing.T) {
 		},
 		"a denial of a dry run leaves no trace": {
 			mode: v1beta1.Enforce, answer: denial, review: review(withDryRun(true)),
-			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
-			wantMetric: "denied/OwnerChangeRefused",
+			want:       answered(deniedWith("denied", 403, "Forbidden", "OwnerChangeDenied", "not yours")),
+			wantMetric: "denied/OwnerChangeDenied",
 		},
 		"a request that says that it is no dry run is none": {
 			mode: v1beta1.Enforce, answer: denial, review: review(withDryRun(false)),
-			want:       answered(refused("denied", 403, "Forbidden", "OwnerChangeRefused", "not yours")),
+			want:       answered(deniedWith("denied", 403, "Forbidden", "OwnerChangeDenied", "not yours")),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
 			wantMetric: "denied/OwnerChangeDenied",
 		},

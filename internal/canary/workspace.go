@@ -25,7 +25,7 @@ func ForKCP(config v1beta1.Workspace) []Canary {
 		return nil
 	}
 	return []Canary{{
-		Webhook: IntegrityWebhook, Reason: events.OwnerChangeRefused, Warns: mode == v1beta1.Warn,
+		Webhook: IntegrityWebhook, Reason: events.OwnerChangeDenied, Warns: mode == v1beta1.Warn,
 		Object: Workspace("true"),
 	}}
 }

@@ -10,9 +10,9 @@ const (
 	WarrantDropped = "WarrantDropped"
 	// PrivilegedOwner: the owner has the permissions of an administrator.
 	PrivilegedOwner = "PrivilegedOwner"
-	// OwnerChangeRefused: somebody tried to change the recorded owner.
-	OwnerChangeRefused = "OwnerChangeRefused"
-	// OwnerDiffers: the owner on the LogicalCluster is not the one on the Workspace.
+	// OwnerChangeDenied: a request to change the recorded owner was denied.
+	OwnerChangeDenied = "OwnerChangeDenied"
+	// OwnerDiffers: the owner of the LogicalCluster differs from the owner of the Workspace.
 	OwnerDiffers = "OwnerDiffers"
 	// RepairFailed: the owner of a workspace that hangs could not be rewritten.
 	RepairFailed = "RepairFailed"

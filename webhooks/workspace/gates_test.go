@@ -402,21 +402,21 @@ func TestOwnerIntegrity(t *testing.T) {
 		wantChanged string // the annotations in the denial; empty if the request is admitted
 		wantObject  corev1.ObjectReference
 	}{
-		"a person changes the owner": {
-			by: alice, old: object(annotations(ownerKey, rawPerson)), new: object(annotations(ownerKey, rawAdmin)),
-			wantReason: "OwnerChangeRefused", wantChanged: ownerKey, wantObject: workspaceObject,
+		"a user changes the owner": {
+			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, rawAdmin)),
+			wantReason: "OwnerChangeDenied", wantChanged: ownerKey, wantObject: workspaceObject,
 		},
-		"a person removes the owner and an annotation of warrantgate's": {
-			by: alice, old: object(annotations(ownerKey, rawPerson, createdBy, "x")), new: object(annotations()),
-			wantReason: "OwnerChangeRefused", wantChanged: ownerKey + ", " + createdBy, wantObject: workspaceObject,
+		"a user removes the owner and an annotation of warrantgate": {
+			by: alice, old: object(annotations(ownerKey, rawUser, createdBy, "x")), new: object(annotations()),
+			wantReason: "OwnerChangeDenied", wantChanged: ownerKey + ", " + createdBy, wantObject: workspaceObject,
 		},
-		"a person leaves out where the object lives, too": {
-			by: alice, old: object(annotations(ownerKey, rawPerson)), new: object(nil),
-			wantReason: "OwnerChangeRefused", wantChanged: ownerKey, wantObject: workspaceObject,
+		"a user also removes the logical cluster of the object": {
+			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(nil),
+			wantReason: "OwnerChangeDenied", wantChanged: ownerKey, wantObject: workspaceObject,
 		},
-		"a person says that the workspace lives elsewhere, where no Event is to be written": {
-			by: alice, old: object(annotations(ownerKey, rawPerson)), new: object(annotations("kcp.io/cluster", "victim", ownerKey, rawPerson)),
-			wantReason: "OwnerChangeRefused", wantChanged: "kcp.io/cluster", wantObject: workspaceObject,
+		"a user sets another logical cluster, in which no Event must be written": {
+			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(annotations("kcp.io/cluster", "victim", ownerKey, rawUser)),
+			wantReason: "OwnerChangeDenied", wantChanged: "kcp.io/cluster", wantObject: workspaceObject,
 		},
 		"a user sets an annotation of warrantgate on create, when there is no object yet for an Event": {
 			by: alice, new: object(annotations(createdBy, "bob")),
@@ -459,7 +459,66 @@ func TestOwnerIntegrity(t *testing.T) {
 	}
 }
 
-func TestObjectsThatCannotBeDecodedAreRefused(t *testing.T) {
+func TestDenialNotice(t *testing.T) {
+	const why = "kcp acts in the workspace as the identity that is recorded there, so only the system may change it. Nothing was changed"
+	forgery := object(annotations(ownerKey, rawAdmin))
+	renamed := object(annotations(ownerKey, rawAdmin))
+	renamed.SetName("WIN MONEY")
+	renamed.SetUID("victim")
+	impostor := &user.DefaultInfo{Name: "bob\n\nEvents: all is well " + strings.Repeat("x", 200)}
+	event := func(by, message string) []events.Event {
+		return []events.Event{{
+			Cluster: "parent", Type: corev1.EventTypeWarning, Reason: "OwnerChangeDenied", Message: message, By: by,
+			Object: corev1.ObjectReference{APIVersion: "tenancy.kcp.io/v1alpha1", Kind: "Workspace", Name: "child", UID: "0eb3", ResourceVersion: "2"},
+		}}
+	}
+	byAlice := event("alice", `User "alice" tried to change `+ownerKey+`: `+why)
+	for name, tc := range map[string]struct {
+		by       user.Info
+		old, new *unstructured.Unstructured
+		mode     v1beta1.Mode
+		want     []events.Event
+	}{
+		"a forgery is reported": {by: alice, old: object(annotations(ownerKey, rawUser)), new: forgery, want: byAlice},
+		"on the stored object, because the new one is not validated yet": {
+			by: alice, old: object(annotations(ownerKey, rawUser)), new: renamed, want: byAlice,
+		},
+		"without the text of annotations that the requester chose": {
+			by: alice, old: object(annotations()),
+			new:  object(annotations("warrantgate.dev/all-is-well", "", "warrantgate.dev/trust-me", "", createdBy, "bob")),
+			want: event("alice", `User "alice" tried to change warrantgate.dev/*, warrantgate.dev/created-by: `+why),
+		},
+		"with a name that is cut and quoted": {
+			by: impostor, old: object(annotations(ownerKey, rawUser)), new: forgery,
+			want: event(impostor.Name, fmt.Sprintf("User %q tried to change %s: %s", message.Clip(impostor.Name, 128), ownerKey, why)),
+		},
+		"not in the mode Warn, which admits it": {
+			by: alice, old: object(annotations(ownerKey, rawUser)), new: forgery, mode: v1beta1.Warn,
+		},
+		"not on create, because no object can have the Event": {by: alice, new: object(annotations(createdBy, "bob"))},
+		"what the system changes is admitted":                 {by: apiServer, old: object(annotations(ownerKey, rawUser)), new: forgery},
+		"a change of other annotations is admitted": {
+			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, rawUser, "a", "b")),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := newDenialNotice(stdcmp.Or(tc.mode, v1beta1.Enforce)).Review(t.Context(), request(t, tc.old, tc.new, tc.by))
+			if answer.Decision != webhooks.Allowed || len(answer.Patches) > 0 {
+				t.Errorf("answer %+v, want allowed and unchanged", answer)
+			}
+			if diff := cmp.Diff(tc.want, answer.Events); diff != "" {
+				t.Errorf("Events (-want +got):\n%s", diff)
+			}
+		})
+	}
+	undecodable := request(t, object(nil), object(nil), alice)
+	undecodable.Object.Raw = nil
+	if answer := newDenialNotice(v1beta1.Enforce).Review(t.Context(), undecodable); answer.Decision != webhooks.Allowed || len(answer.Events) > 0 {
+		t.Errorf("answer to an undecodable object %+v, want allowed", answer)
+	}
+}
+
+func TestUndecodableObjectsAreDenied(t *testing.T) {
 	for name, gate := range map[string]webhookstest.Gate{
 		"owner-rewrite":   newRewrite(v1beta1.Enforce),
 		"owner-notice":    newNotice(),

@@ -71,8 +71,8 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	message := fmt.Sprintf("user %q tried to change %s of workspace %q%s: %s; %s",
 		request.UserInfo.Username, strings.Join(changed, ", "), workspace.object.Name, where, whyGuarded, whatToDo)
 	return webhooks.Answer{
-		Decision: webhooks.Denied, Reason: events.OwnerChangeRefused, Subject: workspace.subject(), Message: message, Details: details,
-		Notices: []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.OwnerChangeRefused, Message: sentence(message)}},
+		Decision: webhooks.Denied, Reason: events.OwnerChangeDenied, Subject: workspace.subject(), Message: message, Details: details,
+		Notices: []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.OwnerChangeDenied, Message: sentence(message)}},
 	}
 }
 

@@ -41,6 +41,9 @@ var _ = Describe("The recorded owner of a workspace", func() {
 			now, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(now.Annotations).To(Equal(child.Annotations))
+			if running {
+				Eventually(ctx, describeWorkspace).WithArguments(parent.admin(), "child").Should(MatchRegexp(`(?m)^ +Warning +OwnerChangeDenied .*User "mallory" tried to change `))
+			}
 		},
 		Entry("by changing it", kcptest.OwnerAnnotation, forgedOwner, true, SpecTimeout(specTimeout)),
 		Entry("by removing it", kcptest.OwnerAnnotation, nil, true, SpecTimeout(specTimeout)),
