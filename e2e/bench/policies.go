@@ -225,8 +225,8 @@ func (c *contestedKCP) named(name string) *contender {
 }
 
 func showContest(out *figures, plain, policy, webhook *contestedKCP) {
-	byPolicy, person := policy.named("service-account"), policy.named("person")
-	byWebhook, none := webhook.named("service-account"), plain.named("other-person")
+	byPolicy, user := policy.named("service-account"), policy.named("user")
+	byWebhook, none := webhook.named("service-account"), plain.named("other-user")
 	out.show("policy_ready_service_account_ms", median(byPolicy.took), "ms")
 	out.show("policy_ready_person_ms", median(person.took), "ms")
 	out.show("webhook_ready_service_account_ms", median(byWebhook.took), "ms")

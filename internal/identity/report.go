@@ -8,9 +8,9 @@ type Reason string
 const (
 	// ServiceAccountRewritten: the owner is a service account of another logical cluster, and gets its global name.
 	ServiceAccountRewritten Reason = "ServiceAccountRewritten"
-	// PersonRewritten: a person whose scopes lie elsewhere was scoped to the new logical cluster.
-	PersonRewritten Reason = "PersonRewritten"
-	// InScope: the owner is valid in the new logical cluster as it is.
+	// UserRewritten: the owner is a user whose scopes exclude the new logical cluster, and is scoped to the new one.
+	UserRewritten Reason = "UserRewritten"
+	// InScope: the owner is valid in the new logical cluster.
 	InScope Reason = "InScope"
 	// NoNewCluster: the workspace has no logical cluster yet.
 	NoNewCluster Reason = "NoNewCluster"
@@ -32,7 +32,7 @@ const (
 
 // Rewritten reports whether Rewrite changed the identity of the owner.
 func (r Reason) Rewritten() bool {
-	return r == ServiceAccountRewritten || r == PersonRewritten
+	return r == ServiceAccountRewritten || r == UserRewritten
 }
 
 // Harmless reports whether kcp can impersonate the owner after Rewrite.

@@ -221,7 +221,7 @@ func (r *rewriting) person() Owner {
 		// kcp exempts no users from the required groups.
 		note = "; it is in none of the groups that the workspace requires, so kcp will deny it access"
 	}
-	r.report.Reason = PersonRewritten
+	r.report.Reason = UserRewritten
 	r.report.CreatedBy = r.owner.Username
 	r.report.Message = fmt.Sprintf("user %q is scoped to %s and foreign in logical cluster %q; kcp acts as the same user scoped to it, backed by its warrant%s",
 		r.owner.Username, r.scopes(), r.newCluster, note)

@@ -316,7 +316,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 						`"extra":{"authentication.kcp.io/scopes":["cluster:attacker"]}}`},
 				},
 			},
-			wantReport: identity.Report{Reason: identity.PersonRewritten, CreatedBy: globalName},
+			wantReport: identity.Report{Reason: identity.UserRewritten, CreatedBy: globalName},
 		},
 		"an unauthenticated service account does not become authenticated": {
 			owner: serviceAccount(func(o *identity.Owner) { o.Groups = nil }, without("authentication.kubernetes.io/credential-id")),
@@ -340,7 +340,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 						`"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`},
 				},
 			},
-			wantReport: identity.Report{Reason: identity.PersonRewritten, CreatedBy: "alice"},
+			wantReport: identity.Report{Reason: identity.UserRewritten, CreatedBy: "alice"},
 		},
 		"a scoped person is given no required group": {
 			owner:    person("cluster:parent"),
@@ -353,7 +353,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 						`"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`},
 				},
 			},
-			wantReport: identity.Report{Reason: identity.PersonRewritten, CreatedBy: "alice"},
+			wantReport: identity.Report{Reason: identity.UserRewritten, CreatedBy: "alice"},
 		},
 		"a scoped administrator's power is dropped": {
 			owner: func() identity.Owner {
@@ -370,7 +370,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				},
 			},
 			wantReport: identity.Report{
-				Reason: identity.PersonRewritten, CreatedBy: "alice", Privileged: []string{"system:kcp:admin"},
+				Reason: identity.UserRewritten, CreatedBy: "alice", Privileged: []string{"system:kcp:admin"},
 				Dropped: []identity.Drop{{Kind: identity.DroppedGroup, Reason: identity.Privileged, Name: "system:kcp:admin"}},
 			},
 		},
@@ -642,16 +642,16 @@ func TestForgedPowerIsDropped(t *testing.T) {
 		owner identity.Owner
 		want  identity.Reason
 	}{
-		"a person":                                 {forged(person()), identity.PersonRewritten},
-		"a person with a field that is too long":   {forged(person(), long), identity.TooLarge},
-		"a forged home":                            {forged(serviceAccount()), identity.HomeOutOfScope},
-		"a forged home, and a field that is long":  {forged(serviceAccount(), long), identity.TooLarge},
-		"no home":                                  {forged(serviceAccount(), without(identity.ClusterNameKey)), identity.HomeUnknown},
-		"two homes":                                {forged(serviceAccount(), withExtra(identity.ClusterNameKey, home, "b")), identity.HomeAmbiguous},
-		"a home that is no name":                   {forged(serviceAccount(), withExtra(identity.ClusterNameKey, "a:b")), identity.Malformed},
-		"a name like a service account's":          {forged(identity.Owner{Username: "system:serviceaccount:a:b:c", Extra: map[string][]string{}}), identity.Malformed},
-		"the global name of a service account":     {forged(identity.Owner{Username: globalName, Extra: map[string][]string{}}), identity.PersonRewritten},
-		"a service account that somebody lent out": {serviceAccount(), identity.ServiceAccountRewritten},
+		"a user":                                  {forged(userIn()), identity.UserRewritten},
+		"a user with a field that is too long":    {forged(userIn(), long), identity.TooLarge},
+		"a forged home":                           {forged(serviceAccount()), identity.HomeOutOfScope},
+		"a forged home, and a field that is long": {forged(serviceAccount(), long), identity.TooLarge},
+		"no home":                                 {forged(serviceAccount(), without(identity.ClusterNameKey)), identity.HomeUnknown},
+		"two homes":                               {forged(serviceAccount(), withExtra(identity.ClusterNameKey, home, "b")), identity.HomeAmbiguous},
+		"a home that is no name":                  {forged(serviceAccount(), withExtra(identity.ClusterNameKey, "a:b")), identity.Malformed},
+		"a name like a service account's":         {forged(identity.Owner{Username: "system:serviceaccount:a:b:c", Extra: map[string][]string{}}), identity.Malformed},
+		"the global name of a service account":    {forged(identity.Owner{Username: globalName, Extra: map[string][]string{}}), identity.UserRewritten},
+		"a service account with a forged warrant": {serviceAccount(), identity.ServiceAccountRewritten},
 	} {
 		for kind, warrant := range administrators {
 			for _, policy := range []identity.Policy{{}, {Users: []string{"*"}, Groups: []string{"*", "*:*", "*:*:*"}}} {
