@@ -121,13 +121,13 @@ func (c Canary) denied(err error) Finding {
 
 // passed interprets an object that the API server admitted.
 func (c Canary) passed(texts []string) Finding {
-	told := slices.IndexFunc(texts, func(text string) bool { return strings.HasPrefix(text, c.Reason+" (mode Warn") })
+	warned := slices.IndexFunc(texts, func(text string) bool { return strings.HasPrefix(text, c.Reason+" (mode Warn") })
 	switch {
-	case told >= 0 && c.Warns:
-		return Finding{Verdict: Proven, Message: "it passed, as the gate is in mode Warn, with warrantgate's warning: " + texts[told]}
-	case told >= 0:
-		return missing("it passed, with warrantgate's warning: "+texts[told],
-			"the configuration of the warrantgate that serves: the gate is in mode Warn there, but Enforce in the one of this command")
+	case warned >= 0 && c.Warns:
+		return Finding{Verdict: Proven, Message: "the object was admitted with the warning of warrantgate, because the gate is in mode Warn: " + texts[warned]}
+	case warned >= 0:
+		return missing("the object was admitted with the warning of warrantgate: "+texts[warned],
+			"the configuration of serve: the gate is in mode Warn there, but in mode Enforce in the configuration of this command")
 	}
 	return missing(fmt.Sprintf("the object was admitted, and webhook %q neither denied it nor warned", c.Webhook),
 		"whether the webhook configuration is installed: kubectl get validatingwebhookconfigurations warrantgate --output=yaml",

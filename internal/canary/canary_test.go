@@ -65,8 +65,8 @@ func failure(code int32, reason metav1.StatusReason, message string) *metav1.Sta
 }
 
 func TestSend(t *testing.T) {
-	const warned = "KeystonePolicyBroken (mode Warn, nothing was changed or refused): it allows everybody"
-	refused := failure(http.StatusForbidden, metav1.StatusReasonForbidden, `admission webhook "`+webhook+`" denied the request: it allows everybody`)
+	const warned = "KeystonePolicyBroken (mode Warn, nothing was changed or denied): it allows everybody"
+	denied := failure(http.StatusForbidden, metav1.StatusReasonForbidden, `admission webhook "`+webhook+`" denied the request: it allows everybody`)
 	for name, tc := range map[string]struct {
 		server      apiServer
 		warns       bool
@@ -74,18 +74,18 @@ func TestSend(t *testing.T) {
 		wantMessage string
 		wantAdvice  string
 	}{
-		"the gate refuses it": {
-			server: apiServer{status: refused}, wantVerdict: canary.Proven,
-			wantMessage: `warrantgate refused it: admission webhook "` + webhook + `" denied the request: it allows everybody`,
+		"denied by the gate": {
+			server: apiServer{status: denied}, wantVerdict: canary.Proven,
+			wantMessage: `warrantgate denied the object: admission webhook "` + webhook + `" denied the request: it allows everybody`,
 		},
 		"denied by the gate as a malformed value": {
 			server: apiServer{status: failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
 				`admission webhook "`+webhook+`" denied the request: no provider ID`)},
 			wantVerdict: canary.Proven, wantMessage: `warrantgate denied the object: admission webhook "` + webhook + `" denied the request: no provider ID`,
 		},
-		"a gate that is to warn refuses it": {
-			server: apiServer{status: refused}, warns: true, wantVerdict: canary.Proven,
-			wantMessage: `warrantgate refused it, although it is to warn only (has it been restarted since?): admission webhook "` + webhook +
+		"denied by a gate that should only warn": {
+			server: apiServer{status: denied}, warns: true, wantVerdict: canary.Proven,
+			wantMessage: `warrantgate denied the object, although its configuration has mode Warn (was it restarted since?): admission webhook "` + webhook +
 				`" denied the request: it allows everybody`,
 		},
 		"warning of a gate in mode Warn": {
@@ -154,7 +154,7 @@ func TestSend(t *testing.T) {
 	}
 }
 
-func TestSendToAServerWithoutTheKind(t *testing.T) {
+func TestSendWithoutTheKindInTheAPIServer(t *testing.T) {
 	sender, err := canary.NewSender(&rest.Config{Host: "http://127.0.0.1:1"}, func(config *rest.Config) (client.Client, error) {
 		return client.New(config, client.Options{Scheme: scheme.Scheme, Mapper: meta.NewDefaultRESTMapper(nil)})
 	})
@@ -167,7 +167,7 @@ func TestSendToAServerWithoutTheKind(t *testing.T) {
 	}
 }
 
-func TestNewSenderTellsThatThereIsNoClient(t *testing.T) {
+func TestNewSenderReturnsTheErrorOfTheClient(t *testing.T) {
 	_, err := canary.NewSender(&rest.Config{}, func(*rest.Config) (client.Client, error) { return nil, errors.New("no client") })
 	if err == nil {
 		t.Error("NewSender() without a client: no error")
