@@ -23,7 +23,12 @@ func CELField(object string, path ...string) string {
 
 // CELSet returns the CEL expression that is true for requests that set the field at a path to another value. It is false for
 // requests that clear the field.
-func CELSetAnew(path ...string) string {
+func CELSet(path ...string) string {
 	after, before := CELField("object", path...), CELField("oldObject", path...)
 	return fmt.Sprintf("(%s != '' && %s != %s)", after, after, before)
+}
+
+// CELChanged returns the CEL expression that is true for requests that set, change or remove the field at a path.
+func CELChanged(path ...string) string {
+	return fmt.Sprintf("%s != %s", CELField("object", path...), CELField("oldObject", path...))
 }

@@ -33,7 +33,7 @@ func TestFieldsAreReadWithoutEvaluationErrors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ast, issues := environment.Compile(webhooks.CELSetAnew("a", "b.c/d"))
+			ast, issues := environment.Compile(webhooks.CELSet("a", "b.c/d"))
 			if issues.Err() != nil {
 				t.Fatal(issues.Err())
 			}

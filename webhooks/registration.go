@@ -92,6 +92,16 @@ func (s Server) Registration(mutating, validating []Hook) []client.Object {
 	return objects
 }
 
+// WriteRules returns the rule for the creation and update of resources, in all scopes: a rule with the wrong scope never matches.
+func WriteRules(group, version string, resources ...string) []admissionregistrationv1.RuleWithOperations {
+	return []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+		Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{group}, APIVersions: []string{version}, Resources: resources, Scope: ptr.To(admissionregistrationv1.AllScopes),
+		},
+	}}
+}
+
 func (s Server) mutating(hook Hook) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:                    hook.Name,

@@ -67,7 +67,7 @@ func kindsOf(config v1beta1.ClusterImpersonation) []kind {
 			condition: celCluster, names: namedByCluster,
 		},
 		annotated(kdcClusters, "KdcCluster", ownerAnnotations),
-		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSetAnew("data", userEmailKey) }, names: namedBySecret},
+		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSet("data", userEmailKey) }, names: namedBySecret},
 	}
 	for _, k := range config.Kinds {
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
@@ -92,7 +92,7 @@ func delegationKindsOf(config v1beta1.ClusterDelegation) []kind {
 			condition: celCredentialsOfCluster, identityRefPath: identityRefField,
 		},
 		referring(machines, "OpenStackMachine", identityRefField),
-		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSetAnew("data", cloudsKey) }},
+		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSet("data", cloudsKey) }},
 	}
 	for _, k := range config.Kinds {
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
@@ -105,7 +105,7 @@ func delegationKindsOf(config v1beta1.ClusterDelegation) []kind {
 func referring(resource schema.GroupVersionResource, name, path string) kind {
 	return kind{
 		resource: resource, name: name, identityRefPath: path,
-		condition: func() string { return webhooks.CELSetAnew(strings.Split(path, ".")...) },
+		condition: func() string { return webhooks.CELSet(strings.Split(path, ".")...) },
 	}
 }
 

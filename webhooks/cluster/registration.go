@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -52,18 +51,10 @@ func DelegationHooks(config v1beta1.Cluster) []webhooks.Hook {
 	return append(hooks, webhooks.Hook{
 		// The name is not the resource name, because a kind of another group may have the same resource name.
 		Name: "reference.delegation.warrantgate.dev", Path: DelegationPath, FailurePolicy: webhooks.FailurePolicy(mode),
-		Rules: []admissionregistrationv1.RuleWithOperations{{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-			Rule: admissionregistrationv1.Rule{
-				APIGroups: []string{clusterapi.CoreClusters.Group},
-				// The name in the reference is the same field in each version.
-				APIVersions: []string{"*"},
-				Resources:   []string{clusterapi.CoreClusters.Resource},
-				Scope:       ptr.To(admissionregistrationv1.AllScopes),
-			},
-		}},
+		// The name in the reference is the same field in each version.
+		Rules: webhooks.WriteRules(clusterapi.CoreClusters.Group, "*", clusterapi.CoreClusters.Resource),
 		Conditions: []admissionregistrationv1.MatchCondition{{
-			Name: "refers-to-another-cluster", Expression: webhooks.CELSetAnew("spec", "infrastructureRef", "name"),
+			Name: "refers-to-another-cluster", Expression: webhooks.CELSet("spec", "infrastructureRef", "name"),
 		}},
 	})
 }
@@ -83,16 +74,8 @@ func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string, exemp
 	}
 	return webhooks.Hook{
 		Name: k.resource.Resource + "." + gate + ".warrantgate.dev", Path: path, FailurePolicy: webhooks.FailurePolicy(mode),
-		Rules: []admissionregistrationv1.RuleWithOperations{{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-			Rule: admissionregistrationv1.Rule{
-				APIGroups: []string{k.resource.Group},
-				// The fields are known in this version only. The API server converts objects that are written in another one.
-				APIVersions: []string{k.resource.Version},
-				Resources:   []string{k.resource.Resource},
-				Scope:       ptr.To(admissionregistrationv1.AllScopes), // a rule of the wrong scope would never match
-			},
-		}},
+		// The fields are known in this version only. The API server converts objects of other versions.
+		Rules:      webhooks.WriteRules(k.resource.Group, k.resource.Version, k.resource.Resource),
 		Conditions: conditions,
 	}
 }
@@ -101,26 +84,22 @@ func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string, exemp
 // a user can act as the account that all clusters share.
 func celCluster() string {
 	return strings.Join([]string{
-		celChanged("spec", "userEmail"), celChanged("spec", "userRef", "name"), celChanged("spec", "userRef", "namespace"),
-		celChanged("spec", "region"),
+		webhooks.CELChanged("spec", "userEmail"), webhooks.CELChanged("spec", "userRef", "name"), webhooks.CELChanged("spec", "userRef", "namespace"),
+		webhooks.CELChanged("spec", "region"),
 	}, " || ")
 }
 
 // celCredentialsOfCluster is true for a reference to other credentials, or to the same for another cluster.
 func celCredentialsOfCluster() string {
-	return fmt.Sprintf("%s || %s != '' && %s", webhooks.CELSetAnew("spec", "identityRef"), webhooks.CELField("object", "spec", "identityRef"),
-		celChanged("metadata", "labels", clusterapi.ClusterNameLabel))
-}
-
-func celChanged(path ...string) string {
-	return fmt.Sprintf("%s != %s", webhooks.CELField("object", path...), webhooks.CELField("oldObject", path...))
+	return fmt.Sprintf("%s || %s != '' && %s", webhooks.CELSet("spec", "identityRef"), webhooks.CELField("object", "spec", "identityRef"),
+		webhooks.CELChanged("metadata", "labels", clusterapi.ClusterNameLabel))
 }
 
 // celNaming is true if an object of a configured kind names another user.
 func celNaming(k v1beta1.UserKind) string {
 	var expressions []string
 	if k.EmailPath != "" {
-		expressions = append(expressions, webhooks.CELSetAnew(strings.Split(k.EmailPath, ".")...))
+		expressions = append(expressions, webhooks.CELSet(strings.Split(k.EmailPath, ".")...))
 	}
 	if len(k.Annotations) > 0 {
 		expressions = append(expressions, celAnnotations(k.Annotations))
@@ -131,7 +110,7 @@ func celNaming(k v1beta1.UserKind) string {
 func celAnnotations(keys []string) string {
 	expressions := make([]string, 0, len(keys))
 	for _, key := range keys {
-		expressions = append(expressions, webhooks.CELSetAnew("metadata", "annotations", key))
+		expressions = append(expressions, webhooks.CELSet("metadata", "annotations", key))
 	}
 	return strings.Join(expressions, " || ")
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -22,16 +21,8 @@ func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 	for _, kind := range kinds {
 		hooks = append(hooks, webhooks.Hook{
 			Name: kind.Resource + ".machine.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(mode),
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-				Rule: admissionregistrationv1.Rule{
-					APIGroups: []string{kind.Group},
-					// The fields are known in this version only. The API server converts objects that are written in another one.
-					APIVersions: []string{kind.Version},
-					Resources:   []string{kind.Resource, kind.Resource + "/status"},
-					Scope:       ptr.To(admissionregistrationv1.AllScopes), // a rule of the wrong scope would never match
-				},
-			}},
+			// The fields are known in this version only. The API server converts objects of other versions.
+			Rules: webhooks.WriteRules(kind.Group, kind.Version, kind.Resource, kind.Resource+"/status"),
 			Conditions: []admissionregistrationv1.MatchCondition{{
 				Name: "changes-a-claim", Expression: celClaim(kind),
 			}},
@@ -40,18 +31,10 @@ func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 	return append(hooks, webhooks.Hook{
 		// The name is not the resource name, because a kind of another group may have the same resource name.
 		Name: "owner.machine.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(mode),
-		Rules: []admissionregistrationv1.RuleWithOperations{{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-			Rule: admissionregistrationv1.Rule{
-				APIGroups: []string{clusterapi.OwnerMachines.Group},
-				// Labels are the same in each version.
-				APIVersions: []string{"*"},
-				Resources:   []string{clusterapi.OwnerMachines.Resource, clusterapi.OwnerMachines.Resource + "/status"},
-				Scope:       ptr.To(admissionregistrationv1.AllScopes),
-			},
-		}},
+		// Labels are the same in each version.
+		Rules: webhooks.WriteRules(clusterapi.OwnerMachines.Group, "*", clusterapi.OwnerMachines.Resource, clusterapi.OwnerMachines.Resource+"/status"),
 		Conditions: []admissionregistrationv1.MatchCondition{{
-			Name: "changes-the-cluster", Expression: celChanged("metadata", "labels", clusterapi.ClusterNameLabel),
+			Name: "changes-the-cluster", Expression: webhooks.CELChanged("metadata", "labels", clusterapi.ClusterNameLabel),
 		}},
 	})
 }
@@ -62,20 +45,15 @@ func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 func celClaim(kind v1beta1.MachineKind) string {
 	instanceID, providerID := strings.Split(kind.InstanceIDPath, "."), strings.Split(kind.ProviderIDPath, ".")
 	moves := []string{
-		celChanged("metadata", "labels", clusterapi.ClusterNameLabel),
+		webhooks.CELChanged("metadata", "labels", clusterapi.ClusterNameLabel),
 		fmt.Sprintf("(%s != [] && %s != %s)", celOwners("object"), celOwners("object"), celOwners("oldObject")),
 	}
 	for _, path := range clusterapi.IdentityPaths(kind.IdentityRefPath) {
-		moves = append(moves, celChanged(strings.Split(path, ".")...))
+		moves = append(moves, webhooks.CELChanged(strings.Split(path, ".")...))
 	}
 	return fmt.Sprintf("%s || %s || ((%s != '' || %s != '') && (%s))",
-		webhooks.CELSetAnew(instanceID...), webhooks.CELSetAnew(providerID...),
+		webhooks.CELSet(instanceID...), webhooks.CELSet(providerID...),
 		webhooks.CELField("object", instanceID...), webhooks.CELField("object", providerID...), strings.Join(moves, " || "))
-}
-
-// celChanged returns the CEL expression that is true of requests which set, change or remove the field at a path.
-func celChanged(path ...string) string {
-	return fmt.Sprintf("%s != %s", webhooks.CELField("object", path...), webhooks.CELField("oldObject", path...))
 }
 
 // celOwners returns the CEL expression for the names of the Machines of Cluster API that own an object; see clusterapi.Machine.Owners.
