@@ -33,13 +33,10 @@ func allowed(reason string) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: reason}
 }
 
-// refuse returns the answer for functions that return nil where there is no reason to refuse.
-func refuse(answer webhooks.Answer) *webhooks.Answer { return &answer }
-
-// unusable says why an object names no user or no credentials that can be used.
-func unusable(refused *clusterapi.AccountError) webhooks.Answer {
-	answer := denied(string(refused.Reason), refused.Message)
-	if refused.Reason == clusterapi.ClusterUnreadable {
+// unusable denies an object that names no user or no credentials that can be used.
+func unusable(accountErr *clusterapi.AccountError) webhooks.Answer {
+	answer := denied(string(accountErr.Reason), accountErr.Message)
+	if accountErr.Reason == clusterapi.ClusterUnreadable {
 		answer.Status = metav1.StatusReasonInvalid
 	}
 	return answer
@@ -54,29 +51,29 @@ func about(o object, field string, answer webhooks.Answer) webhooks.Answer {
 // unreadable rejects an object whose fields cannot be decoded.
 func unreadable(err error) webhooks.Answer {
 	answer := webhooks.Undecodable(err)
-	var refused *clusterapi.AccountError
-	if errors.As(err, &refused) {
-		answer.Status, answer.Reason = metav1.StatusReasonInvalid, string(refused.Reason)
+	var accountErr *clusterapi.AccountError
+	if errors.As(err, &accountErr) {
+		answer.Status, answer.Reason = metav1.StatusReasonInvalid, string(accountErr.Reason)
 	}
 	return answer
 }
 
 // noUser is the answer if a Secret names no user.
 func noUser(err error) webhooks.Answer {
-	var refused *clusterapi.AccountError
-	if errors.As(err, &refused) {
-		message := strings.TrimPrefix(refused.Message, userRefField+": ")
-		if refused.Reason == clusterapi.NamespaceExempt {
-			return denied(string(refused.Reason), message)
+	var accountErr *clusterapi.AccountError
+	if errors.As(err, &accountErr) {
+		message := strings.TrimPrefix(accountErr.Message, userRefField+": ")
+		if accountErr.Reason == clusterapi.NamespaceExempt {
+			return denied(string(accountErr.Reason), message)
 		}
-		return denied(string(refused.Reason), message+
+		return denied(string(accountErr.Reason), message+
 			"; write the user's email there under the key "+userEmailKey+" first, or name the user in spec.userEmail")
 	}
 	return undecided("SecretUnknown", "the Secret cannot be read now; try again", err)
 }
 
-func notAsked(err error) webhooks.Answer {
-	return undecided("ImpersonationUnknown", "what the requester may do could not be asked; try again", err)
+func notChecked(err error) webhooks.Answer {
+	return undecided("ImpersonationUnknown", "the permissions of the requester could not be checked; try again", err)
 }
 
 func notReadable(requester authenticationv1.UserInfo, ref clusterapi.UserRef, evaluationError string) webhooks.Answer {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -115,10 +116,10 @@ func (g *Delegation) Review(ctx context.Context, request admission.Request) webh
 // reviewReference checks an object that refers to credentials.
 func (g *Delegation) reviewReference(ctx context.Context, o object, request admission.Request) (answer webhooks.Answer) {
 	after, account, err := referredBy(o, request.Object.Raw)
-	var refused *clusterapi.AccountError
+	var accountErr *clusterapi.AccountError
 	switch {
-	case errors.As(err, &refused):
-		return g.about(o, unusable(refused))
+	case errors.As(err, &accountErr):
+		return g.about(o, unusable(accountErr))
 	case err != nil:
 		return unreadable(err)
 	}
@@ -153,8 +154,8 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 		answer = g.mayActWith(ctx, g.delegations, account.Identity)
 	}
 	if moved && (answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned) {
-		if refused := g.hold(ctx, o, c, after, account); refused != nil {
-			answer = *refused
+		if denial := g.hold(ctx, o, c, after, account); denial != nil {
+			answer = *denial
 		}
 	}
 	return g.about(o, answer)
@@ -172,14 +173,14 @@ func (g *Delegation) hold(ctx context.Context, o object, c *change, after *unstr
 	}
 	clusters, err := g.credentials.ActingBy(ctx, o.kind.provider, after)
 	if err != nil {
-		return refuse(undecided("ClustersUnknown", "it cannot be told now which Clusters refer to it; try again", err))
+		return ptr.To(undecided("ClustersUnknown", "it is not known now which Clusters refer to it; try again", err))
 	}
 	dependents := make([]clusterapi.Dependent, 0, len(clusters))
 	for _, cluster := range clusters {
 		dependents = append(dependents, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: cluster, Account: account})
 	}
-	if refused := c.extend(ctx, dependents); refused != nil {
-		return refused
+	if denial := c.extend(ctx, dependents); denial != nil {
+		return denial
 	}
 	return c.check(ctx, o, openly, nil, dependents...)
 }

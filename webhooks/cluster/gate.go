@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -92,15 +93,15 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 		used = []naming{m.naming}
 	}
 	for _, n := range used {
-		if refused := g.mayUse(ctx, request.UserInfo, o, n); refused != nil {
-			return about(o, n.field, *refused)
+		if denial := g.mayUse(ctx, request.UserInfo, o, n); denial != nil {
+			return about(o, n.field, *denial)
 		}
 	}
 	var c *change
 	if m != nil {
-		var refused *webhooks.Answer
-		if c, refused = g.holdings.begin(ctx, o, request, m.uses(), m.changes(o)); refused != nil {
-			return about(o, m.naming.field, *refused)
+		var denial *webhooks.Answer
+		if c, denial = g.holdings.begin(ctx, o, request, m.uses(), m.changes(o)); denial != nil {
+			return about(o, m.naming.field, *denial)
 		}
 		defer func() { c.end(answer.Decision) }()
 	}
@@ -111,8 +112,8 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 		}
 	}
 	if m != nil {
-		if refused := g.hold(ctx, request.UserInfo, o, *m, c); refused != nil {
-			return about(o, m.naming.field, *refused)
+		if denial := g.hold(ctx, request.UserInfo, o, *m, c); denial != nil {
+			return about(o, m.naming.field, *denial)
 		}
 	}
 	return named
@@ -134,7 +135,7 @@ func (g *Impersonation) mayName(ctx context.Context, requester authenticationv1.
 	case errors.As(err, &outOfScope):
 		return denied("HomeOutOfScope", outOfScope.Error())
 	case err != nil:
-		return notAsked(err)
+		return notChecked(err)
 	case verdict.Allowed:
 		return allowed("ImpersonationAllowed")
 	}
@@ -156,9 +157,9 @@ func (g *Impersonation) mayUse(ctx context.Context, requester authenticationv1.U
 	may, evaluationError, err := g.checker.MayUse(ctx, requester, n.ref, o.Namespace)
 	switch {
 	case err != nil:
-		return refuse(notAsked(err))
+		return ptr.To(notChecked(err))
 	case !may:
-		return refuse(notReadable(requester, n.ref, evaluationError))
+		return ptr.To(notReadable(requester, n.ref, evaluationError))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -83,8 +84,8 @@ func (h *Holdings) begin(ctx context.Context, o object, request admission.Reques
 
 // pending is the answer while another write is being stored.
 func pending(err error) *webhooks.Answer {
-	return refuse(undecided("ClaimPending",
-		"another write is being stored that changes as whom a provider acts, or which instances its machines name; try again", err))
+	return ptr.To(undecided("ClaimPending",
+		"another write is being stored that changes the identity that a provider acts as, or the instances that its machines name; try again", err))
 }
 
 // end keeps the request registered for a short time if it is admitted, and removes it otherwise.
@@ -146,7 +147,7 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 		d := held{dependent: dependent, elsewhere: dependent.Cluster.Namespace != o.Namespace, open: open, public: public}
 		if own[dependent.Account] == nil {
 			if len(own) == maxAccounts {
-				return refuse(denied("TooManyAccounts", fmt.Sprintf("machines act with more than %d accounts by it; change fewer at a time", maxAccounts)))
+				return ptr.To(denied("TooManyAccounts", fmt.Sprintf("machines act with more than %d accounts because of it; change fewer at a time", maxAccounts)))
 			}
 			instances, err := c.instances.InstancesBy(ctx, webhooks.TenantOf(ctx), dependent.Account, lister)
 			if err != nil {
@@ -158,14 +159,14 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 			return !slices.ContainsFunc(m.IDs(), func(id string) bool { return !own[dependent.Account][id] })
 		})
 		if len(d.machines) > 0 {
-			return d.refuse()
+			return d.deny()
 		}
 	}
 	return nil
 }
 
 func machinesUnknown(err error) *webhooks.Answer {
-	return refuse(undecided("MachinesUnknown", "it cannot be told now which instances the machines of the cluster name; try again", err))
+	return ptr.To(undecided("MachinesUnknown", "it is not known now which instances the machines of the cluster name; try again", err))
 }
 
 func idsOf(instances []ownership.Instance) map[string]bool {
@@ -186,8 +187,8 @@ type held struct {
 	open, public string
 }
 
-// denied refuses with a text for the requester and one for Events, which differ in how they name the owner.
-func (h held) denied(reason string, text func(whom string) string) *webhooks.Answer {
+// answer denies with a text for the requester and one for Events, which name the owner differently.
+func (h held) answer(reason string, text func(whom string) string) *webhooks.Answer {
 	answer := denied(reason, text(h.open)).WithDetails("cluster", h.dependent.Cluster.Namespace+"/"+h.dependent.Cluster.Name, "machines", len(h.machines))
 	answer.Lasting = text(h.public)
 	return &answer
@@ -209,9 +210,9 @@ func (h held) place() string {
 	return h.dependent.Account.Place()
 }
 
-// refuse names the machines to those who are in their namespace.
-func (h held) refuse() *webhooks.Answer {
-	return h.denied("MachinesHoldInstances", func(whom string) string {
+// deny names the machines if they are in the namespace of the request.
+func (h held) deny() *webhooks.Answer {
+	return h.answer("MachinesHoldInstances", func(whom string) string {
 		text := fmt.Sprintf("machines of %s name instances that do not belong to %s in %s", h.cluster(), whom, h.place())
 		if h.elsewhere {
 			return text + "; their owner has to delete them or clear their instance IDs first"
@@ -237,24 +238,24 @@ func (h held) notListed(err error) *webhooks.Answer {
 	var identity *ownership.IdentityError
 	switch {
 	case errors.As(err, &region):
-		return h.denied("RegionNotAllowed", func(string) string {
+		return h.answer("RegionNotAllowed", func(string) string {
 			if h.elsewhere {
 				return "machines of a cluster of another namespace name instances, and its region is not allowed"
 			}
 			return fmt.Sprintf("machines of %s name instances, and %v", h.cluster(), region)
 		})
 	case errors.As(err, &identity):
-		return h.denied(identity.Reason, func(string) string { return identity.Message })
+		return h.answer(identity.Reason, func(string) string { return identity.Message })
 	}
 	unknown := &ownership.UnknownError{Cause: ownership.CauseCloud}
 	errors.As(err, &unknown)
-	answer := h.denied(ownership.ReasonUnknown, func(whom string) string {
-		return fmt.Sprintf("it cannot be told whether the instances that machines of %s name belong to %s in %s: %s",
+	answer := h.answer(ownership.ReasonUnknown, func(whom string) string {
+		return fmt.Sprintf("it cannot be checked whether the instances that machines of %s name belong to %s in %s: %s",
 			h.cluster(), whom, h.place(), unknown.Cause.Explain())
 	})
 	answer.Decision = webhooks.Undecided
 	if unknown.Cause == ownership.CauseTenantBusy {
 		answer.Status, answer.RetryAfter = metav1.StatusReasonTooManyRequests, unknown.RetryAfter
 	}
-	return refuse(answer.WithDetails("error", err.Error()))
+	return ptr.To(answer.WithDetails("error", err.Error()))
 }

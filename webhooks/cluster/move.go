@@ -9,6 +9,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -123,12 +124,12 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 		return g.holdSecret(ctx, o, m, c)
 	}
 	account, err := g.users.AccountOf(ctx, o.kind.provider, m.cluster)
-	var refused *clusterapi.AccountError
+	var accountErr *clusterapi.AccountError
 	switch {
-	case errors.As(err, &refused): // the provider does not act
+	case errors.As(err, &accountErr): // the provider does not act
 		return nil
 	case err != nil:
-		return refuse(undecided("SecretUnknown", "the Secret cannot be read now; try again", err))
+		return ptr.To(undecided("SecretUnknown", "the Secret cannot be read now; try again", err))
 	}
 	whom := openly
 	if m.naming.ref.SecretName != "" && m.naming.ref.Email == "" {
@@ -146,10 +147,10 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *change) *webhooks.Answer {
 	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(m.naming.email), c.overlaps())
 	if err != nil {
-		return refuse(undecided("ClustersUnknown", "it cannot be told now which clusters take their user from this Secret; try again", err))
+		return ptr.To(undecided("ClustersUnknown", "it is not known now which clusters take their user from this Secret; try again", err))
 	}
-	if refused := c.extend(ctx, dependents); refused != nil {
-		return refused
+	if denial := c.extend(ctx, dependents); denial != nil {
+		return denial
 	}
 	return c.check(ctx, o, func(account ownership.Account) (open, public string) { return account.Owner(), m.naming.bySecret() }, nil, dependents...)
 }

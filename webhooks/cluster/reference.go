@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -53,8 +54,8 @@ func (g *Delegation) reviewCluster(ctx context.Context, request admission.Reques
 	if account, err = r.account(ctx); !slices.Equal(was, r.uses(account)) {
 		return g.about(o, *pendingReference())
 	}
-	if refused := r.hold(ctx, o, c, account, err); refused != nil {
-		return g.about(o, *refused)
+	if denial := r.hold(ctx, o, c, account, err); denial != nil {
+		return g.about(o, *denial)
 	}
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceAllowed"}
 }
@@ -89,13 +90,13 @@ func (r reference) uses(account ownership.Account) []inflight.Key {
 // hold denies the reference while machines of the Cluster name instances that do not belong to the account. noAccount is the error if
 // the account is not known.
 func (r reference) hold(ctx context.Context, o object, c *change, account ownership.Account, noAccount error) *webhooks.Answer {
-	var refused *clusterapi.AccountError
+	var accountErr *clusterapi.AccountError
 	switch {
 	case noAccount == nil:
 		return c.check(ctx, o, openly, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: r.cluster, Account: account})
-	case !errors.As(noAccount, &refused):
-		return refuse(undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again", noAccount))
-	case refused.Reason == clusterapi.ClusterMissing: // no provider acts before the object is created, and that write is checked
+	case !errors.As(noAccount, &accountErr):
+		return ptr.To(undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again", noAccount))
+	case accountErr.Reason == clusterapi.ClusterMissing: // no provider acts before the object is created, and that write is checked
 		return nil
 	}
 	machines, err := c.machines.Holders(ctx, r.cluster)
@@ -105,7 +106,7 @@ func (r reference) hold(ctx context.Context, o object, c *change, account owners
 	case len(machines) == 0:
 		return nil
 	}
-	return refuse(unusable(refused))
+	return ptr.To(unusable(accountErr))
 }
 
 // infrastructureIn returns the name of the object that a Cluster refers to.

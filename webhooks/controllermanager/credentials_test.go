@@ -78,13 +78,13 @@ func TestGlobalCredentials(t *testing.T) {
 				}
 				message := "it has the global credentials (" + tc.want + "), but impersonation is on, and with them the cloud does not show it " +
 					"the servers of the cluster's user; remove them"
-				got := saidBy(answer)
-				// The second gate says what else is wrong as well, and the first mends it.
+				got := summaryOf(answer)
+				// The second gate also lists the problems that the first fixes.
 				if message, more, found := strings.Cut(got.Message, "; CLOUDSIGMA_"); found && gateName == "controller-manager-integrity" && more != "" {
 					got.Message, got.Causes = message, nil
 					got.Events[0].Message = "Denied: " + message
 				}
-				want := refusal("GlobalCredentials", "spec.template.spec", message)
+				want := denial("GlobalCredentials", "spec.template.spec", message)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("answer (-want +got):\n%s", diff)
 				}

@@ -60,8 +60,8 @@ func (c checked) undecided(err error) webhooks.Answer {
 	return answer.WithDetails("error", err.Error())
 }
 
-// refuse names all problems at once, so that one attempt is enough to correct them. There is at least one.
-func (c checked) refuse(problems []controllermanager.Problem) webhooks.Answer {
+// deny lists all problems, so that the requester can correct them at once. There is at least one.
+func (c checked) deny(problems []controllermanager.Problem) webhooks.Answer {
 	answer := webhooks.Answer{
 		Decision: webhooks.Denied, Reason: problems[0].Reason, Subject: c.workload.subject(), Field: problems[0].Field,
 		Message: controllermanager.Joined(problems), Details: c.details,

@@ -30,7 +30,7 @@ import (
 const (
 	clusterLabel = "cluster.x-k8s.io/cluster-name"
 	subject      = `Deployment "ccm" of namespace "tenant-a": `
-	toldUser     = `"tsap@shalb.com", as whom CloudSigmaCluster "metal" acts`
+	wantUser     = `"tsap@shalb.com", the user of CloudSigmaCluster "metal"`
 )
 
 // config is that of an installation with all defaults.
@@ -210,8 +210,8 @@ func both(c v1beta1.ControllerManager, objects domain.Objects) map[string]webhoo
 	}
 }
 
-// said is an answer without what differs between equal ones.
-type said struct {
+// summary is an answer without the fields that differ between equal answers.
+type summary struct {
 	Decision               webhooks.Decision
 	Reason, Message, Field string
 	Causes                 []metav1.StatusCause
@@ -219,14 +219,14 @@ type said struct {
 	Patches                int
 }
 
-func saidBy(answer webhookstest.Answer) said {
-	return said{
+func summaryOf(answer webhookstest.Answer) summary {
+	return summary{
 		answer.Decision, answer.Reason, answer.Message, answer.Field, answer.Causes, answer.Events, len(answer.Patches),
 	}
 }
 
-// told is the one Event about the Deployment.
-func told(eventType, reason, message string) []events.Event {
+// eventOn is the one Event on the Deployment.
+func eventOn(eventType, reason, message string) []events.Event {
 	return []events.Event{{
 		Object: corev1.ObjectReference{
 			APIVersion: "apps/v1", Kind: "Deployment", Namespace: "tenant-a", Name: "ccm", UID: "4192", ResourceVersion: "7",
@@ -235,16 +235,16 @@ func told(eventType, reason, message string) []events.Event {
 	}}
 }
 
-// refusal is what both gates say of a Deployment that neither can fix.
-func refusal(reason, field, message string, causes ...metav1.StatusCause) said {
-	return said{
+// denial is the answer of both gates to a Deployment that neither can fix.
+func denial(reason, field, message string, causes ...metav1.StatusCause) summary {
+	return summary{
 		Reason: reason, Message: subject + message, Field: field, Causes: causes,
-		Events: told(corev1.EventTypeWarning, reason, "Refused: "+subject+message),
+		Events: eventOn(corev1.EventTypeWarning, reason, "Denied: "+subject+message),
 	}
 }
 
-// TestWhatNoGateCanFixIsRefusedByBoth: the first says so before the second is asked.
-func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
+// TestBothGatesDenyWhatCannotBeFixed: the first denies before the second is called.
+func TestBothGatesDenyWhatCannotBeFixed(t *testing.T) {
 	const (
 		env      = "spec.template.spec.containers[0].env"
 		labels   = "metadata.labels[cluster.x-k8s.io/cluster-name]"
@@ -258,69 +258,69 @@ func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
 		config  v1beta1.ControllerManager
 		objects *accounts
 		object  *appsv1.Deployment
-		want    said
+		want    summary
 	}{
 		"the email of another user": {
 			object: deployment(withEnv(identity(value("CLOUDSIGMA_USER_EMAIL", "boss@shalb.com"))...)),
-			want:   refusal("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; it has to be `+toldUser+correct),
+			want:   denial("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; it has to be `+wantUser+correct),
 		},
 		"the email of another user, after the correct one": {
 			object: deployment(withEnv(append(identity(), value("CLOUDSIGMA_USER_EMAIL", "boss@shalb.com"))...)),
-			want:   refusal("UserEmailMismatch", env+"[6]", `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; it has to be `+toldUser+correct),
+			want:   denial("UserEmailMismatch", env+"[6]", `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; it has to be `+wantUser+correct),
 		},
 		"an email with a blank": {
 			object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", "tsap@shalb.com "))),
-			want:   refusal("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL is "tsap@shalb.com "; it has to be `+toldUser+correct),
+			want:   denial("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL is "tsap@shalb.com "; it has to be `+wantUser+correct),
 		},
 		"an email with a reference to another variable": {
 			object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", "$(USER)"))),
-			want:   refusal("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL is "$(USER)"; it has to be `+toldUser+correct),
+			want:   denial("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL is "$(USER)"; it has to be `+wantUser+correct),
 		},
 		"an email from a Secret": {
 			object: deployment(withEnv(fromSecret("CLOUDSIGMA_USER_EMAIL", "user", "email"))),
-			want:   refusal("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL`+unlooked+toldUser+fill),
+			want:   denial("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL`+unlooked+wantUser+fill),
 		},
 		"another region": {
 			object: deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"))...)),
-			want:   refusal("RegionMismatch", env+"[5]", `CLOUDSIGMA_REGION is "zrh"; it has to be `+inNext+correct),
+			want:   denial("RegionMismatch", env+"[5]", `CLOUDSIGMA_REGION is "zrh"; it has to be `+inNext+correct),
 		},
 		"another user and another region, in one answer": {
 			object: deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"), value("CLOUDSIGMA_USER_EMAIL", "a@b"))...)),
-			want: refusal("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "a@b"; it has to be `+toldUser+correct+
+			want: denial("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "a@b"; it has to be `+wantUser+correct+
 				`; CLOUDSIGMA_REGION is "zrh"; it has to be `+inNext+correct,
 				metav1.StatusCause{Type: "RegionMismatch", Field: env + "[5]", Message: `CLOUDSIGMA_REGION is "zrh"; it has to be ` + inNext + correct}),
 		},
 		"no label with the cluster": {
 			object: deployment(withEnv(identity()...), func(d *appsv1.Deployment) { delete(d.Labels, clusterLabel) }),
-			want: refusal("ControllerManagerWithoutCluster", labels, `it has no label "cluster.x-k8s.io/cluster-name", so it is not known as `+
-				`which user it has to act; set the label to the name of its CloudSigmaCluster`),
+			want: denial("ControllerManagerWithoutCluster", labels, `it has no label "cluster.x-k8s.io/cluster-name", so the user of its `+
+				`cluster is unknown; set the label to the name of its CloudSigmaCluster`),
 		},
 		"a cluster that does not exist": {
 			object: deployment(withEnv(identity()...), func(d *appsv1.Deployment) { d.Labels[clusterLabel] = "gone" }),
-			want:   refusal("ClusterMissing", labels, unknown+`there is no CloudSigmaCluster "gone" in namespace "tenant-a"`),
+			want:   denial("ClusterMissing", labels, unknown+`there is no CloudSigmaCluster "gone" in namespace "tenant-a"`),
 		},
 		"a cluster without a user": {
 			objects: &accounts{err: &clusterapi.AccountError{Reason: clusterapi.UserMissing, Message: `CloudSigmaCluster "metal": it names no user`}},
 			object:  deployment(withEnv(identity()...)),
-			want:    refusal("UserMissing", labels, unknown+`CloudSigmaCluster "metal": it names no user`),
+			want:    denial("UserMissing", labels, unknown+`CloudSigmaCluster "metal": it names no user`),
 		},
 		"a cluster that acts with the account of all clusters": {
 			objects: actingAs("", "next"), object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", ""))),
-			want: refusal("UserMissing", labels, unknown+`CloudSigmaCluster "metal" names no user`),
+			want: denial("UserMissing", labels, unknown+`CloudSigmaCluster "metal" names no user`),
 		},
 		"several containers": {
 			object: deployment(sidecar),
-			want: refusal("ContainerAmbiguous", "spec.template.spec.containers", `it has several containers ("ccm", "proxy"), and it is not configured `+
-				`which one is the controller manager; have controllerManager.container of warrantgate's configuration set to its name`),
+			want: denial("ContainerAmbiguous", "spec.template.spec.containers", `it has several containers ("ccm", "proxy"), and it is not configured `+
+				`which one is the controller manager; set controllerManager.container of warrantgate's configuration to its name`),
 		},
 		"no container of the configured name": {
 			config: config(func(c *v1beta1.ControllerManager) { c.Container = "manager" }), object: deployment(),
-			want: refusal("ContainerMissing", "spec.template.spec.containers", `it has no container "manager", which is the one that warrantgate is `+
-				`configured to give the identity to; name the container so, or have controllerManager.container changed`),
+			want: denial("ContainerMissing", "spec.template.spec.containers", `it has no container "manager", which is the one that warrantgate is `+
+				`configured to give the identity to; use this name, or change controllerManager.container of warrantgate's configuration`),
 		},
 		"no containers": {
 			object: deployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers = nil }),
-			want:   refusal("ContainerMissing", "spec.template.spec.containers", "it has no container that could be given the identity"),
+			want:   denial("ContainerMissing", "spec.template.spec.containers", "it has no container that could be given the identity"),
 		},
 	} {
 		if tc.config.Mode == "" {
@@ -337,7 +337,7 @@ func TestWhatNoGateCanFixIsRefusedByBoth(t *testing.T) {
 				if gateName == "controller-manager-integrity" && len(object.Spec.Template.Spec.Containers) == 1 {
 					complete(&object.Spec.Template.Spec.Containers[0])
 				}
-				if diff := cmp.Diff(tc.want, saidBy(gate.Review(t.Context(), request(t, object, false)))); diff != "" {
+				if diff := cmp.Diff(tc.want, summaryOf(gate.Review(t.Context(), request(t, object, false)))); diff != "" {
 					t.Errorf("answer (-want +got):\n%s", diff)
 				}
 			})
@@ -362,14 +362,14 @@ func complete(c *corev1.Container) {
 	}
 }
 
-func TestNothingIsJudgedWithoutImpersonation(t *testing.T) {
+func TestNothingIsCheckedWithoutImpersonation(t *testing.T) {
 	objects := metal()
 	legacy := request(t, deployment(withEnv(value("CLOUDSIGMA_USERNAME", "global"), value("CLOUDSIGMA_PASSWORD", "s3cret"))), true)
 	for _, gate := range []webhookstest.Gate{
 		{Gate: controllermanager.NewIdentity(config(), false, objects)}, {Gate: controllermanager.NewIntegrity(config(), false, objects)},
 	} {
-		want := said{Decision: webhooks.Allowed, Reason: "ImpersonationOff"}
-		if diff := cmp.Diff(want, saidBy(gate.Review(t.Context(), legacy))); diff != "" {
+		want := summary{Decision: webhooks.Allowed, Reason: "ImpersonationOff"}
+		if diff := cmp.Diff(want, summaryOf(gate.Review(t.Context(), legacy))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", gate.Name(), diff)
 		}
 	}
@@ -378,14 +378,14 @@ func TestNothingIsJudgedWithoutImpersonation(t *testing.T) {
 	}
 }
 
-func TestDeletionIsNeverHeldUp(t *testing.T) {
+func TestADeletionIsNeverBlocked(t *testing.T) {
 	objects := &accounts{err: errors.New("the API server is away")}
 	leaving := deployment(func(d *appsv1.Deployment) { d.DeletionTimestamp = ptr.To(metav1.Now()) })
 	for name, gate := range both(config(), objects) {
-		want := said{Decision: webhooks.Allowed, Reason: "BeingDeleted"}
+		want := summary{Decision: webhooks.Allowed, Reason: "BeingDeleted"}
 		of := request(t, deployment(), false)
 		of.OldObject.Raw = encode(t, leaving)
-		if diff := cmp.Diff(want, saidBy(gate.Review(t.Context(), of))); diff != "" {
+		if diff := cmp.Diff(want, summaryOf(gate.Review(t.Context(), of))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		// The requester can set the deletion timestamp of the new object.
@@ -397,15 +397,15 @@ func TestDeletionIsNeverHeldUp(t *testing.T) {
 	}
 }
 
-func TestAClusterThatCannotBeReadIsNoVerdict(t *testing.T) {
+func TestWithoutTheClusterThereIsNoDecision(t *testing.T) {
 	for name, gate := range both(config(), &accounts{err: errors.New("connection refused by 10.0.0.1")}) {
 		answer := gate.Review(t.Context(), request(t, deployment(withEnv(identity()...)), false))
 		const message = subject + "the cluster of the controller manager, or its Secret, cannot be read now; try again"
-		want := said{
+		want := summary{
 			Decision: webhooks.Undecided, Reason: "ObjectsUnknown", Message: message,
-			Events: told(corev1.EventTypeWarning, "ObjectsUnknown", "Refused: "+message),
+			Events: eventOn(corev1.EventTypeWarning, "ObjectsUnknown", "Denied: "+message),
 		}
-		if diff := cmp.Diff(want, saidBy(answer)); diff != "" {
+		if diff := cmp.Diff(want, summaryOf(answer)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		wantDetails := []any{"cluster", "metal", "user", "", "region", "", "error", "read the cluster: connection refused by 10.0.0.1"}
@@ -415,7 +415,7 @@ func TestAClusterThatCannotBeReadIsNoVerdict(t *testing.T) {
 	}
 }
 
-func TestEventsInModeWarnSayThatNothingWasRefused(t *testing.T) {
+func TestEventsInModeWarn(t *testing.T) {
 	other := request(t, deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"))...)), false)
 	var texts []string
 	for name, gate := range both(config(inMode(v1beta1.Warn)), metal()) {

@@ -42,7 +42,7 @@ func (g *Identity) Review(ctx context.Context, request admission.Request) webhoo
 		unfixable := slices.DeleteFunc(slices.Clone(c.Problems), func(f controllermanager.Problem) bool { return f.Fix != nil })
 		switch {
 		case len(unfixable) > 0:
-			return c.refuse(unfixable)
+			return c.deny(unfixable)
 		case len(c.Problems) > 0:
 			return c.fix()
 		}

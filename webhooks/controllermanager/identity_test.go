@@ -42,19 +42,19 @@ func TestIdentity(t *testing.T) {
 		variable.ValueFrom.SecretKeyRef.Optional = &is
 		return variable
 	}
-	given := func(names string, patches int) said {
-		return said{
+	given := func(names string, patches int) summary {
+		return summary{
 			Decision: webhooks.Allowed, Reason: "IdentityGiven", Message: needs(names), Patches: patches,
-			Events: told(corev1.EventTypeNormal, "IdentityGiven", "Changed: "+needs(names)),
+			Events: eventOn(corev1.EventTypeNormal, "IdentityGiven", "Changed: "+needs(names)),
 		}
 	}
-	replaced := func(reason, names, why string) said {
-		return said{
+	replaced := func(reason, names, why string) summary {
+		return summary{
 			Decision: webhooks.Warned, Reason: reason, Message: needs(names) + "; " + why, Patches: 1,
-			Events: told(corev1.EventTypeWarning, reason, "Changed: "+needs(names)+"; "+why),
+			Events: eventOn(corev1.EventTypeWarning, reason, "Changed: "+needs(names)+"; "+why),
 		}
 	}
-	inPlace := said{Decision: webhooks.Allowed, Reason: "IdentityInPlace"}
+	inPlace := summary{Decision: webhooks.Allowed, Reason: "IdentityInPlace"}
 	const impersonation, secret = "CLOUDSIGMA_IMPERSONATION_ENABLED", "CLOUDSIGMA_CLIENT_SECRET"
 	literalSecret := value(secret, "s3cret")
 	both := fromSecret(secret, "cloudsigma-impersonation", "client-secret")
@@ -64,8 +64,8 @@ func TestIdentity(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env     []corev1.EnvVar
 		mode    v1beta1.Mode
-		wantEnv []corev1.EnvVar // nil where nothing changes
-		want    said
+		wantEnv []corev1.EnvVar // nil if nothing changes
+		want    summary
 	}{
 		"no environment": {
 			wantEnv: identity(), want: given(allNames, 1),
@@ -128,14 +128,14 @@ func TestIdentity(t *testing.T) {
 		},
 		"a region from a field that does not exist": {
 			env: identity(nowhere),
-			want: refusal("RegionMismatch", "spec.template.spec.containers[0].env[5]", "CLOUDSIGMA_REGION comes from elsewhere (valueFrom), where it cannot be "+
-				`checked; it has to be "next", where CloudSigmaCluster "metal" is: remove the variable, and it is set to that`),
+			want: denial("RegionMismatch", "spec.template.spec.containers[0].env[5]", "CLOUDSIGMA_REGION comes from another source (valueFrom), which cannot be "+
+				`checked; it has to be "next", the region of CloudSigmaCluster "metal": remove the variable, and warrantgate sets it`),
 		},
 		"the gate only warns": {
-			env: identity()[:5], mode: v1beta1.Warn, wantEnv: identity(), // webhooks.Handler takes the change out
-			want: said{
+			env: identity()[:5], mode: v1beta1.Warn, wantEnv: identity(), // webhooks.Handler removes the change
+			want: summary{
 				Decision: webhooks.Allowed, Reason: "IdentityGiven", Message: needs("CLOUDSIGMA_REGION"), Patches: 1,
-				Events: told(corev1.EventTypeWarning, "IdentityGiven", "Not changed, because the gate only warns: "+needs("CLOUDSIGMA_REGION")),
+				Events: eventOn(corev1.EventTypeWarning, "IdentityGiven", "Not changed, because the gate only warns: "+needs("CLOUDSIGMA_REGION")),
 			},
 		},
 	} {
@@ -146,7 +146,7 @@ func TestIdentity(t *testing.T) {
 			}
 			object := deployment(withEnv(tc.env...))
 			answer := newIdentity(c, metal()).Review(t.Context(), request(t, object, false))
-			if diff := cmp.Diff(tc.want, saidBy(answer)); diff != "" {
+			if diff := cmp.Diff(tc.want, summaryOf(answer)); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 			want := object.DeepCopy()
@@ -234,8 +234,8 @@ type recorder struct{ recorded []events.Event }
 
 func (r *recorder) Record(event events.Event) { r.recorded = append(r.recorded, event) }
 
-// TestNoVariableIsFilledIntoTheIdentity: a cluster of this email would have the client secret sent as part of it.
-func TestNoVariableIsFilledIntoTheIdentity(t *testing.T) {
+// TestNoVariableIsExpandedInTheIdentity: with the email of this cluster, the client secret would be sent as part of the email.
+func TestNoVariableIsExpandedInTheIdentity(t *testing.T) {
 	objects := actingAs("$(cloudsigma_client_secret)@evil.example", "$(CLOUDSIGMA_CLIENT_SECRET)")
 	object := deployment()
 	identityGate := newIdentity(config(), objects)

@@ -37,7 +37,7 @@ func (g *Integrity) Review(ctx context.Context, request admission.Request) webho
 			problems = slices.DeleteFunc(problems, func(f controllermanager.Problem) bool { return f.Fix != nil })
 		}
 		if len(problems) > 0 {
-			return c.refuse(problems)
+			return c.deny(problems)
 		}
 		return c.inPlace()
 	})

@@ -19,41 +19,41 @@ func TestIntegrity(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env  []corev1.EnvVar
 		mode v1beta1.Mode
-		want said
+		want summary
 	}{
-		"all is there": {env: identity(), want: said{Decision: webhooks.Allowed, Reason: "IdentityInPlace"}},
+		"complete": {env: identity(), want: summary{Decision: webhooks.Allowed, Reason: "IdentityInPlace"}},
 		"impersonation is switched off": {
 			env:  identity(value("CLOUDSIGMA_IMPERSONATION_ENABLED", "false")),
-			want: refusal("ImpersonationNotEnabled", env+"[0]", `CLOUDSIGMA_IMPERSONATION_ENABLED is something else; it has to be "true"`),
+			want: denial("ImpersonationNotEnabled", env+"[0]", `CLOUDSIGMA_IMPERSONATION_ENABLED has another value; it has to be "true"`),
 		},
 		"no email": {
 			env: append(identity()[:4], identity()[5]),
-			want: refusal("UserEmailMismatch", env, `CLOUDSIGMA_USER_EMAIL is missing; it has to be `+
-				toldUser),
+			want: denial("UserEmailMismatch", env, `CLOUDSIGMA_USER_EMAIL is missing; it has to be `+
+				wantUser),
 		},
 		"an email that is empty": {
 			env: identity(value("CLOUDSIGMA_USER_EMAIL", "")),
-			want: refusal("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is empty; it has to be `+
-				toldUser),
+			want: denial("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is empty; it has to be `+
+				wantUser),
 		},
 		"a client secret by value": {
-			env: identity(value("CLOUDSIGMA_CLIENT_SECRET", "s3cret")), want: refusal("ClientSecretByValue", env+"[3]", byValue),
+			env: identity(value("CLOUDSIGMA_CLIENT_SECRET", "s3cret")), want: denial("ClientSecretByValue", env+"[3]", byValue),
 		},
 		"a client id out of another Secret": {
 			env: identity(fromSecret("CLOUDSIGMA_CLIENT_ID", "own", "client-id")),
-			want: refusal("SecretReferenceMismatch", env+"[2]", `CLOUDSIGMA_CLIENT_ID comes from the key "client-id" of Secret "own"; it `+
+			want: denial("SecretReferenceMismatch", env+"[2]", `CLOUDSIGMA_CLIENT_ID comes from the key "client-id" of Secret "own"; it `+
 				fmt.Sprintf(secretRule, "client-id")),
 		},
 		"an email that is missing and a region that is not the cluster's, in one answer": {
 			env: append(identity(value("CLOUDSIGMA_REGION", "zrh"))[:4], value("CLOUDSIGMA_REGION", "zrh")),
-			want: refusal("UserEmailMismatch", env, `CLOUDSIGMA_USER_EMAIL is missing; it has to be `+toldUser+
-				`; CLOUDSIGMA_REGION is "zrh"; it has to be "next", where CloudSigmaCluster "metal" is: remove the variable, and it is set to that, `+
-				"or have the cluster corrected",
-				metav1.StatusCause{Type: "RegionMismatch", Field: env + "[4]", Message: `CLOUDSIGMA_REGION is "zrh"; it has to be "next", where ` +
-					`CloudSigmaCluster "metal" is: remove the variable, and it is set to that, or have the cluster corrected`}),
+			want: denial("UserEmailMismatch", env, `CLOUDSIGMA_USER_EMAIL is missing; it has to be `+wantUser+
+				`; CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of CloudSigmaCluster "metal": remove the variable, and warrantgate sets it, `+
+				"or correct the cluster",
+				metav1.StatusCause{Type: "RegionMismatch", Field: env + "[4]", Message: `CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of ` +
+					`CloudSigmaCluster "metal": remove the variable, and warrantgate sets it, or correct the cluster`}),
 		},
 		"what Identity would have fixed, had it not only warned": {
-			env: identity()[:2], mode: v1beta1.Warn, want: said{Decision: webhooks.Allowed, Reason: "IdentityInPlace"},
+			env: identity()[:2], mode: v1beta1.Warn, want: summary{Decision: webhooks.Allowed, Reason: "IdentityInPlace"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestIntegrity(t *testing.T) {
 				c.Mode = tc.mode
 			}
 			answer := newIntegrity(c, metal()).Review(t.Context(), request(t, deployment(withEnv(tc.env...)), false))
-			if diff := cmp.Diff(tc.want, saidBy(answer)); diff != "" {
+			if diff := cmp.Diff(tc.want, summaryOf(answer)); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 			wantDetails := []any{"cluster", "metal", "user", "tsap@shalb.com", "region", "next"}

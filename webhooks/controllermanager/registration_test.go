@@ -156,8 +156,8 @@ func TestGatesThatAreOffAreNotRegistered(t *testing.T) {
 	}
 }
 
-// TestWhichRequestsAreAskedAbout decides with the API server's own code: rules, selector and conditions.
-func TestWhichRequestsAreAskedAbout(t *testing.T) {
+// TestMatchConditionsSelectRequests decides with the API server's own code: rules, selector and conditions.
+func TestMatchConditionsSelectRequests(t *testing.T) {
 	now := metav1.Now()
 	image := func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "ccm:2" }
 	labels := func(labels map[string]string) func(*appsv1.Deployment) {
@@ -200,15 +200,15 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 				tc.operation = admission.Update
 			}
 			want := map[string]bool{"controller-manager-identity": tc.want, "controller-manager-integrity": tc.want}
-			if diff := cmp.Diff(want, asked(t, attributes(typed(tc.new), typed(tc.old), tc.operation, tc.subresource))); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+			if diff := cmp.Diff(want, called(t, attributes(typed(tc.new), typed(tc.old), tc.operation, tc.subresource))); diff != "" {
+				t.Errorf("called (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestOddMetadataIsNoError: a condition that fails would refuse the request.
-func TestOddMetadataIsNoError(t *testing.T) {
+// TestUnusualMetadataIsNoError: a condition that fails would deny the request.
+func TestUnusualMetadataIsNoError(t *testing.T) {
 	object := func(labels, deletion any) runtime.Object {
 		metadata := map[string]any{"name": "ccm", "namespace": "tenant-a"}
 		for key, value := range map[string]any{"labels": labels, "deletionTimestamp": deletion} {
@@ -288,8 +288,8 @@ func accessors(t *testing.T) []webhook.WebhookAccessor {
 	}
 }
 
-// asked tells which gates the API server would call.
-func asked(t *testing.T, attributes *admission.VersionedAttributes) map[string]bool {
+// called returns the gates that the API server would call.
+func called(t *testing.T, attributes *admission.VersionedAttributes) map[string]bool {
 	t.Helper()
 	called := map[string]bool{}
 	for _, accessor := range accessors(t) {

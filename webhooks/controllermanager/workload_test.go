@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-func TestObjectsThatCannotBeReadAreRefused(t *testing.T) {
+func TestMalformedObjectsAreDenied(t *testing.T) {
 	for gateName, gate := range both(config(), metal()) {
 		if gate.Name() != gateName {
 			t.Errorf("Name() = %q, want %q", gate.Name(), gateName)
@@ -53,7 +53,7 @@ func TestObjectsThatCannotBeReadAreRefused(t *testing.T) {
 	}
 }
 
-func TestEventsOfWhatIsOnlyAboutToBeMade(t *testing.T) {
+func TestEventsOfADeniedCreation(t *testing.T) {
 	set := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Set", Name: "first", UID: "1"}
 	controlPlane := metav1.OwnerReference{APIVersion: "controlplane.example.com/v1", Kind: "ControlPlane", Name: "metal", UID: "2", Controller: ptr.To(true)}
 	for name, tc := range map[string]struct {
@@ -85,8 +85,8 @@ func TestEventsOfWhatIsOnlyAboutToBeMade(t *testing.T) {
 	}
 }
 
-// TestWhatTheRequestSaysNeedNotBeRepeated: namespace and name may be left out of an object, and a name be made up later.
-func TestWhatTheRequestSaysNeedNotBeRepeated(t *testing.T) {
+// TestNamesOfTheRequest: the object may omit the namespace and name, and a name may be generated later.
+func TestNamesOfTheRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		name, generateName, wantSubject string
 	}{
@@ -108,7 +108,7 @@ func TestWhatTheRequestSaysNeedNotBeRepeated(t *testing.T) {
 	}
 }
 
-func TestTheConfiguredContainerIsTheOne(t *testing.T) {
+func TestTheConfiguredContainerIsChecked(t *testing.T) {
 	object := deployment(sidecar)
 	want := object.DeepCopy()
 	want.Spec.Template.Spec.Containers[1].Env = identity()

@@ -44,9 +44,6 @@ func undecided(reason, message string, err error) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Undecided, Reason: reason, Message: message}.WithDetails("error", err.Error())
 }
 
-// refuse returns the answer for functions that return nil where there is no reason to refuse.
-func refuse(answer webhooks.Answer) *webhooks.Answer { return &answer }
-
 // pending says that a request cannot be decided while another write is being stored.
 func pending(other string, err error) webhooks.Answer {
 	return undecided(reasonPending, "another write is being stored that "+other+"; try again", err)
@@ -54,18 +51,18 @@ func pending(other string, err error) webhooks.Answer {
 
 // noAccount is the answer if the account of the machine's provider is not known.
 func noAccount(err error) webhooks.Answer {
-	var refused *clusterapi.AccountError
-	if errors.As(err, &refused) {
-		return deniedf(string(refused.Reason), "it is not known as which user its provider acts: %v", refused)
+	var accountErr *clusterapi.AccountError
+	if errors.As(err, &accountErr) {
+		return deniedf(string(accountErr.Reason), "it is not known as which user its provider acts: %v", accountErr)
 	}
 	return undecided("ObjectsUnknown", "the cluster of the machine cannot be read now; try again", err)
 }
 
 // noOwner is the answer if the Machine of Cluster API that owns the machine is not known.
 func noOwner(err error) webhooks.Answer {
-	var refused *clusterapi.AccountError
-	if errors.As(err, &refused) {
-		return deniedf(string(refused.Reason), "it is not known for which cluster its provider acts: %v", refused)
+	var accountErr *clusterapi.AccountError
+	if errors.As(err, &accountErr) {
+		return deniedf(string(accountErr.Reason), "it is not known for which cluster its provider acts: %v", accountErr)
 	}
 	return undecided("ObjectsUnknown", "the Machine that owns the machine cannot be read now; try again", err)
 }
@@ -148,16 +145,16 @@ func unknownOwner(c change, account ownership.Account, err error) webhooks.Answe
 	if unknown.RequestID != "" {
 		message += "; request id " + unknown.RequestID
 	}
-	refused := webhooks.Answer{
+	answer := webhooks.Answer{
 		Decision: webhooks.Undecided, Reason: ownership.ReasonUnknown, Message: message, Lasting: lasting,
 		Causes: []metav1.StatusCause{{Type: metav1.CauseType(unknown.Cause), Message: unknown.Cause.Explain()}},
 	}.WithDetails(slices.Concat([]any{"cause", unknown.Cause}, detailsOf(account), []any{"cloudRequestID", unknown.RequestID, "error", unknown.Error()})...)
 	if unknown.Cause == ownership.CauseTenantBusy {
-		// Denied in any case: a tenant that sends too much must not be admitted because of it. Only here clients are told when to
-		// try again, because they do so by themselves then, and the reason of an outage has to come through to people.
-		refused.Decision, refused.Status, refused.RetryAfter = webhooks.Denied, metav1.StatusReasonTooManyRequests, unknown.RetryAfter
+		// Denied in any case: a tenant that sends too many requests must not be admitted because of that. An outage has no Retry-After,
+		// because clients then retry by themselves, and the user does not see the reason.
+		answer.Decision, answer.Status, answer.RetryAfter = webhooks.Denied, metav1.StatusReasonTooManyRequests, unknown.RetryAfter
 	}
-	return refused
+	return answer
 }
 
 // detailsOf returns key-value pairs about an account, for the operator's log.

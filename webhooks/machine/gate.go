@@ -11,6 +11,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -109,9 +110,9 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 
 // check finds the first reason to deny a claim, cheapest first. entry is the registered write, nil if it is not registered.
 func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRun bool) webhooks.Answer {
-	id, refused := c.id()
-	if refused != nil {
-		return *refused
+	id, denial := c.id()
+	if denial != nil {
+		return *denial
 	}
 	if c.machine.ClusterName() == "" {
 		return deniedf(ownership.ReasonWithoutCluster,
@@ -125,8 +126,8 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 	if err != nil {
 		return noAccount(err)
 	}
-	if refused := g.unheld(ctx, c, id, nil); refused != nil {
-		return *refused
+	if denial := g.unheld(ctx, c, id, nil); denial != nil {
+		return *denial
 	}
 	answer := g.ask(ctx, c, id, account, dryRun)
 	owner, accountAgain := g.objects.Owner, g.objects.AccountNow
@@ -136,9 +137,9 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 			accountAgain = g.objects.Account
 		}
 	}
-	if answer.Decision == webhooks.Undecided { // so it stays, unless there is a reason to refuse that nobody else has to confirm
-		if refused := confirm(ctx, c, owner); refused != nil && refused.Decision == webhooks.Denied {
-			return *refused
+	if answer.Decision == webhooks.Undecided { // a denial because of the owner needs no answer of the cloud
+		if denial := confirm(ctx, c, owner); denial != nil && denial.Decision == webhooks.Denied {
+			return *denial
 		}
 		return answer
 	}
@@ -153,8 +154,8 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 	if answer.Decision != webhooks.Allowed {
 		return answer
 	}
-	if refused := g.alone(ctx, c, id, entry); refused != nil {
-		return *refused
+	if denial := confirm(ctx, c, owner); denial != nil {
+		return *denial
 	}
 	if refused := confirm(ctx, c, owner); refused != nil {
 		return *refused
@@ -168,9 +169,9 @@ func confirm(ctx context.Context, c change, ownerOf func(context.Context, cluste
 	owner, err := ownerOf(ctx, c.machine)
 	switch {
 	case err != nil:
-		return refuse(noOwner(err))
+		return ptr.To(noOwner(err))
 	case owner != nil && owner.ClusterName != c.machine.ClusterName():
-		return refuse(deniedf(string(clusterapi.OwnerClusterMismatch), "%s", owner.Mismatch(c.machine)))
+		return ptr.To(deniedf(string(clusterapi.OwnerClusterMismatch), "%s", owner.Mismatch(c.machine)))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -77,7 +78,7 @@ func (g *Gate) alone(ctx context.Context, c change, id string, entry *inflight.E
 	}
 	instance := inflight.Key{Subject: "Instance of " + string(c.machine.Kind.Provider), Name: id}
 	if err := entry.Extend(ctx, []inflight.Key{instance}, g.writes.version); err != nil {
-		return refuse(pending("names the same instance, or changes as whom the provider of its cluster acts", err))
+		return ptr.To(pending("names the same instance, or changes the identity that the provider of its cluster acts as", err))
 	}
 	return g.unheld(ctx, c, id, entry.Overlaps())
 }
@@ -87,9 +88,9 @@ func (g *Gate) unheld(ctx context.Context, c change, id string, also []inflight.
 	holder, err := g.objects.Holder(ctx, id, c.machine, also)
 	switch {
 	case err != nil:
-		return refuse(undecided("ObjectsUnknown", "it cannot be told now whether another machine names the instance; try again", err))
+		return ptr.To(undecided("ObjectsUnknown", "it cannot be checked now whether another machine names the instance; try again", err))
 	case holder != nil:
-		return refuse(conflict(c, id, *holder))
+		return ptr.To(conflict(c, id, *holder))
 	}
 	return nil
 }
