@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
-	"github.com/kcp-dev/sdk/apis/tenancy"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -22,8 +20,6 @@ import (
 )
 
 const (
-	// workspacesExport is the APIExport, and the APIExportEndpointSlice of the same name, of Workspaces in root.
-	workspacesExport = tenancy.GroupName
 	// pageSize limits how many Workspaces are held at once, and pageTimeout how long a shard may take to return them.
 	pageSize    = 250
 	pageTimeout = 30 * time.Second
@@ -53,15 +49,7 @@ func NewShards(config *rest.Config) (*Shards, error) {
 func (s *Shards) workspaceURLs(ctx context.Context) (sets.Set[string], error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	var slice apisv1alpha1.APIExportEndpointSlice
-	if err := s.root.Get(ctx, client.ObjectKey{Name: workspacesExport}, &slice); err != nil {
-		return nil, fmt.Errorf("find the shards (APIExportEndpointSlice %s in root): %w", workspacesExport, err)
-	}
-	urls := sets.New[string]()
-	for _, endpoint := range slice.Status.APIExportEndpoints {
-		urls.Insert(endpoint.URL)
-	}
-	return urls, nil
+	return kcp.WorkspaceURLs(ctx, s.root)
 }
 
 // initializerURLs returns the URLs at which LogicalClusters are found that wait for the initializer, one for each shard.
@@ -174,5 +162,5 @@ func inPhase(phase corev1alpha1.LogicalClusterPhaseType) labels.Selector {
 // explainList names the permission that listing Workspaces needs.
 func explainList(url string, err error) error {
 	return fmt.Errorf("see the workspaces at %s (this takes the rights list and watch on apiexports/content of %s in root): %w",
-		url, workspacesExport, err)
+		url, kcp.WorkspacesExport, err)
 }

@@ -10,7 +10,7 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-func TestAddressesOfLogicalClusters(t *testing.T) {
+func TestURLsOfLogicalClusters(t *testing.T) {
 	for name, tc := range map[string]struct {
 		host     string
 		cluster  logicalcluster.Path
@@ -92,7 +92,7 @@ func withHost(host string) configView {
 	return configView{Host: host, BearerToken: "secret", UserAgent: "warrantgate/test"}
 }
 
-func TestAddressThatCannotBeReadIsAnError(t *testing.T) {
+func TestInvalidURLIsAnError(t *testing.T) {
 	const want = `address of kcp "https://kcp example": parse "https://kcp example": invalid character " " in host name`
 	config := &rest.Config{Host: "https://kcp example"}
 	if _, err := kcp.BaseConfig(config); err == nil || err.Error() != want {

@@ -13,7 +13,10 @@ import (
 // logicalcluster.Name also accepts every text with the prefix "system:", even with slashes.
 var clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// maxShownBytes is how much of an invalid name is quoted.
+// exportName matches the names of APIExports: one path segment.
+var exportName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// maxShownBytes limits how much of an invalid name an error quotes.
 const maxShownBytes = 64
 
 // ValidateName returns an error if name is not the name of a workspace's logical cluster. It rejects the wildcard "*", paths of

@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-func TestWhetherTheOwnerIsImmutable(t *testing.T) {
+func TestOwnerIsImmutable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version   string
 		resources []string

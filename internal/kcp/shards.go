@@ -1,0 +1,73 @@
+package kcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/tenancy"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// WorkspacesExport is the APIExport of Workspaces in root, and the APIExportEndpointSlice of the same name. Every shard has bindings
+	// of it, so the slice has one URL for each shard.
+	WorkspacesExport = tenancy.GroupName
+	// exportsPath is the path of the virtual workspaces of APIExports.
+	exportsPath = "/services/apiexport/"
+)
+
+// WorkspaceURLs returns the URLs of the virtual workspaces with the Workspaces, one for each shard. It needs the permission to get
+// the APIExportEndpointSlice in root.
+func WorkspaceURLs(ctx context.Context, root client.Client) (sets.Set[string], error) {
+	var slice apisv1alpha1.APIExportEndpointSlice
+	if err := root.Get(ctx, client.ObjectKey{Name: WorkspacesExport}, &slice); err != nil {
+		return nil, fmt.Errorf("find the shards (APIExportEndpointSlice %s in root): %w", WorkspacesExport, err)
+	}
+	urls := sets.New[string]()
+	for _, endpoint := range slice.Status.APIExportEndpoints {
+		urls.Insert(endpoint.URL)
+	}
+	return urls, nil
+}
+
+// ExportURLs returns the URLs at which the objects of an APIExport are read, those of all consumers of a shard at once, one for each
+// shard with consumers. A shard without consumers does not serve them. cluster is the logical cluster of the APIExport, and provider is a
+// client for it. It needs the permission to get the APIExportEndpointSlice of the APIExport, which has its name, besides that in root.
+//
+// The slice of the APIExport says which shards have consumers. A provider can write it, so it must not choose where requests with
+// warrantgate's credentials are sent: the shards are those of root, and the paths are not taken from the slice.
+func ExportURLs(ctx context.Context, root, provider client.Client, cluster logicalcluster.Name, export string) ([]string, error) {
+	if err := ValidateName(cluster); err != nil {
+		return nil, err
+	}
+	if !exportName.MatchString(export) {
+		return nil, fmt.Errorf("%.*q is not the name of an APIExport", maxShownBytes, export)
+	}
+	workspaces, err := WorkspaceURLs(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	shards := sets.New[string]()
+	for url := range workspaces {
+		shard, _, _ := strings.Cut(url, exportsPath)
+		shards.Insert(shard)
+	}
+	var slice apisv1alpha1.APIExportEndpointSlice
+	if err := provider.Get(ctx, client.ObjectKey{Name: export}, &slice); err != nil {
+		return nil, fmt.Errorf("find the shards with consumers (APIExportEndpointSlice %s): %w", export, err)
+	}
+	urls := sets.New[string]()
+	for _, endpoint := range slice.Status.APIExportEndpoints {
+		shard, _, _ := strings.Cut(endpoint.URL, exportsPath)
+		if !shards.Has(shard) {
+			return nil, fmt.Errorf("the APIExportEndpointSlice %s has the URL %q, which is of no shard in the APIExportEndpointSlice %s of root",
+				export, endpoint.URL, WorkspacesExport)
+		}
+		urls.Insert(shard + exportsPath + cluster.String() + "/" + export + logicalcluster.Wildcard.RequestPath())
+	}
+	return sets.List(urls), nil
+}
