@@ -61,7 +61,13 @@ func sameName(a, b Owner) bool {
 // DescribeDifference returns the message for a LogicalCluster for which SameOwner returns false.
 func DescribeDifference(workspace, cluster string) string {
 	return fmt.Sprintf("kcp recorded user %q as the owner on the Workspace, but acts as user %q with what the LogicalCluster records: "+
-		"somebody changed it there, as the author of the WorkspaceType can before kcp v0.32; delete the workspace", username(workspace), username(cluster))
+		"it was changed there, as the author of the WorkspaceType can before kcp v0.32; delete the workspace", username(workspace), username(cluster))
+}
+
+// DescribeChange returns the message for a LogicalCluster that was updated and whose owner is not the one that the update contained.
+func DescribeChange(written, stored string) string {
+	return fmt.Sprintf("the update of the LogicalCluster contained user %q as the owner, but kcp stored user %q: a webhook or an admission policy "+
+		"in the workspace changed it, which the author of a WorkspaceType with initializer: true can register; delete the workspace", username(written), username(stored))
 }
 
 func username(raw string) string {

@@ -12,7 +12,7 @@ func TestSameOwner(t *testing.T) {
 	raw := serviceAccount().String()
 	rewritten := rewrittenServiceAccount().String()
 	const cutDown, cutDownGlobal = `{"username":"system:serviceaccount:default:bot"}`, `{"username":"` + globalName + `"}`
-	alice := person("cluster:parent").String()
+	alice := userIn("cluster:parent").String()
 	ofTeam := `{"user":"bob"}`
 	lent := serviceAccount(withExtra(identity.WarrantKey, ofTeam)).String()
 
@@ -65,7 +65,7 @@ func TestDescribeDifference(t *testing.T) {
 		want               string
 	}{
 		"another user": {
-			workspace: person("cluster:parent").String(), cluster: `{"username":"root-boss","groups":["system:masters"]}`,
+			workspace: userIn("cluster:parent").String(), cluster: `{"username":"root-boss","groups":["system:masters"]}`,
 			want: `kcp recorded user "alice" as the owner on the Workspace, but acts as user "root-boss" with what the LogicalCluster records: ` + hint,
 		},
 		"an owner that cannot be read": {

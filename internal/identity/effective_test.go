@@ -12,7 +12,7 @@ import (
 	"warrantgate.dev/internal/identity/identitytest"
 )
 
-func TestAsWhomAnOwnerCounts(t *testing.T) {
+func TestEffective(t *testing.T) {
 	raw, _ := identitytest.Rewrite(serviceAccount().String(), newCluster, "", identity.Policy{})
 	rewritten, err := identity.ParseOwner(raw)
 	if err != nil {
@@ -116,7 +116,7 @@ func includes(was, now identity.Owner) bool {
 	})
 }
 
-func TestWhereAnOwnerIsAtHome(t *testing.T) {
+func TestHomes(t *testing.T) {
 	raw, _ := identitytest.Rewrite(serviceAccount().String(), newCluster, "", identity.Policy{})
 	rewritten, err := identity.ParseOwner(raw)
 	if err != nil {
@@ -131,10 +131,10 @@ func TestWhereAnOwnerIsAtHome(t *testing.T) {
 		"a service account without a home": {
 			owner: identity.Owner{Username: "system:serviceaccount:default:bot"},
 		},
-		"a person":                          {owner: person()},
-		"a person with scopes":              {owner: person("cluster:org-a,cluster:org-b"), want: []logicalcluster.Name{"org-a", "org-b"}},
-		"a person with scopes, all of them": {owner: person("cluster:org-a,cluster:org-b", "cluster:org-b"), want: []logicalcluster.Name{"org-b"}},
-		"a person with a service account's warrant, and one that cannot be read": {
+		"a user":                                 {owner: userIn()},
+		"a user with scopes":                     {owner: userIn("cluster:org-a,cluster:org-b"), want: []logicalcluster.Name{"org-a", "org-b"}},
+		"a user with scopes that all must match": {owner: userIn("cluster:org-a,cluster:org-b", "cluster:org-b"), want: []logicalcluster.Name{"org-b"}},
+		"a user with the warrant of a service account and an invalid warrant": {
 			owner: identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: {"{", selfWarrant}}},
 			want:  []logicalcluster.Name{home},
 		},

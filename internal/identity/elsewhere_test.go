@@ -173,9 +173,9 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestElsewhereIsNobodyNew: an identity is never taken for anybody in another logical cluster as whom kcp itself would not count it
-// there. Effective is compared with kcp in e2e/suites/identity.
-func TestElsewhereIsNobodyNew(t *testing.T) {
+// TestElsewhereIsEffective checks that the identity in another logical cluster is one of the effective identities of kcp there. Effective is
+// compared with kcp in e2e/suites/identity.
+func TestElsewhereIsEffective(t *testing.T) {
 	once := cmp.Transformer("once", func(groups []string) []string {
 		return slices.Compact(slices.Sorted(slices.Values(groups)))
 	})

@@ -1,14 +1,14 @@
 package identity
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	strictjson "github.com/go-json-experiment/json"
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -79,8 +79,18 @@ var (
 	errTooLarge = fmt.Errorf("it is larger than %d bytes", MaxOwnerBytes)
 )
 
-// ParseOwner reads an owner as kcp records it. It is strict, because a field that is not understood may be one
-// that restricts the identity: unknown and repeated fields are errors, and so are values of a wrong type.
+// ServiceAccountAt returns a service account as kcp authenticates it in its home, but without the scope of its home, which a SubjectAccessReview
+// there cannot have: kcp would apply it to the maximal permission policy of an API, too, which is evaluated elsewhere.
+func ServiceAccountAt(home logicalcluster.Name, namespace, name string) Owner {
+	return Owner{
+		Username: serviceaccount.MakeUsername(namespace, name),
+		Groups:   append(serviceaccount.MakeGroupNames(namespace), user.AllAuthenticated),
+		Extra:    map[string][]string{ClusterNameKey: {home.String()}},
+	}
+}
+
+// ParseOwner decodes an owner annotation. It is strict, because an unknown field may restrict the identity: unknown and repeated fields
+// and values of a wrong type are errors.
 func ParseOwner(raw string) (Owner, error) {
 	if strings.TrimSpace(raw) == "" {
 		return Owner{}, errEmpty
@@ -157,14 +167,14 @@ func scopeOf(cluster logicalcluster.Name) string {
 // to forge one. Unlike encoding/json and sigs.k8s.io/json, this decoder also rejects text that is not UTF-8 and surrogates without a
 // pair. The others replace these by U+FFFD, so that different names become the same name (TestParseOwnerIsStrict).
 func decodeStrictly(raw string, into any) error {
-	err := json.Unmarshal([]byte(raw), into, json.RejectUnknownMembers(true))
-	var semantic *json.SemanticError
+	err := strictjson.Unmarshal([]byte(raw), into, strictjson.RejectUnknownMembers(true))
+	var semantic *strictjson.SemanticError
 	switch {
 	case err == nil:
 		return nil
 	case !errors.As(err, &semantic):
 		return errors.New(strings.TrimPrefix(err.Error(), "jsontext: "))
-	case errors.Is(err, json.ErrUnknownName):
+	case errors.Is(err, strictjson.ErrUnknownName):
 		return fmt.Errorf("unknown field %q", semantic.JSONPointer)
 	case semantic.JSONPointer == "":
 		return errNoObject
@@ -173,12 +183,9 @@ func decodeStrictly(raw string, into any) error {
 	}
 }
 
-// asKCP encodes as encoding/json does, with which kcp writes owners.
-var asKCP = json.JoinOptions(json.Deterministic(true), json.FormatNilSliceAsNull(true),
-	jsontext.AllowInvalidUTF8(true), jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true))
-
+// encode encodes an owner or warrant as kcp does.
 func encode(value any) string {
-	raw, err := json.Marshal(value, asKCP)
+	raw, err := json.Marshal(value)
 	if err != nil { // strings, slices and maps of strings always marshal
 		return ""
 	}

@@ -132,7 +132,7 @@ func (r *rewriting) run() Owner {
 	case r.owner.IsServiceAccount():
 		return r.serviceAccount()
 	default:
-		return r.person()
+		return r.user()
 	}
 }
 
@@ -204,9 +204,9 @@ func (r *rewriting) serviceAccount() Owner {
 	return rewritten
 }
 
-// person moves the scope of a person to the new logical cluster and keeps the person as it was as a warrant.
-// Dropping the scope instead would hand the rights of the person everywhere to whoever impersonated it.
-func (r *rewriting) person() Owner {
+// user scopes a user to the new logical cluster, with the original identity as a warrant. Without a scope, a requester who impersonated
+// the user would get the permissions of the user in all logical clusters.
+func (r *rewriting) user() Owner {
 	if r.owner.InScope(r.newCluster) {
 		return r.inScope()
 	}

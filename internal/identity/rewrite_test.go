@@ -40,7 +40,7 @@ func serviceAccount(modify ...func(*identity.Owner)) identity.Owner {
 	return owner
 }
 
-func person(scopes ...string) identity.Owner {
+func userIn(scopes ...string) identity.Owner {
 	return identity.Owner{
 		Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
 		Extra: map[string][]string{"authentication.kcp.io/scopes": scopes},
@@ -330,8 +330,8 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			},
 			wantReport: identity.Report{Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot"},
 		},
-		"a scoped person keeps the name, is scoped anew and backed by the person as it was": {
-			owner: person("cluster:parent"),
+		"a scoped user keeps the name, gets the new scope and a warrant of the original identity": {
+			owner: userIn("cluster:parent"),
 			want: identity.Owner{
 				Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
 				Extra: map[string][]string{
@@ -342,8 +342,8 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			},
 			wantReport: identity.Report{Reason: identity.UserRewritten, CreatedBy: "alice"},
 		},
-		"a scoped person is given no required group": {
-			owner:    person("cluster:parent"),
+		"a scoped user gets no required group": {
+			owner:    userIn("cluster:parent"),
 			required: "ops",
 			want: identity.Owner{
 				Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
@@ -357,7 +357,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 		},
 		"a scoped administrator's power is dropped": {
 			owner: func() identity.Owner {
-				o := person("cluster:parent")
+				o := userIn("cluster:parent")
 				o.Groups = append([]string{"system:kcp:admin"}, o.Groups...)
 				return o
 			}(),
@@ -398,7 +398,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 	}
 }
 
-func TestRewriteLeavesAsItIs(t *testing.T) {
+func TestRewriteDoesNotChange(t *testing.T) {
 	for name, tc := range map[string]struct {
 		raw         string
 		cluster     logicalcluster.Name
@@ -425,8 +425,8 @@ func TestRewriteLeavesAsItIs(t *testing.T) {
 			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
 			privileged: []string{"system:kcp:terminator:root:org", "system:masters"},
 		},
-		"a person scoped to the new cluster among others": {
-			raw:  person("cluster:parent,cluster:m82w61j76ws21znq").String(),
+		"a user scoped to the new cluster among others": {
+			raw:  userIn("cluster:parent,cluster:m82w61j76ws21znq").String(),
 			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
 		},
 		"a service account at home": {
@@ -620,9 +620,9 @@ func homeOutOfScope(scopes string) string {
 		`logical cluster "` + home + `": it was impersonated elsewhere, so its home is only claimed`
 }
 
-// TestForgedPowerIsDropped: whoever may impersonate in one workspace can forge every extra field. Whatever else the owner is
-// made to look like, a forged administrator's warrant does not stay in it, and no configuration keeps it.
-func TestForgedPowerIsDropped(t *testing.T) {
+// TestForgedWarrantIsDropped checks that a forged warrant of an administrator is dropped, whatever the other fields and the configuration
+// are. A user who may impersonate in one workspace can forge every extra field.
+func TestForgedWarrantIsDropped(t *testing.T) {
 	administrators := map[string]string{
 		"plain":                              `{"user":"root-boss","groups":["system:masters"]}`,
 		"nested":                             warrantJSON(identity.Warrant{User: "bob", Extra: map[string][]string{identity.WarrantKey: {`{"user":"root-boss","groups":["system:masters"]}`}}}),
@@ -685,7 +685,7 @@ func TestForgedPowerIsDropped(t *testing.T) {
 	}
 }
 
-func TestMessagesOfRewrites(t *testing.T) {
+func TestRewriteMessages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		owner    identity.Owner
 		required string
@@ -708,13 +708,13 @@ func TestMessagesOfRewrites(t *testing.T) {
 				`"m82w61j76ws21znq"; kcp acts as "` + globalName + `", backed by its warrant; ` +
 				`the workspace requires groups that the owner must not get, so kcp will deny it access`,
 		},
-		"a scoped person": {
-			owner: person("cluster:a,cluster:b", "cluster:b"), required: "team-a",
+		"a scoped user": {
+			owner: userIn("cluster:a,cluster:b", "cluster:b"), required: "team-a",
 			want: `user "alice" is scoped to cluster:a,cluster:b and cluster:b and foreign in logical cluster "m82w61j76ws21znq"; ` +
 				`kcp acts as the same user scoped to it, backed by its warrant`,
 		},
-		"a scoped person who is in no required group": {
-			owner: person("cluster:a"), required: "ops",
+		"a scoped user without a required group": {
+			owner: userIn("cluster:a"), required: "ops",
 			want: `user "alice" is scoped to cluster:a and foreign in logical cluster "m82w61j76ws21znq"; ` +
 				`kcp acts as the same user scoped to it, backed by its warrant; ` +
 				`it is in none of the groups that the workspace requires, so kcp will deny it access`,
@@ -729,8 +729,8 @@ func TestMessagesOfRewrites(t *testing.T) {
 	}
 }
 
-// TestOwnerIsWhatKCPReads holds the rewritten owner against the types that kcp itself decodes it with.
-func TestOwnerIsWhatKCPReads(t *testing.T) {
+// TestKCPDecodesTheOwner holds the rewritten owner against the types that kcp itself decodes it with.
+func TestKCPDecodesTheOwner(t *testing.T) {
 	raw, _ := identitytest.Rewrite(serviceAccount().String(), newCluster, "team-a", identity.Policy{})
 	var annotation authenticationv1.UserInfo
 	if err := json.Unmarshal([]byte(raw), &annotation); err != nil {
@@ -876,7 +876,7 @@ func BenchmarkRewrite(b *testing.B) {
 	})
 	for name, raw := range map[string]string{
 		"service-account": serviceAccount(withExtra(identity.WarrantKey, lent)).String(),
-		"person":          person("cluster:parent").String(),
+		"user":            userIn("cluster:parent").String(),
 		"hostile-1MiB":    fmt.Sprintf(`{"username":%q}`, strings.Repeat("x", 1<<20)),
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -9,7 +9,7 @@ import (
 	"warrantgate.dev/internal/identity"
 )
 
-func TestRolesAreJudged(t *testing.T) {
+func TestRolePolicyJudge(t *testing.T) {
 	policy := identity.RolePolicy{
 		Required: []string{"load-balancer_member"}, Allowed: []string{"member", "load-balancer_member", "reader"}, Denied: []string{"cloud-support"},
 	}

@@ -9,7 +9,7 @@ import (
 	"warrantgate.dev/internal/identity"
 )
 
-func TestParseWarrantNamesSomebody(t *testing.T) {
+func TestParseWarrant(t *testing.T) {
 	for name, tc := range map[string]struct {
 		raw  string
 		want string
@@ -33,7 +33,7 @@ func TestParseWarrantNamesSomebody(t *testing.T) {
 }
 
 // What is within the bounds is read, and dropped as the policy says. What is not is dropped unread.
-func TestRewriteReadsWhatIsWithinTheBounds(t *testing.T) {
+func TestRewriteLimits(t *testing.T) {
 	nested := func(depth int) string {
 		warrant := identity.Warrant{User: "bob"}
 		for range depth - 1 {
