@@ -24,6 +24,9 @@ import (
 type Checker struct {
 	// Client reaches logical clusters, by name or path. It decides as whom is asked, and thus what can be found out.
 	Client kcp.Clients
+	// Types lists the WorkspaceTypes of a name in a logical cluster where Client may not read them: outside its home a service account may
+	// only do so through a virtual workspace. May be nil.
+	Types func(ctx context.Context, cluster logicalcluster.Name, name string) ([]tenancyv1alpha1.WorkspaceType, error)
 }
 
 // get reads an object. It is not found only if it is certain that it does not exist: not if it may live on another shard

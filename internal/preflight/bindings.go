@@ -58,6 +58,9 @@ func (c *check) bindings(ctx context.Context) {
 
 // made returns the API bindings that there are, by what they bind.
 func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReference]*apisv1alpha2.APIBinding, error) {
+	if c.ws.NotCreated {
+		return nil, nil //nolint:nilnil // a workspace that does not exist has none
+	}
 	within, err := c.Client(c.ws.Cluster.Path())
 	if err != nil {
 		return nil, err
@@ -140,23 +143,29 @@ func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluste
 		Reason:  BindPermissionMissing,
 		Message: fmt.Sprintf("%s lacks \"bind\" on the APIExport %q in %s", c.description, reference.Export, reference.Path),
 	}
-	subject, ok := subjectIn(*c.actor, cluster)
+	subject, ok := subjectIn(*c.actor, cluster, c.ws.NotCreated)
 	if !ok {
 		finding.Next = fmt.Sprintf("create the workspace again as somebody who may: in %s the owner counts as nobody in particular, so no right can be given to it alone",
 			reference.Path)
 		return finding
 	}
 	finding.Grant = &Grant{Workspace: reference.Path, Objects: bindGrant(reference.Export, subject)}
-	finding.Next = fmt.Sprintf("apply the objects below in %s; kcp up to v0.30 then tries again by itself, newer ones once the type is touched: %s", reference.Path, touch(c.ws.Type))
+	if c.ws.NotCreated {
+		finding.Next = createAgain(reference.Path)
+		return finding
+	}
+	finding.Next = fmt.Sprintf("apply the objects below in %s; kcp up to v0.30 then tries again by itself, and so does the repair of `warrantgate serve` within about a minute; "+
+		"without it, run `warrantgate repair --under=%s` or touch the type: %s", reference.Path, c.ws.Path, touch(c.ws.Type))
 	if c.report.has(OwnerForeign) {
 		finding.Next = fmt.Sprintf("apply the objects below in %s, before the repair", reference.Path)
 	}
 	return finding
 }
 
-// subjectIn returns as whom an owner can be given rights in a logical cluster, whether global service accounts are on or off.
-func subjectIn(owner identity.Owner, cluster logicalcluster.Name) (rbacv1.Subject, bool) {
-	for _, as := range identity.Effective(owner, cluster, false) {
+// subjectIn returns as whom an owner can be given rights in a logical cluster. For an owner that kcp records, this is the same whether
+// global service accounts are on or off.
+func subjectIn(owner identity.Owner, cluster logicalcluster.Name, globalServiceAccounts bool) (rbacv1.Subject, bool) {
+	for _, as := range identity.Effective(owner, cluster, globalServiceAccounts) {
 		_, namespace, name, isServiceAccount := as.ServiceAccount()
 		switch {
 		case as.Username == "" || as.Username == user.Anonymous:
@@ -171,16 +180,20 @@ func subjectIn(owner identity.Owner, cluster logicalcluster.Name) (rbacv1.Subjec
 
 // bindGrant is the RBAC by which a subject may bind an APIExport. It takes no right to enter the APIExport's workspace.
 func bindGrant(export string, subject rbacv1.Subject) []client.Object {
+	return grant("warrantgate:bind:"+export, subject, rbacv1.PolicyRule{
+		APIGroups: []string{apisv1alpha2.SchemeGroupVersion.Group}, Resources: []string{"apiexports"},
+		ResourceNames: []string{export}, Verbs: []string{"bind"},
+	})
+}
+
+// grant is a ClusterRole of a name, and a ClusterRoleBinding that binds a subject to it.
+func grant(role string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) []client.Object {
 	digest := sha256.Sum256([]byte(subject.Kind + "\x00" + subject.Namespace + "\x00" + subject.Name))
-	role := "warrantgate:bind:" + export
 	return []client.Object{
 		&rbacv1.ClusterRole{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
 			ObjectMeta: metav1.ObjectMeta{Name: role},
-			Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{apisv1alpha2.SchemeGroupVersion.Group}, Resources: []string{"apiexports"},
-				ResourceNames: []string{export}, Verbs: []string{"bind"},
-			}},
+			Rules:      rules,
 		},
 		&rbacv1.ClusterRoleBinding{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},

@@ -59,6 +59,7 @@ func (c *check) run(ctx context.Context) {
 		c.entry(ctx)
 	}
 	c.initializers()
+	c.eventsNeedGroups()
 	c.notReady()
 }
 
@@ -131,7 +132,9 @@ func (c *check) repair() string {
 // describe tells who the owner is, and as whom it counts where.
 func (c *check) describe(ctx context.Context, owner identity.Owner) {
 	view := &Owner{Recorded: owner, InScope: owner.InScope(c.ws.Cluster)}
-	view.Places = append(view.Places, placeOf(owner, c.ws.Cluster, c.ws.Path, false))
+	if !c.ws.NotCreated {
+		view.Places = append(view.Places, placeOf(owner, c.ws.Cluster, c.ws.Path, false))
+	}
 	paths := map[logicalcluster.Name]string{}
 	for _, home := range identity.Homes(owner) {
 		if home == c.ws.Cluster {
@@ -220,11 +223,26 @@ func (c *check) initializers() {
 			c.add(Finding{
 				Reason:  InitializerPending,
 				Message: fmt.Sprintf("initializer %s has not finished, though nothing that it needs is missing any more", initializer),
-				Next: fmt.Sprintf("wait a few seconds; if nothing happens, make kcp try again by touching the type: %s",
-					touch(c.ws.Type)),
+				Next: fmt.Sprintf("the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run "+
+					"`warrantgate repair --under=%s` or touch the type: %s", c.ws.Path, touch(c.ws.Type)),
 			})
 		}
 	}
+}
+
+// eventsNeedGroups says why there may be no Events about the workspace. Its parent, which has them, requires the same groups: kcp copies
+// them when a workspace is created.
+func (c *check) eventsNeedGroups() {
+	if c.ws.RequiredGroups == "" {
+		return
+	}
+	c.add(Finding{
+		Reason: EventsNeedGroups, Advisory: true,
+		Message: fmt.Sprintf("the workspace requires the groups %q, so there may be no Events of warrantgate about it: its user can "+
+			"write them only in these groups, or as a service account", c.ws.RequiredGroups),
+		Next: "add a clause with a group of warrantgate's user to the required groups of the parent, such as " +
+			"\"…;warrantgate-events\"; `warrantgate check events`, with the kubeconfig of serve and the path of the parent, says whether it is there",
+	})
 }
 
 // typeOf is the type that an initializer belongs to. kcp names them by the type's logical cluster, and nobody knows it by that.

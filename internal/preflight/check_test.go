@@ -2,6 +2,7 @@ package preflight_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,6 +97,13 @@ func without(rights []string, right string) []string {
 
 const touchTeam = "in root:org, `kubectl annotate workspacetype team --overwrite warrantgate.dev/touched=\"$(date)\"`"
 
+const (
+	retryNext = "the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run " +
+		"`warrantgate repair --under=root:org:child` or touch the type: " + touchTeam
+	grantNext = "apply the objects below in root:apis; kcp up to v0.30 then tries again by itself, and so does the repair of `warrantgate serve` " +
+		"within about a minute; without it, run `warrantgate repair --under=root:org:child` or touch the type: " + touchTeam
+)
+
 func TestFindings(t *testing.T) {
 	rawServiceAccount := identity.Owner{
 		Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"},
@@ -107,6 +115,13 @@ func TestFindings(t *testing.T) {
 		Message: `the owner, service account default/bot of root:org, is foreign in logical cluster "m82w61j76ws21znq": ` +
 			`kcp acts as "system:serviceaccount:default:bot" there, and denies it access`,
 		Next: repairNext,
+	}
+	eventsNeedGroups := preflight.Finding{
+		Reason: preflight.EventsNeedGroups, Advisory: true,
+		Message: `the workspace requires the groups "ops", so there may be no Events of warrantgate about it: its user can write them only in these ` +
+			`groups, or as a service account`,
+		Next: `add a clause with a group of warrantgate's user to the required groups of the parent, such as "…;warrantgate-events"; ` +
+			"`warrantgate check events`, with the kubeconfig of serve and the path of the parent, says whether it is there",
 	}
 	serviceAccountRights := []string{globalName + " use team root:org", globalName + " use base root:apis"}
 
@@ -120,7 +135,7 @@ func TestFindings(t *testing.T) {
 			want: []preflight.Finding{{
 				Reason:  preflight.InitializerPending,
 				Message: "initializer system:apibindings has not finished, though nothing that it needs is missing any more",
-				Next:    "wait a few seconds; if nothing happens, make kcp try again by touching the type: " + touchTeam,
+				Next:    retryNext,
 			}},
 			wantBinding: preflight.Yes, wantVerdict: preflight.No,
 		},
@@ -151,7 +166,7 @@ func TestFindings(t *testing.T) {
 			want: []preflight.Finding{{
 				Reason:  preflight.BindPermissionMissing,
 				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
-				Next:    "apply the objects below in root:apis; kcp up to v0.30 then tries again by itself, newer ones once the type is touched: " + touchTeam,
+				Next:    grantNext,
 				Grant:   grantTo("f57017e3", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "alice"}),
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
@@ -187,7 +202,7 @@ func TestFindings(t *testing.T) {
 			want: []preflight.Finding{{
 				Reason:  preflight.BindPermissionMissing,
 				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
-				Next:    "apply the objects below in root:apis; kcp up to v0.30 then tries again by itself, newer ones once the type is touched: " + touchTeam,
+				Next:    grantNext,
 				Grant:   grantTo("99db22fc", rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "binder"}),
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
@@ -260,7 +275,7 @@ func TestFindings(t *testing.T) {
 			}, {
 				Reason:  preflight.InitializerPending,
 				Message: "initializer system:apibindings has not finished, though nothing that it needs is missing any more",
-				Next:    "wait a few seconds; if nothing happens, make kcp try again by touching the type: " + touchTeam,
+				Next:    retryNext,
 			}},
 			wantBinding: preflight.Yes, wantVerdict: preflight.No,
 		},
@@ -272,8 +287,16 @@ func TestFindings(t *testing.T) {
 			want: []preflight.Finding{{
 				Reason: preflight.OwnerRefused, Message: `user "alice" may not make API bindings in root:org:child, which requires the groups "ops"`,
 				Next: "create the workspace again as somebody in these groups",
-			}},
+			}, eventsNeedGroups},
 			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"required groups of a workspace that is fine": {
+			given: func(k *fakeKCP) {
+				child(k).Annotations["authorization.kcp.io/required-groups"] = "ops"
+				child(k).Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseReady}
+				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], binding(apisv1alpha2.APIBindingPhaseBound))
+			},
+			want: []preflight.Finding{eventsNeedGroups}, wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
 		},
 		"no owner": {
 			given: func(k *fakeKCP) { delete(child(k).Annotations, "experimental.tenancy.kcp.io/owner") },
@@ -387,16 +410,15 @@ func binding(phase apisv1alpha2.APIBindingPhaseType) *apisv1alpha2.APIBinding {
 }
 
 func TestWorkspacesThatCannotBeRead(t *testing.T) {
-	const refused = `if kcp refused to create it with "no permission to bind one or more of the default API bindings", as it does from v0.33 on, ` +
-		`its creator needs "bind" on each APIExport that the WorkspaceType binds by default`
+	const refused = "if kcp refused to create it, `warrantgate explain workspace %s --creator=USER --type=PATH:NAME` says what USER lacks"
 	for name, tc := range map[string]struct {
 		path   string
 		closed []string
 		asker  string
 		want   string
 	}{
-		"none of this name":         {path: "root:org:other", want: `there is no workspace "other" in root:org; ` + refused},
-		"none of its parent's name": {path: "root:other:child", want: `there is no workspace "child" in root:other; ` + refused},
+		"none of this name":         {path: "root:org:other", want: `there is no workspace "other" in root:org; ` + fmt.Sprintf(refused, "root:org:other")},
+		"none of its parent's name": {path: "root:other:child", want: `there is no workspace "child" in root:other; ` + fmt.Sprintf(refused, "root:other:child")},
 		"no logical cluster":        {path: "3ckxs5l4w09g7c29", want: "3ckxs5l4w09g7c29 could not be read: your kubeconfig does not reach 3ckxs5l4w09g7c29"},
 		"neither it nor its parent": {
 			path: "root:org:child", closed: []string{"root:org", "root:org:child"},

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/identity"
@@ -26,6 +27,8 @@ const (
 	TypeMissing Reason = "TypeMissing"
 	// UsePermissionMissing: the owner may not create workspaces of this type. kcp asks that only once, at the creation.
 	UsePermissionMissing Reason = "UsePermissionMissing"
+	// CreatePermissionMissing: the creator may not create Workspaces in the parent.
+	CreatePermissionMissing Reason = "CreatePermissionMissing"
 	// APIExportMissing: a default API binding leads to an APIExport that does not exist.
 	APIExportMissing Reason = "APIExportMissing"
 	// BindPermissionMissing: the owner may not bind the APIExport of a default API binding.
@@ -34,6 +37,8 @@ const (
 	BindingIncomplete Reason = "BindingIncomplete"
 	// InitializerPending: an initializer has yet to do its work.
 	InitializerPending Reason = "InitializerPending"
+	// EventsNeedGroups: the workspace requires groups, so warrantgate may not be able to write Events about it.
+	EventsNeedGroups Reason = "EventsNeedGroups"
 	// NotReady: the workspace is in another phase than Initializing or Ready, or about to be Ready.
 	NotReady Reason = "NotReady"
 	// CouldNotTell: something could not be read or asked.
@@ -149,7 +154,18 @@ func (r Report) Verdict() Answer {
 	return verdict
 }
 
-// has tells whether there is a finding that keeps the workspace from becoming Ready, of one of the reasons, if any are given.
+// NothingMissing reports whether kcp would make the default API bindings now if it tried again: it has not made them all, and nothing that
+// it needs is missing or unknown.
+func (r Report) NothingMissing() bool {
+	if !slices.ContainsFunc(r.Initializers, func(i Initializer) bool {
+		return i.Waiting && i.Name == string(tenancyv1alpha1.WorkspaceAPIBindingsInitializer)
+	}) {
+		return false
+	}
+	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Advisory && f.Reason != InitializerPending })
+}
+
+// has reports whether there is a finding that keeps the workspace from becoming Ready, of one of the reasons, if any are given.
 func (r *Report) has(reasons ...Reason) bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool {
 		return !f.Advisory && (len(reasons) == 0 || slices.Contains(reasons, f.Reason))

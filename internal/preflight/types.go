@@ -8,8 +8,10 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/kcp-dev/sdk/apis/core"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // resolveTypes finds the workspace's type and all that it extends, the way kcp does.
@@ -41,7 +43,7 @@ func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, refer
 	case t == nil:
 		c.add(Finding{
 			Reason: TypeMissing, Advisory: c.ready(), Message: whose + " does not exist",
-			Next: "create it again, or delete the workspace",
+			Next: c.typeMissing(),
 		})
 	case !slices.ContainsFunc(c.types, func(known *tenancyv1alpha1.WorkspaceType) bool { return typeName(known) == typeName(t) }):
 		c.types = append(c.types, t)
@@ -49,6 +51,13 @@ func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, refer
 			c.resolveType(ctx, typePath(t), extended, typeName(t))
 		}
 	}
+}
+
+func (c *check) typeMissing() string {
+	if c.ws.NotCreated {
+		return "create it, or name another type"
+	}
+	return "create it again, or delete the workspace"
 }
 
 // findType finds a type by its path, or without one in the nearest workspace from there upwards and last in root. It returns
@@ -60,6 +69,9 @@ func (c *check) findType(
 	for {
 		t := &tenancyv1alpha1.WorkspaceType{}
 		found, err := c.get(ctx, at, string(reference.Name), t)
+		if apierrors.IsForbidden(err) && c.Types != nil {
+			found, err = c.listType(ctx, at, string(reference.Name), t, err)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -75,6 +87,25 @@ func (c *check) findType(
 		}
 		at = parent
 	}
+}
+
+// listType finds a type that may not be read in its workspace. If it cannot be listed either, it returns the refusal.
+func (c *check) listType(
+	ctx context.Context, at logicalcluster.Path, name string, into *tenancyv1alpha1.WorkspaceType, refusal error,
+) (found bool, err error) {
+	in := &corev1alpha1.LogicalCluster{}
+	if found, err := c.get(ctx, at, corev1alpha1.LogicalClusterName, in); err != nil || !found {
+		return false, refusal
+	}
+	types, err := c.Types(ctx, logicalcluster.From(in), name)
+	if err != nil {
+		return false, refusal
+	}
+	for i := range types {
+		types[i].DeepCopyInto(into)
+		found = true
+	}
+	return found, nil
 }
 
 // use asks whether the owner may create workspaces of a type.
@@ -97,6 +128,9 @@ func (c *check) use(ctx context.Context, t *tenancyv1alpha1.WorkspaceType) {
 		})
 	case allowed:
 		answer.Use = Yes
+	case c.ws.NotCreated:
+		answer.Use = No
+		c.add(c.useMissing(t))
 	default:
 		answer.Use = No
 		c.add(Finding{

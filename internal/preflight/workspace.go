@@ -23,6 +23,8 @@ type Workspace struct {
 	Cluster logicalcluster.Name `json:"cluster,omitempty"`
 	// Phase is how far kcp has come with it.
 	Phase corev1alpha1.LogicalClusterPhaseType `json:"phase"`
+	// NotCreated tells that it need not exist: the report is about its creation.
+	NotCreated bool `json:"notCreated,omitempty"`
 	// Deleted tells that it is being deleted.
 	Deleted bool `json:"deleted,omitempty"`
 	// Mount is the kind and name of what is mounted there instead of a logical cluster, such as "KubeCluster default/west". It
@@ -54,11 +56,6 @@ type Workspace struct {
 // RewrittenByWarrantgate is an owner that a process of warrantgate has rewritten.
 const RewrittenByWarrantgate = "warrantgate"
 
-// refusedAtCreation is for those whose workspace kcp did not create (kcp-dev/kcp#4311). Nothing is stored then, so there is nothing to
-// explain.
-const refusedAtCreation = `if kcp refused to create it with "no permission to bind one or more of the default API bindings", as it does ` +
-	`from v0.33 on, its creator needs "bind" on each APIExport that the WorkspaceType binds by default`
-
 // Load reads a workspace by its path, or by the name of its logical cluster. It takes "get" on the Workspace in its parent
 // or on its LogicalCluster; with the latter alone as much is known, with the former alone a little less.
 func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace, error) {
@@ -73,7 +70,8 @@ func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace,
 		case err != nil:
 			unread = errors.New(missingRight(err, "get", "workspaces.tenancy.kcp.io", parent))
 		case !found:
-			return Workspace{}, fmt.Errorf("there is no workspace %q in %s; %s", name, parent, refusedAtCreation)
+			return Workspace{}, fmt.Errorf("there is no workspace %q in %s; if kcp refused to create it, `warrantgate explain workspace %s "+
+				"--creator=USER --type=PATH:NAME` says what USER lacks", name, parent, path)
 		default:
 			ws.fromWorkspace(workspace)
 			if ws.Mount != "" || ws.Cluster.Empty() {

@@ -4,6 +4,7 @@ package workspaces
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -19,6 +20,8 @@ import (
 type explainOptions struct {
 	kubeconfig, context string
 	output              string
+	// creation is what is explained instead of a workspace, if it has a creator.
+	creation preflight.Creation
 }
 
 // NewExplainCommand returns the command explain.
@@ -37,16 +40,20 @@ func newExplainWorkspaceCommand() *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
 		Use:   "workspace PATH",
-		Short: "Say why a workspace is not Ready, and what to do",
-		Long: `Say why a workspace is not Ready, and what to do: as whom kcp acts for it, which initializers and API bindings it
-waits for, and which rights are missing. PATH is a path such as root:orgs:team-a, or the name of a logical cluster.
+		Short: "Explain why a workspace is not Ready, and what to do",
+		Long: `Explain why a workspace is not Ready, and what to do: the identity that kcp impersonates, the initializers and API bindings
+that it waits for, and the missing permissions. PATH is a path such as root:orgs:team-a, or the name of a logical cluster.
 
-It writes nothing and needs no running warrantgate, only a kubeconfig for kcp. What the user of that may not read or
-ask is said to be unknown, with the right that is missing. Rights are asked of kcp itself, with SubjectAccessReviews.
+It writes nothing, and needs no running serve, only a kubeconfig for kcp. Permissions are checked with SubjectAccessReviews.
+What the user of the kubeconfig may not read or check is reported as unknown, with the permission that is missing.
 
-The exit status is 0 if nothing is wrong, 1 if something is, 2 if that could not be told.`,
+If kcp refuses to create a workspace, there is nothing to read. With --creator it says instead what that user lacks to create the workspace
+PATH, of the WorkspaceType --type, and to have it become Ready.
+
+The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknown.`,
 		Example: `  warrantgate explain workspace root:orgs:team-a --kubeconfig=admin.kubeconfig
-  warrantgate explain workspace root:orgs:team-a -o json`,
+  warrantgate explain workspace root:orgs:team-a -o json
+  warrantgate explain workspace root:orgs:team-a --creator=system:serviceaccount:default:bot --type=root:org`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return cli.UnknownIfError(cobra.ExactArgs(1)(cmd, args))
 		},
@@ -59,6 +66,10 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that could not
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for kcp (default $KUBECONFIG)")
 	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
 	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
+	flags.StringVar(&o.creation.Creator, "creator", "", "user who is to create the workspace. system:serviceaccount:NAMESPACE:NAME is a service account "+
+		"of its parent, and system:kcp:serviceaccount:CLUSTER:NAMESPACE:NAME one of another logical cluster")
+	flags.StringArrayVar(&o.creation.Groups, "creator-group", nil, "group of that user, once for each group")
+	flags.StringVar(&o.creation.Type, "type", "", "WorkspaceType that is to be created, PATH:NAME or NAME (default: as kcp chooses by the type of the parent)")
 	return cmd
 }
 
@@ -84,6 +95,9 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 	if printers[o.output] == nil {
 		return preflight.Report{}, fmt.Errorf("--output: %q must be text, json or yaml", o.output)
 	}
+	if o.creation.Creator == "" && (o.creation.Type != "" || len(o.creation.Groups) > 0) {
+		return preflight.Report{}, errors.New("--type and --creator-group are about a creation: name its creator with --creator")
+	}
 	where := logicalcluster.NewPath(path)
 	if !where.IsValid() {
 		return preflight.Report{}, fmt.Errorf("%q is not the path of a workspace, such as root:orgs:team-a", path)
@@ -98,6 +112,10 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 		return preflight.Report{}, err
 	}
 	checker := preflight.Checker{Client: clients}
+	if o.creation.Creator != "" {
+		o.creation.Path = where
+		return checker.CheckCreation(ctx, o.creation)
+	}
 	ws, err := checker.Load(ctx, where)
 	if err != nil {
 		return preflight.Report{}, err

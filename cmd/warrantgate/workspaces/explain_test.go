@@ -133,6 +133,32 @@ func TestLastWordOfAnExplanation(t *testing.T) {
 	}
 }
 
+func TestExplanationOfACreation(t *testing.T) {
+	const head = "Workspace:        root:orgs:team-a\nPhase:            none, as this is about its creation\nLogical cluster:  none yet\n" +
+		"Type:             root:org\nCreated by:       alice\n\n"
+	workspace := preflight.Workspace{Path: "root:orgs:team-a", Type: "root:org", CreatedBy: "alice", NotCreated: true}
+	for name, tc := range map[string]struct {
+		findings []preflight.Finding
+		want     string
+	}{
+		"nothing is missing": {want: "Nothing is missing to create it.\n"},
+		"something is missing": {
+			findings: []preflight.Finding{{Reason: preflight.UsePermissionMissing, Message: "it lacks \"use\"", Next: "grant it"}},
+			want:     "Something is missing to create it:\n\n  UsePermissionMissing\n    it lacks \"use\"\n    What to do: grant it\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := printExplanation(&out, preflight.Report{Workspace: workspace, Findings: tc.findings}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(head+tc.want, out.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestExplainEndsWith2WhereNothingIsKnown(t *testing.T) {
 	kcp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer kcp.Close()
@@ -150,6 +176,9 @@ func TestExplainEndsWith2WhereNothingIsKnown(t *testing.T) {
 		"a flag that is none": {args: []string{"root:a", "--foo"}, want: "unknown flag: --foo"},
 		"a form that is none": {args: []string{"root:a", "-o", "xml"}, want: "--output: \"xml\" must be text, json or yaml"},
 		"a path that is none": {args: []string{"root/a"}, want: "\"root/a\" is not the path of a workspace, such as root:orgs:team-a"},
+		"a type without a creator": {
+			args: []string{"root:a", "--type=root:org"}, want: "--type and --creator-group are about a creation: name its creator with --creator",
+		},
 		"a kcp that is not up": {
 			args: []string{"root:a", "--kubeconfig=" + kubeconfig},
 			want: "root:a could not be read: the server is currently unable to handle the request (get workspaces.tenancy.kcp.io a); " +

@@ -27,7 +27,7 @@ func printExplanation(out io.Writer, report preflight.Report) error {
 	}
 	rows := [][]string{
 		{"Workspace:", ws.Path},
-		{"Phase:", string(ws.Phase)},
+		{"Phase:", phase(ws)},
 		{"Logical cluster:", cmp.Or(ws.Cluster.String(), noCluster)},
 		{"Type:", cmp.Or(ws.Type, "none")},
 		{"Created by:", cmp.Or(ws.CreatedBy, "unknown")},
@@ -48,6 +48,13 @@ func printExplanation(out io.Writer, report preflight.Report) error {
 	}
 	_, err := out.Write(text.Bytes())
 	return err
+}
+
+func phase(ws preflight.Workspace) string {
+	if ws.NotCreated {
+		return "none, as this is about its creation"
+	}
+	return string(ws.Phase)
 }
 
 func printOwner(text *bytes.Buffer, owner *preflight.Owner) {
@@ -109,10 +116,14 @@ func printBindings(text *bytes.Buffer, bindings []preflight.Binding) {
 // printFindings prints what is wrong first, and what is only worth knowing last.
 func printFindings(text *bytes.Buffer, report preflight.Report) error {
 	fmt.Fprintln(text)
-	switch report.Verdict() {
-	case preflight.Yes:
+	switch verdict := report.Verdict(); {
+	case verdict == preflight.Yes && report.Workspace.NotCreated:
+		fmt.Fprintln(text, "Nothing is missing to create it.")
+	case verdict == preflight.No && report.Workspace.NotCreated:
+		fmt.Fprintln(text, "Something is missing to create it:")
+	case verdict == preflight.Yes:
 		fmt.Fprintln(text, "Nothing is wrong with it.")
-	case preflight.No:
+	case verdict == preflight.No:
 		fmt.Fprintln(text, "Something is wrong with it:")
 	default:
 		fmt.Fprintln(text, "Whether something is wrong with it could not be told:")
