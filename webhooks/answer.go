@@ -78,6 +78,8 @@ type Notice struct {
 	Reason string
 	// Message is the whole text.
 	Message string
+	// By is the user who caused it, where Events are limited per user. "" where they are not.
+	By string
 }
 
 // Text is the message with its subject.
@@ -118,13 +120,14 @@ func (a Answer) Events(mode v1beta1.Mode) []events.Event {
 	if !found {
 		return nil
 	}
-	told := make([]events.Event, 0, len(notices))
+	recorded := make([]events.Event, 0, len(notices))
 	for _, notice := range notices {
-		told = append(told, events.Event{
+		recorded = append(recorded, events.Event{
 			Cluster: a.Subject.Cluster, Object: object, Type: notice.Type, Reason: notice.Reason, Message: notice.Message,
+			By: notice.By,
 		})
 	}
-	return told
+	return recorded
 }
 
 // Undecodable denies a request whose object cannot be decoded, as 400. The error is for the requester.

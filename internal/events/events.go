@@ -7,6 +7,9 @@ package events
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/record/util"
+	"k8s.io/utils/clock"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/message"
@@ -32,9 +36,17 @@ const (
 	queueLength = 1000
 	// writeTimeout limits one request, so that it does not delay the next ones for longer.
 	writeTimeout = 5 * time.Second
-	// permissionInterval is how often a missing permission is asked for again.
+	// slowFor is how long the Events of a share are dropped after a write that took writeTimeout. On kcp a tenant can register webhooks in
+	// its workspace that delay each Event there.
+	slowFor = time.Minute
+	// permissionInterval is the time between two permission checks while the permission is missing.
 	permissionInterval = 5 * time.Second
-	// maxMessageBytes is the API server's bound on an Event's message.
+	// userBurst and userRate limit the Events that one user causes on one object for one reason: so many at once, and then one in five
+	// minutes. client-go allows an object five times as many. usersRemembered limits the memory for it.
+	userBurst       = 5
+	userRate        = 1. / 300
+	usersRemembered = 4096
+	// maxMessageBytes is the API server's limit for the message of an Event.
 	maxMessageBytes = 1024
 )
 
@@ -50,6 +62,9 @@ type Event struct {
 	Reason string
 	// Message is the text for users. It is cut to 1024 bytes.
 	Message string
+	// By is the user who caused it, "" where that is the system. Each has a small allowance of its own for each object, so that nobody
+	// can keep others' attempts from being seen.
+	By string
 }
 
 // Workspace returns a reference to a kcp Workspace, for Event.Object.
@@ -80,12 +95,16 @@ func (e Event) share() share { return share{e.Cluster, e.Object.Namespace} }
 
 // Recorder writes Events asynchronously.
 type Recorder struct {
-	writer     Writer
-	queue      chan *Event // pointers, because a queue holds the room for all that it may ever hold
-	mu         sync.Mutex
-	waiting    map[share]int // how many of each are in the queue
+	writer  Writer
+	queue   chan *Event // pointers, because a channel allocates its whole capacity
+	mu      sync.Mutex
+	waiting map[share]int // number of queued Events by share
+	// slow says until when the Events of a share are dropped. Only the goroutine that writes uses it.
+	slow       map[share]time.Time
 	permitted  atomic.Bool
 	correlator *record.EventCorrelator
+	// perUser limits the Events that one user causes on one object.
+	perUser *record.EventSourceObjectSpamFilter
 }
 
 // NewRecorder returns a recorder that writes with writer after Start. If writer is nil, Events are disabled.
@@ -94,7 +113,9 @@ func NewRecorder(writer Writer) *Recorder {
 		writer:     writer,
 		queue:      make(chan *Event, queueLength),
 		waiting:    map[share]int{},
+		slow:       map[share]time.Time{},
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{SpamKeyFunc: allowance}),
+		perUser:    record.NewEventSourceObjectSpamFilter(usersRemembered, userBurst, userRate, clock.RealClock{}, allowance),
 	}
 }
 
@@ -107,13 +128,28 @@ func allowance(event *corev1.Event) string {
 	}, "/")
 }
 
-// Record takes an event and returns at once. Until the permission to write Events has been found, there is nobody to
-// write it, and it is counted as off.
+// asCausedBy is an Event whose allowance is that of its user. It has a digest of the name: allowances are remembered, and names can be
+// almost a MiB long.
+func asCausedBy(event Event) *corev1.Event {
+	user := sha256.Sum256([]byte(event.By))
+	return &corev1.Event{
+		InvolvedObject: event.Object, Type: event.Type, Reason: event.Reason,
+		Source: corev1.EventSource{Host: event.Cluster.String() + "/" + hex.EncodeToString(user[:])},
+	}
+}
+
+// Record queues an event and returns immediately. Until the permission to write Events is confirmed, it counts the event as off and
+// drops it.
 func (r *Recorder) Record(event Event) {
 	if !r.permitted.Load() {
 		count(outcomeOff)
 		return
 	}
+	if event.By != "" && r.perUser.Filter(asCausedBy(event)) {
+		count(outcomeSuppressed)
+		return
+	}
+	event.By, event.Message = "", message.Clip(event.Message, maxMessageBytes) // names in it can be long
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// A share may use at most as many places as it leaves free, so that other shares always find a place.
@@ -197,11 +233,16 @@ func (r *Recorder) drain(ctx context.Context) {
 }
 
 func (r *Recorder) write(ctx context.Context, event Event) {
-	toFold := newCoreEvent(event)
-	// Folding goes by source and object, and objects of one name in two logical clusters are two. So the cluster is
-	// part of the source as long as an Event is looked at by the correlator.
-	toFold.Source.Host = event.Cluster.String()
-	result, err := r.correlator.EventCorrelate(toFold)
+	if time.Now().Before(r.slow[event.share()]) {
+		count(outcomeDropped)
+		return
+	}
+	delete(r.slow, event.share())
+	correlated := newCoreEvent(event)
+	// The correlator aggregates by source and object. The same object name in two logical clusters means two objects, so the source
+	// contains the logical cluster during correlation.
+	correlated.Source.Host = event.Cluster.String()
+	result, err := r.correlator.EventCorrelate(correlated)
 	if err != nil {
 		logf.FromContext(ctx).Error(err, "aggregate an Event", "reason", event.Reason)
 		count(outcomeFailed)
@@ -224,13 +265,16 @@ func (r *Recorder) write(ctx context.Context, event Event) {
 		result.Event.ResourceVersion = ""
 		written, err = r.writer.Create(ctx, event.Cluster, result.Event)
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		r.slow[event.share()] = time.Now().Add(slowFor)
+	}
 	if err != nil {
 		logf.FromContext(ctx).Error(err, "write an Event", "reason", event.Reason,
 			"cluster", event.Cluster, "object", event.Object.Name, "message", event.Message)
 		count(outcomeFailed)
 		return
 	}
-	written.Source.Host = toFold.Source.Host
+	written.Source.Host = correlated.Source.Host
 	r.correlator.UpdateState(written)
 	count(outcomeWritten)
 }
@@ -250,7 +294,7 @@ func newCoreEvent(event Event) *corev1.Event {
 		InvolvedObject:      event.Object,
 		Type:                event.Type,
 		Reason:              event.Reason,
-		Message:             message.Clip(event.Message, maxMessageBytes),
+		Message:             event.Message,
 		Source:              corev1.EventSource{Component: component},
 		ReportingController: component,
 		FirstTimestamp:      now,

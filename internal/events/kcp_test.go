@@ -198,7 +198,7 @@ func TestKCPWriterStaysInTheLogicalCluster(t *testing.T) {
 	}
 }
 
-func TestKCPWriterAsksRootForThePermission(t *testing.T) {
+func TestKCPWriterChecksThePermissionInRoot(t *testing.T) {
 	const asked = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":` +
 		`{"resourceAttributes":{"verb":"create","version":"v1","resource":"events"}},"status":{"allowed":false}}` + "\n"
 	review := func(allowed bool) any {
@@ -251,9 +251,9 @@ func TestKCPWriterAsksRootForThePermission(t *testing.T) {
 	}
 }
 
-// The recorder writes one Event after the other. client-go's own limit of five requests a second would make it drop
-// Events long before the server has any trouble.
-func TestKCPWriterIsNotSlowedDownByTheClient(t *testing.T) {
+// The recorder writes one Event at a time. client-go's limit of five requests per second would fill its queue long before the
+// server has too much load.
+func TestKCPWriterHasNoClientRateLimit(t *testing.T) {
 	const many = 50
 	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "team-a.1", Namespace: "default"}}
 	expected := make([]exchange, many)
@@ -276,7 +276,7 @@ func TestKCPWriterIsNotSlowedDownByTheClient(t *testing.T) {
 	}
 }
 
-func TestKCPWriterNeedsAUsableConfiguration(t *testing.T) {
+func TestKCPWriterWithInvalidConfiguration(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config *rest.Config
 		want   string

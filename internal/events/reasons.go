@@ -14,6 +14,8 @@ const (
 	OwnerChangeDenied = "OwnerChangeDenied"
 	// OwnerDiffers: the owner of the LogicalCluster differs from the owner of the Workspace.
 	OwnerDiffers = "OwnerDiffers"
-	// RepairFailed: the owner of a workspace that hangs could not be rewritten.
+	// InitializationRetriggered: what kept kcp from making the default API bindings is gone, and it was made to try again.
+	InitializationRetriggered = "InitializationRetriggered"
+	// RepairFailed: the owner of a workspace that is stuck in Initializing could not be rewritten.
 	RepairFailed = "RepairFailed"
 )

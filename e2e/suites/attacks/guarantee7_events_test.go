@@ -1,0 +1,88 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/internal/identity"
+)
+
+// Guarantee 7: Events are written into workspaces whose owner can register webhooks there, which kcp asks about each Event.
+var _ = Describe("the owner of a workspace in which a webhook delays Events", Serial, func() {
+	It("does not delay Events in other workspaces", func(ctx SpecContext) {
+		const group, attempts, soon = "many-names", 20, 20 * time.Second
+		w := kcp(ctx)
+		attacker, victim := w.owner(ctx, "attacker"), w.owner(ctx, "victim")
+		forge := func(who owner, name string) error {
+			config := who.config
+			if name != "" {
+				config = who.impersonating(identity.Owner{Username: name, Groups: []string{group, "system:authenticated"}})
+			}
+			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
+			return newKCPClient(config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
+		}
+		for _, who := range []owner{attacker, victim} {
+			_, err := kcptest.CreateWorkspace(ctx, who.config, "child")
+			Expect(err).NotTo(HaveOccurred())
+			_, err = kcptest.WaitReady(ctx, who.config, "child")
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(attacker.client.Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: group}, Subjects: []rbacv1.Subject{kcptest.Group(group)},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		})).To(Succeed())
+
+		slow := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(30 * time.Second):
+			}
+		}))
+		DeferCleanup(slow.Close)
+		hook := &admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "slow"},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+				Name: "slow.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+				TimeoutSeconds: ptr.To[int32](30), FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
+				ClientConfig: admissionregistrationv1.WebhookClientConfig{
+					URL: ptr.To(slow.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: slow.Certificate().Raw}),
+				},
+				Rules: []admissionregistrationv1.RuleWithOperations{{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"events"}},
+				}},
+			}},
+		}
+		Expect(attacker.client.Create(ctx, hook)).To(Succeed())
+		DeferCleanup(func(cleanup SpecContext) { Expect(attacker.client.Delete(cleanup, hook)).To(Succeed()) })
+		Eventually(ctx, func() error { // until kcp asks the webhook
+			limited, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return attacker.client.Create(limited, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "probe-"}})
+		}).Should(MatchError(ContainSubstring("context deadline exceeded")))
+
+		for i := range attempts {
+			Eventually(ctx, func() error { return forge(attacker, fmt.Sprintf("name-%d", i)) }).Should(MatchError(ContainSubstring("only the system may change it")))
+		}
+		Expect(forge(victim, "")).To(MatchError(ContainSubstring("only the system may change it")))
+		Eventually(ctx, describeWorkspace).WithArguments(victim.config, "child").WithTimeout(soon).Should(ContainSubstring("OwnerChangeDenied"))
+	}, SpecTimeout(startTimeout))
+})

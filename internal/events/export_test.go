@@ -1,0 +1,4 @@
+package events
+
+// Permit has a recorder take Events without asking for the permission.
+func Permit(r *Recorder) { r.permitted.Store(true) }
