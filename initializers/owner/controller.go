@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -18,7 +17,6 @@ import (
 
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/leader"
-	"warrantgate.dev/internal/preflight"
 )
 
 const (
@@ -50,7 +48,7 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 	}
 	return &Controller{
 		repair: repair, election: election,
-		reporter: reporter{recorder: recorder, checker: preflight.Checker{Client: repair.Steps.Workspaces}},
+		reporter: reporter{recorder: recorder, checker: repair.checker()},
 	}, nil
 }
 
@@ -79,8 +77,8 @@ func (c *Controller) runRepair(ctx context.Context) {
 	})
 	run(ctx, "owner-repair", controller.TypedOptions[request]{
 		Reconciler: &repairReconciler{
-			steps: c.repair.Steps, pending: initializing.has, reporter: c.reporter, backoff: newBackoff(),
-			limiter: &workqueue.TypedBucketRateLimiter[request]{Limiter: c.repair.Limiter},
+			steps: c.repair.Steps, pending: initializing.has, untilStuck: initializing.untilDue, reporter: c.reporter, backoff: newBackoff(), continued: newContinued(),
+			limiter: newCheckLimiter(c.repair.Limiter),
 		},
 		RateLimiter: newBackoff(),
 	}, initializing, &readySource{repair: c.repair})
@@ -91,11 +89,9 @@ func (c *Controller) runInitializer(ctx context.Context) {
 	waiting := waitingLogicalClusters(c.repair.Shards, func(ctx context.Context, err error) {
 		logf.FromContext(ctx).V(1).Info("not all logical clusters that wait for the initializer could be seen", "error", err.Error())
 	})
-	steps := *c.repair.Steps
-	steps.initializer = initializer
 	run(ctx, "owner-initializer", controller.TypedOptions[request]{
 		Reconciler: &initializerReconciler{
-			steps: &steps, pending: waiting.has, reporter: c.reporter,
+			steps: c.repair.Steps, pending: waiting.has, reporter: c.reporter, continued: newContinued(),
 			client: func(req request) (client.Client, error) {
 				return c.repair.Shards.clientAt(req.Shard, req.Cluster.Path())
 			},

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
@@ -62,6 +64,23 @@ func (lc *logicalCluster) waitsFor(initializer corev1alpha1.LogicalClusterInitia
 		initialization.InitializerPresent(initializer, lc.typed.Status.Initializers)
 }
 
+// bindingsFailed reports whether kcp has recorded that it could not create the default API bindings. kcp before v0.31 does not record it.
+func (lc *logicalCluster) bindingsFailed() bool {
+	for i := range lc.typed.Status.Conditions {
+		condition := &lc.typed.Status.Conditions[i]
+		if condition.Type == tenancyv1alpha1.WorkspaceAPIBindingsInitialized &&
+			condition.Reason == tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors {
+			return true
+		}
+	}
+	return false
+}
+
+// mayYetBind reports whether kcp has neither created the default API bindings nor failed to, as far as it records that: kcp from v0.32 on does.
+func (lc *logicalCluster) mayYetBind() bool {
+	return lc.typed.Spec.CreatedBy != nil && lc.waitsForBindings() && !lc.bindingsFailed()
+}
+
 // waitsForOthers reports whether an initializer other than system:apibindings is pending.
 func (lc *logicalCluster) waitsForOthers() bool {
 	for _, initializer := range lc.typed.Status.Initializers {
@@ -72,9 +91,11 @@ func (lc *logicalCluster) waitsForOthers() bool {
 	return false
 }
 
-// mayBeRewritten reports whether the owner may be rewritten now. While only initializers of others are pending, they may still
-// act as the recorded owner.
-func (lc *logicalCluster) mayBeRewritten() bool { return lc.waitsForBindings() || lc.isReady() }
+// mayBeRewritten reports whether the owner may be rewritten now. It may be while initializers of others are pending, too: they act as
+// the owner, and kcp refuses a foreign one.
+func (lc *logicalCluster) mayBeRewritten() bool {
+	return lc.isReady() || lc.typed.Status.Phase == corev1alpha1.LogicalClusterPhaseInitializing
+}
 
 // rewrittenAt returns when the owner was rewritten, and whether system:apibindings has yet to be retriggered since. The time is
 // zero if it cannot be parsed.
@@ -121,6 +142,26 @@ func (lc *logicalCluster) retrigger() {
 		delete(labels, key)
 		lc.object.SetLabels(labels)
 	}
+}
+
+// update writes the LogicalCluster. If the owner that was stored is not the one that was written, it returns what to say about it, because
+// webhooks inside the workspace may change the update.
+func (lc *logicalCluster) update(ctx context.Context, c client.Client) (changed string, err error) {
+	written, err := newLogicalCluster(lc.name, lc.object.DeepCopy())
+	if err != nil {
+		return "", err
+	}
+	if err := c.Update(ctx, lc.object); err != nil {
+		return "", err
+	}
+	stored, err := newLogicalCluster(lc.name, lc.object)
+	if err != nil {
+		return "", err
+	}
+	if was, is := kcp.RecordedOwner(&written.typed), kcp.RecordedOwner(&stored.typed); was != is {
+		return identity.DescribeChange(was, is), nil
+	}
+	return "", nil
 }
 
 // within reports whether a workspace's path is subtree or below it.

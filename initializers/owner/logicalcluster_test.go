@@ -139,7 +139,7 @@ func TestMayBeRewritten(t *testing.T) {
 		want         bool
 	}{
 		"system:apibindings is pending":            {"Initializing", []corev1alpha1.LogicalClusterInitializer{"a:b", "system:apibindings"}, true},
-		"only an initializer of others is pending": {"Initializing", []corev1alpha1.LogicalClusterInitializer{"a:b"}, false},
+		"only an initializer of others is pending": {"Initializing", []corev1alpha1.LogicalClusterInitializer{"a:b"}, true},
 		"it is Ready":                       {"Ready", nil, true},
 		"it is being scheduled":             {"Scheduling", []corev1alpha1.LogicalClusterInitializer{"system:apibindings"}, false},
 		"it is being deleted":               {"Terminating", nil, false},

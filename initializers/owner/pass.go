@@ -13,6 +13,8 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/wait"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/preflight"
 )
 
 const (
@@ -42,6 +44,15 @@ type Repair struct {
 	Under string
 	// Limiter limits how many workspaces are checked per second.
 	Limiter *rate.Limiter
+}
+
+// checker finds what else keeps a workspace from becoming Ready.
+func (r *Repair) checker() preflight.Checker {
+	checker := preflight.Checker{Client: r.Steps.Workspaces}
+	if r.Shards != nil {
+		checker.Types = r.Shards.workspaceTypes
+	}
+	return checker
 }
 
 // Repaired is what became of a Workspace.
@@ -78,7 +89,7 @@ func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
 				if err != nil || within(result.Path, r.Under) && !result.healthy() {
 					each(Repaired{Result: result, Err: err})
 				}
-				if result.Outcome == Corrected && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing {
+				if (result.Outcome == Corrected || result.Outcome == Retriggered) && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing {
 					r.awaitTurn(ctx, &awaited, result.Cluster)
 				}
 				return nil
@@ -104,6 +115,9 @@ func (r *Repair) repairOne(ctx context.Context, cluster logicalcluster.Name) (Re
 		if result.Rewritten {
 			rewritten = result
 		}
+		if err == nil && result.Outcome == Fine && !r.Steps.DryRun {
+			result, err = r.retry(ctx, result)
+		}
 		if err != nil || result.RequeueAfter == 0 {
 			if rewritten.Rewritten && err == nil {
 				result.Report = rewritten.Report // now the owner is fine
@@ -117,6 +131,19 @@ func (r *Repair) repairOne(ctx context.Context, cluster logicalcluster.Name) (Re
 		case <-time.After(result.RequeueAfter):
 		}
 	}
+}
+
+// retry retriggers system:apibindings of a workspace with a correct owner if nothing that it needs is missing.
+func (r *Repair) retry(ctx context.Context, result Result) (Result, error) {
+	if !result.lc.waitsForBindings() {
+		return result, nil
+	}
+	checker := r.checker()
+	ws, err := checker.Load(ctx, result.Cluster.Path())
+	if err != nil || !checker.Check(ctx, ws).NothingMissing() {
+		return result, nil //nolint:nilerr // what cannot be found out is no reason to retrigger, and the owner is fine
+	}
+	return r.Steps.retry(ctx, result)
 }
 
 // awaitTurn returns when a repaired workspace is Ready, or its turn is over. Then awaited still waits for it.

@@ -28,6 +28,12 @@ const (
 	// so that many are not checked at once.
 	firstBackoff, longestBackoff = 5 * time.Second, 10 * time.Minute
 	backoffJitter                = 0.2
+	// fastRuns is how many times the steps on a logical cluster are continued as soon as they ask for it, which is more than kcp needs
+	// to adopt an owner. Whoever may write a LogicalCluster could otherwise have them continued all the time, before those of others.
+	// After that they are continued every slowRun.
+	fastRuns, slowRun = 60, 30 * time.Second
+	// causeBackoff limits that time where a cause was found: kcp does not try again by itself once it is gone.
+	causeBackoff = time.Minute
 )
 
 // errOwner is why a workspace of the type warranted must not become Ready.
@@ -39,34 +45,53 @@ type repairReconciler struct {
 	steps *Steps
 	// pending reports whether the Workspace of a request is still Initializing.
 	pending func(request) bool
+	// untilStuck is the time until that Workspace counts as stuck. Before, nothing is repaired.
+	untilStuck func(request) time.Duration
 	// limiter limits how many Workspaces are checked per second. backoff is when one that is still stuck is checked again.
-	limiter, backoff workqueue.TypedRateLimiter[request]
-	reporter         reporter
+	limiter *checkLimiter
+	backoff workqueue.TypedRateLimiter[request]
+	// continued delays the runs of steps that are not finished.
+	continued workqueue.TypedRateLimiter[request]
+	reporter  reporter
 	// admitted are the requests that the limiter has let through and whose steps are not finished.
 	admitted sync.Map
+	// checked are the requests that the limiter has let through before, and whether they counted as stuck then.
+	checked sync.Map
+	// missing are the requests for which a cause other than the owner was found.
+	missing sync.Map
 }
 
 // Reconcile runs the steps, and checks again later whether the workspace is still stuck.
 func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
 	if !req.Ready && !r.pending(req) {
 		r.admitted.Delete(req)
+		r.checked.Delete(req)
+		r.missing.Delete(req)
 		r.backoff.Forget(req)
+		r.continued.Forget(req)
 		return reconcile.Result{}, nil
 	}
 	if req.Cluster == "" {
 		return reconcile.Result{}, nil // once it has one, there is another request
 	}
-	if _, admitted := r.admitted.LoadOrStore(req, nil); !admitted && !req.Ready {
-		if delay := r.limiter.When(req); delay > 0 {
-			return reconcile.Result{RequeueAfter: delay}, nil
+	if delay := r.admit(req); delay > 0 {
+		return reconcile.Result{RequeueAfter: delay, Priority: ptr.To(0)}, nil
+	}
+	if !req.Ready {
+		if early := r.untilStuck(req); early > 0 {
+			return r.lookEarly(ctx, req, early)
 		}
 	}
 	result, err := r.steps.Run(ctx, req.Cluster)
+	if err == nil && result.Outcome == Fine {
+		result, err = r.findCauses(ctx, req, result)
+	}
 	r.reporter.repair(ctx, req, result, err)
 	if err == nil && result.RequeueAfter > 0 {
-		return continueAfter(result.RequeueAfter), nil
+		return continueAfter(max(result.RequeueAfter, r.continued.When(req))), nil
 	}
 	r.admitted.Delete(req)
+	r.continued.Forget(req)
 	switch {
 	case err != nil || req.Ready:
 		return reconcile.Result{}, err
@@ -77,13 +102,107 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 			logf.FromContext(ctx).Info("a Workspace whose logical cluster is Ready was not annotated", "path", result.Path, "error", err.Error())
 		}
 	}
-	return reconcile.Result{RequeueAfter: wait.Jitter(r.backoff.When(req), backoffJitter), Priority: ptr.To(0)}, nil
+	return r.checkAgain(req), nil
+}
+
+// admit returns how long to wait before a Workspace may be checked. One that was checked before gives way to others, unless it has become
+// stuck since.
+func (r *repairReconciler) admit(req request) time.Duration {
+	if _, admitted := r.admitted.Load(req); admitted || req.Ready {
+		return 0
+	}
+	stuck := r.untilStuck(req) <= 0
+	if before, checked := r.checked.Load(req); checked && before == stuck {
+		if delay := r.limiter.again(); delay > 0 {
+			return delay
+		}
+		r.admitted.Store(req, nil)
+		return 0
+	}
+	r.checked.Store(req, stuck)
+	r.admitted.Store(req, nil)
+	return r.limiter.first()
+}
+
+// lookEarly reports what keeps a Workspace from becoming Ready that does not count as stuck yet. The owner is left alone: the steps
+// only read.
+func (r *repairReconciler) lookEarly(ctx context.Context, req request, untilStuck time.Duration) (reconcile.Result, error) {
+	defer r.admitted.Delete(req)
+	result, err := r.steps.run(ctx, req.Cluster, true)
+	next := untilStuck
+	switch {
+	case err != nil || result.Outcome != Fine:
+	case result.lc.mayYetBind(): // one read is enough to see it
+		next = min(next, max(firstLook, r.limiter.share(req.Parent)))
+	default:
+		result, err = r.findCauses(ctx, req, result)
+	}
+	if err != nil { // it is reported once the Workspace is stuck
+		logf.FromContext(ctx).V(1).Info("look at a workspace that is Initializing", "path", result.Path, "error", err.Error())
+	}
+	if result.RequeueAfter > 0 {
+		next = min(next, firstBackoff)
+	}
+	if result.Outcome == Retriggered {
+		r.reporter.repair(ctx, req, result, nil)
+	}
+	if _, missing := r.missing.Load(req); missing {
+		next = min(next, r.checkAgain(req).RequeueAfter)
+	}
+	return reconcile.Result{RequeueAfter: next, Priority: ptr.To(0)}, nil
+}
+
+// findCauses reports what else keeps a Workspace with a correct owner from becoming Ready. Once nothing does, it retriggers
+// system:apibindings.
+func (r *repairReconciler) findCauses(ctx context.Context, req request, result Result) (Result, error) {
+	if result.Phase != corev1alpha1.LogicalClusterPhaseInitializing {
+		return result, nil
+	}
+	report, reported := r.reporter.causes(ctx, req, result)
+	if reported {
+		r.missing.Store(req, nil)
+		return result, nil
+	}
+	stuck := r.untilStuck(req) <= 0 || result.lc.bindingsFailed() // else kcp may be about to make the bindings
+	if r.steps.DryRun || !stuck || !report.NothingMissing() {
+		return result, nil
+	}
+	result, err := r.steps.retry(ctx, result)
+	if err != nil || result.Outcome != Retriggered {
+		return result, err
+	}
+	if _, missing := r.missing.LoadAndDelete(req); missing {
+		r.backoff.Forget(req)
+	}
+	return result, nil
+}
+
+// checkAgain requeues a Workspace that is still stuck.
+func (r *repairReconciler) checkAgain(req request) reconcile.Result {
+	delay := r.backoff.When(req)
+	if _, missing := r.missing.Load(req); missing {
+		delay = min(delay, causeBackoff)
+	}
+	delay = wait.Jitter(delay, backoffJitter)
+	if r.backoff.NumRequeues(req) > 1 { // what was just repaired is about to become Ready
+		delay = max(delay, r.limiter.share(req.Parent))
+	}
+	return reconcile.Result{RequeueAfter: delay, Priority: ptr.To(0)}
 }
 
 // continueAfter requeues a request whose steps are not finished. It is handled before those that were not begun: where many owners
 // were foreign, kcp would otherwise retry with all of them rewritten and none retriggered.
 func continueAfter(delay time.Duration) reconcile.Result {
-	return reconcile.Result{RequeueAfter: delay, Priority: ptr.To(1)}
+	priority := 1
+	if delay >= slowRun {
+		priority = 0
+	}
+	return reconcile.Result{RequeueAfter: delay, Priority: &priority}
+}
+
+// newContinued returns what delays the runs after fastRuns for each request.
+func newContinued() workqueue.TypedRateLimiter[request] {
+	return workqueue.NewTypedItemFastSlowRateLimiter[request](0, slowRun, fastRuns)
 }
 
 // newBackoff returns an exponential backoff for each request.
@@ -97,13 +216,16 @@ type initializerReconciler struct {
 	// pending reports whether the LogicalCluster of a request still waits.
 	pending func(request) bool
 	// client returns a client for the logical cluster of a request, through the virtual workspace of the initializer.
-	client   func(request) (client.Client, error)
-	reporter reporter
+	client func(request) (client.Client, error)
+	// continued delays the runs of steps that are not finished.
+	continued workqueue.TypedRateLimiter[request]
+	reporter  reporter
 }
 
 // Reconcile runs the steps, and then removes the initializer.
 func (r *initializerReconciler) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
 	if !r.pending(req) {
+		r.continued.Forget(req)
 		return reconcile.Result{}, nil
 	}
 	c, err := r.client(req)
@@ -129,8 +251,9 @@ func (r *initializerReconciler) Reconcile(ctx context.Context, req request) (rec
 		return reconcile.Result{}, err
 	}
 	if result.RequeueAfter > 0 {
-		return continueAfter(result.RequeueAfter), nil
+		return continueAfter(max(result.RequeueAfter, r.continued.When(req))), nil
 	}
+	r.continued.Forget(req)
 	if err := removeInitializer(ctx, c, &lc); err != nil {
 		return reconcile.Result{}, fmt.Errorf("remove the initializer of %s: %w", result.Path, err)
 	}

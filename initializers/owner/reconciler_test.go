@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"golang.org/x/time/rate"
-	"k8s.io/client-go/util/workqueue"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -55,10 +55,14 @@ func TestRepairReconcile(t *testing.T) {
 	const initializing, ready = corev1alpha1.LogicalClusterPhaseInitializing, corev1alpha1.LogicalClusterPhaseReady
 	now := time.Now()
 	rewrittenEvent := "Normal OwnerRewritten " + theHome + "/child Repaired"
+	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so kcp was made to try again"
+	refusedEvent := "Warning OwnerRefused " + theHome + `/child user "alice" may not make API bindings in root:orgs:child; see whether the ` +
+		`ClusterRoleBinding "workspace-admin" in ` + theCluster + ` names "alice"`
 	for name, tc := range map[string]struct {
 		cluster    cluster
 		request    request
 		notPending bool
+		untilStuck time.Duration
 		dryRun     bool
 		fail       func(string, client.Object) error
 		want       requeue
@@ -90,6 +94,53 @@ func TestRepairReconcile(t *testing.T) {
 			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings}, request: theRequest,
 			want: later, wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
+		"once nothing is missing any more, system:apibindings is retriggered": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true}, request: theRequest,
+			want: later, wantEvents: recorded{retriggeredEvent}, wantAfter: after{Owner: "alice"},
+		},
+		"mode Warn does not retrigger it": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true}, request: theRequest, dryRun: true,
+			want: later, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"a conflict is tried again": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true}, request: theRequest,
+			fail: failOn[*corev1alpha1.LogicalCluster]("update", apierrors.NewConflict(logicalClusters, "cluster", errors.New("changed"))),
+			want: poll, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"if it cannot be retriggered, the error is reported": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true}, request: theRequest,
+			fail: failOn[*corev1alpha1.LogicalCluster]("update", errors.New("no quorum")), want: done,
+			wantError:  "retrigger the initialization of root:orgs:child: no quorum",
+			wantEvents: recorded{"Warning RepairFailed " + theHome + "/child The owner could not be corrected"}, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"what is missing is reported, and nothing is written": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true}, request: theRequest, want: later,
+			wantEvents: recorded{refusedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"before it counts as stuck, too": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true}, request: theRequest,
+			untilStuck: time.Minute, want: later, wantEvents: recorded{refusedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"before it counts as stuck, its owner is left alone": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, untilStuck: time.Minute,
+			want: later, wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"before it counts as stuck, kcp may be about to create the bindings": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true}, request: theRequest,
+			untilStuck: time.Minute, want: later, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"so that from v0.32 on, which records a failure, nothing else is read": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true, newKCP: true}, request: theRequest,
+			untilStuck: time.Minute, want: later, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"and all is read once it has failed": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true, newKCP: true, failed: true}, request: theRequest,
+			untilStuck: time.Minute, want: later, wantEvents: recorded{refusedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"unless it has failed to": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true, failed: true}, request: theRequest,
+			untilStuck: time.Minute, want: later, wantEvents: recorded{retriggeredEvent}, wantAfter: after{Owner: "alice"},
+		},
 		"kcp before v0.32 is notified that the workspace is Ready": {
 			cluster: cluster{owner: localOwner, phase: ready}, request: theRequest,
 			want: later, wantAfter: after{Owner: "alice", BindingsLabel: true, WorkspaceMarked: true},
@@ -101,8 +152,8 @@ func TestRepairReconcile(t *testing.T) {
 			},
 			want: later, wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
-		"only initializers of others are pending": {
-			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyOthers}, request: theRequest,
+		"a workspace that is not Initializing yet": {
+			cluster: cluster{owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseScheduling, initializers: onlyOthers}, request: theRequest,
 			want: later, wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
 		"an owner that cannot be corrected is reported": {
@@ -132,9 +183,10 @@ func TestRepairReconcile(t *testing.T) {
 			clients := fakeKCP(t, tc.cluster, tc.fail)
 			var got recorded
 			r := &repairReconciler{
-				steps:   &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
-				pending: func(request) bool { return !tc.notPending },
-				limiter: &workqueue.TypedBucketRateLimiter[request]{Limiter: rate.NewLimiter(rate.Inf, 1)}, backoff: newBackoff(),
+				steps:      &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
+				pending:    func(request) bool { return !tc.notPending },
+				untilStuck: func(request) time.Duration { return tc.untilStuck },
+				limiter:    newCheckLimiter(rate.NewLimiter(rate.Inf, 1)), backoff: newBackoff(), continued: newContinued(),
 				reporter: reporter{recorder: &got, checker: preflight.Checker{Client: clients}},
 			}
 			result, err := r.Reconcile(t.Context(), tc.request)
@@ -159,6 +211,40 @@ func TestRepairReconcile(t *testing.T) {
 	}
 }
 
+// isStuck is true of every Workspace.
+func isStuck(request) time.Duration { return 0 }
+
+// A Workspace whose cause is removed is checked within a minute, and not ever less often.
+func TestBackoffIsShortWhileACauseIsKnown(t *testing.T) {
+	lacking := cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings, lacksEntry: true}
+	clients := fakeKCP(t, lacking, nil)
+	r := &repairReconciler{
+		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
+		untilStuck: isStuck, limiter: newCheckLimiter(rate.NewLimiter(rate.Inf, 1)), backoff: newBackoff(), continued: newContinued(),
+		reporter: reporter{recorder: &recorded{}, checker: preflight.Checker{Client: clients}},
+	}
+	check := func() time.Duration {
+		t.Helper()
+		result, err := r.Reconcile(t.Context(), theRequest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.RequeueAfter
+	}
+	for range 12 {
+		check()
+	}
+	if got := check(); got < causeBackoff || got > causeBackoff*12/10 {
+		t.Errorf("it is checked again after %v, want about %v", got, causeBackoff)
+	}
+	lacking.lacksEntry, lacking.allowed = false, true
+	granted := fakeKCP(t, lacking, nil)
+	r.steps.LogicalClusters, r.steps.Workspaces, r.reporter.checker.Client = granted, granted, granted
+	if got := check(); got < firstBackoff || got > firstBackoff*12/10 || stateOf(t, granted).BindingsLabel {
+		t.Errorf("once it is retriggered, it is checked again after %v, want about %v", got, firstBackoff)
+	}
+}
+
 // The limiter delays the first read of a workspace only: its repair is finished without a delay.
 func TestRepairIsLimited(t *testing.T) {
 	clients := fakeKCP(t, cluster{owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings}, nil)
@@ -166,7 +252,7 @@ func TestRepairIsLimited(t *testing.T) {
 	limiter.Allow()
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
-		limiter: &workqueue.TypedBucketRateLimiter[request]{Limiter: limiter}, backoff: newBackoff(),
+		untilStuck: isStuck, limiter: newCheckLimiter(limiter), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}},
 	}
 	for _, want := range []struct {
@@ -180,12 +266,57 @@ func TestRepairIsLimited(t *testing.T) {
 	}
 }
 
+// Whoever may write a LogicalCluster can make each write of the repair conflict with one of its own.
+func TestRepairOfAContestedWorkspaceDoesNotDelayOthers(t *testing.T) {
+	const initializing = corev1alpha1.LogicalClusterPhaseInitializing
+	conflict := failOn[*corev1alpha1.LogicalCluster]("update", apierrors.NewConflict(logicalClusters, "cluster", errors.New("changed")))
+	clients := fakeKCP(t, cluster{
+		owner: foreignOwner, phase: initializing, initializers: []corev1alpha1.LogicalClusterInitializer{initializer, "system:apibindings"},
+	}, conflict)
+	steps := &Steps{LogicalClusters: clients, Workspaces: clients}
+	pending := true
+	for name, r := range map[string]reconcile.TypedReconciler[request]{
+		"repair": &repairReconciler{
+			steps: steps, pending: func(request) bool { return pending },
+			untilStuck: isStuck, limiter: newCheckLimiter(rate.NewLimiter(rate.Inf, 1)),
+			backoff: newBackoff(), continued: newContinued(), reporter: reporter{recorder: &recorded{}},
+		},
+		"initializer": &initializerReconciler{
+			steps: steps, pending: func(request) bool { return pending },
+			client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
+			continued: newContinued(), reporter: reporter{recorder: &recorded{}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := func(after time.Duration, priority int) {
+				t.Helper()
+				want := reconcile.Result{RequeueAfter: after, Priority: &priority}
+				got, err := r.Reconcile(t.Context(), theRequest)
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Errorf("Reconcile() error = %v, (-want +got):\n%s", err, diff)
+				}
+			}
+			for range fastRuns {
+				want(conflictDelay, 1)
+			}
+			want(slowRun, 0)
+			want(slowRun, 0)
+			pending = false
+			if _, err := r.Reconcile(t.Context(), theRequest); err != nil {
+				t.Error(err)
+			}
+			pending = true
+			want(conflictDelay, 1)
+		})
+	}
+}
+
 func TestBackoffGrowsWhileAWorkspaceIsStuck(t *testing.T) {
-	clients := fakeKCP(t, cluster{owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyOthers}, nil)
+	clients := fakeKCP(t, cluster{owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseScheduling, initializers: onlyOthers}, nil)
 	pending := true
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return pending },
-		limiter: &workqueue.TypedBucketRateLimiter[request]{Limiter: rate.NewLimiter(rate.Inf, 1)}, backoff: newBackoff(),
+		untilStuck: isStuck, limiter: newCheckLimiter(rate.NewLimiter(rate.Inf, 1)), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}},
 	}
 	within := func(want time.Duration) {
@@ -270,10 +401,10 @@ func TestInitializerReconcile(t *testing.T) {
 			clients := fakeKCP(t, tc.cluster, tc.fail)
 			var got recorded
 			r := &initializerReconciler{
-				steps:    &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun, initializer: initializer},
-				pending:  func(request) bool { return !tc.notPending },
-				client:   func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
-				reporter: reporter{recorder: &got},
+				steps:     &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
+				pending:   func(request) bool { return !tc.notPending },
+				client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
+				continued: newContinued(), reporter: reporter{recorder: &got},
 			}
 			result, err := r.Reconcile(t.Context(), request{Shard: "https://shard", Parent: theCluster, Name: "cluster", Cluster: theCluster})
 			if message, _, _ := strings.Cut(textOf(err), ": "); message != tc.wantError {

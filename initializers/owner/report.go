@@ -60,21 +60,25 @@ func (r reporter) repair(ctx context.Context, req request, result Result, err er
 		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner cannot be corrected: "+sentence)
 	case Fine:
 		log.V(1).Info("the workspace is stuck for another reason", "message", sentence)
-		r.causes(ctx, req, result)
+	case Retriggered:
+		log.Info("system:apibindings was retriggered", "message", sentence)
+		record(corev1.EventTypeNormal, events.InitializationRetriggered, sentence)
 	default:
 		log.V(1).Info("the workspace was not repaired", "message", sentence)
 	}
 }
 
-// causes records what else keeps a workspace with a correct owner from becoming Ready, one Event for each cause.
-func (r reporter) causes(ctx context.Context, req request, result Result) {
+// causes finds what else keeps a workspace with a correct owner from becoming Ready, and records one Event for each cause. reported is
+// whether there was any. It returns an empty report if nothing could be found out.
+func (r reporter) causes(ctx context.Context, req request, result Result) (report preflight.Report, reported bool) {
 	log := logf.FromContext(ctx).WithValues("path", result.Path)
 	ws, err := r.checker.Load(ctx, result.Cluster.Path())
 	if err != nil {
 		log.Error(err, "look for what else keeps a workspace from becoming Ready")
-		return
+		return preflight.Report{}, false
 	}
-	for _, finding := range r.checker.Check(ctx, ws).Findings {
+	report = r.checker.Check(ctx, ws)
+	for _, finding := range report.Findings {
 		switch {
 		case finding.Advisory, finding.Reason == preflight.NotReady:
 		case finding.Reason == preflight.CouldNotTell: // what this program may not read concerns the operator, not the creator
@@ -84,8 +88,10 @@ func (r reporter) causes(ctx context.Context, req request, result Result) {
 			log.V(1).Info("the workspace is stuck", "reason", string(finding.Reason), "message", finding.Message)
 		default:
 			r.record(req.workspace(), corev1.EventTypeWarning, string(finding.Reason), causeText(finding))
+			reported = true
 		}
 	}
+	return report, reported
 }
 
 // initialization reports a result of the initializer, on the Workspace that the LogicalCluster names.
@@ -130,7 +136,9 @@ func Sentence(result Result, err error) string {
 	case result.Outcome == Gone:
 		return "it is no longer there"
 	case result.Outcome == Waiting:
-		return "it waits for initializers of others; " + result.Report.Message
+		return fmt.Sprintf("it is %s; %s", result.Phase, result.Report.Message)
+	case result.Outcome == Retriggered:
+		return "nothing that it needs is missing any more, so kcp was made to try again"
 	case result.Outcome == Fine && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing:
 		return fmt.Sprintf("its owner is correct, so it hangs for another reason: %s", result.Report.Message)
 	case result.Report.Message == "":

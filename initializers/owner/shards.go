@@ -136,6 +136,30 @@ func (s *Shards) suspicious(ctx context.Context) iter.Seq2[*tenancyv1alpha1.Work
 	}
 }
 
+// workspaceTypes returns the WorkspaceTypes of a name in a logical cluster, whichever shard has it: one, or none. All users of the list may
+// read them, service accounts of other workspaces included.
+func (s *Shards) workspaceTypes(ctx context.Context, cluster logicalcluster.Name, name string) ([]tenancyv1alpha1.WorkspaceType, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	urls, err := s.workspaceURLs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []tenancyv1alpha1.WorkspaceType
+	for _, url := range sets.List(urls) {
+		c, err := s.clientAt(url, cluster.Path())
+		if err != nil {
+			return nil, err
+		}
+		var list tenancyv1alpha1.WorkspaceTypeList
+		if err := c.List(ctx, &list, client.MatchingFields{"metadata.name": name}); err != nil {
+			return nil, explainList(url, err)
+		}
+		found = append(found, list.Items...)
+	}
+	return found, nil
+}
+
 func listPage(ctx context.Context, c client.Client, page *client.ListOptions) (tenancyv1alpha1.WorkspaceList, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()

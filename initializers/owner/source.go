@@ -28,8 +28,12 @@ import (
 	"warrantgate.dev/internal/events"
 )
 
-// longestSync limits the time between two reads of where the shards are.
-const longestSync = 5 * time.Second
+const (
+	// longestSync limits the time between two reads of where the shards are.
+	longestSync = 5 * time.Second
+	// firstLook is when a workspace that is still Initializing is looked at first. A healthy one is Ready by then.
+	firstLook = 10 * time.Second
+)
 
 // request identifies an object on a shard and the logical cluster to correct.
 type request struct {
@@ -72,7 +76,9 @@ type shardSource struct {
 	trim func(client.Object) client.Object
 	// requestFor returns the request for a trimmed object, and look when it is handled first.
 	requestFor func(shard string, object client.Object) request
-	due        func(client.Object) time.Time
+	look       func(client.Object) time.Time
+	// due is when an object counts. It is not before look.
+	due func(client.Object) time.Time
 	// finish is whether there is a last request for an object that was due and is not selected any more.
 	finish bool
 	// explain names the permission that a request to a shard needs.
@@ -114,6 +120,7 @@ func initializingWorkspaces(shards *Shards, after time.Duration, failed func(con
 			ws, _ := object.(*tenancyv1alpha1.Workspace)
 			return requestForWorkspace(shard, ws)
 		},
+		look:    func(object client.Object) time.Time { return object.GetCreationTimestamp().Add(min(after, firstLook)) },
 		due:     func(object client.Object) time.Time { return object.GetCreationTimestamp().Add(after) },
 		explain: explainList,
 	}
@@ -133,7 +140,8 @@ func waitingLogicalClusters(shards *Shards, failed func(context.Context, error))
 			cluster := logicalcluster.From(object)
 			return request{Shard: shard, Parent: cluster, Name: object.GetName(), UID: object.GetUID(), Cluster: cluster}
 		},
-		due: func(client.Object) time.Time { return time.Time{} },
+		look: func(client.Object) time.Time { return time.Time{} },
+		due:  func(client.Object) time.Time { return time.Time{} },
 		explain: func(url string, err error) error {
 			return fmt.Errorf("watch the logical clusters at %s (this takes initialize on the WorkspaceType %s in root): %w", url, warranted, err)
 		},
@@ -253,7 +261,7 @@ func (s *shardSource) newInformer(ctx context.Context, url string, queue queue) 
 func (s *shardSource) handler(shard string, queue queue) cache.ResourceEventHandler {
 	add := func(object any) {
 		if object, ok := object.(client.Object); ok {
-			queue.AddAfter(s.requestFor(shard, object), time.Until(s.due(object)))
+			queue.AddAfter(s.requestFor(shard, object), time.Until(s.look(object)))
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -283,19 +291,33 @@ func (s *shardSource) handler(shard string, queue queue) cache.ResourceEventHand
 }
 
 // has reports whether the object of a request is still the same, and selected.
-func (s *shardSource) has(req request) bool {
+func (s *shardSource) has(req request) bool { return s.held(req) != nil }
+
+// untilDue returns the time until the object of a request is due. It is not positive if the object is due, or not held.
+func (s *shardSource) untilDue(req request) time.Duration {
+	if object := s.held(req); object != nil {
+		return time.Until(s.due(object))
+	}
+	return 0
+}
+
+// held returns the object of a request, or nil if it is not the same or not selected any more.
+func (s *shardSource) held(req request) client.Object {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	informer, known := s.informers[req.Shard]
 	if !known {
-		return false
+		return nil
 	}
 	object, found, err := informer.GetStore().GetByKey(kcpcache.ToClusterAwareKey(req.Parent.String(), "", req.Name))
 	if err != nil || !found {
-		return false
+		return nil
 	}
 	held, ok := object.(client.Object)
-	return ok && held.GetDeletionTimestamp() == nil && s.requestFor(req.Shard, held) == req
+	if !ok || held.GetDeletionTimestamp() != nil || s.requestFor(req.Shard, held) != req {
+		return nil
+	}
+	return held
 }
 
 // countDue returns how many objects are due.

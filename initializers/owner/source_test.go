@@ -27,7 +27,7 @@ func (a *added) Add(req request) { a.AddAfter(req, 0) }
 func (a *added) AddAfter(req request, after time.Duration) {
 	when := "now"
 	if after > 0 {
-		when = "in " + after.Round(time.Minute).String()
+		when = "in " + after.Round(time.Second).String()
 	}
 	if req.Ready {
 		when += ", Ready"

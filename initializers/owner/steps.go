@@ -30,8 +30,10 @@ const (
 
 	// shortestPoll and longestPoll limit the time between two reads while kcp adopts an owner. adoptionTimeout is how long kcp may
 	// take for it before that is an error.
-	shortestPoll, longestPoll = 50 * time.Millisecond, time.Second
+	shortestPoll, longestPoll = 10 * time.Millisecond, time.Second
 	adoptionTimeout           = 15 * time.Second
+	// conflictDelay is how long a run waits after somebody else updated the LogicalCluster.
+	conflictDelay = 50 * time.Millisecond
 )
 
 // Outcome is the result of the steps on a logical cluster. Its values are stable: they are in metrics and output.
@@ -45,7 +47,9 @@ const (
 	Foreign Outcome = "foreign"
 	// Fine: kcp can act as the owner. If the workspace is stuck, it is for another reason.
 	Fine Outcome = "fine"
-	// Waiting: the owner is foreign, but only initializers of others are pending.
+	// Retriggered: the owner is correct and nothing is missing any more, so system:apibindings was retriggered.
+	Retriggered Outcome = "retriggered"
+	// Waiting: the owner is foreign, but the workspace is neither Initializing nor Ready.
 	Waiting Outcome = "waiting"
 	// NotCorrectable: the owner cannot be rewritten, for example because its home is no longer recorded.
 	NotCorrectable Outcome = "not-correctable"
@@ -81,6 +85,11 @@ func (r Result) healthy() bool {
 	return r.Outcome == Fine && r.Phase == corev1alpha1.LogicalClusterPhaseReady
 }
 
+// differs sets the outcome Differs, with a message.
+func (r *Result) differs(message string) {
+	r.Outcome, r.Report = Differs, identity.Report{Reason: events.OwnerDiffers, Message: message}
+}
+
 // Steps corrects the owner of logical clusters.
 type Steps struct {
 	// LogicalClusters reads and writes LogicalClusters. kcp allows only the group system:kcp:external-logical-cluster-admin to write
@@ -92,9 +101,6 @@ type Steps struct {
 	Policy identity.Policy
 	// DryRun is whether to write nothing.
 	DryRun bool
-
-	// initializer is one of warrantgate's own, which waits for a correct owner. May be empty.
-	initializer corev1alpha1.LogicalClusterInitializer
 }
 
 // step reads what it needs, does one thing, and returns when to run the steps again if it has to wait. It does nothing if an earlier
@@ -130,7 +136,7 @@ func (s *Steps) run(ctx context.Context, cluster logicalcluster.Name, dryRun boo
 		wait, err := step.run(ctx, st)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err): // kcp updates LogicalClusters, too; the next run reads it again
-			wait = shortestPoll
+			wait = conflictDelay
 		case err != nil:
 			st.result.Outcome = Failed
 			return st.result, explain(step.name, st.result.Path, err)
@@ -190,8 +196,7 @@ func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, err
 	if ws.UID != of.UID || identity.SameOwner(recorded, acting, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], lc.isReady()) {
 		return 0, nil
 	}
-	st.result.Outcome = Differs
-	st.result.Report = identity.Report{Reason: events.OwnerDiffers, Message: identity.DescribeDifference(recorded, acting)}
+	st.result.differs(identity.DescribeDifference(recorded, acting))
 	return 0, nil
 }
 
@@ -207,7 +212,7 @@ func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, err
 			st.result.Outcome = NotCorrectable
 		}
 		return 0, nil
-	case !lc.mayBeRewritten() && !lc.waitsFor(s.initializer):
+	case !lc.mayBeRewritten():
 		st.result.Outcome = Waiting
 		return 0, nil
 	case st.dryRun:
@@ -223,8 +228,13 @@ func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, err
 	if err := lc.setOwner(owner.String(), time.Now()); err != nil {
 		return 0, err
 	}
-	if err := st.client.Update(ctx, lc.object); err != nil {
+	changed, err := lc.update(ctx, st.client)
+	if err != nil {
 		return 0, err
+	}
+	if changed != "" {
+		st.result.differs(changed)
+		return 0, nil
 	}
 	st.result.Rewritten = true
 	return shortestPoll, nil
@@ -271,11 +281,38 @@ func (s *Steps) admins(ctx context.Context, cluster logicalcluster.Name) (sets.S
 
 func (s *Steps) retrigger(ctx context.Context, st *state) (time.Duration, error) {
 	st.result.lc.retrigger()
-	if err := st.client.Update(ctx, st.result.lc.object); err != nil {
+	changed, err := st.result.lc.update(ctx, st.client)
+	if err != nil {
 		return 0, err
 	}
 	st.result.Outcome = Corrected
+	if changed != "" {
+		st.result.differs(changed)
+	}
 	return 0, nil
+}
+
+// retry retriggers system:apibindings in a logical cluster whose owner is correct. From v0.31 on kcp does not try again by itself when a
+// missing permission is granted.
+func (s *Steps) retry(ctx context.Context, result Result) (Result, error) {
+	c, err := s.LogicalClusters(result.Cluster.Path())
+	var changed string
+	if err == nil {
+		result.lc.retrigger()
+		changed, err = result.lc.update(ctx, c)
+	}
+	switch {
+	case apierrors.IsConflict(err):
+		result.Outcome, result.RequeueAfter = "", conflictDelay
+	case err != nil:
+		result.Outcome = Failed
+		return result, explain("retrigger the initialization of", result.Path, err)
+	case changed != "":
+		result.differs(changed)
+	default:
+		result.Outcome = Retriggered
+	}
+	return result, nil
 }
 
 // notifyWorkspace annotates a Workspace that is still Initializing although its logical cluster is Ready. kcp before v0.32 compares

@@ -11,6 +11,8 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +45,9 @@ type cluster struct {
 	rewritten    time.Time // zero if it was not
 	admins       []string
 	newKCP       bool // v0.32 and later record spec.createdBy
+	allowed      bool // everybody may do everything
+	lacksEntry   bool // nobody may do anything
+	failed       bool // kcp has failed to create the default API bindings
 	gone         bool
 }
 
@@ -64,6 +69,15 @@ func fakeKCP(t *testing.T, c cluster, fail func(verb string, object client.Objec
 				return err
 			}
 			return c.Update(ctx, object, options...)
+		},
+		Create: func(ctx context.Context, with client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if review, ok := object.(*authorizationv1.SubjectAccessReview); ok {
+				if review.Status.Allowed = c.allowed; !c.allowed && !c.lacksEntry {
+					return errors.New("it may not be asked")
+				}
+				return nil
+			}
+			return with.Create(ctx, object, options...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 			if err := fail("patch", object); err != nil {
@@ -101,11 +115,17 @@ func (c cluster) logicalCluster(t *testing.T) *corev1alpha1.LogicalCluster {
 	lc := &corev1alpha1.LogicalCluster{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        "cluster",
-			Annotations: map[string]string{"kcp.io/path": "root:orgs:child", kcp.OwnerAnnotation: c.owner},
+			Annotations: map[string]string{logicalcluster.AnnotationKey: theCluster, "kcp.io/path": "root:orgs:child", kcp.OwnerAnnotation: c.owner},
 			Labels:      map[string]string{bindingsLabel: "x"},
 		},
 		Spec:   corev1alpha1.LogicalClusterSpec{Owner: &corev1alpha1.LogicalClusterOwner{Cluster: theHome, Name: "child", UID: "1"}},
 		Status: corev1alpha1.LogicalClusterStatus{Phase: c.phase, Initializers: c.initializers},
+	}
+	lc.Spec.Initializers = c.initializers
+	if c.failed {
+		lc.Status.Conditions = append(lc.Status.Conditions, conditionsv1alpha1.Condition{
+			Type: tenancyv1alpha1.WorkspaceAPIBindingsInitialized, Status: "False", Reason: tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors,
+		})
 	}
 	if !c.rewritten.IsZero() {
 		lc.Annotations[rewrittenAtAnnotation] = c.rewritten.Format(time.RFC3339Nano)
@@ -184,6 +204,16 @@ func failOn[T client.Object](verb string, err error) func(string, client.Object)
 	}
 }
 
+// changesOwner writes another owner than the steps, as a webhook would.
+func changesOwner(verb string, object client.Object) error {
+	if verb == "update" {
+		annotations := object.GetAnnotations()
+		annotations[kcp.OwnerAnnotation] = `{"username":"root-boss","groups":["system:masters"]}`
+		object.SetAnnotations(annotations)
+	}
+	return nil
+}
+
 // Each case is one run of the steps.
 func TestSteps(t *testing.T) {
 	const initializing, ready = corev1alpha1.LogicalClusterPhaseInitializing, corev1alpha1.LogicalClusterPhaseReady
@@ -260,6 +290,16 @@ func TestSteps(t *testing.T) {
 		},
 		"initializers of others act as the owner, too": {
 			cluster:   cluster{owner: foreignOwner, phase: initializing, initializers: onlyOthers},
+			want:      result{Rewritten: true, Requeue: true, Path: path, Reason: "ServiceAccountRewritten"},
+			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
+		},
+		"they are not retriggered": {
+			cluster:   cluster{owner: rewrittenOwner, phase: initializing, initializers: onlyOthers, rewritten: now, admins: []string{globalName}},
+			want:      result{Outcome: Corrected, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: globalName, BindingsLabel: true},
+		},
+		"a workspace that is not scheduled yet": {
+			cluster:   cluster{owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseScheduling, initializers: onlyOthers},
 			want:      result{Outcome: Waiting, Path: path, Reason: "ServiceAccountRewritten"},
 			wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
@@ -294,6 +334,16 @@ func TestSteps(t *testing.T) {
 			wantError: `read the LogicalCluster of ` + theCluster + `: logicalclusters.core.kcp.io "cluster" is forbidden: not in the group (LogicalClusters are read ` +
 				"and written as the group system:kcp:external-logical-cluster-admin, and workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`)",
 		},
+		"a webhook in the workspace changes the owner that is written": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, admins: []string{bareName}}, fail: changesOwner,
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: "root-boss", RewrittenAt: true, BindingsLabel: true},
+		},
+		"a webhook in the workspace changes the owner when it is retriggered": {
+			cluster: cluster{owner: rewrittenOwner, phase: initializing, initializers: onlyBindings, rewritten: now, admins: []string{globalName}}, fail: changesOwner,
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: "root-boss"},
+		},
 		"the owner cannot be written": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, fail: failOn[*corev1alpha1.LogicalCluster]("update", errors.New("no quorum")),
 			want:      result{Outcome: Failed, Path: path, Reason: "ServiceAccountRewritten"},
@@ -321,7 +371,7 @@ func TestSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			clients := fakeKCP(t, tc.cluster, tc.fail)
-			steps := &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun, initializer: initializer}
+			steps := &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun}
 			got, err := steps.Run(t.Context(), theCluster)
 			if message := textOf(err); message != tc.wantError {
 				t.Errorf("Run() error = %q, want %q", message, tc.wantError)

@@ -34,18 +34,18 @@ func NewRepairCommand() *cobra.Command {
 	var o repairOptions
 	cmd := &cobra.Command{
 		Use:   "repair",
-		Short: "Heal workspaces that hang because of their owner",
-		Long: `Go once over all workspaces of all shards and heal those that hang in Initializing because their recorded owner is
-foreign in them, as service accounts are outside their home (kcp-dev/kcp#4038). The owner is rewritten as the webhook
-would have done, and kcp is made to try again. Workspaces that are Ready but belong to the bare name of a service
-account, which anybody can take inside, are healed too where kcp still knows whose it was.
+		Short: "Repair workspaces that are stuck because of their owner",
+		Long: `Check the workspaces of all shards once, and repair those that are stuck in Initializing because their recorded owner is
+foreign in them, for example a service account of another workspace (kcp-dev/kcp#4038). The owner is rewritten as the webhook
+rewrites it, and the initialization is retriggered. Ready workspaces whose owner is the name of a service account
+without its home, which a tenant can create inside, are repaired too if kcp recorded the home.
 
-Workspaces that hang for another reason are told and left alone; "warrantgate explain workspace" says more of them.
+Workspaces that are stuck for another reason are listed and not changed. See "warrantgate explain workspace".
 
-LogicalClusters can be written only as the group system:kcp:external-logical-cluster-admin. If --kubeconfig is somebody
-else, name one of that group with --logical-cluster-kubeconfig.
+Only the group system:kcp:external-logical-cluster-admin can write LogicalClusters. If the user of --kubeconfig is not a
+member, set --logical-cluster-kubeconfig.
 
-The exit status is 1 if something could not be looked at or healed.`,
+The exit status is 1 if a workspace could not be checked or repaired.`,
 		Example: `  warrantgate repair --kubeconfig=admin.kubeconfig --logical-cluster-kubeconfig=lca.kubeconfig --dry-run
   warrantgate repair --kubeconfig=admin.kubeconfig --logical-cluster-kubeconfig=lca.kubeconfig --under=root:orgs -o json`,
 		Args: cobra.NoArgs,
@@ -80,14 +80,14 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	var mu sync.Mutex
-	healed, failed := 0, 0
+	repaired, failed := 0, 0
 	err = repair.Pass(ctx, func(r owner.Repaired) {
 		mu.Lock()
 		defer mu.Unlock()
 		if r.Err != nil || r.Result.Outcome == owner.NotCorrectable {
 			failed++
 		} else if r.Result.Outcome == owner.Corrected {
-			healed++
+			repaired++
 		}
 		tell(r)
 		if o.output == "table" {
@@ -96,7 +96,7 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 	})
 	err = errors.Join(err, flush())
 	if err == nil && failed > 0 {
-		err = fmt.Errorf("%d workspaces were healed, %d could not be", healed, failed)
+		err = fmt.Errorf("%d workspaces were repaired, %d could not be", repaired, failed)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		Eventually(ctx, func() string {
 			return kcptest.Describe(ctx, p.admin(), "child")
 		}).Should(And(ContainSubstring("OwnerRewritten"), ContainSubstring("At initialization: ")))
-		Expect(healedBy(ctx, w)).To(BeZero(), "the repair had no part in it")
+		Expect(repairedBy(ctx, w)).To(BeZero(), "the repair had no part in it")
 	}, SpecTimeout(specTimeout))
 
 	It("of a user who is in scope becomes Ready with an unchanged owner", func(ctx SpecContext) {

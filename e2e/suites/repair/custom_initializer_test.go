@@ -1,0 +1,212 @@
+//go:build e2e
+
+package repair_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+const (
+	bindingsInitializer = tenancyv1alpha1.WorkspaceAPIBindingsInitializer
+	securityType        = "security"
+)
+
+// A platform team has an initializer of its own, which makes a namespace in each workspace of a type. kcp has it act as the owner of the
+// workspace, unless the type has initializerPermissions (KEP 0003, kcp v0.32 and later). The rows are those of the README of the repair.
+var _ = Describe("a service account's workspace of a type with the initializer of another provider", func() {
+	mayMake := func(resource string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"create"}}}
+	}
+	const asOwner = `User "system:serviceaccount:default:bot" cannot create resource "namespaces"`
+	// row is a row of the table.
+	type row struct {
+		permissions []rbacv1.PolicyRule
+		// bindings is whether the type has default API bindings.
+		bindings bool
+		// before and after are what the workspace waits for without the repair and with it.
+		before, after []string
+		// refused is why kcp refuses what the initializer does.
+		refused string
+	}
+	DescribeTable("is stuck until the initializer has the permissions", func(ctx SpecContext, r row) {
+		p := newPlace(ctx)
+		wt := &tenancyv1alpha1.WorkspaceType{
+			ObjectMeta: metav1.ObjectMeta{Name: securityType},
+			Spec:       tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true, InitializerPermissions: r.permissions},
+		}
+		if r.bindings {
+			wt.Spec.Extend.With = []tenancyv1alpha1.WorkspaceTypeReference{{Path: "root", Name: "universal"}}
+		}
+		ofType := p.workspaceType(ctx, wt)
+		if len(wt.Spec.InitializerPermissions) != len(r.permissions) {
+			Expect(wt.Spec.InitializerPermissions).To(BeEmpty())
+			return // this kcp does not store initializerPermissions, so no workspace can be initialized with them
+		}
+		security := p.runSecurity(ctx)
+		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", ofType)
+		Expect(err).NotTo(HaveOccurred())
+
+		p.expectWaiting(ctx, r.before)
+		if r.refused != "" {
+			Eventually(ctx, security.refusal).Should(ContainSubstring(r.refused))
+		}
+		child, err := kcptest.GetWorkspace(ctx, p.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, adminsOf).WithArguments(child).Should(ConsistOf("system:serviceaccount:default:bot"), "a name that every user of it can take")
+
+		By("repairing it")
+		serve(ctx, "Enforce")
+		Eventually(ctx, adminsOf).WithArguments(child).Should(ConsistOf(p.globalName()))
+		p.expectWaiting(ctx, r.after)
+		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+	},
+		Entry("without initializerPermissions, until it is repaired",
+			row{before: []string{securityType}, refused: asOwner}, SpecTimeout(specTimeout)),
+		Entry("without initializerPermissions and with default API bindings, until it is repaired",
+			row{bindings: true, before: []string{securityType, "apibindings"}, refused: asOwner}, SpecTimeout(specTimeout)),
+		Entry("with initializerPermissions and without default API bindings: not stuck, but its owner is a name that every user can take",
+			row{permissions: mayMake("namespaces")}, SpecTimeout(specTimeout)),
+		Entry("with initializerPermissions and default API bindings, until it is repaired",
+			row{permissions: mayMake("namespaces"), bindings: true, before: []string{"apibindings"}}, SpecTimeout(specTimeout)),
+		Entry("with incomplete initializerPermissions, which the repair does not change",
+			row{permissions: mayMake("secrets"), before: []string{securityType}, after: []string{securityType}, refused: "denied by initializerPermissions"}, SpecTimeout(specTimeout)),
+	)
+})
+
+// expectWaiting expects the workspace "child" to wait for initializers and for no others, or to be Ready if there are none.
+func (p place) expectWaiting(ctx context.Context, names []string) {
+	GinkgoHelper()
+	if len(names) == 0 {
+		waitReady(ctx, p.admin(), "child")
+		return
+	}
+	var want []corev1alpha1.LogicalClusterInitializer
+	for _, name := range names {
+		if name == securityType {
+			want = append(want, p.securityInitializer())
+		} else {
+			want = append(want, bindingsInitializer)
+		}
+	}
+	waiting := func(g Gomega) {
+		ws, err := kcptest.GetWorkspace(ctx, p.admin(), "child")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(ws.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseInitializing))
+		g.Expect(ws.Status.Initializers).To(ConsistOf(want))
+	}
+	Eventually(ctx, waiting).Should(Succeed())
+	Consistently(ctx, waiting).Should(Succeed())
+}
+
+func (p place) securityInitializer() corev1alpha1.LogicalClusterInitializer {
+	return corev1alpha1.LogicalClusterInitializer(p.cluster + ":" + securityType)
+}
+
+// initializingURL is the URL of the virtual workspace with the workspaces that wait for the initializer of a WorkspaceType.
+func (p place) initializingURL(ctx context.Context, ofType string) (url string) {
+	GinkgoHelper()
+	admin, err := kcptest.NewClient(p.admin())
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(ctx, func(g Gomega) {
+		wt := &tenancyv1alpha1.WorkspaceType{}
+		g.Expect(admin.Get(ctx, client.ObjectKey{Name: ofType}, wt)).To(Succeed())
+		for _, endpoint := range wt.Status.VirtualWorkspaces {
+			if strings.Contains(endpoint.URL, "/initializingworkspaces/") {
+				url = endpoint.URL
+			}
+		}
+		g.Expect(url).NotTo(BeEmpty())
+	}).Should(Succeed())
+	return url
+}
+
+// security is the controller of the platform team. It is a user who may initialize the workspaces of its type, and nothing else.
+type security struct {
+	initializer corev1alpha1.LogicalClusterInitializer
+	url         string
+	config      *rest.Config
+	last        atomic.Pointer[string]
+}
+
+// runSecurity runs the controller until the spec ends.
+func (p place) runSecurity(ctx context.Context) *security {
+	GinkgoHelper()
+	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(securityType), kcptest.AccessRule(),
+		kcptest.Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"get", "initialize"}))).To(Succeed())
+	s := &security{initializer: p.securityInitializer(), config: kcp.Person(p.path, securityType), url: p.initializingURL(ctx, securityType)}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var loop wait.Group
+	loop.StartWithContext(running, func(ctx context.Context) {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := s.initializeAll(ctx); err != nil && ctx.Err() == nil {
+				text := err.Error()
+				s.last.Store(&text)
+			}
+		}, 2*pollInterval)
+	})
+	DeferCleanup(func() { stop(); loop.Wait() })
+	return s
+}
+
+// refusal is the last error of the controller.
+func (s *security) refusal() string {
+	if last := s.last.Load(); last != nil {
+		return *last
+	}
+	return ""
+}
+
+func (s *security) initializeAll(ctx context.Context) error {
+	all, err := s.at(logicalcluster.Wildcard)
+	if err != nil {
+		return err
+	}
+	waiting := &corev1alpha1.LogicalClusterList{}
+	if err := all.List(ctx, waiting); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range waiting.Items {
+		errs = append(errs, s.initialize(ctx, &waiting.Items[i]))
+	}
+	return errors.Join(errs...)
+}
+
+// initialize makes a namespace in a workspace, and then removes its initializer.
+func (s *security) initialize(ctx context.Context, lc *corev1alpha1.LogicalCluster) error {
+	c, err := s.at(logicalcluster.From(lc).Path())
+	if err != nil {
+		return err
+	}
+	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: securityType}}); client.IgnoreAlreadyExists(err) != nil {
+		return err
+	}
+	before := lc.DeepCopy()
+	lc.Status.Initializers = initialization.EnsureInitializerAbsent(s.initializer, lc.Status.Initializers)
+	return c.Status().Patch(ctx, lc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// at is a client for a logical cluster, through the virtual workspace of the initializer.
+func (s *security) at(cluster logicalcluster.Path) (client.Client, error) {
+	config := rest.CopyConfig(s.config)
+	config.Host = s.url + cluster.RequestPath()
+	return kcptest.NewClient(config)
+}
