@@ -26,8 +26,8 @@ func TestEventsOfAnswers(t *testing.T) {
 		return []events.Event{{Cluster: "root", Object: object, Type: eventType, Reason: reason, Message: message}}
 	}
 	const (
-		refused = `Refused: Secret "credentials": it is broken`
-		warned  = `Admitted with a warning: Secret "credentials": it is broken`
+		denied = `Denied: Secret "credentials": it is broken`
+		warned = `Admitted with a warning: Secret "credentials": it is broken`
 	)
 	changed := []webhooks.Notice{{Type: corev1.EventTypeNormal, Reason: "Given", Message: "Changed"}}
 	unchanged := []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: "NotGiven", Message: "Not changed"}}
@@ -39,12 +39,12 @@ func TestEventsOfAnswers(t *testing.T) {
 		"an allowed request": {answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Broken", Message: "it is broken", Subject: stored}},
 		"a denied request": {
 			answer:         webhooks.Answer{Decision: webhooks.Denied, Reason: "Broken", Message: "it is broken", Subject: stored},
-			want:           on(self, "Warning", "Broken", refused),
+			want:           on(self, "Warning", "Broken", denied),
 			wantInModeWarn: on(self, "Warning", "Broken", warned),
 		},
 		"an undecided request": {
 			answer:         webhooks.Answer{Decision: webhooks.Undecided, Reason: "Broken", Message: "it is broken", Subject: stored},
-			want:           on(self, "Warning", "Broken", refused),
+			want:           on(self, "Warning", "Broken", denied),
 			wantInModeWarn: on(self, "Warning", "Broken", warned),
 		},
 		"a request with a warning": {
@@ -54,14 +54,14 @@ func TestEventsOfAnswers(t *testing.T) {
 		},
 		"a decision that nobody knows": {
 			answer:         webhooks.Answer{Decision: "perhaps", Reason: "Broken", Message: "it is broken", Subject: stored},
-			want:           on(self, "Warning", "Broken", refused),
+			want:           on(self, "Warning", "Broken", denied),
 			wantInModeWarn: on(self, "Warning", "Broken", warned),
 		},
 		"an Event says only what lasts": {
 			answer: webhooks.Answer{
 				Decision: webhooks.Denied, Reason: "Broken", Message: "it is broken; request id r1", Lasting: "it is broken", Subject: stored,
 			},
-			want:           on(self, "Warning", "Broken", refused),
+			want:           on(self, "Warning", "Broken", denied),
 			wantInModeWarn: on(self, "Warning", "Broken", warned),
 		},
 		"notices, in place of the default": {
@@ -76,7 +76,7 @@ func TestEventsOfAnswers(t *testing.T) {
 		},
 		"a new object, which is created only in the mode Warn": {
 			answer:         webhooks.Answer{Decision: webhooks.Denied, Reason: "Broken", Message: "it is broken", Subject: created},
-			want:           on(parent, "Warning", "Broken", refused),
+			want:           on(parent, "Warning", "Broken", denied),
 			wantInModeWarn: on(self, "Warning", "Broken", warned),
 		},
 		"a new object that is created with a warning": {

@@ -4,10 +4,14 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/internal/fairqueue"
 )
 
 const (
@@ -30,28 +34,73 @@ var inFlight = newBodies()
 type bodies struct {
 	small, large *semaphore.Weighted
 	waiting      atomic.Int64
+
+	mu sync.Mutex
+	// held is how much of each budget reviews of each tenant's share take, total that of all.
+	held  map[*semaphore.Weighted]map[fairqueue.Tenant]int64
+	total map[*semaphore.Weighted]int64
 }
 
 func newBodies() *bodies {
-	return &bodies{small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget)}
+	b := &bodies{small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget), total: map[*semaphore.Weighted]int64{}}
+	b.held = map[*semaphore.Weighted]map[fairqueue.Tenant]int64{b.small: {}, b.large: {}}
+	return b
+}
+
+// room is what the body of a request takes of a budget of so many bytes.
+type room struct {
+	budget     *semaphore.Weighted
+	size, most int64
+}
+
+type roomKey struct{}
+
+// shared calls review for the tenant of ctx. A share may take as much room as it leaves free, and one review in any case, so that reviews of
+// one tenant that wait for a cloud do not keep those of others from being read.
+func (b *bodies) shared(ctx context.Context, review func() Answer) Answer {
+	taken, _ := ctx.Value(roomKey{}).(room)
+	share := TenantOf(ctx).Share()
+	if taken.budget == nil || share == (fairqueue.Tenant{}) {
+		return review()
+	}
+	held := b.held[taken.budget]
+	add := func(size int64) bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if size > 0 && held[share] > 0 && held[share]+size > taken.most-b.total[taken.budget] {
+			return false
+		}
+		b.total[taken.budget] += size
+		if held[share] += size; held[share] == 0 {
+			delete(held, share)
+		}
+		return true
+	}
+	if !add(taken.size) {
+		return Answer{Decision: Denied, Status: metav1.StatusReasonTooManyRequests, Reason: "TooManyRequests", RetryAfter: 2 * time.Second,
+			Message: "too many large requests of this namespace (on kcp: of this workspace) are being checked already; send fewer at the same time, " +
+				"and try again in a few seconds"}
+	}
+	defer add(-taken.size)
+	return review()
 }
 
 // limited returns a handler that reads a body only when there is room for it. Without room the answer is 429 if too many requests
 // wait, or 503 after the deadline. The answer is not an AdmissionReview, which needs the UID from the body.
 func (b *bodies) limited(gate string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		budget, size := b.large, r.ContentLength
+		budget, size, most := b.large, r.ContentLength, int64(largeBudget)
 		switch {
 		case size < 0 || size > maxReviewBytes: // unknown, or rejected when it is read
 			size = maxReviewBytes
 		case size <= smallBody:
-			budget = b.small
+			budget, most = b.small, smallBudget
 		}
 		if !budget.TryAcquire(size) && !b.wait(w, r, budget, size, gate) {
 			return
 		}
 		defer budget.Release(size)
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), roomKey{}, room{budget: budget, size: size, most: most})))
 	})
 }
 

@@ -94,7 +94,7 @@ func TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes(t *testing.T) {
 	})
 }
 
-func TestAPanicGivesTheRoomBack(t *testing.T) {
+func TestPanicReleasesTheBudget(t *testing.T) {
 	b := newBodies()
 	func() {
 		defer func() { _ = recover() }()
@@ -105,8 +105,8 @@ func TestAPanicGivesTheRoomBack(t *testing.T) {
 	}
 }
 
-// TestTheTimeToSendABodyBeginsOnceThereIsRoom holds so, and that one that waits is not read: its client sends it later.
-func TestTheTimeToSendABodyBeginsOnceThereIsRoom(t *testing.T) {
+// TestReadTimeoutStartsAfterTheWait also checks that a waiting body is not read: its client sends it later.
+func TestReadTimeoutStartsAfterTheWait(t *testing.T) {
 	b := newBodies()
 	server := httptest.NewServer(b.limited("late", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

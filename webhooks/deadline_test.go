@@ -23,29 +23,29 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// hangs is the review of a gate whose cloud does not answer: it gives up when it has to.
-func hangs(answer webhooks.Answer) func(context.Context, admission.Request) webhooks.Answer {
+// blocks is the review of a gate whose cloud does not answer. It returns at the deadline.
+func blocks(answer webhooks.Answer) func(context.Context, admission.Request) webhooks.Answer {
 	return func(ctx context.Context, _ admission.Request) webhooks.Answer {
 		<-ctx.Done()
 		return answer
 	}
 }
 
-func TestAGateThatHangsIsAnsweredForBeforeTheAPIServerGivesUp(t *testing.T) {
-	hang := hangs(webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine", Message: "too late"})
+func TestBlockedGateIsAnsweredBeforeTheTimeout(t *testing.T) {
+	block := blocks(webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine", Message: "too late"})
 	var budget time.Duration
 	gate := &fakeGate{t: t, review: func(ctx context.Context, request admission.Request) webhooks.Answer {
 		if deadline, ok := ctx.Deadline(); ok {
 			budget = time.Until(deadline)
 		}
-		return hang(ctx, request)
+		return block(ctx, request)
 	}}
 	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
 
 	counted := newAdmissions(t)
 	got := ask(t, server, "?timeout=2s", review())
 
-	want := answered(refused("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again"))
+	want := answered(deniedWith("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again"))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
@@ -58,7 +58,7 @@ func TestAGateThatHangsIsAnsweredForBeforeTheAPIServerGivesUp(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatComesTooLate(t *testing.T) {
+func TestLateAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer webhooks.Answer
 		mode   v1beta1.Mode
@@ -70,11 +70,11 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 		},
 		"an approval is none, as it may rest on half a look": {
 			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1beta1.Enforce,
-			want: answered(refused("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again")),
+			want: answered(deniedWith("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again")),
 		},
 		"no verdict says more about it than that time is up": {
 			answer: webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "m"}, mode: v1beta1.Enforce,
-			want: answered(refused("error", 503, "ServiceUnavailable", "CloudSilent", "m")),
+			want: answered(deniedWith("error", 503, "ServiceUnavailable", "CloudSilent", "m")),
 		},
 		"a gate that lets pass what it cannot judge still does": {
 			answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "m"}, mode: v1beta1.Enforce,
@@ -87,7 +87,7 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gate := &fakeGate{t: t, review: hangs(tc.answer)}
+			gate := &fakeGate{t: t, review: blocks(tc.answer)}
 			server := serve(t, webhooks.Handler(gate, tc.mode, &fakeRecorder{}))
 			if diff := cmp.Diff(tc.want, ask(t, server, "?timeout=10ms", review())); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
@@ -96,7 +96,7 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 	}
 }
 
-func TestTheBudgetIsFourFifthsOfTheTimeout(t *testing.T) {
+func TestBudgetIsFourFifthsOfTheTimeout(t *testing.T) {
 	for query, want := range map[string]time.Duration{
 		"?timeout=1s":             800 * time.Millisecond,
 		"?timeout=3s":             2400 * time.Millisecond,
@@ -143,7 +143,7 @@ func newRequest(t *testing.T, query, body string) *http.Request {
 	return request
 }
 
-func TestAnAdmissionUnderWayIsFinishedAtShutdown(t *testing.T) {
+func TestRunningAdmissionIsCompletedAtShutdown(t *testing.T) {
 	type key struct{}
 	base, shutdown := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
 	defer shutdown()
@@ -174,7 +174,7 @@ func TestAnAdmissionUnderWayIsFinishedAtShutdown(t *testing.T) {
 
 // A client that does not finish its body is answered and cut off after five seconds, which pass at once here: the
 // connection is a pipe in a bubble of testing/synctest. It has no TLS, whose goodbyes wait for each other in a pipe.
-func TestAClientThatDoesNotFinishItsBodyIsCutOff(t *testing.T) {
+func TestIncompleteBodyTimesOut(t *testing.T) {
 	for protocol, tc := range map[string]struct {
 		use  func(protocols *http.Protocols, yes bool)
 		want string

@@ -93,7 +93,7 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 	line := []any{
 		"gate", h.gate.Name(), "decision", decision.String(), "reason", answer.Reason, "mode", h.mode,
 		"decisionID", request.UID, "operation", request.Operation, "resource", request.Resource.Resource,
-		"namespace", request.Namespace, "name", request.Name, "user", request.UserInfo.Username, "message", answer.Text(),
+		"namespace", request.Namespace, "name", request.Name, "user", message.Clip(request.UserInfo.Username, maxUserBytes), "message", message.Clip(answer.Text(), maxLogBytes),
 	}
 	if id, _ := traceOf(ctx); id != "" {
 		line = append(line, "traceID", id)
@@ -118,9 +118,14 @@ func (h *handler) review(ctx context.Context, request admission.Request) (answer
 			}
 		}
 	}()
-	answer = h.gate.Review(withTenant(ctx, request, ""), request)
-	// After the deadline, only an approval is replaced: it may be based on an incomplete check. A refusal stays valid, and an
-	// undecided answer already says what was missing.
+	ctx = withTenant(ctx, request, "")
+	if _, perCluster := h.gate.(*perCluster); perCluster { // the tenant is not known yet
+		answer = h.gate.Review(ctx, request)
+	} else {
+		answer = inFlight.shared(ctx, func() Answer { return h.gate.Review(ctx, request) })
+	}
+	// After the deadline, only an approval is replaced: it may be based on an incomplete check. A denial stays valid, and an
+	// undecided answer already contains its reason.
 	if ctx.Err() != nil && answer.Decision == Allowed {
 		return Answer{Decision: Undecided, Reason: "Deadline", Message: "no verdict was found in time; try again"}
 	}
@@ -193,7 +198,9 @@ func status(reason metav1.StatusReason, answer Answer) *metav1.Status {
 const (
 	// maxMessageBytes limits a denial to a readable length.
 	maxMessageBytes = 1024
-	// maxWarningBytes is what the API server passes on of all warnings together before it cuts them itself.
+	// maxLogBytes limits a message in the log. It is longer than a denial, and a message can repeat names that requesters choose.
+	maxLogBytes = 4 * maxMessageBytes
+	// maxWarningBytes is the API server's limit for all warnings together. It cuts longer ones itself.
 	maxWarningBytes = 1024
 )
 

@@ -44,7 +44,7 @@ func admitted(decision, reason string) func(*admissionv1.AdmissionResponse) {
 	}
 }
 
-func refused(decision string, code int32, status metav1.StatusReason, reason, message string) func(*admissionv1.AdmissionResponse) {
+func deniedWith(decision string, code int32, status metav1.StatusReason, reason, message string) func(*admissionv1.AdmissionResponse) {
 	return func(r *admissionv1.AdmissionResponse) {
 		r.Result = &metav1.Status{
 			Status: "Failure", Code: code, Reason: status, Message: message,
@@ -120,7 +120,7 @@ func TestAnswers(t *testing.T) {
 				Decision: webhooks.Undecided, Status: metav1.StatusReasonTooManyRequests, RetryAfter: 2500 * time.Millisecond,
 				Reason: "TooManyRequests", Message: "send fewer",
 			},
-			want: answered(refused("error", 429, "TooManyRequests", "TooManyRequests", "send fewer"), func(r *admissionv1.AdmissionResponse) {
+			want: answered(deniedWith("error", 429, "TooManyRequests", "TooManyRequests", "send fewer"), func(r *admissionv1.AdmissionResponse) {
 				r.Result.Details.RetryAfterSeconds = 2
 			}),
 			wantCommitted: 1,
@@ -128,25 +128,25 @@ func TestAnswers(t *testing.T) {
 		},
 		"the zero value denies": {
 			mode: v1beta1.Enforce, answer: webhooks.Answer{}, review: review(),
-			want:          answered(refused("denied", 403, "Forbidden", "", "")),
+			want:          answered(deniedWith("denied", 403, "Forbidden", "", "")),
 			wantCommitted: 1,
 			wantMetric:    "denied/",
 		},
 		"an unknown decision denies": {
 			mode: v1beta1.Enforce, answer: webhooks.Answer{Decision: "perhaps", Reason: "Odd"}, review: review(),
-			want:          answered(refused("perhaps", 403, "Forbidden", "Odd", "")),
+			want:          answered(deniedWith("perhaps", 403, "Forbidden", "Odd", "")),
 			wantCommitted: 1,
 			wantMetric:    "perhaps/Odd",
 		},
 		"no verdict is 503": {
 			mode: v1beta1.Enforce, answer: undecided, review: review(),
-			want:          answered(refused("error", 503, "ServiceUnavailable", "CloudSilent", "the cloud does not answer; try again")),
+			want:          answered(deniedWith("error", 503, "ServiceUnavailable", "CloudSilent", "the cloud does not answer; try again")),
 			wantCommitted: 1,
 			wantMetric:    "error/CloudSilent",
 		},
 		"a panic denies its request, and its cause is only in the log": {
 			mode: v1beta1.Enforce, panics: panics, review: review(),
-			want:       answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked")),
+			want:       answered(deniedWith("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked")),
 			wantMetric: "error/Panic",
 		},
 		"a dry run gets the same answer and leaves no trace": {
@@ -168,7 +168,7 @@ func TestAnswers(t *testing.T) {
 		"a denial has its field and additional causes": {
 			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{Reason: "InstanceNotOwned", Message: "not yours", Field: "status.instanceID", Causes: causes},
-			want:   answered(refused("denied", 403, "Forbidden", "InstanceNotOwned", "not yours"), withCauses("status.instanceID", causes...)),
+			want:   answered(deniedWith("denied", 403, "Forbidden", "InstanceNotOwned", "not yours"), withCauses("status.instanceID", causes...)),
 
 			wantCommitted: 1,
 			wantMetric:    "denied/InstanceNotOwned",
@@ -176,7 +176,7 @@ func TestAnswers(t *testing.T) {
 		"no verdict names its field, and further causes": {
 			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "try again", Field: "spec.providerID", Causes: causes},
-			want:   answered(refused("error", 503, "ServiceUnavailable", "CloudSilent", "try again"), withCauses("spec.providerID", causes...)),
+			want:   answered(deniedWith("error", 503, "ServiceUnavailable", "CloudSilent", "try again"), withCauses("spec.providerID", causes...)),
 
 			wantCommitted: 1,
 			wantMetric:    "error/CloudSilent",
@@ -277,7 +277,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestMessagesAreOneShortLine(t *testing.T) {
+func TestMessagesAreShortened(t *testing.T) {
 	for name, tc := range map[string]struct {
 		message string
 		want    string
@@ -290,11 +290,11 @@ func TestMessagesAreOneShortLine(t *testing.T) {
 		},
 		"1024 bytes are not cut": {
 			message: strings.Repeat("a", 1024), want: strings.Repeat("a", 1024),
-			wantWarning: "R (mode Warn, nothing was changed or refused): " + strings.Repeat("a", 974) + "…",
+			wantWarning: "R (mode Warn, nothing was changed or denied): " + strings.Repeat("a", 975) + "…",
 		},
 		"more is cut at a whole character": {
 			message: strings.Repeat("a", 1020) + "ééé", want: strings.Repeat("a", 1020) + "…",
-			wantWarning: "R (mode Warn, nothing was changed or refused): " + strings.Repeat("a", 974) + "…",
+			wantWarning: "R (mode Warn, nothing was changed or denied): " + strings.Repeat("a", 975) + "…",
 		},
 		"nothing is nothing": {
 			message: "", want: "",
@@ -304,8 +304,8 @@ func TestMessagesAreOneShortLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			gate := gateSaying(t, webhooks.Answer{Reason: "R", Message: tc.message})
 			denied := ask(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", review())
-			if diff := cmp.Diff(answered(refused("denied", 403, "Forbidden", "R", tc.want)), denied); diff != "" {
-				t.Errorf("refusal (-want +got):\n%s", diff)
+			if diff := cmp.Diff(answered(deniedWith("denied", 403, "Forbidden", "R", tc.want)), denied); diff != "" {
+				t.Errorf("denial (-want +got):\n%s", diff)
 			}
 			warned := ask(t, serve(t, webhooks.Handler(gate, v1beta1.Warn, &fakeRecorder{})), "", review())
 			if diff := cmp.Diff(answered(admitted("warned", "R"), withWarning(tc.wantWarning)), warned); diff != "" {
@@ -320,7 +320,7 @@ func TestMessagesAreOneShortLine(t *testing.T) {
 	}
 }
 
-func TestAPanicLeavesTheNextRequestAlone(t *testing.T) {
+func TestPanicDoesNotAffectTheNextRequest(t *testing.T) {
 	for name, cause := range map[string]any{
 		"a text":                              "boom",
 		"an error":                            errors.New("boom"),
@@ -343,7 +343,7 @@ func TestAPanicLeavesTheNextRequestAlone(t *testing.T) {
 			recorder := &fakeRecorder{}
 			server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder))
 
-			want := answered(refused("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked"))
+			want := answered(deniedWith("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked"))
 			if diff := cmp.Diff(want, ask(t, server, "", review())); diff != "" {
 				t.Errorf("answer to the one that panics (-want +got):\n%s", diff)
 			}
@@ -357,7 +357,7 @@ func TestAPanicLeavesTheNextRequestAlone(t *testing.T) {
 	}
 }
 
-func TestEachVerdictIsOneLineInTheLog(t *testing.T) {
+func TestEachDenialIsOneLogLine(t *testing.T) {
 	gate := gateSaying(t, webhooks.Answer{
 		Reason: "OwnerChangeDenied", Message: "not yours", Details: func() []any { return []any{"cloudAnswer", "what only the operator may see"} },
 	})
@@ -371,7 +371,7 @@ func TestEachVerdictIsOneLineInTheLog(t *testing.T) {
 	}
 }
 
-func TestWhatPassesIsLoggedForThoseWhoAsk(t *testing.T) {
+func TestAllowedRequestsAreLoggedOnLevel1(t *testing.T) {
 	server := serve(t, webhooks.Handler(gateSaying(t, webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}), v1beta1.Enforce, &fakeRecorder{}))
 	ask(t, server, "", review(withUID("log-3")))
 	got := logged.take("log-3")
@@ -380,7 +380,7 @@ func TestWhatPassesIsLoggedForThoseWhoAsk(t *testing.T) {
 	}
 }
 
-func TestAPanicIsInTheLogWithItsStack(t *testing.T) {
+func TestPanicIsLoggedWithItsStack(t *testing.T) {
 	gate := &fakeGate{t: t, review: func(context.Context, admission.Request) webhooks.Answer { panic("boom") }}
 	ask(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", review(withUID("log-2")))
 	got := logged.take("log-2")
@@ -394,7 +394,7 @@ func TestAPanicIsInTheLogWithItsStack(t *testing.T) {
 	}
 }
 
-func TestManyRequestsAtOnceGetTheirOwnAnswers(t *testing.T) {
+func TestConcurrentRequestsGetTheirOwnAnswers(t *testing.T) {
 	gate := &fakeGate{t: t, review: func(_ context.Context, request admission.Request) webhooks.Answer {
 		return webhooks.Answer{Reason: "R", Message: "about " + request.Name}
 	}}

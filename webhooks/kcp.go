@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/kcp"
@@ -38,9 +39,9 @@ func (p *perCluster) Name() string { return p.name }
 
 // Review implements Gate.
 func (p *perCluster) Review(ctx context.Context, request admission.Request) Answer {
-	cluster, refused := ClusterOf(request)
-	if refused != nil {
-		return *refused
+	cluster, denial := ClusterOf(request)
+	if denial != nil {
+		return *denial
 	}
 	gate, err := p.in(cluster)
 	if err != nil {
@@ -49,7 +50,8 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 			Details: func() []any { return []any{"cluster", cluster, "error", err.Error()} },
 		}
 	}
-	answer := gate.Review(withTenant(ctx, request, cluster), request)
+	ctx = withTenant(ctx, request, cluster)
+	answer := inFlight.shared(ctx, func() Answer { return gate.Review(ctx, request) })
 	answer.Subject.Cluster = cluster
 	return answer
 }
@@ -59,12 +61,12 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 func ClusterOf(request admission.Request) (logicalcluster.Name, *Answer) {
 	sent, err := clusterIn(request.Object.Raw)
 	if err != nil {
-		return "", refuse(Undecodable(fmt.Errorf("the object cannot be decoded: %w", err)))
+		return "", ptr.To(Undecodable(fmt.Errorf("the object cannot be decoded: %w", err)))
 	}
 	cluster := sent
 	if request.Operation != admissionv1.Create {
 		if cluster, err = clusterIn(request.OldObject.Raw); err != nil {
-			return "", refuse(Undecodable(fmt.Errorf("the stored object cannot be decoded: %w", err)))
+			return "", ptr.To(Undecodable(fmt.Errorf("the stored object cannot be decoded: %w", err)))
 		}
 	}
 	switch {
@@ -86,10 +88,8 @@ func ClusterOf(request admission.Request) (logicalcluster.Name, *Answer) {
 	return cluster, nil
 }
 
-func refuse(answer Answer) *Answer { return &answer }
-
-// clusterIn reads the annotation of an object, "" where there is no object. It is case-sensitive and rejects repeated fields, so
-// that it reads nothing that the API server does not.
+// clusterIn reads the annotation of an object, "" without an object. It is case-sensitive and rejects repeated fields, so that it
+// reads the same value as the API server.
 func clusterIn(raw []byte) (logicalcluster.Name, error) {
 	if len(raw) == 0 {
 		return "", nil

@@ -32,7 +32,7 @@ func in(cluster string) string {
 	return `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"` + cluster + `"}}}`
 }
 
-func TestEachRequestIsJudgedInItsLogicalCluster(t *testing.T) {
+func TestEachRequestIsReviewedInItsLogicalCluster(t *testing.T) {
 	const own, others, unsaid = "1dz6n4ubraua7pul", "m82w61j76ws21znq", `{"metadata":{"name":"a"}}`
 	const field = "metadata.annotations[kcp.io/cluster]"
 	judged := webhooks.Answer{

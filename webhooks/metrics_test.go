@@ -39,7 +39,7 @@ func series(t *testing.T, forbidden ...string) int {
 	return count
 }
 
-func TestTheNumberOfSeriesDoesNotGrowWithRequests(t *testing.T) {
+func TestSeriesDoNotGrowWithRequests(t *testing.T) {
 	gate := &fakeGate{t: t, review: func(_ context.Context, request admission.Request) webhooks.Answer {
 		return webhooks.Answer{Reason: "OwnerChangeDenied", Message: "not for " + request.UserInfo.Username}
 	}}

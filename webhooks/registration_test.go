@@ -85,7 +85,7 @@ func TestRegistration(t *testing.T) {
 	}
 }
 
-func TestWhatBecomesOfRequestsThatNobodyJudges(t *testing.T) {
+func TestFailurePolicy(t *testing.T) {
 	for mode, want := range map[v1beta1.Mode]admissionregistrationv1.FailurePolicyType{
 		v1beta1.Enforce: admissionregistrationv1.Fail,
 		v1beta1.Warn:    admissionregistrationv1.Ignore,

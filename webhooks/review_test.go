@@ -39,7 +39,7 @@ func tooLarge() admissionv1.AdmissionReview {
 		"Request entity too large: limit is 7340032 bytes")
 }
 
-func TestWhatIsNoReviewIsRefusedWithoutAskingTheGate(t *testing.T) {
+func TestInvalidReviewsDoNotReachTheGate(t *testing.T) {
 	raw := func(r admissionv1.AdmissionReview) string {
 		body, err := json.Marshal(r)
 		if err != nil {
@@ -150,7 +150,7 @@ func TestWhatIsNoReviewIsRefusedWithoutAskingTheGate(t *testing.T) {
 	}
 }
 
-func TestOddReviewsAreJudged(t *testing.T) {
+func TestUnusualReviewsReachTheGate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body string
 		want admission.Request
@@ -174,7 +174,7 @@ func TestOddReviewsAreJudged(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("judged (-want +got):\n%s", diff)
 			}
-			want := answered(refused("denied", 403, "Forbidden", "R", strings.TrimSpace("about "+tc.want.Name)))
+			want := answered(deniedWith("denied", 403, "Forbidden", "R", strings.TrimSpace("about "+tc.want.Name)))
 			want.Response.UID, want.Response.AuditAnnotations["decision-id"] = tc.want.UID, string(tc.want.UID)
 			if diff := cmp.Diff(want, answer); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
@@ -183,8 +183,8 @@ func TestOddReviewsAreJudged(t *testing.T) {
 	}
 }
 
-// A body costs memory only up to the bound, however long it is.
-func TestABodyWithoutEndIsCutOff(t *testing.T) {
+// A body takes memory only up to the limit, however long it is.
+func TestEndlessBody(t *testing.T) {
 	server := serve(t, webhooks.Handler(&fakeGate{t: t}, v1beta1.Enforce, &fakeRecorder{}))
 	body := &endless{}
 	got := post(t, server, "", "application/json", body)

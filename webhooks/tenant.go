@@ -7,7 +7,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/message"
 )
+
+// maxUserBytes limits the name of a user in a tenant and in the log. Whoever may impersonate in a workspace of kcp may send a name of almost
+// a MiB, and names are kept for as long as a request waits.
+const maxUserBytes = 1024
 
 type tenantKey struct{}
 
@@ -20,6 +25,6 @@ func TenantOf(ctx context.Context) fairqueue.Tenant {
 // withTenant returns a context with the tenant of a request. cluster is "" on Kubernetes.
 func withTenant(ctx context.Context, request admission.Request, cluster logicalcluster.Name) context.Context {
 	return context.WithValue(ctx, tenantKey{}, fairqueue.Tenant{
-		LogicalCluster: cluster.String(), Namespace: request.Namespace, User: request.UserInfo.Username,
+		LogicalCluster: cluster.String(), Namespace: request.Namespace, User: message.Clip(request.UserInfo.Username, maxUserBytes),
 	})
 }

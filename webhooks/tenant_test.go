@@ -26,7 +26,7 @@ func (g *tenantGate) Review(ctx context.Context, _ admission.Request) webhooks.A
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Judged"}
 }
 
-func TestAGateKnowsItsTenant(t *testing.T) {
+func TestTenantOfARequest(t *testing.T) {
 	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"d1","operation":"UPDATE",
 		"namespace":"team-a","userInfo":{"username":"alice"},
 		"object":{"metadata":{"annotations":{"kcp.io/cluster":"1dz6n4ubraua7pul"}}},

@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-func TestTheTraceOfARequestIsNamed(t *testing.T) {
+func TestTraceOfARequest(t *testing.T) {
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	for name, tc := range map[string]struct {
 		traceparent  []string
@@ -101,7 +101,7 @@ func exemplarOf(t *testing.T, gate string) string {
 	return found
 }
 
-func TestARequestWithoutATraceCostsNothingMore(t *testing.T) {
+func TestNoAllocationsWithoutATrace(t *testing.T) {
 	handler := webhooks.WithTrace(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	request, answer := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/gate", http.NoBody), httptest.NewRecorder()
 	request.Header.Set("Content-Type", "application/json")

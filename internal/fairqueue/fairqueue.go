@@ -27,8 +27,8 @@ type Tenant struct {
 	User string
 }
 
-// share returns the tenant's share, which has no user.
-func (t Tenant) share() Tenant {
+// Share returns the tenant's share, which is the tenant without the user: the logical cluster, on Kubernetes the namespace.
+func (t Tenant) Share() Tenant {
 	if t.LogicalCluster != "" {
 		return Tenant{LogicalCluster: t.LogicalCluster}
 	}
@@ -138,7 +138,7 @@ func (p path) run(change int) {
 
 // join returns the path of a tenant. It creates missing nodes.
 func (q *Queue) join(tenant Tenant) path {
-	share := q.child(q.root, tenant.share())
+	share := q.child(q.root, tenant.Share())
 	return path{tenant: tenant, root: q.root, share: share, user: q.child(share, tenant)}
 }
 
@@ -158,7 +158,7 @@ func (q *Queue) leave(p path) {
 		delete(p.share.children, p.tenant)
 	}
 	if p.share.idle() {
-		delete(q.root.children, p.tenant.share())
+		delete(q.root.children, p.tenant.Share())
 	}
 }
 

@@ -104,7 +104,7 @@ var (
 	roomy = fairqueue.Limits{Slots: 2, WaitingPerShare: 100, Waiting: 1000}
 )
 
-func TestWhoIsServedNext(t *testing.T) {
+func TestOrderOfService(t *testing.T) {
 	for name, tc := range map[string]struct {
 		send func(w *world)
 		want string
@@ -177,7 +177,7 @@ func TestWhoIsServedNext(t *testing.T) {
 	}
 }
 
-func TestASlotGoesToWhoHasFewest(t *testing.T) {
+func TestSlotGoesToTheShareWithFewestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fairqueue.Limits{Slots: 4, WaitingPerShare: 100, Waiting: 1000})
 		w.send(a, "a", 8)
@@ -190,7 +190,7 @@ func TestASlotGoesToWhoHasFewest(t *testing.T) {
 	})
 }
 
-func TestTheQueueOfATenantIsBounded(t *testing.T) {
+func TestQueueOfATenantIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fairqueue.Limits{Slots: 2, WaitingPerShare: 3, Waiting: 6})
 		w.send(a, "a", 7) // 2 have a slot, 3 wait
@@ -233,7 +233,7 @@ func TestTheQueueOfATenantIsBounded(t *testing.T) {
 	})
 }
 
-func TestNobodyIsBlamedWhereEverybodyWaitsForOneThing(t *testing.T) {
+func TestErrAllIfEachShareHasOneWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fairqueue.Limits{Slots: 1, WaitingPerShare: 2, Waiting: 2})
 		w.send(a, "a", 1)
@@ -247,7 +247,7 @@ func TestNobodyIsBlamedWhereEverybodyWaitsForOneThing(t *testing.T) {
 	})
 }
 
-func TestWhoeverLeavesIsNotServed(t *testing.T) {
+func TestCanceledCallerIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fairqueue.Limits{Slots: 1, WaitingPerShare: 1, Waiting: 1})
 		w.send(a, "a", 1)
