@@ -10,10 +10,10 @@ import (
 func BenchmarkOwnerRewrite(b *testing.B) {
 	old := object(annotations(ownerKey, rawServiceAccount))
 	placed := object(annotations(ownerKey, rawServiceAccount, clusterKey, newCluster))
-	asked := request(b, old, placed, apiServer)
+	called := request(b, old, placed, apiServer)
 	gate := newRewrite(v1beta1.Enforce).Gate
 	b.ReportAllocs()
 	for b.Loop() {
-		gate.Review(b.Context(), asked)
+		gate.Review(b.Context(), called)
 	}
 }

@@ -36,7 +36,7 @@ const (
 	rawServiceAccount = `{"username":"system:serviceaccount:default:bot","groups":["system:authenticated"],` +
 		`"extra":{"authentication.kcp.io/cluster-name":["1dz6n4ubraua7pul"]}}`
 	rawScoped  = `{"username":"alice","groups":["system:authenticated"],"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`
-	rawPerson  = `{"username":"alice","groups":["system:authenticated"]}`
+	rawUser    = `{"username":"alice","groups":["system:authenticated"]}`
 	rawAdmin   = `{"username":"kcp-admin","groups":["system:kcp:admin","system:authenticated"]}`
 	newCluster = "m82w61j76ws21znq"
 )
@@ -67,9 +67,9 @@ func object(annotations any) *unstructured.Unstructured {
 	}}
 }
 
-// TestWhichRequestsAreAskedAbout evaluates the match conditions and the admission policy with the API server's own code.
-func TestWhichRequestsAreAskedAbout(t *testing.T) {
-	const rewrite, notice, integrity, policy = "owner-rewrite", "owner-notice", "owner-integrity", "policy"
+// TestMatchConditionsSelectRequests evaluates the match conditions and the admission policy with the API server's own code.
+func TestMatchConditionsSelectRequests(t *testing.T) {
+	const rewrite, notice, denial, integrity, policy = "owner-rewrite", "owner-notice", "denial-notice", "owner-integrity", "policy"
 	warrant := func(w identity.Warrant) string {
 		return identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: {w.String()}}}.String()
 	}
@@ -96,8 +96,8 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 			by: apiServer, old: annotations(ownerKey, rawAdmin),
 			new: annotations(ownerKey, rawAdmin, clusterKey, newCluster), stale: true,
 		},
-		"a person changes the owner and goes by an older version": {
-			by: alice, old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin), stale: true, want: []string{integrity, policy},
+		"a user changes the owner with an old resource version": {
+			by: alice, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), stale: true, want: []string{integrity, policy},
 		},
 		"a scoped user's workspace is placed": {
 			by: apiServer, old: annotations(ownerKey, rawScoped),
@@ -107,9 +107,9 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 			by: apiServer, old: annotations(ownerKey, rawServiceAccount, clusterKey, "older"),
 			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster), want: []string{rewrite},
 		},
-		"a person's workspace is placed": {
-			by: apiServer, old: annotations(ownerKey, rawPerson),
-			new: annotations(ownerKey, rawPerson, clusterKey, newCluster),
+		"a user's workspace is placed": {
+			by: apiServer, old: annotations(ownerKey, rawUser),
+			new: annotations(ownerKey, rawUser, clusterKey, newCluster),
 		},
 		"a user's workspace with a scope inside a warrant is placed": {
 			by: apiServer, old: annotations(),
@@ -157,63 +157,63 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 			by: apiServer, old: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
 			new: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot"}`, clusterKey, newCluster),
 		},
-		"kcp records the owner on create": {by: alice, create: true, new: annotations(ownerKey, rawPerson, groupsKey, "team-a")},
-		"a person changes labels and other annotations": {
-			by: alice, old: annotations(ownerKey, rawPerson, createdBy, "alice"),
-			new: annotations(ownerKey, rawPerson, createdBy, "alice", "example.com/x", "1"),
+		"kcp records the owner on create": {by: alice, create: true, new: annotations(ownerKey, rawUser, groupsKey, "team-a")},
+		"a user changes labels and other annotations": {
+			by: alice, old: annotations(ownerKey, rawUser, createdBy, "alice"),
+			new: annotations(ownerKey, rawUser, createdBy, "alice", "example.com/x", "1"),
 		},
-		// What a forger may try.
-		"a person changes the owner": {
-			by: alice, old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+		// Forgeries.
+		"a user changes the owner": {
+			by: alice, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
 		},
-		"a person removes the owner": {
-			by: alice, old: annotations(ownerKey, rawPerson), new: annotations(), want: []string{integrity, policy},
+		"a user removes the owner": {
+			by: alice, old: annotations(ownerKey, rawUser), new: annotations(), want: []string{denial, integrity, policy},
 		},
-		"a person removes all annotations": {
-			by: alice, old: annotations(ownerKey, rawPerson), new: nil, want: []string{integrity, policy},
+		"a user removes all annotations": {
+			by: alice, old: annotations(ownerKey, rawUser), new: nil, want: []string{denial, integrity, policy},
 		},
-		"somebody without any group changes the owner": {
-			by: nobody, old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+		"a user without groups changes the owner": {
+			by: nobody, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
 		},
 		"a kcp administrator changes the owner": {
 			by:  &user.DefaultInfo{Name: "kcp-admin", Groups: []string{"system:kcp:admin"}},
-			old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+			old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
 		},
-		"the system changes the owner": {by: apiServer, old: annotations(ownerKey, rawPerson), new: annotations(ownerKey, rawAdmin)},
-		"a person sets an annotation of warrantgate's on create": {
-			by: alice, create: true, new: annotations(ownerKey, rawPerson, createdBy, "bob"), want: []string{integrity, policy},
+		"the system changes the owner": {by: apiServer, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin)},
+		"a user sets an annotation of warrantgate on create": {
+			by: alice, create: true, new: annotations(ownerKey, rawUser, createdBy, "bob"), want: []string{integrity, policy},
 		},
-		"a person sets an annotation of warrantgate's": {
-			by: alice, old: annotations(), new: annotations("warrantgate.dev/anything", ""), want: []string{integrity, policy},
+		"a user sets an annotation of warrantgate": {
+			by: alice, old: annotations(), new: annotations("warrantgate.dev/anything", ""), want: []string{denial, integrity, policy},
 		},
-		"a person removes an annotation of warrantgate's": {
-			by: alice, old: annotations(createdBy, "alice"), new: annotations(), want: []string{integrity, policy},
+		"a user removes an annotation of warrantgate": {
+			by: alice, old: annotations(createdBy, "alice"), new: annotations(), want: []string{denial, integrity, policy},
 		},
-		"a person sends the canary": {
-			by: alice, create: true, new: annotations(ownerKey, rawPerson, kcp.CanaryAnnotation, "true"), want: []string{integrity},
+		"a user sends the canary": {
+			by: alice, create: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, "true"), want: []string{integrity},
 		},
-		"a person sends the canary beside what is guarded": {
-			by: alice, old: annotations(), new: annotations(createdBy, "bob", kcp.CanaryAnnotation, "true"), want: []string{integrity, policy},
+		"a user sends the canary with a change of a guarded annotation": {
+			by: alice, old: annotations(), new: annotations(createdBy, "bob", kcp.CanaryAnnotation, "true"), want: []string{denial, integrity, policy},
 		},
-		"a person names the logical cluster on create": {
-			by: alice, create: true, new: annotations(ownerKey, rawPerson, clusterKey, "victim"), want: []string{integrity, policy},
+		"a user sets the cluster of the scheduler on create": {
+			by: alice, create: true, new: annotations(ownerKey, rawUser, clusterKey, "victim"), want: []string{integrity, policy},
 		},
-		"a person names another logical cluster": {
-			by: alice, old: annotations(ownerKey, rawPerson, clusterKey, newCluster),
-			new: annotations(ownerKey, rawPerson, clusterKey, "victim"), want: []string{integrity, policy},
+		"a user changes the cluster of the scheduler": {
+			by: alice, old: annotations(ownerKey, rawUser, clusterKey, newCluster),
+			new: annotations(ownerKey, rawUser, clusterKey, "victim"), want: []string{denial, integrity, policy},
 		},
-		"a person says that the workspace lives elsewhere": {
-			by: alice, old: annotations(ownerKey, rawPerson),
-			new: annotations("kcp.io/cluster", "victim", ownerKey, rawPerson), want: []string{integrity, policy},
+		"a user changes the logical cluster that holds the workspace": {
+			by: alice, old: annotations(ownerKey, rawUser),
+			new: annotations("kcp.io/cluster", "victim", ownerKey, rawUser), want: []string{denial, integrity, policy},
 		},
-		"a person leaves out where the workspace lives": {
-			by: alice, old: annotations(ownerKey, rawPerson), new: map[string]any{ownerKey: rawPerson},
+		"a user leaves out the logical cluster that holds the workspace": {
+			by: alice, old: annotations(ownerKey, rawUser), new: map[string]any{ownerKey: rawUser},
 		},
-		"a person says on create where the workspace lives, which kcp overwrites": {
-			by: alice, create: true, new: annotations("kcp.io/cluster", "victim", ownerKey, rawPerson),
+		"a user sets on create the logical cluster that holds the workspace, which kcp overwrites": {
+			by: alice, create: true, new: annotations("kcp.io/cluster", "victim", ownerKey, rawUser),
 		},
-		"a person lifts the required groups": {
-			by: alice, old: annotations(groupsKey, "team-a"), new: annotations(), want: []string{integrity, policy},
+		"a user removes the required groups": {
+			by: alice, old: annotations(groupsKey, "team-a"), new: annotations(), want: []string{denial, integrity, policy},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -227,22 +227,22 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 				changed.SetResourceVersion("1")
 			}
 			attributes := versioned(changed, old, operation, tc.by)
-			if diff := cmp.Diff(tc.want, askedBy(t, attributes), cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare)); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.want, calledBy(t, attributes), cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare)); diff != "" {
+				t.Errorf("called (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestPolicyAndGateSayTheSame holds the message of the admission policy against that of the webhook.
-func TestPolicyAndGateSayTheSame(t *testing.T) {
+// TestPolicyAndGateHaveTheSameMessage compares the message of the admission policy with that of the webhook.
+func TestPolicyAndGateHaveTheSameMessage(t *testing.T) {
 	for name, change := range map[string]struct{ old, new *unstructured.Unstructured }{
-		"an update": {object(annotations(ownerKey, rawPerson)), object(annotations(ownerKey, rawAdmin))},
-		"an update that says that the object lives elsewhere": {
-			object(annotations(ownerKey, rawPerson)), object(annotations("kcp.io/cluster", "victim", ownerKey, rawPerson))},
-		"an update that also leaves out where the object lives": {object(annotations(ownerKey, rawPerson)), object(nil)},
-		"a create":                               {nil, object(annotations(createdBy, "bob"))},
-		"a create of which it is not said where": {nil, object(map[string]any{createdBy: "bob"})},
+		"an update": {object(annotations(ownerKey, rawUser)), object(annotations(ownerKey, rawAdmin))},
+		"an update that changes the logical cluster that holds the object": {
+			object(annotations(ownerKey, rawUser)), object(annotations("kcp.io/cluster", "victim", ownerKey, rawUser))},
+		"an update that also leaves out the logical cluster that holds the object": {object(annotations(ownerKey, rawUser)), object(nil)},
+		"a create":                           {nil, object(annotations(createdBy, "bob"))},
+		"a create without a logical cluster": {nil, object(map[string]any{createdBy: "bob"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attributes := versioned(change.new, nil, admission.Create, alice)
@@ -273,8 +273,8 @@ func versioned(object, old runtime.Object, operation admission.Operation, by use
 	}
 }
 
-// askedBy returns the webhooks that the API server would call, and "policy" where the policy refuses.
-func askedBy(t *testing.T, attributes *admission.VersionedAttributes) []string {
+// calledBy returns the webhooks that the API server would call, and "policy" if the policy denies.
+func calledBy(t *testing.T, attributes *admission.VersionedAttributes) []string {
 	t.Helper()
 	compiler := celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	mutating, validatingConfiguration := webhookConfigurations(t)
@@ -285,7 +285,7 @@ func askedBy(t *testing.T, attributes *admission.VersionedAttributes) []string {
 	for i := range validatingConfiguration.Webhooks {
 		accessors = append(accessors, webhook.NewValidatingWebhookAccessor("", validatingConfiguration.Name, &validatingConfiguration.Webhooks[i]))
 	}
-	var asked []string
+	var called []string
 	for _, accessor := range accessors {
 		if accessor.GetRules()[0].Operations[0] == admissionregistrationv1.Update && attributes.GetOperation() == admission.Create {
 			continue
@@ -295,7 +295,7 @@ func askedBy(t *testing.T, attributes *admission.VersionedAttributes) []string {
 			t.Errorf("%s: %v", accessor.GetName(), result.Error)
 		}
 		if result.Matches {
-			asked = append(asked, strings.TrimSuffix(accessor.GetName(), ".warrantgate.dev"))
+			called = append(called, strings.TrimSuffix(accessor.GetName(), ".warrantgate.dev"))
 		}
 	}
 	for _, decision := range policyDecisions(t, attributes) {
@@ -303,10 +303,10 @@ func askedBy(t *testing.T, attributes *admission.VersionedAttributes) []string {
 		case decision.Evaluation == validating.EvalError:
 			t.Errorf("policy: %s", decision.Message)
 		case decision.Action == validating.ActionDeny:
-			asked = append(asked, "policy")
+			called = append(called, "policy")
 		}
 	}
-	return asked
+	return called
 }
 
 // policyDecisions evaluates the admission policy as the API server does.

@@ -1,7 +1,9 @@
 package workspace_test
 
 import (
+	stdcmp "cmp"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -22,6 +24,7 @@ import (
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/webhookstest"
 	"warrantgate.dev/webhooks/workspace"
@@ -85,17 +88,21 @@ func newNotice() webhookstest.Gate {
 	return webhookstest.Gate{Gate: workspace.NewOwnerNotice(), Mode: v1beta1.Enforce}
 }
 
+func newDenialNotice(mode v1beta1.Mode) webhookstest.Gate {
+	return webhookstest.Gate{Gate: workspace.NewDenialNotice(), Mode: mode}
+}
+
 func newIntegrity() webhookstest.Gate {
 	return webhookstest.Gate{Gate: workspace.NewOwnerIntegrity(), Mode: v1beta1.Enforce}
 }
 
-// told is an Event as far as its text goes.
-type told struct{ Type, Reason, Message string }
+// eventText is the text of an Event.
+type eventText struct{ Type, Reason, Message string }
 
-func texts(recorded []events.Event) []told {
-	var all []told
+func texts(recorded []events.Event) []eventText {
+	var all []eventText
 	for _, event := range recorded {
-		all = append(all, told{event.Type, event.Reason, event.Message})
+		all = append(all, eventText{event.Type, event.Reason, event.Message})
 	}
 	return all
 }
@@ -114,18 +121,18 @@ func TestOwnerRewrite(t *testing.T) {
 		mode        v1beta1.Mode
 		wantReason  string
 		wantOwner   string // empty: no patch
-		wantTold    []told
+		wantEvents  []eventText
 	}{
 		"a service account that was impersonated elsewhere": {
 			annotations: annotations(ownerKey, rawImpostor, clusterKey, newCluster),
 			wantReason:  "HomeOutOfScope",
-			wantTold:    []told{{corev1.EventTypeWarning, "OwnerNotRewritten", impostorMessage}},
+			wantEvents:  []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", impostorMessage}},
 		},
 		"a service account that was impersonated elsewhere, with a forged administrator's warrant": {
 			annotations: annotations(ownerKey, withWarrant(rawImpostor, `{"user":"root-boss","groups":["system:kcp:admin"]}`), clusterKey, newCluster),
 			wantReason:  "HomeOutOfScope",
 			wantOwner:   rawImpostor,
-			wantTold: []told{
+			wantEvents: []eventText{
 				{corev1.EventTypeWarning, "OwnerNotRewritten", impostorMessage},
 				{corev1.EventTypeNormal, "WarrantDropped", "Not passed on to the owner: 1 warrant had an administrator's permissions, which are never delegated"},
 			},
@@ -135,19 +142,19 @@ func TestOwnerRewrite(t *testing.T) {
 			mode:        v1beta1.Warn,
 			wantReason:  "HomeOutOfScope",
 			wantOwner:   rawImpostor, // webhooks.Handler takes it out
-			wantTold:    []told{{corev1.EventTypeWarning, "OwnerNotRewritten", impostorMessage}},
+			wantEvents:  []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", impostorMessage}},
 		},
 		"a service account": {
 			annotations: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
 			wantReason:  "ServiceAccountRewritten",
 			wantOwner:   rewritten,
-			wantTold:    []told{{corev1.EventTypeNormal, "OwnerRewritten", "S" + rewriteMessage}},
+			wantEvents:  []eventText{{corev1.EventTypeNormal, "OwnerRewritten", "S" + rewriteMessage}},
 		},
 		"a service account with warrants for one request, whose users are not in the Event": {
 			annotations: annotations(ownerKey, lent, clusterKey, newCluster),
 			wantReason:  "ServiceAccountRewritten",
 			wantOwner:   rewritten,
-			wantTold: []told{
+			wantEvents: []eventText{
 				{corev1.EventTypeNormal, "OwnerRewritten", "S" + rewriteMessage},
 				{corev1.EventTypeNormal, "WarrantDropped", "Not passed on to the owner: " +
 					"1 warrant had an administrator's permissions, which are never delegated; " +
@@ -159,11 +166,11 @@ func TestOwnerRewrite(t *testing.T) {
 			mode:        v1beta1.Warn,
 			wantReason:  "ServiceAccountRewritten",
 			wantOwner:   rewritten, // webhooks.Handler takes it out
-			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten",
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten",
 				"The owner was left as it is, because the gate only warns. S" + rewriteMessage}},
 		},
-		"a person": {
-			annotations: annotations(ownerKey, rawPerson, clusterKey, newCluster),
+		"a user": {
+			annotations: annotations(ownerKey, rawUser, clusterKey, newCluster),
 			wantReason:  "InScope",
 		},
 		"not placed yet": {
@@ -173,14 +180,14 @@ func TestOwnerRewrite(t *testing.T) {
 		"an owner that cannot be read": {
 			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:`, clusterKey, newCluster),
 			wantReason:  "OwnerMalformed",
-			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", `The recorded owner cannot be read: unexpected EOF within "/username" after offset 35 ` +
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", `The recorded owner cannot be read: unexpected EOF within "/username" after offset 35 ` +
 				"(OwnerMalformed). Initialization will fail if kcp has to act as this owner"}},
 		},
 		"a service account without a home": {
 			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot"}`, clusterKey, newCluster),
 			wantReason:  "HomeUnknown",
-			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", `Service account "system:serviceaccount:default:bot" comes without its home ` +
-				`cluster (extra "authentication.kcp.io/cluster-name"), so it cannot be told which one it is (HomeUnknown). ` +
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", `Service account "system:serviceaccount:default:bot" comes without its home ` +
+				`cluster (extra "authentication.kcp.io/cluster-name"), so its workspace is unknown (HomeUnknown). ` +
 				"Initialization will fail if kcp has to act as this owner"}},
 		},
 	} {
@@ -194,7 +201,7 @@ func TestOwnerRewrite(t *testing.T) {
 			if answer.Decision != webhooks.Allowed || answer.Reason != tc.wantReason {
 				t.Errorf("answer %s %s, want allowed %s", answer.Decision, answer.Reason, tc.wantReason)
 			}
-			if diff := cmp.Diff(tc.wantTold, texts(answer.Events), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tc.wantEvents, texts(answer.Events), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("Events (-want +got):\n%s", diff)
 			}
 			want := placed.DeepCopy()
@@ -261,21 +268,21 @@ func TestOwnerNotice(t *testing.T) {
 	for name, tc := range map[string]struct {
 		owner      map[string]any
 		wantReason string
-		wantTold   []told
+		wantEvents []eventText
 	}{
 		"an administrator": {
 			owner: annotations(ownerKey, rawAdmin, clusterKey, newCluster), wantReason: "PrivilegedOwner",
-			wantTold: []told{{corev1.EventTypeWarning, "PrivilegedOwner", admin}},
+			wantEvents: []eventText{{corev1.EventTypeWarning, "PrivilegedOwner", admin}},
 		},
-		"a person": {owner: annotations(ownerKey, rawPerson, clusterKey, newCluster), wantReason: "InScope"},
+		"a user": {owner: annotations(ownerKey, rawUser, clusterKey, newCluster), wantReason: "InScope"},
 		"no owner": {
 			owner: annotations(clusterKey, newCluster), wantReason: "OwnerAbsent",
-			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", "No owner is recorded, so kcp has nobody to act as (OwnerAbsent). " +
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", "No owner is recorded, so kcp can impersonate no user (OwnerAbsent). " +
 				"Initialization will fail if kcp has to act as this owner"}},
 		},
 		"an owner that is not JSON": {
 			owner: annotations(ownerKey, "bot", clusterKey, newCluster), wantReason: "OwnerMalformed",
-			wantTold: []told{{corev1.EventTypeWarning, "OwnerNotRewritten", "The recorded owner cannot be read: " +
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", "The recorded owner cannot be read: " +
 				"invalid character 'b' at start of value (OwnerMalformed). Initialization will fail if kcp has to act as this owner"}},
 		},
 	} {
@@ -284,14 +291,14 @@ func TestOwnerNotice(t *testing.T) {
 			if answer.Decision != webhooks.Allowed || answer.Reason != tc.wantReason || len(answer.Patches) > 0 {
 				t.Errorf("answer %+v, want allowed %s without patches", answer, tc.wantReason)
 			}
-			if diff := cmp.Diff(tc.wantTold, texts(answer.Events), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tc.wantEvents, texts(answer.Events), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("Events (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestOwnerNoticeTellsWhatThePolicyRewrote(t *testing.T) {
+func TestOwnerNoticeReportsRewritesOfThePolicy(t *testing.T) {
 	before := object(annotations(ownerKey, rawServiceAccount))
 	after := object(annotations(ownerKey, rewritten, clusterKey, newCluster, createdBy, "1dz6n4ubraua7pul:default:bot",
 		kcp.RewrittenByAnnotation, kcp.RewrittenByPolicy))
@@ -299,18 +306,18 @@ func TestOwnerNoticeTellsWhatThePolicyRewrote(t *testing.T) {
 	if answer.Decision != webhooks.Allowed || answer.Reason != "ServiceAccountRewritten" || answer.Committed == nil || len(answer.Patches) > 0 {
 		t.Errorf("answer %+v, want allowed ServiceAccountRewritten, counted and without patches", answer)
 	}
-	want := []told{{corev1.EventTypeNormal, "OwnerRewritten", "S" + rewriteMessage}}
+	want := []eventText{{corev1.EventTypeNormal, "OwnerRewritten", "S" + rewriteMessage}}
 	if diff := cmp.Diff(want, texts(answer.Events)); diff != "" {
 		t.Errorf("Events (-want +got):\n%s", diff)
 	}
 }
 
-// TestOwnerNoticeDoesNotTakeOthersForThePolicy: the policy's annotation is set, but what RewritePolicy would have written is
-// not there.
-func TestOwnerNoticeDoesNotTakeOthersForThePolicy(t *testing.T) {
+// TestOwnerNoticeReportsOnlyRewritesOfThePolicy: the policy's annotation is set, but the owner is not the one that RewritePolicy would
+// have written.
+func TestOwnerNoticeReportsOnlyRewritesOfThePolicy(t *testing.T) {
 	for name, tc := range map[string]struct{ before, after string }{
-		"an owner that need not be rewritten": {before: rawPerson, after: rawPerson},
-		"another owner than the rewritten":    {before: rawServiceAccount, after: rawPerson},
+		"an owner that need not be rewritten": {before: rawUser, after: rawUser},
+		"another owner than the rewritten":    {before: rawServiceAccount, after: rawUser},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := object(annotations(ownerKey, tc.before))
@@ -333,7 +340,7 @@ func TestRewritesAreCountedAndLogged(t *testing.T) {
 			identity.Warrant{User: "bob"}.String(), identity.Warrant{User: "carol"}.String(),
 		},
 	}}
-	person := identity.Owner{Username: "alice", Extra: map[string][]string{identity.ScopesKey: {"cluster:parent"}}}
+	scoped := identity.Owner{Username: "alice", Extra: map[string][]string{identity.ScopesKey: {"cluster:parent"}}}
 	for name, tc := range map[string]struct {
 		owner       identity.Owner
 		want        map[string]float64
@@ -346,8 +353,8 @@ func TestRewritesAreCountedAndLogged(t *testing.T) {
 			"cluster", "parent", "createdBy", "1dz6n4ubraua7pul:default:bot",
 			"dropped", "warrant somebody-else (Privileged), warrant bob (Lent), warrant carol (Lent)", "privileged", "system:kcp:admin",
 		}},
-		"a person": {
-			owner: person, want: map[string]float64{"warrantgate_owner_rewrites_total/person": 1},
+		"a user": {
+			owner: scoped, want: map[string]float64{"warrantgate_owner_rewrites_total/user": 1},
 			wantDetails: []any{"cluster", "parent", "createdBy", "alice"},
 		},
 	} {
@@ -391,8 +398,8 @@ func counters(t *testing.T) map[string]float64 {
 }
 
 func TestOwnerIntegrity(t *testing.T) {
-	const refusal = `user "alice" tried to change %s of workspace "child" in logical cluster "parent": this is where kcp reads as whom it ` +
-		`acts for the workspace, so only the system may write it; leave it as it is; to give others access, bind them to a role inside the workspace`
+	const denial = `user "alice" tried to change %s of workspace "child" in logical cluster "parent": kcp acts in the workspace as the ` +
+		`identity that is recorded there, so only the system may change it; leave it as it is; to give others access, bind them to a role inside the workspace`
 	workspaceObject := corev1.ObjectReference{APIVersion: "tenancy.kcp.io/v1alpha1", Kind: "Workspace", Name: "child", UID: "0eb3", ResourceVersion: "2"}
 
 	for name, tc := range map[string]struct {
@@ -424,13 +431,13 @@ func TestOwnerIntegrity(t *testing.T) {
 			wantObject: corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"},
 		},
 		"kcp records the owner on create": {
-			by: alice, new: object(annotations(ownerKey, rawPerson, groupsKey, "team-a")), wantReason: "Unchanged",
+			by: alice, new: object(annotations(ownerKey, rawUser, groupsKey, "team-a")), wantReason: "Unchanged",
 		},
-		"a person changes something else": {
-			by: alice, old: object(annotations(ownerKey, rawPerson)), new: object(annotations(ownerKey, rawPerson, "a", "b")), wantReason: "Unchanged",
+		"a user changes another field": {
+			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, rawUser, "a", "b")), wantReason: "Unchanged",
 		},
-		"kcp cuts the owner down": {
-			by: apiServer, old: object(annotations(ownerKey, rawPerson)), new: object(annotations(ownerKey, `{"username":"alice"}`)), wantReason: "System",
+		"kcp shortens the owner": {
+			by: apiServer, old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, `{"username":"alice"}`)), wantReason: "System",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -444,7 +451,7 @@ func TestOwnerIntegrity(t *testing.T) {
 				}
 				return
 			}
-			message := strings.Replace(refusal, "%s", tc.wantChanged, 1)
+			message := strings.Replace(denial, "%s", tc.wantChanged, 1)
 			if answer.Decision != webhooks.Denied || answer.Message != message {
 				t.Errorf("answer %s %q\nwant denied %q", answer.Decision, answer.Message, message)
 			}
@@ -541,7 +548,7 @@ func TestUndecodableObjectsAreDenied(t *testing.T) {
 }
 
 func FuzzReview(f *testing.F) {
-	for _, raw := range []string{rawServiceAccount, rawScoped, rawPerson, rawAdmin, "", "{"} {
+	for _, raw := range []string{rawServiceAccount, rawScoped, rawUser, rawAdmin, "", "{"} {
 		seed, err := json.Marshal(object(annotations(ownerKey, raw, clusterKey, newCluster, groupsKey, "a,b;c")))
 		if err != nil {
 			f.Fatal(err)
@@ -549,7 +556,7 @@ func FuzzReview(f *testing.F) {
 		f.Add(seed, seed)
 	}
 	gates := []webhookstest.Gate{
-		{Gate: workspace.NewOwnerRewrite(identity.Policy{Users: []string{"*"}})}, newNotice(), newIntegrity(),
+		{Gate: workspace.NewOwnerRewrite(identity.Policy{Users: []string{"*"}})}, newNotice(), newIntegrity(), newDenialNotice(v1beta1.Enforce),
 	}
 	f.Fuzz(func(t *testing.T, old, object []byte) {
 		for _, gate := range gates {

@@ -148,26 +148,26 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 		return handled{}, err
 	}
 	result := handled{by: byNobody, owner: placed.GetAnnotations()[ownerKey], createdBy: placed.GetAnnotations()[createdBy]}
-	asked := m.webhook.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(placed, old, admission.Update, p.by), nil, nil)
-	if asked.Error != nil {
-		return handled{}, fmt.Errorf("conditions of the webhook: %w", asked.Error)
+	called := m.webhook.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(placed, old, admission.Update, p.by), nil, nil)
+	if called.Error != nil {
+		return handled{}, fmt.Errorf("conditions of the webhook: %w", called.Error)
 	}
 	changed := !cmp.Equal(untouched.Object, placed.Object)
-	told := m.notice.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(placed, old, admission.Update, p.by), nil, nil)
-	if told.Error != nil {
-		return handled{}, fmt.Errorf("conditions of the notice: %w", told.Error)
+	notice := m.notice.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(placed, old, admission.Update, p.by), nil, nil)
+	if notice.Error != nil {
+		return handled{}, fmt.Errorf("conditions of the notice: %w", notice.Error)
 	}
-	if changed != told.Matches && (changed || asked.Matches) {
-		return handled{}, fmt.Errorf("changed by the policy %t, but told %t: %s", changed, told.Matches, p.owner)
+	if changed != notice.Matches && (changed || called.Matches) {
+		return handled{}, fmt.Errorf("changed by the policy %t, but reported %t: %s", changed, notice.Matches, p.owner)
 	}
 	switch {
-	case first.Matches != asked.Matches:
-		return handled{}, fmt.Errorf("the webhook is asked before the policy %t, after it %t: %s", first.Matches, asked.Matches, p.owner)
-	case changed && asked.Matches:
+	case first.Matches != called.Matches:
+		return handled{}, fmt.Errorf("the webhook is called before the policy %t, after it %t: %s", first.Matches, called.Matches, p.owner)
+	case changed && called.Matches:
 		return handled{}, fmt.Errorf("handled by both policy and webhook: %s", p.owner)
 	case changed:
 		result.by = byPolicy
-	case asked.Matches:
+	case called.Matches:
 		result.by = byWebhook
 	}
 	return result, nil
@@ -217,30 +217,30 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 		"one with a token that is bound to a pod": {placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a",
 			"authentication.kubernetes.io/node-name", "node-1.example.com", "authentication.kubernetes.io/node-uid", "1b",
 			"authentication.kubernetes.io/pod-name", "bot-0", "authentication.kubernetes.io/pod-uid", "2c")}, byPolicy},
-		"one of the longest names":            {placement{owner: plainOwner(label, long, label)}, byPolicy},
-		"a namespace that is too long":        {placement{owner: plainOwner(label+"x", "bot", "1dz6n4ubraua7pul")}, byWebhook},
-		"a name that is too long":             {placement{owner: plainOwner("default", long+"x", "1dz6n4ubraua7pul")}, byWebhook},
-		"a home that is too long":             {placement{owner: plainOwner("default", "bot", label+"x")}, byWebhook},
-		"a home of one letter":                {placement{owner: plainOwner("default", "bot", "a")}, byWebhook},
-		"its home is the new cluster":         {placement{owner: plainOwner("default", "bot", newCluster)}, byWebhook},
-		"a new cluster that is none":          {placement{owner: honest, cluster: "a:b"}, byWebhook},
-		"required groups":                     {placement{owner: honest, requiredGroups: "team-a"}, byWebhook},
-		"placed by somebody else":             {placement{owner: honest, by: alice}, byWebhook},
-		"placed by nobody":                    {placement{owner: honest, by: nobody}, byWebhook},
-		"a scope that excludes the home":      {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
-		"the group of another namespace":      {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
-		"a further group":                     {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
-		"a warrant":                           {placement{owner: strings.Replace(honest, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
-		"without a UID":                       {placement{owner: strings.Replace(honest, `"uid":"1bf18950-d1ff-46b7-999a-b9c2b966e89b",`, "", 1)}, byWebhook},
-		"a blank at the end":                  {placement{owner: honest + " "}, byWebhook},
-		"a line at the end":                   {placement{owner: honest + "\n"}, byWebhook},
-		"64 KiB":                              {placement{owner: honest + strings.Repeat(" ", 64<<10)}, byWebhook},
-		"a person":                            {placement{owner: rawPerson}, byNobody},
-		"a scoped person":                     {placement{owner: rawScoped}, byWebhook},
-		"a scoped person in another spelling": {placement{owner: strings.Replace(rawScoped, ":{", " : {", 1)}, byWebhook},
-		"a scoped person with escapes":        {placement{owner: strings.Replace(rawScoped, "io/scopes", `io\/scopes`, 1)}, byWebhook},
-		"an administrator":                    {placement{owner: rawAdmin}, byNobody},
-		"none":                                {placement{}, byNobody},
+		"one of the longest names":          {placement{owner: plainOwner(label, long, label)}, byPolicy},
+		"a namespace that is too long":      {placement{owner: plainOwner(label+"x", "bot", "1dz6n4ubraua7pul")}, byWebhook},
+		"a name that is too long":           {placement{owner: plainOwner("default", long+"x", "1dz6n4ubraua7pul")}, byWebhook},
+		"a home that is too long":           {placement{owner: plainOwner("default", "bot", label+"x")}, byWebhook},
+		"a home of one letter":              {placement{owner: plainOwner("default", "bot", "a")}, byWebhook},
+		"its home is the new cluster":       {placement{owner: plainOwner("default", "bot", newCluster)}, byWebhook},
+		"a new cluster that is none":        {placement{owner: honest, cluster: "a:b"}, byWebhook},
+		"required groups":                   {placement{owner: honest, requiredGroups: "team-a"}, byWebhook},
+		"placed by another user":            {placement{owner: honest, by: alice}, byWebhook},
+		"placed by a user without groups":   {placement{owner: honest, by: nobody}, byWebhook},
+		"a scope that excludes the home":    {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
+		"the group of another namespace":    {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
+		"a further group":                   {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
+		"a warrant":                         {placement{owner: strings.Replace(honest, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
+		"without a UID":                     {placement{owner: strings.Replace(honest, `"uid":"1bf18950-d1ff-46b7-999a-b9c2b966e89b",`, "", 1)}, byWebhook},
+		"a blank at the end":                {placement{owner: honest + " "}, byWebhook},
+		"a line at the end":                 {placement{owner: honest + "\n"}, byWebhook},
+		"64 KiB":                            {placement{owner: honest + strings.Repeat(" ", 64<<10)}, byWebhook},
+		"a user":                            {placement{owner: rawUser}, byNobody},
+		"a scoped user":                     {placement{owner: rawScoped}, byWebhook},
+		"a scoped user in another spelling": {placement{owner: strings.Replace(rawScoped, ":{", " : {", 1)}, byWebhook},
+		"a scoped user with escapes":        {placement{owner: strings.Replace(rawScoped, "io/scopes", `io\/scopes`, 1)}, byWebhook},
+		"an administrator":                  {placement{owner: rawAdmin}, byNobody},
+		"none":                              {placement{}, byNobody},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.placement.cluster == "" {

@@ -18,6 +18,7 @@ const (
 	OwnerRewritePath   = "/workspace/owner-rewrite"
 	OwnerIntegrityPath = "/workspace/owner-integrity"
 	OwnerNoticePath    = "/workspace/owner-notice"
+	DenialNoticePath   = "/workspace/denial-notice"
 )
 
 // IntegrityPolicyName is the name of the ValidatingAdmissionPolicy that protects recorded owners, and of its binding.
@@ -26,7 +27,7 @@ const IntegrityPolicyName = "warrantgate-owner-integrity"
 // Registration returns the objects that kcp needs in the workspace root: both webhook configurations, and the admission policy that
 // protects recorded owners while no warrantgate runs. Gates in the mode Off are left out.
 func Registration(server webhooks.Server, config v1beta1.Workspace) []client.Object {
-	return registration(server, config, celUnhandled, false)
+	return registration(server, config, false)
 }
 
 // RegistrationWithPolicy is Registration for a kcp that evaluates mutating admission policies. It includes RewritePolicy. OwnerRewrite is
@@ -37,21 +38,25 @@ func RegistrationWithPolicy(server webhooks.Server, config v1beta1.Workspace) []
 	if policy == nil {
 		return Registration(server, config)
 	}
-	return append(policy, registration(server, config, fmt.Sprintf("%s || %s", celByPolicy, celUnhandled), true)...)
+	return append(policy, registration(server, config, true)...)
 }
 
-func registration(server webhooks.Server, config v1beta1.Workspace, notable string, byPolicy bool) []client.Object {
+func registration(server webhooks.Server, config v1beta1.Workspace, byPolicy bool) []client.Object {
 	var mutating, validating []webhooks.Hook
 	var policies []client.Object
 	if mode := config.OwnerRewrite.Mode; mode != v1beta1.Off {
 		mutating = append(mutating, ownerRewriteHook(mode, byPolicy))
-		validating = append(validating, ownerNoticeHook(notable))
+		validating = append(validating, ownerNoticeHook())
 	}
 	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
+		if mode == v1beta1.Enforce {
+			mutating = append(mutating, denialNoticeHook())
+		}
 		validating = append(validating, ownerIntegrityHook(mode))
 		policies = integrityPolicies(config)
 	}
-	return slices.Concat(server.Registration(mutating, nil), policies, server.Registration(nil, validating))
+	// The policy comes first, because DenialNotice reports what it denies.
+	return slices.Concat(policies, server.Registration(mutating, nil), server.Registration(nil, validating))
 }
 
 func ownerRewriteHook(mode v1beta1.Mode, byPolicy bool) webhooks.Hook {
@@ -71,7 +76,10 @@ func ownerRewriteHook(mode v1beta1.Mode, byPolicy bool) webhooks.Hook {
 	return hook
 }
 
-func ownerNoticeHook(notable string) webhooks.Hook {
+func ownerNoticeHook() webhooks.Hook {
+	// What the policy rewrites is also reported on a kcp without the policy: during its installation or removal, kcp may observe the change
+	// of the other configuration first.
+	notable := fmt.Sprintf("%s || %s", celByPolicy, celUnhandled)
 	return webhooks.Hook{
 		Name: "owner-notice.warrantgate.dev", Path: OwnerNoticePath, FailurePolicy: admissionregistrationv1.Ignore,
 		Rules: workspaceRules(admissionregistrationv1.Update),
@@ -89,7 +97,19 @@ func ownerIntegrityHook(mode v1beta1.Mode) webhooks.Hook {
 		Rules: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update),
 		Conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "not-by-the-system", Expression: celNotSystem},
-			{Name: "changes-what-is-guarded", Expression: "size(" + celChanged + ") > 0"},
+			{Name: "changes-a-guarded-annotation", Expression: "size(" + celChanged + ") > 0"},
+		},
+	}
+}
+
+func denialNoticeHook() webhooks.Hook {
+	return webhooks.Hook{
+		Name: "denial-notice.warrantgate.dev", Path: DenialNoticePath, FailurePolicy: admissionregistrationv1.Ignore,
+		Rules: workspaceRules(admissionregistrationv1.Update),
+		Conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "not-by-the-system", Expression: celNotSystem},
+			{Name: "not-a-conflict", Expression: celCurrent},
+			{Name: "changes-a-guarded-annotation", Expression: "size(" + celChanged + ") > 0"},
 		},
 	}
 }

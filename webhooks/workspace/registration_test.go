@@ -46,6 +46,10 @@ func TestWebhooksArePinned(t *testing.T) {
 			URL: "https://warrantgate.example.com:9443/workspace/owner-notice", Rules: rules("UPDATE"), MatchPolicy: "Equivalent",
 			FailurePolicy: "Ignore", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 3,
 		},
+		"denial-notice.warrantgate.dev": {
+			URL: "https://warrantgate.example.com:9443/workspace/denial-notice", Rules: rules("UPDATE"), MatchPolicy: "Equivalent",
+			FailurePolicy: "Ignore", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 3,
+		},
 	}
 	got := map[string]pinned{}
 	mutating, validating := webhookConfigurations(t)
@@ -60,6 +64,30 @@ func TestWebhooksArePinned(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("webhooks (-want +got):\n%s", diff)
+	}
+}
+
+// A request that is not denied must not be reported as denied.
+func TestDenialsAreReportedOnlyWhereThePolicyDenies(t *testing.T) {
+	for mode, want := range map[v1beta1.Mode]bool{v1beta1.Enforce: true, v1beta1.Warn: false, v1beta1.Off: false} {
+		config := v1beta1.Default().Workspace
+		config.OwnerIntegrity.Mode = mode
+		var order []string
+		reported := false
+		for _, object := range workspace.Registration(webhooks.Server{URL: "https://h"}, config) {
+			order = append(order, object.GetObjectKind().GroupVersionKind().Kind)
+			if configuration, ok := object.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {
+				for i := range configuration.Webhooks {
+					reported = reported || configuration.Webhooks[i].Name == "denial-notice.warrantgate.dev"
+				}
+			}
+		}
+		if reported != want {
+			t.Errorf("mode %s: the denial is reported: %t, want %t", mode, reported, want)
+		}
+		if want && order[0] != "ValidatingAdmissionPolicy" {
+			t.Errorf("registered in the order %v, want the policy first", order)
+		}
 	}
 }
 
@@ -90,7 +118,7 @@ func TestGatesThatAreOffAreNotRegistered(t *testing.T) {
 	}
 }
 
-func TestGatesThatOnlyWarnRefuseNothingWhileAway(t *testing.T) {
+func TestGatesThatOnlyWarnDenyNothingWhileDown(t *testing.T) {
 	warn := v1beta1.Workspace{OwnerRewrite: v1beta1.Gate{Mode: v1beta1.Warn}, OwnerIntegrity: v1beta1.Gate{Mode: v1beta1.Warn}}
 	for _, object := range workspace.Registration(webhooks.Server{URL: "https://h"}, warn) {
 		policies := map[string]*admissionregistrationv1.FailurePolicyType{}

@@ -325,6 +325,7 @@ func registerWorkspaceGates(server webhook.Server, config v1beta1.GateConfigurat
 	server.Register(workspace.OwnerRewritePath,
 		webhooks.Handler(workspace.NewOwnerRewrite(config.Policy()), rewrite, recorder))
 	server.Register(workspace.OwnerNoticePath, webhooks.Handler(workspace.NewOwnerNotice(), rewrite, recorder))
+	server.Register(workspace.DenialNoticePath, webhooks.Handler(workspace.NewDenialNotice(), integrity, recorder))
 	server.Register(workspace.OwnerIntegrityPath, webhooks.Handler(workspace.NewOwnerIntegrity(), integrity, recorder))
 }
 
