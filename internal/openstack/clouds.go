@@ -1,11 +1,13 @@
 package openstack
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/internal/ownership"
@@ -17,6 +19,8 @@ const (
 	caKey     = "cacert"
 	// maxCloudsBytes is the maximum size of clouds.yaml. A file with ten clouds has about 5 KiB.
 	maxCloudsBytes = 64 << 10
+	// maxExpandedBytes is the maximum size of clouds.yaml after the expansion of its aliases, which the conversion to JSON does.
+	maxExpandedBytes = 4 * maxCloudsBytes
 )
 
 // clouds is a clouds.yaml. Types and parser are those of Cluster API Provider OpenStack, so that the gate checks the credentials that the
@@ -78,7 +82,23 @@ func readEntry(identity ownership.Identity, data map[string][]byte) (entry, erro
 	return cloud, nil
 }
 
-// readClouds returns the clouds of a Secret by name, or what is wrong with its clouds.yaml.
+// CloudsIn returns the names of the clouds in the clouds.yaml of a Secret, and their valid Keystone URLs, both sorted. It returns none if
+// the clouds.yaml is invalid.
+func CloudsIn(data map[string][]byte) (names, authURLs []string) {
+	all, _ := readClouds(data)
+	for name, cloud := range all {
+		names = append(names, name)
+		if cloud.Auth == nil {
+			continue
+		}
+		if keystone, ok := canonicalAuthURL(cloud.Auth.AuthURL); ok {
+			authURLs = append(authURLs, keystone)
+		}
+	}
+	return sortedSet(names), sortedSet(authURLs)
+}
+
+// readClouds returns the clouds of a Secret by name, or the problem of its clouds.yaml.
 func readClouds(data map[string][]byte) (entries map[string]entry, problem string) {
 	content, found := data[cloudsKey]
 	switch {
@@ -87,7 +107,10 @@ func readClouds(data map[string][]byte) (entries map[string]entry, problem strin
 	case len(content) > maxCloudsBytes:
 		return nil, fmt.Sprintf("%s has %d bytes, more than the %d that are read", cloudsKey, len(content), maxCloudsBytes)
 	}
-	// Of keys that are there twice, parsers choose differently.
+	if problem := expands(content); problem != "" {
+		return nil, problem
+	}
+	// Parsers treat repeated keys in different ways.
 	if _, err := yaml.YAMLToJSONStrict(content); err != nil {
 		return nil, fmt.Sprintf("%s is no YAML that can be used%s", cloudsKey, line(err))
 	}
@@ -96,6 +119,38 @@ func readClouds(data map[string][]byte) (entries map[string]entry, problem strin
 		return nil, fmt.Sprintf("%s has a value of the wrong type%s", cloudsKey, place(err))
 	}
 	return all.Clouds, ""
+}
+
+// expands returns a problem if the aliases of clouds.yaml expand to more than maxExpandedBytes.
+func expands(content []byte) (problem string) {
+	if !bytes.Contains(content, []byte("*")) {
+		return ""
+	}
+	var document yamlv3.Node // without expansion of aliases
+	if err := yamlv3.Unmarshal(content, &document); err != nil {
+		return fmt.Sprintf("%s is no YAML that can be used%s", cloudsKey, line(err))
+	}
+	if expandedSize(&document, map[*yamlv3.Node]int{}) > maxExpandedBytes {
+		return fmt.Sprintf("%s is no YAML that can be used: its aliases stand for more than %d bytes", cloudsKey, maxExpandedBytes)
+	}
+	return ""
+}
+
+// expandedSize returns the approximate size of a node after expansion, or more than maxExpandedBytes. known contains the sizes of nodes.
+func expandedSize(node *yamlv3.Node, known map[*yamlv3.Node]int) int {
+	if node.Kind == yamlv3.AliasNode {
+		node = node.Alias
+	}
+	if size, found := known[node]; found {
+		return size
+	}
+	known[node] = maxExpandedBytes + 1 // the size of a node that contains itself
+	size := len(node.Value) + 1
+	for _, inner := range node.Content {
+		size = min(size+expandedSize(inner, known), maxExpandedBytes+1)
+	}
+	known[node] = size
+	return size
 }
 
 var linePattern = regexp.MustCompile(`^[^\n]{0,40}?yaml: (line [0-9]{1,6}):`)

@@ -13,6 +13,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -77,8 +78,20 @@ func New(options Options) (*Cloud, error) {
 	return c, nil
 }
 
-// Token returns what Keystone says of the credentials. It is at most 5 minutes old, and some seconds where Keystone refuses
-// them. The error is an *ownership.IdentityError where the credentials are of no use, else an *ownership.UnknownError.
+// Stop ends the goroutines and idle connections of the cloud. A cloud that is used until the end of the process needs no Stop.
+func (c *Cloud) Stop() {
+	c.sessions.remembered.StopAllGoroutines()
+	for transport := range c.transports.withCA.Values() {
+		transport.CloseIdleConnections()
+	}
+	c.transports.withCA.StopAllGoroutines()
+	if transport, ok := c.transports.common.(*http.Transport); ok {
+		transport.CloseIdleConnections()
+	}
+}
+
+// Token returns the token of the credentials. A cached token is at most 5 minutes old, a cached rejection at most 9 seconds. The error is an
+// *ownership.IdentityError if the credentials cannot be used, otherwise an *ownership.UnknownError.
 func (c *Cloud) Token(ctx context.Context, identity ownership.Identity) (Token, error) {
 	return c.token(ctx, identity, recent)
 }
