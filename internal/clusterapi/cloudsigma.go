@@ -20,7 +20,10 @@ var CloudSigmaClusters = schema.GroupVersionResource{
 	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "cloudsigmaclusters",
 }
 
-// userEmailKey is the key of a Secret that spec.userRef refers to.
+// KdcClusters is the resource of KdcCluster, with the user of a cloud controller manager in an annotation.
+var KdcClusters = schema.GroupVersionResource{Group: "k8s.kube-dc.com", Version: "v1alpha1", Resource: "kdcclusters"}
+
+// userEmailKey is the key of the user in the Secret of spec.userRef.
 const userEmailKey = "userEmail"
 
 // UserRef contains the fields of a CloudSigmaCluster that specify the user.

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,13 +22,17 @@ import (
 )
 
 const (
-	// pageSize bounds how many objects are in memory at the same time: a tenant can make each of them large.
-	pageSize = 50
-	// maxDependents bounds how many clusters of other namespaces may take their user from one Secret.
+	// pageSize and pagesAtOnce limit the number of objects in memory at the same time, because a tenant can make each of them large: more
+	// than a MiB, and several times that once it is decoded.
+	pageSize, pagesAtOnce = 10, 2
+	// maxDependents limits the number of clusters in other namespaces that take their user from one Secret.
 	maxDependents = 100
 )
 
-// SecretSubject is the subject of the key of a Secret.
+// pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process.
+var pages = semaphore.NewWeighted(pagesAtOnce)
+
+// SecretSubject is the Subject of the keys of Secrets.
 const SecretSubject = "Secret"
 
 // Key is the key of writes of this cluster's identity, and of claims of its machines.
@@ -54,7 +60,22 @@ func (r *reader) Version(ctx context.Context, object inflight.Object) (string, e
 	return now.GetResourceVersion(), nil
 }
 
-// Dependent is a cluster, or a machine that brings an identity of its own, with the machines whose provider acts as it says.
+// Object returns the current object, or nil if the object does not exist or its kind is not installed. The name may come from a request.
+func (r *reader) Object(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	if len(content.IsPathSegmentName(name)) > 0 || name == "" {
+		return nil, nil
+	}
+	object, err := r.dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read %s %q: %w", resource.Resource, name, err)
+	}
+	return object, nil
+}
+
+// Dependent is a cluster, or a machine with its own identity, with the account of its provider.
 type Dependent struct {
 	// Kind and Name are those of the object.
 	Kind, Name string
@@ -115,27 +136,49 @@ func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]
 func (r *reader) each(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) error {
+	err := r.list(ctx, resource, namespace, options, do)
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.notInstalled(ctx, resource)
+	case err != nil:
+		return fmt.Errorf("list %s: %w", resource.GroupResource(), err)
+	}
+	return nil
+}
+
+// list is each with the error of the API server.
+func (r *reader) list(
+	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
+) (err error) {
 	options.Limit = pageSize
 	for {
-		page, err := r.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
-		if apierrors.IsNotFound(err) {
-			return r.notInstalled(ctx, resource)
-		}
-		if err != nil {
-			return fmt.Errorf("list %s: %w", resource.GroupResource(), err)
-		}
-		for i := range page.Items {
-			do(&page.Items[i])
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nil
+		if options.Continue, err = r.page(ctx, resource, namespace, options, do); err != nil || options.Continue == "" {
+			return err
 		}
 	}
 }
 
-// UserDependents returns the CloudSigmaClusters that take their user from the Secret, each with the account that it has with
-// this user. Those of the Secret's namespace are listed now. Those of other namespaces are the ones that were last seen, and
-// also, each as it is now.
+// page calls do for the objects of one page, and returns the token for the next one.
+func (r *reader) page(
+	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
+) (more string, err error) {
+	if err := pages.Acquire(ctx, 1); err != nil {
+		return "", err
+	}
+	defer pages.Release(1)
+	page, err := r.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
+	if err != nil {
+		return "", err
+	}
+	for i := range page.Items {
+		do(&page.Items[i])
+	}
+	return page.GetContinue(), nil
+}
+
+// UserDependents returns the CloudSigmaClusters that take their user from the Secret, with the account for this user. It lists the
+// current clusters in the namespace of the Secret. In other namespaces it uses the last seen clusters and those in also, and reads
+// the current state of each.
 func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]Dependent, error) {
 	kind, watched := clusterKinds[v1beta1.ProviderCloudSigma], o.clusters[v1beta1.ProviderCloudSigma]
 	if watched == nil {

@@ -171,24 +171,22 @@ func (w *Workspace) Owned(ctx context.Context, namespace, owner string) ([]Machi
 func (r *reader) owned(ctx context.Context, kinds []Kind, namespace, owner string) ([]Machine, error) {
 	var owned []Machine
 	for _, kind := range kinds {
-		list, err := r.dynamic.Resource(kind.Resource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
-		if apierrors.IsNotFound(err) {
-			if err = r.notInstalled(ctx, kind.Resource()); err == nil {
-				continue
+		err := r.list(ctx, kind.Resource(), namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
+			machine := kind.metadataOf(object)
+			if !slices.Contains(machine.Owners(), owner) {
+				return
 			}
+			if read, err := kind.Read(object); err == nil {
+				machine = read
+			}
+			machine.OwnerReferences = nil // a tenant can write many
+			owned = append(owned, machine)
+		})
+		if apierrors.IsNotFound(err) {
+			err = r.notInstalled(ctx, kind.Resource())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)
-		}
-		for i := range list.Items {
-			machine := kind.metadataOf(&list.Items[i])
-			if !slices.Contains(machine.Owners(), owner) {
-				continue
-			}
-			if read, err := kind.Read(&list.Items[i]); err == nil {
-				machine = read
-			}
-			owned = append(owned, machine)
 		}
 	}
 	return owned, nil

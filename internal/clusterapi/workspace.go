@@ -9,6 +9,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -85,7 +86,14 @@ func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []in
 		if kind.Provider != other.Kind.Provider {
 			continue
 		}
-		list, err := w.dynamic.Resource(kind.Resource()).List(ctx, metav1.ListOptions{})
+		var holder *Machine
+		err := w.list(ctx, kind.Resource(), "", metav1.ListOptions{}, func(object *unstructured.Unstructured) {
+			machine, err := kind.Read(object)
+			if holder != nil || err != nil || machine.is(other) || machine.SameServer(other) || !slices.Contains(machine.IDs(), id) {
+				return // what cannot be read names no instance
+			}
+			holder = &machine
+		})
 		if apierrors.IsNotFound(err) && kind.Resource() != other.Kind.Resource() {
 			if err = w.notInstalled(ctx, kind.Resource()); err == nil {
 				continue // this workspace does not bind the kind
@@ -94,12 +102,8 @@ func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []in
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)
 		}
-		for i := range list.Items {
-			machine, err := kind.Read(&list.Items[i])
-			if err != nil || machine.is(other) || machine.SameServer(other) || !slices.Contains(machine.IDs(), id) {
-				continue // what cannot be read names no instance
-			}
-			return &machine, nil
+		if holder != nil {
+			return holder, nil
 		}
 	}
 	return nil, nil
