@@ -31,15 +31,22 @@ func validatePatterns(patterns []string, at *field.Path) field.ErrorList {
 	for i, pattern := range patterns {
 		if pattern == "" {
 			errs = append(errs, field.Required(at.Index(i), "a pattern of names"))
-		} else if _, err := path.Match(pattern, ""); err != nil {
-			errs = append(errs, field.Invalid(at.Index(i), pattern, "must be a pattern of path.Match, such as \"team-*\""))
+			continue
 		}
+		errs = append(errs, validatePattern(pattern, at.Index(i))...)
 	}
 	return errs
 }
 
-// refuses returns why a warrant is not passed on, or "". A warrant is kept or dropped as a whole: with a nested one
-// taken out it would be another delegation than the one that the policy names.
+func validatePattern(pattern string, at *field.Path) field.ErrorList {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return field.ErrorList{field.Invalid(at, pattern, "must be a pattern of path.Match, such as \"team-*\"")}
+	}
+	return nil
+}
+
+// refuses returns the reason why a warrant is dropped, or "" if it is kept. A warrant is kept or dropped as a whole: without a nested
+// warrant it would be another delegation than the one that the policy names.
 func (p Policy) refuses(w carried) DropReason {
 	switch {
 	case w.err != nil:

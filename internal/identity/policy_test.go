@@ -26,7 +26,7 @@ func TestPolicyValidate(t *testing.T) {
 	}
 }
 
-func TestWarrantIsKeptOnlyIfAllItsGroupsAre(t *testing.T) {
+func TestKeptWarrants(t *testing.T) {
 	policy := identity.Policy{Groups: []string{"team-*"}}
 	for name, tc := range map[string]struct {
 		groups []string

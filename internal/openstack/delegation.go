@@ -19,6 +19,8 @@ const (
 	RoleNotDelegable = "RoleNotDelegable"
 	// RoleMissing: they lack a required role.
 	RoleMissing = "RoleMissing"
+	// ApplicationCredentialUnrestricted: they can create further application credentials. This is a warning, unless the policy denies it.
+	ApplicationCredentialUnrestricted = "ApplicationCredentialUnrestricted"
 )
 
 // maxNames and maxNameBytes are the maximum number and length of names in a message.
@@ -30,8 +32,8 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9._+@-]+$`)
 // Delegation decides whether a cluster may use the credentials, and returns their token. The error is an *ownership.IdentityError if it may
 // not, and an *ownership.UnknownError if there is no verdict.
 //
-// What is remembered of a token is at most 5 minutes old where it is allowed, and some seconds where it is refused.
-func (c *Cloud) Delegation(ctx context.Context, identity ownership.Identity, policy delegation.RolePolicy) (Token, error) {
+// A cached token is at most 5 minutes old if it is allowed, and at most 9 seconds if it is denied.
+func (c *Cloud) Delegation(ctx context.Context, identity ownership.Identity, policy delegation.CredentialPolicy) (Token, error) {
 	young := begunSince(time.Now().Add(-refusalBelievedFor))
 	s, err := c.session(ctx, identity, recent)
 	if err != nil {
@@ -48,8 +50,8 @@ func (c *Cloud) Delegation(ctx context.Context, identity ownership.Identity, pol
 	return token, delegable(identity, token, policy)
 }
 
-// DelegationNow is Delegation by an authentication that begins after the call.
-func (c *Cloud) DelegationNow(ctx context.Context, identity ownership.Identity, policy delegation.RolePolicy) (Token, error) {
+// DelegationNow is Delegation with a new authentication.
+func (c *Cloud) DelegationNow(ctx context.Context, identity ownership.Identity, policy delegation.CredentialPolicy) (Token, error) {
 	token, err := c.TokenNow(ctx, identity)
 	if err != nil {
 		return Token{}, err
@@ -57,17 +59,22 @@ func (c *Cloud) DelegationNow(ctx context.Context, identity ownership.Identity, 
 	return token, delegable(identity, token, policy)
 }
 
-// delegable returns an *ownership.IdentityError where the policy lets no cluster act with what the token stands for.
-func delegable(identity ownership.Identity, token Token, policy delegation.RolePolicy) error {
+// delegable returns an *ownership.IdentityError if the policy does not allow the token for a cluster.
+func delegable(identity ownership.Identity, token Token, policy delegation.CredentialPolicy) error {
 	if err := unscoped(identity, token); err != nil {
 		return err
 	}
 	if token.TrustID != "" {
 		return unusable(identity, IdentityOfTrust, "the credentials are those of trust %.100s, with which a trustee acts for another user; use the tenant's own", token.TrustID)
 	}
-	report := policy.Judge(token.Roles)
+	if err := ofOperator(identity, token, policy.Operators); err != nil {
+		return err
+	}
+	report := policy.Roles.Judge(token.Roles)
 	reason := RoleMissing
 	switch {
+	case report.Favorable() && policy.DenyUnrestricted && token.Unrestricted():
+		return unusable(identity, ApplicationCredentialUnrestricted, "%s", token.unrestrictedMessage())
 	case report.Favorable():
 		return nil
 	case len(report.Privileged) > 0:
@@ -75,10 +82,50 @@ func delegable(identity ownership.Identity, token Token, policy delegation.RoleP
 	case len(report.Excess) > 0:
 		reason = RoleNotDelegable
 	}
-	return unusable(identity, reason, "%s has %s; %s", token.bearer(), rolesOf(token.Roles), strings.Join(remedies(token, policy, report), "; "))
+	return unusable(identity, reason, "%s; %s", token.Carries(), strings.Join(remedies(token, policy.Roles, report), "; "))
 }
 
-// bearer names whose token it is as a person would.
+// ofOperator returns an *ownership.IdentityError if the user or the project belongs to an operator. It uses the names and IDs in Keystone's
+// response, so the form of the names in the credentials does not matter.
+func ofOperator(identity ownership.Identity, token Token, operators delegation.Operators) error {
+	const remedy = "belongs to the operators of this OpenStack, and no cluster may act as them; use an identity of the tenant in the tenant's own project"
+	switch user, project := token.user(), token.project(); {
+	case operators.IncludeUser(user):
+		return unusable(identity, IdentityOfOperator, "user %.100q of domain %.100q %s", user.Name, user.DomainName, remedy)
+	case operators.IncludeProject(project):
+		return unusable(identity, IdentityOfOperator, "project %.100q of domain %.100q, for which user %.100q has a token, %s",
+			project.Name, project.DomainName, user.Name, remedy)
+	}
+	return nil
+}
+
+func (t Token) user() delegation.Principal {
+	return delegation.Principal{ID: t.UserID, Name: t.UserName, DomainID: t.UserDomainID, DomainName: t.UserDomain}
+}
+
+func (t Token) project() delegation.Principal {
+	return delegation.Principal{ID: t.ProjectID, Name: t.ProjectName, DomainID: t.ProjectDomainID, DomainName: t.ProjectDomain}
+}
+
+// Unrestricted reports whether the token is of an application credential that can create further ones.
+func (t Token) Unrestricted() bool {
+	return t.ApplicationCredential != nil && !t.ApplicationCredential.Restricted
+}
+
+// UnrestrictedWarning returns the warning for credentials with this token, which is unrestricted.
+func (t Token) UnrestrictedWarning(identity ownership.Identity) string {
+	return identity.String() + ": " + t.unrestrictedMessage()
+}
+
+func (t Token) unrestrictedMessage() string {
+	return t.bearer() + " is unrestricted: it can create further application credentials of this user, which stay valid after it is deleted; " +
+		"use one that was created without --unrestricted"
+}
+
+// Carries describes the user, project and roles of the token.
+func (t Token) Carries() string { return t.bearer() + " has " + rolesOf(t.Roles) }
+
+// bearer describes the user and project of the token.
 func (t Token) bearer() string {
 	who := fmt.Sprintf("user %.100q", t.UserName)
 	if t.ApplicationCredential != nil {

@@ -18,7 +18,9 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-var policy = delegation.RolePolicy{Required: []string{"load-balancer_member"}, Allowed: []string{"member", "reader"}, Denied: []string{"support"}}
+var policy = delegation.CredentialPolicy{
+	Roles: delegation.RolePolicy{Required: []string{"load-balancer_member"}, Allowed: []string{"member", "reader"}, Denied: []string{"support"}},
+}
 
 // roles are the roles of a token.
 func roles(names ...string) func(object) {
@@ -33,6 +35,8 @@ func roles(names ...string) func(object) {
 func delegable() http.HandlerFunc { return aToken(roles("member", "load-balancer_member")) }
 
 var ofApplicationCredential = with("application_credential", object{"id": "a1", "name": "capo", "restricted": true})
+
+var unrestricted = with("application_credential", object{"id": "a1", "name": "capo", "restricted": false})
 
 // aTrust is what makes a token one of a trust.
 var aTrust = with("OS-TRUST:trust", object{
@@ -50,7 +54,15 @@ func TestWhatMayBeDelegated(t *testing.T) {
 		anew     = "; then create a new application credential, because the roles of an existing one do not change"
 		remedy   = "; name the project in clouds.yaml, or use an application credential of it"
 		noDomain = ", and servers belong to projects" + remedy
+
+		operators = " belongs to the operators of this OpenStack, and no cluster may act as them; use an identity of the tenant in the tenant's own project"
 	)
+	byUser := func(pattern delegation.PrincipalPattern) delegation.Operators {
+		return delegation.Operators{Users: []delegation.PrincipalPattern{{ID: "another"}, pattern}}
+	}
+	byProject := func(pattern delegation.PrincipalPattern) delegation.Operators {
+		return delegation.Operators{Projects: []delegation.PrincipalPattern{pattern}}
+	}
 	drop := with("project", nil)
 	many := func(n int) (names []string) {
 		for i := range n {
@@ -62,8 +74,11 @@ func TestWhatMayBeDelegated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		token  []func(object)
 		policy *delegation.RolePolicy // nil for the usual one
-		reason string                 // "" where it may
-		want   string
+		// operators and denyUnrestricted are the rest of the policy.
+		operators        delegation.Operators
+		denyUnrestricted bool
+		reason           string // "" where it may
+		want             string
 	}{
 		"what a tenant has":                            {token: []func(object){roles("reader", "member", "load-balancer_member")}},
 		"what a tenant has, as application credential": {token: []func(object){roles("Load-Balancer_Member"), ofApplicationCredential}},
@@ -149,6 +164,49 @@ func TestWhatMayBeDelegated(t *testing.T) {
 				`"; too many: "` + strings.Repeat("r", 100) + `"` + excess +
 				"use an identity of the tenant that has only member, or an application credential that is made with these roles only",
 		},
+		"a user of an operator, with the roles of a tenant": {
+			token: []func(object){roles("member", "load-balancer_member")}, operators: byUser(delegation.PrincipalPattern{Name: "al*", Domain: "default"}),
+			reason: openstack.IdentityOfOperator, want: `user "alice" of domain "Default"` + operators,
+		},
+		"an administrator who is an operator": {
+			token: []func(object){roles("admin")}, operators: byUser(delegation.PrincipalPattern{ID: userID}),
+			reason: openstack.IdentityOfOperator, want: `user "alice" of domain "Default"` + operators,
+		},
+		"a user of an operator, by application credential": {
+			token:     []func(object){roles("member", "load-balancer_member"), ofApplicationCredential},
+			operators: byUser(delegation.PrincipalPattern{Name: "ALICE"}),
+			reason:    openstack.IdentityOfOperator, want: `user "alice" of domain "Default"` + operators,
+		},
+		"a project of an operator": {
+			token: []func(object){roles("member", "load-balancer_member")}, operators: byProject(delegation.PrincipalPattern{ID: projectID}),
+			reason: openstack.IdentityOfOperator, want: `project "team-a" of domain "Tenants", for which user "alice" has a token,` + operators,
+		},
+		"a project of a domain of operators": {
+			token: []func(object){roles("member", "load-balancer_member")}, operators: byProject(delegation.PrincipalPattern{Domain: "d1"}),
+			reason: openstack.IdentityOfOperator, want: `project "team-a" of domain "Tenants", for which user "alice" has a token,` + operators,
+		},
+		"a user of the name of an operator of another domain": {
+			token:     []func(object){roles("member", "load-balancer_member")},
+			operators: byUser(delegation.PrincipalPattern{Name: "alice", Domain: "Operators"}),
+		},
+		"a project of the name of an operator's user": {
+			token: []func(object){roles("member", "load-balancer_member")}, operators: byUser(delegation.PrincipalPattern{Name: "team-a"}),
+		},
+		"an unrestricted application credential": {token: []func(object){roles("member", "load-balancer_member"), unrestricted}},
+		"an unrestricted application credential, denied": {
+			token: []func(object){roles("member", "load-balancer_member"), unrestricted}, denyUnrestricted: true,
+			reason: openstack.ApplicationCredentialUnrestricted,
+			want: `application credential "capo" of user "alice" in project "team-a" is unrestricted: it can create further application credentials of ` +
+				"this user, which stay valid after it is deleted; use one that was created without --unrestricted",
+		},
+		"an unrestricted application credential with too few roles": {
+			token: []func(object){roles("member"), unrestricted}, denyUnrestricted: true,
+			reason: openstack.RoleMissing, want: `application credential "capo" of ` + alice + "the roles member; " + missing + command + anew,
+		},
+		"a restricted application credential where unrestricted ones are denied": {
+			token: []func(object){roles("member", "load-balancer_member"), ofApplicationCredential}, denyUnrestricted: true,
+		},
+		"a password where unrestricted ones are denied": {token: []func(object){roles("member", "load-balancer_member")}, denyUnrestricted: true},
 		"a trust": {
 			token:  []func(object){roles("member", "load-balancer_member"), aTrust},
 			reason: openstack.IdentityOfTrust, want: "the credentials are those of trust t1, with which a trustee acts for another user; use the tenant's own",
@@ -173,11 +231,12 @@ func TestWhatMayBeDelegated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			judged := policy
 			if tc.policy != nil {
-				judged = *tc.policy
+				judged.Roles = *tc.policy
 			}
+			judged.Operators, judged.DenyUnrestricted = tc.operators, tc.denyUnrestricted
 			api := newAPI(t, answers{authenticate: aToken(tc.token...)})
 			cloud := api.cloud(api.secret())
-			for _, ask := range []func(context.Context, ownership.Identity, delegation.RolePolicy) (openstack.Token, error){
+			for _, ask := range []func(context.Context, ownership.Identity, delegation.CredentialPolicy) (openstack.Token, error){
 				cloud.Delegation, cloud.DelegationNow,
 			} {
 				token, err := ask(t.Context(), identity, judged)
@@ -221,7 +280,7 @@ func (d delegationOf) expect(when, reason string, authentications int) {
 	}
 }
 
-func TestHowLongRolesAreBelieved(t *testing.T) {
+func TestRolesTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDelegation(t, cloudhttptest.InTurn(aToken(roles("member")), aToken(roles("admin")), delegable()))
 		defer d.cloud.Stop()
@@ -240,7 +299,7 @@ func TestHowLongRolesAreBelieved(t *testing.T) {
 	})
 }
 
-func TestARefusalOfOldRolesIsLookedAtAgain(t *testing.T) {
+func TestDenialByCachedRolesIsRepeatedWithANewToken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
 		want   failure
@@ -274,8 +333,8 @@ func TestARefusalOfOldRolesIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// TestManyRefusalsOfOldRolesCauseOneAuthentication is about a burst of calls while the authentication is under way.
-func TestManyRefusalsOfOldRolesCauseOneAuthentication(t *testing.T) {
+// TestConcurrentDenialsByCachedRolesCauseOneAuthentication is about a burst of calls while the authentication is under way.
+func TestConcurrentDenialsByCachedRolesCauseOneAuthentication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDelegation(t, cloudhttptest.InTurn(aToken(roles("member")), func(w http.ResponseWriter, r *http.Request) {
 			wait(2 * time.Second)

@@ -13,15 +13,3 @@ func NewWith(options Options, transport http.RoundTripper) (*Cloud, error) {
 	}
 	return c, err
 }
-
-// Stop ends what the cloud has running for as long as the process lives.
-func (c *Cloud) Stop() {
-	c.sessions.remembered.StopAllGoroutines()
-	for transport := range c.transports.withCA.Values() {
-		transport.CloseIdleConnections()
-	}
-	c.transports.withCA.StopAllGoroutines()
-	if transport, ok := c.transports.common.(*http.Transport); ok {
-		transport.CloseIdleConnections()
-	}
-}

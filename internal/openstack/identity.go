@@ -24,6 +24,8 @@ const (
 	IdentitySystemScoped = "IdentitySystemScoped"
 	// IdentityOfTrust: the credentials are those of a trust, so a trustee acts for another user. Only gates deny this.
 	IdentityOfTrust = "IdentityOfTrust"
+	// IdentityOfOperator: the user or the project of the credentials belongs to an operator of the OpenStack. Only gates deny this.
+	IdentityOfOperator = "IdentityOfOperator"
 )
 
 // unusable returns an error for the user who wrote the credentials. The message begins with the Secret.

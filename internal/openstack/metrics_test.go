@@ -9,7 +9,7 @@ import (
 	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 )
 
-func TestRequestsAreCounted(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	broken := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	api := newAPI(t, answers{
 		getServer: cloudhttptest.InTurn(oneServer(serverID, machineName, projectID), reply(http.StatusFound, ""), notFound(),

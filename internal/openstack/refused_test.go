@@ -68,7 +68,7 @@ func expectCount(t *testing.T, when string, got, want int) {
 	}
 }
 
-func TestHowLongARefusalIsRemembered(t *testing.T) {
+func TestRejectionTTL(t *testing.T) {
 	for name, ask := range questions {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestHowLongARefusalIsRemembered(t *testing.T) {
 	}
 }
 
-func TestARefusalIsOfOneSetOfCredentials(t *testing.T) {
+func TestRejectionsAreCachedByCredentials(t *testing.T) {
 	api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(refused(), delegable())})
 	secrets := api.secret()
 	cloud := api.cloud(secrets)
@@ -107,8 +107,8 @@ func TestARefusalIsOfOneSetOfCredentials(t *testing.T) {
 	api.expect()
 }
 
-// TestARefusalNamesTheSecretOfWhoAsks is about two Secrets with the same credentials.
-func TestARefusalNamesTheSecretOfWhoAsks(t *testing.T) {
+// TestRejectionNamesTheSecretOfTheCaller is about two Secrets with the same credentials.
+func TestRejectionNamesTheSecretOfTheCaller(t *testing.T) {
 	api := newAPI(t, answers{authenticate: refused()})
 	data := api.secret().data
 	cloud := newCloud(t, openstack.Options{
@@ -127,7 +127,7 @@ func TestARefusalNamesTheSecretOfWhoAsks(t *testing.T) {
 	api.expect(authenticate)
 }
 
-func TestTheAuditAsksAnew(t *testing.T) {
+func TestTokenNowAfterARejection(t *testing.T) {
 	for name, audit := range audits {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestTheAuditAsksAnew(t *testing.T) {
 	}
 }
 
-// TestTheAuditDoesNotTakeARefusalOfBefore is about an authentication that is under way when the audit begins.
-func TestTheAuditDoesNotTakeARefusalOfBefore(t *testing.T) {
+// TestTokenNowIgnoresEarlierRejections is about an authentication that is under way when the audit begins.
+func TestTokenNowIgnoresEarlierRejections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud, count := offline(t, answers{authenticate: cloudhttptest.InTurn(func(w http.ResponseWriter, r *http.Request) {
 			wait(2 * time.Second)
@@ -187,7 +187,7 @@ func TestTheAuditDoesNotTakeARefusalOfBefore(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatKeystoneRefusesIsRemembered(t *testing.T) {
+func TestOnlyRejectionsByKeystoneAreCached(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer     http.HandlerFunc
 		remembered bool
@@ -227,8 +227,8 @@ func TestOnlyWhatKeystoneRefusesIsRemembered(t *testing.T) {
 	}
 }
 
-// TestACertificateIsNoRefusal is about credentials that Keystone was not asked about.
-func TestACertificateIsNoRefusal(t *testing.T) {
+// TestInvalidCertificateIsNoRejection is about credentials that Keystone was not asked about.
+func TestInvalidCertificateIsNoRejection(t *testing.T) {
 	api := newAPI(t, nil)
 	secrets := api.secret()
 	secrets.data["cacert"] = []byte("no PEM")
@@ -240,7 +240,7 @@ func TestACertificateIsNoRefusal(t *testing.T) {
 	api.expect()
 }
 
-func TestManyCallersShareARefusal(t *testing.T) {
+func TestCallersShareARejection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud, count := offline(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
 			wait(time.Second)

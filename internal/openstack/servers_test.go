@@ -33,7 +33,7 @@ func aPage(servers ...object) http.HandlerFunc {
 
 func notFound() http.HandlerFunc { return failed(http.StatusNotFound, "itemNotFound") }
 
-func TestTheVerdict(t *testing.T) {
+func TestVerdicts(t *testing.T) {
 	candidate := ownership.Instance{ID: otherID, Name: machineName}
 	own := aServer(otherID, machineName, projectID)
 	for name, tc := range map[string]struct {
@@ -187,7 +187,7 @@ func TestNoVerdict(t *testing.T) {
 	}
 }
 
-func TestATokenThatNovaRefuses(t *testing.T) {
+func TestTokenThatNovaRejects(t *testing.T) {
 	refused := failed(http.StatusUnauthorized, "error")
 	t.Run("is dropped", func(t *testing.T) {
 		api := newAPI(t, answers{getServer: cloudhttptest.InTurn(refused, oneServer(serverID, machineName, projectID))})
@@ -247,7 +247,7 @@ func TestATokenThatNovaRefuses(t *testing.T) {
 	})
 }
 
-func TestOnlyProjectsHaveServers(t *testing.T) {
+func TestCredentialsWithoutAProject(t *testing.T) {
 	const remedy = "; name the project in clouds.yaml, or use an application credential of it"
 	for name, tc := range map[string]struct {
 		instead map[string]any
@@ -277,7 +277,7 @@ func TestOnlyProjectsHaveServers(t *testing.T) {
 	}
 }
 
-func TestWhichNovaIsAsked(t *testing.T) {
+func TestEndpointOfNova(t *testing.T) {
 	const getInner, getSecond = "GET /internal/v2.1/servers/" + serverID, "GET /second/servers/" + serverID
 	owned := oneServer(serverID, machineName, projectID)
 	several := func(token object) {
@@ -365,7 +365,7 @@ func TestWhichNovaIsAsked(t *testing.T) {
 	}
 }
 
-func TestAnIDThatIsNone(t *testing.T) {
+func TestInvalidID(t *testing.T) {
 	api := newAPI(t, nil)
 	if _, err := api.cloud(api.secret()).Ask(t.Context(), claim(func(c *ownership.Claim) { c.ID = "../flavors" })); err == nil {
 		t.Error("Ask() error = nil, want one")
@@ -473,7 +473,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-func TestAListWithoutAnEndIsGivenUp(t *testing.T) {
+func TestEndlessList(t *testing.T) {
 	const most = 100
 	endless := answers{}
 	for n := range most {

@@ -23,7 +23,7 @@ func mustToken(t *testing.T, cloud *openstack.Cloud) openstack.Token {
 	return token
 }
 
-func TestManyCallersCauseOneAuthentication(t *testing.T) {
+func TestConcurrentCallersCauseOneAuthentication(t *testing.T) {
 	const callers = 100
 	held, release := make(chan struct{}), make(chan struct{})
 	api := newAPI(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
@@ -51,7 +51,7 @@ func TestManyCallersCauseOneAuthentication(t *testing.T) {
 	api.expect(authenticate)
 }
 
-func TestTheEndOfOneCallerIsNotThatOfTheOthers(t *testing.T) {
+func TestCanceledCallerDoesNotCancelOthers(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
 	api := newAPI(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
 		close(held)
@@ -73,7 +73,7 @@ func TestTheEndOfOneCallerIsNotThatOfTheOthers(t *testing.T) {
 	api.expect(authenticate)
 }
 
-func TestASecretThatChangesIsUsedAtOnce(t *testing.T) {
+func TestChangedSecretHasAnImmediateEffect(t *testing.T) {
 	api := newAPI(t, nil)
 	secrets := api.secret()
 	cloud := api.cloud(secrets)
@@ -131,7 +131,7 @@ func TestTokenNow(t *testing.T) {
 	api.expect(authenticate) // and is remembered itself
 }
 
-func TestTokenNowDoesNotTakeWhatBeganBefore(t *testing.T) {
+func TestTokenNowIgnoresEarlierAuthentications(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
 	api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(func(w http.ResponseWriter, r *http.Request) {
 		close(held)
@@ -193,7 +193,7 @@ func offline(t *testing.T, a answers) (cloud *openstack.Cloud, count func(string
 	}
 }
 
-func TestHowLongATokenIsUsed(t *testing.T) {
+func TestTokenTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud, count := offline(t, answers{
 			authenticate: aToken(), getServer: reply(http.StatusOK, inJSON(object{"server": aServer(serverID, machineName, projectID)})),
@@ -229,7 +229,7 @@ func TestHowLongATokenIsUsed(t *testing.T) {
 	})
 }
 
-func TestATokenOfAShortLifeIsNotAskedForForever(t *testing.T) {
+func TestTokenWithAShortLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		issued := time.Now().UTC()
 		cloud, count := offline(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
@@ -244,7 +244,7 @@ func TestATokenOfAShortLifeIsNotAskedForForever(t *testing.T) {
 	})
 }
 
-func TestNoAnswerInTime(t *testing.T) {
+func TestTimeouts(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	for name, tc := range map[string]struct {
 		answers answers
@@ -276,7 +276,7 @@ func TestNoAnswerInTime(t *testing.T) {
 // wait lets the time of a bubble pass.
 func wait(d time.Duration) { <-time.After(d) }
 
-func TestAPanicIsAnError(t *testing.T) {
+func TestPanicIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud, _ := offline(t, answers{authenticate: func(http.ResponseWriter, *http.Request) { panic("a mistake") }})
 		defer cloud.Stop()

@@ -24,13 +24,13 @@ const (
 
 // Token contains the properties of a token in Keystone's response, without the token itself.
 type Token struct {
-	// UserID, UserName and UserDomain (a name) say whose it is. With a trust that impersonates, that is the trustor.
-	UserID, UserName, UserDomain string
-	// Scope says which of the fields below are set.
+	// UserID, UserName, UserDomainID and UserDomain (a name) are the user. For a trust with impersonation, it is the trustor.
+	UserID, UserName, UserDomainID, UserDomain string
+	// Scope decides which of the following fields are set.
 	Scope Scope
-	// ProjectID, ProjectName and ProjectDomain (a name) are the project that the token is for.
-	ProjectID, ProjectName, ProjectDomain string
-	// DomainID and DomainName are the domain that the token is for.
+	// ProjectID, ProjectName, ProjectDomainID and ProjectDomain (a name) are the project of the token.
+	ProjectID, ProjectName, ProjectDomainID, ProjectDomain string
+	// DomainID and DomainName are the domain of the token.
 	DomainID, DomainName string
 	// Roles are the names of the roles of the token, including implied ones, sorted and without duplicates.
 	Roles []string
@@ -88,8 +88,8 @@ type tokenBody struct {
 // token returns the Token of the response.
 func (b tokenBody) token(requestID string) Token {
 	t := Token{
-		UserID: b.User.ID, UserName: b.User.Name, UserDomain: b.User.Domain.Name, Scope: b.scope(),
-		ProjectID: b.Project.ID, ProjectName: b.Project.Name, ProjectDomain: b.Project.Domain.Name,
+		UserID: b.User.ID, UserName: b.User.Name, UserDomainID: b.User.Domain.ID, UserDomain: b.User.Domain.Name, Scope: b.scope(),
+		ProjectID: b.Project.ID, ProjectName: b.Project.Name, ProjectDomainID: b.Project.Domain.ID, ProjectDomain: b.Project.Domain.Name,
 		DomainID: b.Domain.ID, DomainName: b.Domain.Name, Methods: sortedSet(b.Methods),
 		IssuedAt: b.IssuedAt, ExpiresAt: b.ExpiresAt,
 		TrustID: b.Trust.ID, Impersonation: b.Trust.Impersonation,

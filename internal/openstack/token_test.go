@@ -14,7 +14,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-func TestWhatKeystoneSaysOfAToken(t *testing.T) {
+func TestToken(t *testing.T) {
 	drop := func(fields ...string) func(object) {
 		return func(token object) {
 			for _, field := range fields {
@@ -23,13 +23,13 @@ func TestWhatKeystoneSaysOfAToken(t *testing.T) {
 		}
 	}
 	alice := openstack.Token{
-		UserID: userID, UserName: "alice", UserDomain: "Default", Scope: openstack.ProjectScope,
-		ProjectID: projectID, ProjectName: "team-a", ProjectDomain: "Tenants",
+		UserID: userID, UserName: "alice", UserDomainID: "default", UserDomain: "Default", Scope: openstack.ProjectScope,
+		ProjectID: projectID, ProjectName: "team-a", ProjectDomainID: "d1", ProjectDomain: "Tenants",
 		Roles: []string{"member", "reader"}, Methods: []string{"password"}, RequestID: "req-201",
 	}
 	elsewhere := func(scope openstack.Scope, modify ...func(*openstack.Token)) openstack.Token {
 		t := alice
-		t.Scope, t.ProjectID, t.ProjectName, t.ProjectDomain = scope, "", "", ""
+		t.Scope, t.ProjectID, t.ProjectName, t.ProjectDomainID, t.ProjectDomain = scope, "", "", "", ""
 		for _, m := range modify {
 			m(&t)
 		}
@@ -96,7 +96,7 @@ func TestWhatKeystoneSaysOfAToken(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatAreRefused(t *testing.T) {
+func TestRejectedCredentials(t *testing.T) {
 	const renew = "the credentials are wrong, expired or revoked, or have no role on "
 	application := func(fields object) func(entry, auth object) {
 		return func(_, auth object) {
@@ -259,7 +259,7 @@ func TestKeystoneFails(t *testing.T) {
 	}
 }
 
-func TestKeystoneCannotBeReached(t *testing.T) {
+func TestUnreachableKeystone(t *testing.T) {
 	api := newAPI(t, nil)
 	cloud := api.cloud(api.secret())
 	api.server.Close()
@@ -270,7 +270,7 @@ func TestKeystoneCannotBeReached(t *testing.T) {
 	}
 }
 
-func TestWhoMayCertifyKeystone(t *testing.T) {
+func TestTrustedCAs(t *testing.T) {
 	api := newAPI(t, answers{getServer: reply(http.StatusOK, inJSON(object{"server": aServer(serverID, machineName, projectID)}))})
 	bare, withCA := api.secret(), api.secret()
 	withCA.data["cacert"] = api.caPEM()

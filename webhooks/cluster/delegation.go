@@ -28,12 +28,6 @@ const DelegationPath = "/cluster/delegation"
 // identityRefField is the field that refers to credentials.
 const identityRefField = "spec.identityRef"
 
-// applicationCredentialWarning is for those whose clusters act through a trust, as Magnum's do (Keystone, option
-// allow_insecure_application_credential_trust_escalation).
-const applicationCredentialWarning = "the credentials are an application credential, from which Keystone takes no trust; use the password of " +
-	"a user of the tenant. Whoever runs Keystone can allow it with [security_compliance] " +
-	"allow_insecure_application_credential_trust_escalation, and should not: the credential can delegate roles then that it does not have"
-
 // maxClouds limits how many clouds of one Secret are checked in a request: each needs an authentication.
 const maxClouds = 8
 
@@ -42,9 +36,9 @@ const cloudsField = "data[" + cloudsKey + "]"
 
 // Delegations reads the roles of credentials.
 type Delegations interface {
-	// Delegation returns the token that Keystone issues for credentials. The error is an *ownership.IdentityError where no cluster may
-	// act with them, and an *ownership.UnknownError where this is not known now.
-	Delegation(ctx context.Context, credentials ownership.Identity, policy identity.RolePolicy) (openstack.Token, error)
+	// Delegation returns the token that Keystone issues for credentials. The error is an *ownership.IdentityError if no cluster may act
+	// with them, and an *ownership.UnknownError if this is not known now.
+	Delegation(ctx context.Context, credentials ownership.Identity, policy identity.CredentialPolicy) (openstack.Token, error)
 }
 
 // Proposed reads OpenStack with the credentials of a Secret that is not stored yet.
@@ -72,7 +66,7 @@ type Credentials interface {
 // project of the credentials.
 type Delegation struct {
 	config      v1beta1.Cluster
-	policy      identity.RolePolicy
+	policy      identity.CredentialPolicy
 	delegations Delegations
 	// with returns OpenStack with this data of a Secret.
 	with        func(namespace, name string, data map[string][]byte) Proposed
@@ -82,7 +76,7 @@ type Delegation struct {
 
 // NewDelegation returns the gate. with returns OpenStack with other data of a Secret. holdings is nil if no machines are gated.
 func NewDelegation(
-	config v1beta1.Cluster, policy identity.RolePolicy, delegations Delegations,
+	config v1beta1.Cluster, policy identity.CredentialPolicy, delegations Delegations,
 	with func(namespace, name string, data map[string][]byte) Proposed, credentials Credentials, holdings *Holdings,
 ) *Delegation {
 	return &Delegation{config: config, policy: policy, delegations: delegations, with: with, credentials: credentials, holdings: holdings}
@@ -231,6 +225,7 @@ func (g *Delegation) mayStore(
 ) webhooks.Answer {
 	proposed := g.with(o.Namespace, o.Name, data)
 	answer := allowed("CredentialsUnchanged")
+	var warned []webhooks.Answer
 	for _, name := range clouds {
 		used := slices.ContainsFunc(dependents, func(d clusterapi.Dependent) bool { return d.Account.Identity.Entry == name })
 		answer = g.mayActWith(ctx, proposed, ownership.Identity{Namespace: o.Namespace, Secret: o.Name, Entry: name})
@@ -238,45 +233,27 @@ func (g *Delegation) mayStore(
 		case answer.Reason == openstack.IdentityEndpointNotAllowed && !used:
 			// No object can refer to it, and no cluster can act with it on a Keystone of the configuration.
 			answer = allowed("CredentialsOfAnotherCloud")
-		case answer.Decision != webhooks.Allowed && answer.Decision != webhooks.Warned:
+		case answer.Decision == webhooks.Warned:
+			warned = append(warned, answer)
+		case answer.Decision != webhooks.Allowed:
 			return answer
 		}
 	}
-	if refused := c.check(ctx, o, openly, proposed, dependents...); refused != nil {
-		return *refused
+	if denial := c.check(ctx, o, openly, proposed, dependents...); denial != nil {
+		return *denial
+	}
+	if len(warned) > 0 {
+		return together(warned)
 	}
 	return answer
 }
 
 // mayActWith decides whether a cluster may act with the credentials.
 func (g *Delegation) mayActWith(ctx context.Context, delegations Delegations, credentials ownership.Identity) webhooks.Answer {
-	token, err := delegations.Delegation(ctx, credentials, g.policy)
-	var refused *ownership.IdentityError
-	var unknown *ownership.UnknownError
-	switch {
-	case errors.As(err, &refused):
-		return denied(refused.Reason, refused.Message).WithDetails(detailsOf(credentials, token)...)
-	case errors.As(err, &unknown):
-		return undecided("DelegationUnknown", fmt.Sprintf("it cannot be told now what %s carries: %s", credentials, unknown.Cause.Explain()), err)
-	case err != nil:
-		return undecided("DelegationUnknown", fmt.Sprintf("it cannot be told now what %s carries; try again", credentials), err)
-	case g.config.Delegation.Through == v1beta1.Trust && token.ApplicationCredential != nil:
-		answer := webhooks.Answer{Decision: webhooks.Warned, Reason: "ApplicationCredentialWithoutTrust", Message: applicationCredentialWarning}
-		return answer.WithDetails(detailsOf(credentials, token)...)
-	}
-	return allowed("DelegationAllowed").WithDetails(detailsOf(credentials, token)...)
+	return MayActWith(ctx, delegations, credentials, g.policy, g.config.Delegation.Through)
 }
 
-// detailsOf returns key-value pairs about the owner of the credentials, for the operator's log.
-func detailsOf(credentials ownership.Identity, token openstack.Token) []any {
-	return []any{
-		"secret", credentials.Secret, "cloudName", credentials.Entry, "userID", token.UserID, "projectID", token.ProjectID,
-		"roles", token.Roles, "cloudRequestID", token.RequestID,
-	}
-}
-
-// referredBy returns an object and the credentials that it refers to. The error is a *clusterapi.AccountError where it is about a
-// field.
+// referredBy returns an object and the credentials that it refers to. The error is a *clusterapi.AccountError if it is about a field.
 func referredBy(o object, raw []byte) (*unstructured.Unstructured, ownership.Account, error) {
 	content := &unstructured.Unstructured{}
 	if err := decodeInto(content, o.kind, raw); err != nil {
@@ -302,8 +279,13 @@ func decodeInto(content *unstructured.Unstructured, k kind, raw []byte) error {
 
 // about adds the field of the answer: the reference to the credentials, or the credentials themselves.
 func (g *Delegation) about(o object, answer webhooks.Answer) webhooks.Answer {
+	field := o.kind.identityRefPath
 	if o.kind.resource == secrets {
-		return about(o, cloudsField, answer)
+		field = cloudsField
 	}
-	return about(o, o.kind.identityRefPath, answer)
+	answer = about(o, field, answer)
+	for i := range answer.Notices { // each warning has an Event of its own
+		answer.Notices[i].Message = "Admitted with a warning: " + webhooks.Answer{Subject: answer.Subject, Message: answer.Notices[i].Message}.Text()
+	}
+	return answer
 }

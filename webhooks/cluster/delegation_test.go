@@ -21,6 +21,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -29,7 +30,10 @@ import (
 )
 
 // tenantRoles is the policy of the tests.
-var tenantRoles = identity.RolePolicy{Required: []string{"load-balancer_member"}, Allowed: []string{"member", "reader"}}
+var tenantRoles = identity.CredentialPolicy{
+	Roles:     identity.RolePolicy{Required: []string{"load-balancer_member"}, Allowed: []string{"member", "reader"}},
+	Operators: identity.Operators{Users: []identity.PrincipalPattern{{Name: "admin"}}},
+}
 
 // fakeDelegations has the credentials "tenant" of Secret "keys" in namespace "team-a", and records the requests.
 type fakeDelegations struct {
@@ -42,7 +46,7 @@ type fakeDelegations struct {
 
 var _ cluster.Delegations = &fakeDelegations{}
 
-func (d *fakeDelegations) Delegation(_ context.Context, credentials ownership.Identity, policy identity.RolePolicy) (openstack.Token, error) {
+func (d *fakeDelegations) Delegation(_ context.Context, credentials ownership.Identity, policy identity.CredentialPolicy) (openstack.Token, error) {
 	d.asked = append(d.asked, credentials)
 	if diff := cmp.Diff(tenantRoles, policy); diff != "" {
 		return openstack.Token{}, errors.New("another policy: " + diff)
@@ -72,7 +76,7 @@ func (c fakeCredentials) CredentialDependents(_ context.Context, _, _ string, cl
 // tenant is the token of an application credential of the tenant.
 var tenant = openstack.Token{
 	UserID: "u1", ProjectID: "p1", Roles: []string{"load-balancer_member", "member"}, RequestID: "req-1",
-	ApplicationCredential: &openstack.ApplicationCredential{ID: "a1", Name: "pool"},
+	ApplicationCredential: &openstack.ApplicationCredential{ID: "a1", Name: "pool", Restricted: true},
 }
 
 var tenantKeys = ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}
@@ -116,11 +120,11 @@ func noDetails() func() []any {
 	return details("secret", "keys", "cloudName", "tenant", "userID", "", "projectID", "", "roles", []string(nil), "cloudRequestID", "")
 }
 
-func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
+func TestCredentialsThatAClusterMayActWith(t *testing.T) {
 	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "DelegationAllowed", Field: "spec.identityRef", Details: tenantDetails()}
 	unchanged := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
-	refusal := &ownership.IdentityError{Reason: "RolePrivileged", Message: `cloud "tenant" of Secret "keys": too many: admin`}
-	const unanswered = `it cannot be told now what cloud "tenant" of Secret "keys" carries: the identity provider does not answer as it should; try again`
+	denial := &ownership.IdentityError{Reason: "RolePrivileged", Message: `cloud "tenant" of Secret "keys": too many: admin`}
+	const unanswered = `it is not known now which roles cloud "tenant" of Secret "keys" carries: the identity provider does not answer as it should; try again`
 	const noMessage = `OpenStackCluster "prod" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`
 
 	for name, tc := range map[string]struct {
@@ -139,23 +143,23 @@ func TestWhichCredentialsAClusterMayActWith(t *testing.T) {
 		"the same, with all fields":                   {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("type", "Secret"))), want: unchanged, unasked: true},
 		"a machine with its own":                      {resource: "openstackmachines", after: onOpenStack(keysRef()), want: allowed},
 		"roles that may not be delegated": {
-			before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
+			before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial},
 			want: webhookstest.Answer{
-				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + refusal.Message, Details: noDetails(),
-				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Refused: "+ofOpenStackCluster+refusal.Message),
+				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + denial.Message, Details: noDetails(),
+				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Denied: "+ofOpenStackCluster+denial.Message),
 			},
 		},
-		"roles that may not be delegated, of a cluster that does not come to be": {
-			after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
+		"roles that may not be delegated, of a cluster that is not created": {
+			after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial},
 			want: webhookstest.Answer{
-				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + refusal.Message, Details: noDetails(),
+				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + denial.Message, Details: noDetails(),
 			},
 		},
 		"a gate that only warns": {
-			config: v1beta1.ClusterDelegation{Mode: v1beta1.Warn}, before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: refusal},
+			config: v1beta1.ClusterDelegation{Mode: v1beta1.Warn}, before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial},
 			want: webhookstest.Answer{
-				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + refusal.Message, Details: noDetails(),
-				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Admitted with a warning: "+ofOpenStackCluster+refusal.Message),
+				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + denial.Message, Details: noDetails(),
+				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Admitted with a warning: "+ofOpenStackCluster+denial.Message),
 			},
 		},
 		"a Keystone that does not answer": {
@@ -229,8 +233,8 @@ func TestOnlyClustersOfClusterAPIReferToInfrastructure(t *testing.T) {
 	}
 }
 
-// Magnum makes a trust, which Keystone takes from no application credential.
-func TestATrustCannotBeMadeOfAnApplicationCredential(t *testing.T) {
+// Magnum creates a trust, which Keystone does not allow with an application credential.
+func TestAnApplicationCredentialCannotCreateATrust(t *testing.T) {
 	r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
 	recorder := &fakeRecorder{}
 	gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: v1beta1.Trust}, &fakeDelegations{token: tenant})
@@ -251,7 +255,54 @@ func TestATrustCannotBeMadeOfAnApplicationCredential(t *testing.T) {
 	}
 }
 
-func TestCredentialsOnADryRunLeaveNoTrace(t *testing.T) {
+// An unrestricted application credential can create further ones, which the operator cannot distinguish from those of the tenant.
+func TestAnUnrestrictedApplicationCredentialHasAWarning(t *testing.T) {
+	const (
+		own = `cloud "tenant" of Secret "keys": application credential "pool" of user "alice" in project "web" is unrestricted: it can create further ` +
+			"application credentials of this user, which stay valid after it is deleted; use one that was created without --unrestricted"
+		noTrust = "the credentials are an application credential, with which Keystone creates no trust; use the password of " +
+			"a user of the tenant. The operator of Keystone can allow it with [security_compliance] " +
+			"allow_insecure_application_credential_trust_escalation, but should not: the credential could then delegate roles that it does not have"
+	)
+	unrestricted := tenant
+	unrestricted.UserName, unrestricted.ProjectName = "alice", "web"
+	unrestricted.ApplicationCredential = &openstack.ApplicationCredential{ID: "a1", Name: "pool"}
+	for name, tc := range map[string]struct {
+		through    v1beta1.DelegationWay
+		reason     string
+		message    string
+		wantEvents []string
+	}{
+		"by itself": {
+			reason: "ApplicationCredentialUnrestricted", message: own,
+			wantEvents: []string{"Admitted with a warning: " + ofOpenStackCluster + own},
+		},
+		"with the warning about a trust": {
+			through: v1beta1.Trust, reason: "ApplicationCredentialWithoutTrust", message: noTrust + "; " + own,
+			wantEvents: []string{"Admitted with a warning: " + ofOpenStackCluster + noTrust, "Admitted with a warning: " + ofOpenStackCluster + own},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
+			recorder := &fakeRecorder{}
+			gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: tc.through}, &fakeDelegations{token: unrestricted})
+			got := serve(t, webhooks.Handler(gate.Gate, v1beta1.Enforce, recorder), &r)
+			want := &admissionv1.AdmissionResponse{
+				UID: "d1", Allowed: true, Result: &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK},
+				AuditAnnotations: map[string]string{"decision": "warned", "reason": tc.reason, "decision-id": "d1"},
+				Warnings:         []string{message.Clip(tc.reason+": "+ofOpenStackCluster+tc.message, 1024)},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantEvents, []string(*recorder)); diff != "" {
+				t.Errorf("Events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestADryRunOfCredentialsLeavesNoTrace(t *testing.T) {
 	r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
 	r.DryRun = ptr.To(true)
 	recorder := &fakeRecorder{}
@@ -265,7 +316,7 @@ func TestCredentialsOnADryRunLeaveNoTrace(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeDecodedIsRefused(t *testing.T) {
+func TestUndecodableObjectsAreDenied(t *testing.T) {
 	for _, raw := range []string{"", "{", "[]", "5", `"x"`} {
 		r := request(t, "openstackclusters", nil, object{})
 		r.Object.Raw = []byte(raw)
@@ -276,7 +327,7 @@ func TestWhatCannotBeDecodedIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhichReferencesAreAskedAbout(t *testing.T) {
+func TestMatchConditionsSelectReferences(t *testing.T) {
 	matches := matcherOf(t, cluster.DelegationHooks(enforced), "delegation", "openstackclusters")
 	for name, tc := range map[string]struct {
 		old, new any // the references

@@ -79,7 +79,7 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 		with := func(namespace, name string, data map[string][]byte) cluster.Proposed {
 			return owners.OpenStack.WithSecret(namespace, name, data)
 		}
-		delegation := cluster.NewDelegation(config.Cluster, config.RolePolicy(), owners.OpenStack, with, g.objects, holdings)
+		delegation := cluster.NewDelegation(config.Cluster, config.CredentialPolicy(), owners.OpenStack, with, g.objects, holdings)
 		g.handle(cluster.DelegationPath, delegation, config.Cluster.Delegation.Mode)
 	}
 	if owners.Gate == nil {

@@ -71,6 +71,7 @@ func SetDefaults(config *GateConfiguration) {
 	setCloudSigmaDefaults(&config.CloudSigma)
 	setRoleDefaults(&config.Delegation.OpenStackRoles)
 	config.Cluster.Delegation.Through = cmp.Or(config.Cluster.Delegation.Through, ApplicationCredential)
+	config.Cluster.Delegation.UnrestrictedApplicationCredentials = cmp.Or(config.Cluster.Delegation.UnrestrictedApplicationCredentials, WarnOfUnrestricted)
 	config.Cluster.Delegation.Kinds = slices.Clone(config.Cluster.Delegation.Kinds)
 	for i := range config.Cluster.Delegation.Kinds {
 		kind := &config.Cluster.Delegation.Kinds[i]

@@ -10,9 +10,42 @@ type ClusterDelegation struct {
 	Through DelegationWay `json:"through,omitzero"`
 	// Kinds are further kinds of objects that refer to credentials. OpenStackCluster, OpenStackMachine and Secret are built in.
 	Kinds []CredentialKind `json:"kinds,omitzero"`
+	// Operators are users and projects of the cloud operator. Credentials of these are denied. Default: none.
+	Operators OpenStackOperators `json:"operators,omitzero"`
+	// UnrestrictedApplicationCredentials is what happens to application credentials that can create further ones: Warn or Deny. Default:
+	// Warn.
+	UnrestrictedApplicationCredentials UnrestrictedPolicy `json:"unrestrictedApplicationCredentials,omitzero"`
 }
 
-// DelegationWay is a way in which somebody's rights in OpenStack are passed on to a cluster.
+// OpenStackOperators configures whose credentials are denied: users and projects of the cloud operator.
+type OpenStackOperators struct {
+	// Users are users that no cluster may act as, such as {name: admin, domain: Default}. Default: none.
+	Users []OpenStackPrincipal `json:"users,omitzero"`
+	// Projects are projects that no cluster may act in, such as {name: capi-mgmt}. Default: none.
+	Projects []OpenStackPrincipal `json:"projects,omitzero"`
+}
+
+// OpenStackPrincipal describes users or projects. All fields that are set must match. At least one is required.
+type OpenStackPrincipal struct {
+	// ID is the exact ID, which never changes.
+	ID string `json:"id,omitzero"`
+	// Name is a pattern of names, compared case-insensitively: "*" stands for any run of characters, "?" for one, "[a-z]" for a range.
+	Name string `json:"name,omitzero"`
+	// Domain is the ID of the domain, or a pattern of its name. Default: any domain.
+	Domain string `json:"domain,omitzero"`
+}
+
+// UnrestrictedPolicy is what happens to unrestricted application credentials.
+type UnrestrictedPolicy string
+
+const (
+	// WarnOfUnrestricted admits them with a warning and an Event. The default.
+	WarnOfUnrestricted UnrestrictedPolicy = "Warn"
+	// DenyUnrestricted denies them.
+	DenyUnrestricted UnrestrictedPolicy = "Deny"
+)
+
+// DelegationWay is how OpenStack roles are delegated to a cluster.
 type DelegationWay string
 
 const (

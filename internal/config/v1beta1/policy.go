@@ -12,3 +12,22 @@ func (c GateConfiguration) RolePolicy() identity.RolePolicy {
 	roles := c.Delegation.OpenStackRoles
 	return identity.RolePolicy{Required: roles.Required, Allowed: roles.Allowed, Denied: roles.Denied}
 }
+
+// CredentialPolicy returns with which credentials on an OpenStack a cluster may act, in the terms of the domain.
+func (c GateConfiguration) CredentialPolicy() identity.CredentialPolicy {
+	return identity.CredentialPolicy{
+		Roles: c.RolePolicy(), Operators: c.Cluster.Delegation.Operators.policy(),
+		DenyUnrestricted: c.Cluster.Delegation.UnrestrictedApplicationCredentials == DenyUnrestricted,
+	}
+}
+
+func (o OpenStackOperators) policy() identity.Operators {
+	patterns := func(principals []OpenStackPrincipal) []identity.PrincipalPattern {
+		patterns := make([]identity.PrincipalPattern, 0, len(principals))
+		for _, principal := range principals {
+			patterns = append(patterns, identity.PrincipalPattern(principal))
+		}
+		return patterns
+	}
+	return identity.Operators{Users: patterns(o.Users), Projects: patterns(o.Projects)}
+}

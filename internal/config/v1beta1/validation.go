@@ -235,7 +235,11 @@ func validateDelegation(delegation ClusterDelegation, openStack OpenStack, at *f
 	if delegation.Through != ApplicationCredential && delegation.Through != Trust {
 		errs = append(errs, field.NotSupported(at.Child("through"), delegation.Through, []DelegationWay{ApplicationCredential, Trust}))
 	}
-	return errs
+	if unrestricted := delegation.UnrestrictedApplicationCredentials; unrestricted != WarnOfUnrestricted && unrestricted != DenyUnrestricted {
+		errs = append(errs, field.NotSupported(at.Child("unrestrictedApplicationCredentials"), unrestricted,
+			[]UnrestrictedPolicy{WarnOfUnrestricted, DenyUnrestricted}))
+	}
+	return append(errs, delegation.Operators.policy().Validate(at.Child("operators"))...)
 }
 
 func validateOpenStack(openStack OpenStack, at *field.Path) field.ErrorList {

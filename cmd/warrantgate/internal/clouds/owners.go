@@ -92,7 +92,7 @@ func NewAudit(objects audit.Objects, owners Owners, config v1beta1.GateConfigura
 	a := &audit.Audit{Objects: objects, Clouds: owners.clouds, Limiter: limiters}
 	if owners.OpenStack != nil && config.Cluster.Delegation.Mode != v1beta1.Off {
 		a.Delegation = func(ctx context.Context, identity ownership.Identity) error {
-			_, err := owners.OpenStack.DelegationNow(ctx, identity, config.RolePolicy())
+			_, err := owners.OpenStack.DelegationNow(ctx, identity, config.CredentialPolicy())
 			return err
 		}
 	}
