@@ -23,24 +23,30 @@ func newOpenStack(config v1beta1.OpenStack, kubernetes *rest.Config) (*openstack
 	if kubernetes == nil {
 		return nil, errors.New("openStack is configured, but clusters bring their credentials in Secrets of the API server of --kubeconfig, which was not given")
 	}
-	rootCAs, err := readRootCAs("openStack.caFile", config.CAFile)
-	if err != nil {
-		return nil, err
-	}
 	kubernetes = rest.CopyConfig(kubernetes)
 	kubernetes.QPS = -1 // else admissions would wait for each other, at 5 a second
 	core, err := corev1client.NewForConfig(kubernetes)
 	if err != nil {
 		return nil, fmt.Errorf("client for secrets: %w", err)
 	}
+	return NewOpenStack(config, func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+		secret, err := core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return secret.Data, nil
+	})
+}
+
+// NewOpenStack returns the access to the OpenStack of the configuration, with the credentials in the Secrets that a function reads.
+func NewOpenStack(
+	config v1beta1.OpenStack, secrets func(ctx context.Context, namespace, name string) (map[string][]byte, error),
+) (*openstack.Cloud, error) {
+	rootCAs, err := readRootCAs("openStack.caFile", config.CAFile)
+	if err != nil {
+		return nil, err
+	}
 	return openstack.New(openstack.Options{
-		AuthURLs: config.AuthURLs, RootCAs: rootCAs, UserAgent: cli.UserAgent(),
-		Secrets: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-			secret, err := core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return nil, err
-			}
-			return secret.Data, nil
-		},
+		AuthURLs: config.AuthURLs, RootCAs: rootCAs, UserAgent: cli.UserAgent(), Secrets: secrets,
 	})
 }

@@ -1,0 +1,238 @@
+package policies
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/cmd/warrantgate/internal/clouds"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/openstack"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/cluster"
+)
+
+const (
+	// cloudsFile is the name of the file with credentials, and the key of a Secret with its content; caKey is that of certificate
+	// authorities.
+	cloudsFile, caKey = "clouds.yaml", "cacert"
+	// maxCloudsBytes bounds what is read of a file: more than the gate reads, so that a larger file is seen to be too large.
+	maxCloudsBytes = 1 << 20
+	// noKeystone is where there is no Keystone (RFC 2606).
+	noKeystone = "https://keystone.invalid/v3"
+)
+
+// checkDelegationOptions say which credentials are checked by which rules.
+type checkDelegationOptions struct {
+	osCloud, cloudsYAML, caCert string
+	config                      string
+	through                     string
+}
+
+func newCheckDelegationCommand() *cobra.Command {
+	var o checkDelegationOptions
+	cmd := &cobra.Command{
+		Use:   "delegation",
+		Short: "Check that a cluster on OpenStack may use credentials",
+		Long: `Check that a cluster on OpenStack may use credentials, before you create a Secret or a cluster with them. The rules and messages are
+those of the gate on credentials. The command requests one token for each cloud from Keystone, and creates and changes nothing.
+
+--clouds-yaml is the file that the Secret will contain. All its clouds are checked, or only the one of --os-cloud. Without --clouds-yaml,
+--os-cloud (default $OS_CLOUD) is a cloud of the file that the openstack command reads: $OS_CLIENT_CONFIG_FILE, or the first clouds.yaml
+in the working directory, ~/.config/openstack and /etc/openstack. secure.yaml, other environment variables and files to which a cloud
+refers are not read, because a provider cannot read them. Give the certificates of a private CA with --cacert; they belong into the key
+cacert of the Secret.
+
+--config is the configuration file of serve. Without it, the default rules apply, and all Keystones of the file are allowed.
+
+The exit status is 0 if a cluster may use each cloud (warnings do not count), 1 if it must not use one of them, 2 if that is unknown.`,
+		Example: `  warrantgate check delegation --os-cloud acme-prod
+  warrantgate check delegation --clouds-yaml clouds.yaml --config config.yaml --through Trust`,
+		Args: func(cmd *cobra.Command, args []string) error { return cli.UnknownIfError(cobra.NoArgs(cmd, args)) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
+	flags := cmd.Flags()
+	flags.StringVar(&o.osCloud, "os-cloud", "", "name of the cloud (default: all clouds of --clouds-yaml, or $OS_CLOUD)")
+	flags.StringVar(&o.cloudsYAML, "clouds-yaml", "", "clouds.yaml file")
+	flags.StringVar(&o.caCert, "cacert", "", "file of the CA certificates that the Secret will contain in its key cacert, in PEM")
+	flags.StringVar(&o.config, "config", "", "configuration file of serve")
+	flags.StringVar(&o.through, "through", "",
+		"how roles are delegated to the cluster: ApplicationCredential or Trust (default: that of the configuration)")
+	return cmd
+}
+
+func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
+	config, err := o.configuration()
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	file, err := o.file()
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	data, err := o.secret(file)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	names, authURLs := openstack.CloudsIn(data)
+	if o.osCloud != "" || len(names) == 0 {
+		names = []string{o.osCloud}
+	}
+	if o.config == "" {
+		config.OpenStack.AuthURLs = authURLs
+	}
+	if len(config.OpenStack.AuthURLs) == 0 { // the file names none that can be used, which is said of each cloud
+		config.OpenStack.AuthURLs = []string{noKeystone}
+	}
+	cloud, err := clouds.NewOpenStack(config.OpenStack, func(context.Context, string, string) (map[string][]byte, error) { return data, nil })
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	defer cloud.Stop()
+	seen := map[webhooks.Decision]bool{}
+	for _, name := range names {
+		decision, err := checkCredentials(ctx, out, cloud, ownership.Identity{Secret: file, Entry: name}, config)
+		if err != nil {
+			return cli.UnknownIfError(err)
+		}
+		seen[decision] = true
+	}
+	switch {
+	case seen[webhooks.Denied]:
+		return cli.ExitError{Code: cli.ExitWrong}
+	case seen[webhooks.Undecided]:
+		return cli.ExitError{Code: cli.ExitUnknown}
+	}
+	return nil
+}
+
+// configuration returns the configuration with what the flags say.
+func (o checkDelegationOptions) configuration() (v1beta1.GateConfiguration, error) {
+	loaded, err := config.Load(o.config)
+	if err != nil {
+		return loaded, err
+	}
+	if o.config != "" && !loaded.OpenStack.Enabled() {
+		return loaded, fmt.Errorf("%s has no openStack.authURLs, so that no credentials are checked", o.config)
+	}
+	switch way := v1beta1.DelegationWay(o.through); way {
+	case "":
+	case v1beta1.ApplicationCredential, v1beta1.Trust:
+		loaded.Cluster.Delegation.Through = way
+	default:
+		return loaded, fmt.Errorf("--through: %q must be %s or %s", o.through, v1beta1.ApplicationCredential, v1beta1.Trust)
+	}
+	return loaded, nil
+}
+
+// file returns the path of the clouds.yaml.
+func (o *checkDelegationOptions) file() (string, error) {
+	if o.cloudsYAML != "" {
+		return o.cloudsYAML, nil
+	}
+	o.osCloud = cmp.Or(o.osCloud, os.Getenv("OS_CLOUD"))
+	if o.osCloud == "" {
+		return "", errors.New("give --os-cloud, --clouds-yaml or both")
+	}
+	if named := os.Getenv("OS_CLIENT_CONFIG_FILE"); named != "" {
+		return named, nil
+	}
+	paths := []string{cloudsFile}
+	if home, err := os.UserHomeDir(); err == nil {
+		paths = append(paths, filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "openstack", cloudsFile))
+	}
+	paths = append(paths, "/etc/openstack/"+cloudsFile)
+	for _, path := range paths {
+		if _, err := os.Stat(path); err == nil { //nolint:gosec // the user of the command names the folders
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("there is no %s", strings.Join(paths, ", "))
+}
+
+// secret returns the data of the Secret that the files are meant for.
+func (o checkDelegationOptions) secret(file string) (map[string][]byte, error) {
+	data := map[string][]byte{}
+	for key, path := range map[string]string{cloudsFile: file, caKey: o.caCert} {
+		if path == "" {
+			continue
+		}
+		content, err := readAtMost(path, maxCloudsBytes)
+		if err != nil {
+			return nil, err
+		}
+		data[key] = content
+	}
+	return data, nil
+}
+
+// readAtMost reads a file, but no more than so many bytes.
+func readAtMost(name string, most int64) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, most))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return content, nil
+}
+
+// heard keeps the token that Keystone issues for credentials.
+type heard struct {
+	cluster.Delegations
+	token openstack.Token
+}
+
+// Delegation implements cluster.Delegations.
+func (h *heard) Delegation(ctx context.Context, credentials ownership.Identity, policy identity.CredentialPolicy) (openstack.Token, error) {
+	var err error
+	h.token, err = h.Delegations.Delegation(ctx, credentials, policy)
+	return h.token, err
+}
+
+// checkCredentials prints what the gate says of credentials.
+func checkCredentials(
+	ctx context.Context, out io.Writer, cloud cluster.Delegations, credentials ownership.Identity, config v1beta1.GateConfiguration,
+) (webhooks.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, cli.RequestTimeout)
+	defer cancel()
+	keystone := &heard{Delegations: cloud}
+	answer := cluster.MayActWith(ctx, keystone, credentials, config.CredentialPolicy(), config.Cluster.Delegation.Through)
+	text := &strings.Builder{}
+	name := fmt.Sprintf("cloud %q of %s", credentials.Entry, credentials.Secret)
+	switch answer.Decision {
+	case webhooks.Allowed:
+		fmt.Fprintf(text, "%s: ok\n", name)
+	case webhooks.Warned:
+		fmt.Fprintf(text, "%s: ok, with a warning\n", name)
+	case webhooks.Denied:
+		fmt.Fprintf(text, "%s: DENIED\n", name)
+	case webhooks.Undecided:
+		fmt.Fprintf(text, "%s: NOT KNOWN\n", name)
+	}
+	if answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned {
+		fmt.Fprintf(text, "  %s\n", keystone.token.Carries())
+	}
+	if answer.Decision != webhooks.Allowed {
+		// The gate names the Secret, which there is not yet.
+		message := strings.ReplaceAll(answer.Message, credentials.String(), name)
+		fmt.Fprintf(text, "  %s: %s\n", answer.Reason, strings.Join(strings.Fields(message), " "))
+	}
+	_, err := io.WriteString(out, text.String())
+	return answer.Decision, err
+}
