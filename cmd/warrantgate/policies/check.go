@@ -29,7 +29,7 @@ func NewCheckCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCheckKeystonePolicyCommand(), newCheckAdmissionCommand(), newCheckDelegationCommand())
+	cmd.AddCommand(newCheckKeystonePolicyCommand(), newCheckAdmissionCommand(), newCheckDelegationCommand(), newCheckEventsCommand())
 	return cmd
 }
 

@@ -1,0 +1,156 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/kcp"
+)
+
+// ownGroup is the group that the README gives the user of warrantgate.
+const ownGroup = "warrantgate-events"
+
+type checkEventsOptions struct {
+	kubeconfig, context string
+}
+
+func newCheckEventsCommand() *cobra.Command {
+	var o checkEventsOptions
+	cmd := &cobra.Command{
+		Use:   "events WORKSPACE...",
+		Short: "Check that serve can write Events in workspaces of kcp",
+		Long: `Check that the user of serve can write Events in workspaces of kcp. WORKSPACE is a path such as root:orgs, or the name of a
+logical cluster. An Event about a workspace is in its parent.
+
+If a workspace requires groups, it denies every request of a user who is in none of its clauses, and so there are no Events about the
+workspaces in it. Workspaces that are created there require the same groups.
+
+The kubeconfig is that of serve, its --kcp-kubeconfig. Nothing is written.
+
+The exit status is 0 if Events can be written in all workspaces, 1 if not, 2 if that could not be told.`,
+		Example: `  warrantgate check events root:orgs root:orgs:team-a --kubeconfig=warrantgate.kubeconfig`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return cli.UnknownIfError(cobra.MinimumNArgs(1)(cmd, args))
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), args, cmd.OutOrStdout())
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
+	flags := cmd.Flags()
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of serve for kcp (default $KUBECONFIG)")
+	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
+	return cmd
+}
+
+func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io.Writer) error {
+	config, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	config.Timeout = cli.RequestTimeout
+	inRoot, err := mayWriteEvents(ctx, config, kcp.Root)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	denied, unknown := false, false
+	for _, workspace := range workspaces {
+		text := "ok"
+		permitted, err := mayWriteEvents(ctx, config, logicalcluster.NewPath(workspace))
+		switch {
+		case err != nil:
+			text, unknown = "NOT KNOWN\n  "+err.Error(), true
+		case !permitted && !inRoot:
+			text, denied = "NOT PERMITTED\n  neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`, once for each shard", true
+		case !permitted:
+			text, denied = "NOT PERMITTED\n  "+groupsNeeded(workspace, identityOf(ctx, config)), true
+		}
+		if _, err := fmt.Fprintf(out, "%s: %s\n", workspace, text); err != nil {
+			return cli.UnknownIfError(err)
+		}
+	}
+	switch {
+	case denied:
+		return cli.ExitError{Code: cli.ExitWrong}
+	case unknown:
+		return cli.ExitError{Code: cli.ExitUnknown}
+	}
+	return nil
+}
+
+// mayWriteEvents reports whether a user may write Events in a workspace. A workspace that requires groups of which the user has none
+// does not even answer that.
+func mayWriteEvents(ctx context.Context, config *rest.Config, workspace logicalcluster.Path) (bool, error) {
+	config, err := kcp.ConfigFor(config, workspace)
+	if err != nil {
+		return false, err
+	}
+	c, err := authorizationv1client.NewForConfig(config)
+	if err != nil {
+		return false, fmt.Errorf("client for %s: %w", workspace, err)
+	}
+	review, err := c.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Version: "v1", Resource: "events", Namespace: metav1.NamespaceDefault},
+		},
+	}, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("the permission in %s could not be checked: %w", workspace, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// identityOf returns the user of a kubeconfig, without name if kcp does not tell.
+func identityOf(ctx context.Context, config *rest.Config) authenticationv1.UserInfo {
+	config, err := kcp.ConfigFor(config, kcp.Root)
+	if err != nil {
+		return authenticationv1.UserInfo{}
+	}
+	c, err := authenticationv1client.NewForConfig(config)
+	if err != nil {
+		return authenticationv1.UserInfo{}
+	}
+	review, err := c.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return authenticationv1.UserInfo{}
+	}
+	return review.Status.UserInfo
+}
+
+// groupsNeeded says what to add, and where, if a workspace denies a user whom root permits to write Events.
+func groupsNeeded(workspace string, user authenticationv1.UserInfo) string {
+	who, group, first := "the user of serve", ownGroup, ""
+	if user.Username != "" {
+		who = fmt.Sprintf("user %q with the groups %s", user.Username, strings.Join(user.Groups, ", "))
+		own := slices.IndexFunc(user.Groups, func(group string) bool { return !strings.HasPrefix(group, "system:") })
+		if own >= 0 {
+			group = user.Groups[own]
+		} else {
+			first = fmt.Sprintf("\n  first give it a group of its own: with a client certificate, O=%s", ownGroup)
+		}
+	}
+	return fmt.Sprintf("%s may write Events in root, and not here: the workspace requires groups, or is on a shard whose kubeconfig was not given to "+
+		"`warrantgate install kcp --shard-kubeconfig`%s\n"+
+		"  if it requires groups, an administrator adds a clause with the group, here and in the workspaces below, which got a copy when they were created:\n"+
+		"    kubectl ws %s\n"+
+		"    kubectl annotate logicalclusters cluster --overwrite %s=\"$(kubectl get logicalclusters cluster "+
+		"-o jsonpath='{.metadata.annotations.%s}');%s\"",
+		who, first, workspace, kcp.RequiredGroupsAnnotation, strings.ReplaceAll(kcp.RequiredGroupsAnnotation, ".", `\.`), group)
+}

@@ -1,0 +1,96 @@
+package policies
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/cmd/warrantgate/internal/clitest"
+)
+
+func TestCheckEvents(t *testing.T) {
+	const (
+		notIn   = "root:grouped: NOT PERMITTED\n  "
+		cause   = " may write Events in root, and not here: the workspace requires groups, or is on a shard whose kubeconfig was not given to `warrantgate install kcp --shard-kubeconfig`"
+		command = "\n  if it requires groups, an administrator adds a clause with the group, here and in the workspaces below, which got a copy when they were created:\n" +
+			"    kubectl ws root:grouped\n" +
+			"    kubectl annotate logicalclusters cluster --overwrite authorization.kcp.io/required-groups=\"$(kubectl get logicalclusters cluster " +
+			"-o jsonpath='{.metadata.annotations.authorization\\.kcp\\.io/required-groups}');"
+		nowhere = "  neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`, once for each shard\n"
+	)
+	for name, tc := range map[string]struct {
+		// access are the status codes of the permission checks by workspace. 200 permits. A user may do less than enter.
+		access   map[string]int
+		user     string
+		args     []string
+		want     string
+		wantCode int
+	}{
+		"where it is permitted": {
+			access: map[string]int{"root": 200, "root:grouped": 200}, args: []string{"root", "root:grouped"}, want: "root: ok\nroot:grouped: ok\n",
+		},
+		"where groups are required, by a user without a group": {
+			access: map[string]int{"root": 200, "root:grouped": 403}, user: `"username":"warrantgate","groups":["system:authenticated"]`,
+			args: []string{"root:grouped"}, wantCode: 1,
+			want: notIn + `user "warrantgate" with the groups system:authenticated` + cause + "\n  first give it a group of its own: with a client certificate, O=warrantgate-events" +
+				command + "warrantgate-events\"\n",
+		},
+		"where groups are required, by a user with a group": {
+			access: map[string]int{"root": 200, "root:grouped": 403}, user: `"username":"warrantgate","groups":["system:authenticated","eventers"]`,
+			args: []string{"root:grouped"}, wantCode: 1,
+			want: notIn + `user "warrantgate" with the groups system:authenticated, eventers` + cause + command + "eventers\"\n",
+		},
+		"where groups are required, and kcp does not say who the user is": {
+			access: map[string]int{"root": 200, "root:grouped": 403}, args: []string{"root:grouped"}, wantCode: 1,
+			want: notIn + "the user of serve" + cause + command + "warrantgate-events\"\n",
+		},
+		"without any permission": {
+			access: map[string]int{"root": 403, "root:grouped": 403}, args: []string{"root", "root:grouped"}, wantCode: 1,
+			want: "root: NOT PERMITTED\n" + nowhere + "root:grouped: NOT PERMITTED\n" + nowhere,
+		},
+		"with access, and without the permission": {
+			access: map[string]int{"root": 201, "root:grouped": 201}, args: []string{"root:grouped"}, want: "root:grouped: NOT PERMITTED\n" + nowhere, wantCode: 1,
+		},
+		"a workspace that is not there, and one that is not permitted": {
+			access: map[string]int{"root": 200, "root:grouped": 403, "root:gone": 404}, args: []string{"root:gone", "root:grouped"}, wantCode: 1,
+			want: "root:gone: NOT KNOWN\n  the permission in root:gone could not be checked: the server could not find the requested resource " +
+				"(post selfsubjectaccessreviews.authorization.k8s.io)\n" + notIn + "the user of serve" + cause + command + "warrantgate-events\"\n",
+		},
+		"a path of no workspace": {
+			access: map[string]int{"root": 200}, args: []string{"../root"}, wantCode: 2,
+			want: "../root: NOT KNOWN\n  \"../root\" is not the path of a workspace\n",
+		},
+		"a kcp that does not answer": {access: map[string]int{"root": 500}, args: []string{"root"}, wantCode: 2},
+		"no workspace":               {wantCode: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				workspace, resource, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/clusters/"), "/apis/")
+				code := tc.access[workspace]
+				switch {
+				case strings.HasPrefix(resource, "authentication.k8s.io/") && tc.user == "":
+					w.WriteHeader(http.StatusForbidden)
+				case strings.HasPrefix(resource, "authentication.k8s.io/"):
+					_, _ = w.Write([]byte(`{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1","status":{"userInfo":{` + tc.user + `}}}`))
+				case code == http.StatusOK || code == http.StatusCreated:
+					_ = json.NewEncoder(w).Encode(map[string]any{
+						"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "status": map[string]any{"allowed": code == http.StatusOK},
+					})
+				default:
+					w.WriteHeader(code)
+				}
+			}))
+			defer server.Close()
+			kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"kcp": server.URL + "/clusters/root"})
+			out, code, _ := runCommand(t, newCheckEventsCommand(), append([]string{"--kubeconfig=" + kubeconfig, "--context=kcp"}, tc.args...)...)
+			if diff := cmp.Diff(tc.want, out); diff != "" || code != tc.wantCode {
+				t.Errorf("code %d, want %d (-want +got):\n%s", code, tc.wantCode, diff)
+			}
+		})
+	}
+}

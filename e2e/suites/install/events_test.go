@@ -1,0 +1,87 @@
+//go:build e2e
+
+package install_test
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
+)
+
+const requiredGroups = "authorization.kcp.io/required-groups"
+
+var _ = Describe("warrantgate check events", func() {
+	It("says which clause a workspace that requires groups needs, and that it is enough", func(ctx SpecContext) {
+		w := serve(ctx, "")
+		install(ctx, w)
+		const path = "root:grouped"
+		_, err := kcptest.CreateWorkspace(ctx, kcp.Admin("root"), "grouped")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.WaitReady(ctx, kcp.Admin("root"), "grouped")
+		Expect(err).NotTo(HaveOccurred())
+		require := func(clauses string) {
+			GinkgoHelper()
+			lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(path))
+			Expect(err).NotTo(HaveOccurred())
+			before := lc.DeepCopy()
+			metav1.SetMetaDataAnnotation(&lc.ObjectMeta, requiredGroups, clauses)
+			Expect(suite.KCPClient(kcp.ShardAdmin(path)).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
+		}
+		// check runs the command as a user, in root and in the workspace.
+		check := func(name string, user *rest.Config) func() (string, int) {
+			kubeconfig, err := kcp.KubeconfigFile(name, user)
+			Expect(err).NotTo(HaveOccurred())
+			return func() (string, int) {
+				output, err := w.Run(ctx, "check", "events", "root", path, "--kubeconfig="+kubeconfig)
+				var exit *exec.ExitError
+				if errors.As(err, &exit) {
+					return output, exit.ExitCode()
+				}
+				Expect(err).NotTo(HaveOccurred())
+				return output, 0
+			}
+		}
+		plain := check("plain", kcp.Person("root", kcptest.WarrantgateUser))
+		grouped := check("grouped", kcp.Person("root", kcptest.WarrantgateUser, "eventers"))
+		stranger := check("stranger", kcp.Person("root", "stranger"))
+		ok := "root: ok\n" + path + ": ok\n"
+		Eventually(func() string { output, _ := plain(); return output }).Should(Equal(ok))
+
+		require("team-a,on-call")
+		Eventually(func() int { _, code := plain(); return code }).Should(Equal(1))
+		output, _ := plain()
+		Expect(output).To(And(HavePrefix("root: ok\n"+path+": NOT PERMITTED\n  user \"warrantgate\" with the groups system:authenticated may write Events in root, and not here: "),
+			ContainSubstring("first give it a group of its own: with a client certificate, O=warrantgate-events\n"), ContainSubstring(`');warrantgate-events"`)))
+		output, code := grouped()
+		Expect(code).To(Equal(1))
+		Expect(output).To(And(ContainSubstring("    kubectl ws "+path+"\n    kubectl annotate logicalclusters cluster --overwrite "+requiredGroups+
+			`="$(kubectl get logicalclusters cluster -o jsonpath='{.metadata.annotations.authorization\.kcp\.io/required-groups}');eventers"`),
+			Not(ContainSubstring("first give it"))))
+
+		By("adding the clause, as these commands do")
+		require("team-a,on-call;eventers")
+		Eventually(func() string { output, _ := grouped(); return output }).Should(Equal(ok))
+		_, code = plain()
+		Expect(code).To(Equal(1))
+
+		By("a user without any permission, and a workspace that cannot be asked")
+		output, code = stranger()
+		Expect(code).To(Equal(1))
+		Expect(strings.Count(output, "neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`")).To(Equal(2))
+		output, err = w.Run(ctx, "check", "events", "../root", "--kubeconfig="+kcp.AdminKubeconfig())
+		Expect(output).To(ContainSubstring("../root: NOT KNOWN\n"))
+		var exit *exec.ExitError
+		Expect(errors.As(err, &exit)).To(BeTrue())
+		Expect(exit.ExitCode()).To(Equal(2))
+	}, SpecTimeout(90*time.Second))
+})
