@@ -1,15 +1,18 @@
 package policies
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,13 +29,39 @@ type checkAdmissionOptions struct {
 	namespace           string
 	// policiesOnly is whether kcp has only the admission policies to ask.
 	policiesOnly bool
+	// wait is how long to repeat the check until it succeeds.
+	wait time.Duration
 }
 
 func (o *checkAdmissionOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of somebody who may create the objects (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context in that kubeconfig (default its current one)")
-	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates that are Off are not tried, and those that are in mode Warn have to warn")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a user who may create the objects (default $KUBECONFIG)")
+	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
+	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not tested, gates in mode Warn must warn")
+	flags.DurationVar(&o.wait, "wait", 0,
+		"how long to repeat the check until it succeeds: API servers call a new webhook or policy only after some seconds")
 }
+
+// repeat runs a check until it succeeds or the time to wait is over. It prints and returns the last result.
+func (o *checkAdmissionOptions) repeat(ctx context.Context, out io.Writer, check func(context.Context, io.Writer) error) error {
+	var printed bytes.Buffer
+	var result error
+	// Without a time to wait, the check runs once. It has a limit for each request of its own.
+	err := wait.PollUntilContextTimeout(ctx, repeatInterval, o.wait, true, func(context.Context) (bool, error) {
+		printed.Reset()
+		result = check(ctx, &printed)
+		return result == nil, nil
+	})
+	if err != nil && !wait.Interrupted(err) {
+		return cli.UnknownIfError(err)
+	}
+	if _, err := printed.WriteTo(out); err != nil {
+		return cli.UnknownIfError(err)
+	}
+	return result
+}
+
+// repeatInterval is the interval between two checks.
+const repeatInterval = time.Second
 
 const checkAdmissionExits = `
 
@@ -51,38 +80,41 @@ func newCheckAdmissionCommand() *cobra.Command {
 	var inKubernetes, inKCP checkAdmissionOptions
 	kubernetes := &cobra.Command{
 		Use:   "kubernetes",
-		Short: "Send a Kubernetes API server what warrantgate has to refuse",
-		Long: `Send a Kubernetes API server, for each gate that is on and can be tried so, an object that has to be refused: a machine whose
-provider ID is no UUID, and a ConfigMap with a policy that Keystone would not take.
+		Short: "Check that a Kubernetes API server denies what warrantgate must deny",
+		Long: `Send an object that must be denied to a Kubernetes API server, for each enabled gate that can be tested in this way: a machine
+whose provider ID is not a UUID, and a ConfigMap with a policy that Keystone would not load.
 
-The admission policy on spec.userEmail of CloudSigmaClusters is not tried: whoever may impersonate everybody, as administrators may, passes it.` + checkAdmissionExits,
+The admission policy on spec.userEmail of CloudSigmaClusters is not tested, because it admits administrators, who may impersonate everybody.` + checkAdmissionExits,
 		Example: `  warrantgate check admission kubernetes --kubeconfig=admin.kubeconfig --config=config.yaml`,
 	}
 	kubernetes.Flags().StringVar(&inKubernetes.namespace, "namespace", metav1.NamespaceDefault,
 		"namespace of the objects, which must not be exempt from the gates")
 	inWorkspace := &cobra.Command{
 		Use:   "kcp",
-		Short: "Send a kcp what warrantgate has to refuse",
-		Long: `Send a kcp, in the workspace that the kubeconfig leads to, a Workspace with an annotation that only warrantgate may write. The
-admission policy that guards the others leaves this one to the webhook, so that a refusal shows that warrantgate answers.
+		Short: "Check that kcp denies what warrantgate must deny",
+		Long: `Send a Workspace with an annotation that only warrantgate may write to kcp, in the workspace of the kubeconfig. The admission policy
+does not check this annotation, so a denial shows that the webhook answers.
 
-It also says which of policy and webhook rewrites the owners of plain service accounts: from kcp v0.32 on the admission policy removes
-an annotation from a dry run. That there is no policy is nothing wrong where the webhook answers.
+It also prints whether the policy or the webhook rewrites the owners of plain service accounts: on kcp v0.32 and later the admission
+policy removes an annotation from a dry run. A missing policy is not an error if the webhook answers.
 
-With --policies-only, for "install kcp --policies-only", both admission policies have to answer, and no webhook is tried.` + checkAdmissionExits,
+With --policies-only, for "install kcp --policies-only", both admission policies are tested, and no webhook.` + checkAdmissionExits,
 		Example: `  warrantgate check admission kcp --kubeconfig=admin.kubeconfig --context=root`,
 	}
-	inWorkspace.Flags().BoolVar(&inKCP.policiesOnly, "policies-only", false, "try the admission policies, and no webhook")
+	inWorkspace.Flags().BoolVar(&inKCP.policiesOnly, "policies-only", false, "test the admission policies, and no webhook")
+	inKubernetes.addFlags(kubernetes.Flags())
+	inKCP.addFlags(inWorkspace.Flags())
 	for sub, run := range map[*cobra.Command]func(context.Context, io.Writer) error{
-		kubernetes: inKubernetes.inKubernetes, inWorkspace: inKCP.inKCP,
+		kubernetes: func(ctx context.Context, out io.Writer) error {
+			return inKubernetes.repeat(ctx, out, inKubernetes.inKubernetes)
+		},
+		inWorkspace: func(ctx context.Context, out io.Writer) error { return inKCP.repeat(ctx, out, inKCP.inKCP) },
 	} {
 		sub.Args = func(cmd *cobra.Command, args []string) error { return cli.UnknownIfError(cobra.NoArgs(cmd, args)) }
 		sub.RunE = func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), cmd.OutOrStdout()) }
 		sub.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 		cmd.AddCommand(sub)
 	}
-	inKubernetes.addFlags(kubernetes.Flags())
-	inKCP.addFlags(inWorkspace.Flags())
 	return cmd
 }
 

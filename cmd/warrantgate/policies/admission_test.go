@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -182,6 +183,45 @@ func TestCheckAdmission(t *testing.T) {
 				if !strings.Contains(out, want) {
 					t.Errorf("no %q in\n%s", want, out)
 				}
+			}
+		})
+	}
+}
+
+// An API server calls a new webhook only after some seconds.
+func TestCheckAdmissionWaits(t *testing.T) {
+	const denied = `admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`
+	before := admitting{t: t}
+	after := admitting{t: t, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(denied)}}
+	for name, tc := range map[string]struct {
+		wait    string
+		current admitting // after the first canary
+		want    string
+		code    int
+	}{
+		"until it is called": {wait: "1m", current: after, want: "owner-integrity.warrantgate.dev: ok\n"},
+		"not at all":         {wait: "0s", current: after, want: "owner-integrity.warrantgate.dev: NOT REFUSED\n", code: cli.ExitWrong},
+		"in vain":            {wait: "1500ms", current: before, want: "owner-integrity.warrantgate.dev: NOT REFUSED\n", code: cli.ExitWrong},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var canaries atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				// The first check sends one canary to the policy and one to the webhook.
+				if r.Method == http.MethodPost && canaries.Add(1) > 2 {
+					tc.current.ServeHTTP(w, r)
+					return
+				}
+				before.ServeHTTP(w, r)
+			}))
+			defer server.Close()
+			kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": server.URL})
+			out, _, err := clitest.Run(t, []*cobra.Command{NewCheckCommand()}, "check", "admission", "kcp", "--wait="+tc.wait, "--kubeconfig="+kubeconfig)
+			code := 0
+			if err != nil {
+				code, _ = cli.ExitCode(err)
+			}
+			if code != tc.code || strings.Count(out, "owner-integrity.warrantgate.dev: ") != 1 || !strings.Contains(out, tc.want) {
+				t.Errorf("exit %d, want %d, and %q once in\n%s", code, tc.code, tc.want, out)
 			}
 		})
 	}
