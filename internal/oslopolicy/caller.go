@@ -1,8 +1,14 @@
 package oslopolicy
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-// Caller is whoever asks something of Keystone: a token, by what matters to rules.
+// defaultUser is the default user ID of a caller.
+const defaultUser = "caller"
+
+// Caller contains the properties of a token that rules can check.
 type Caller struct {
 	// User is the ID of the user, UserDomain the ID of the user's domain.
 	User, UserDomain string
@@ -47,6 +53,31 @@ func (c Caller) Credentials() map[string]any {
 		token["project"] = owned(c.Project, c.ProjectDomain)
 	}
 	return credentials
+}
+
+// String returns the caller in the format of ParseCaller.
+func (c Caller) String() string {
+	var pairs []string
+	add := func(key, value, implied string) {
+		if value != "" && value != implied {
+			pairs = append(pairs, key+"="+value)
+		}
+	}
+	for _, role := range c.Roles {
+		add("role", role, "")
+	}
+	add("user", c.User, defaultUser)
+	add("domain", c.Domain, "")
+	add("project", c.Project, "")
+	if c.System {
+		add("system", "all", "")
+	}
+	add("user-domain", c.UserDomain, cmp.Or(c.Domain, c.ProjectDomain))
+	add("project-domain", c.ProjectDomain, "")
+	if c.AdminProject {
+		add("admin-project", "true", "")
+	}
+	return strings.Join(pairs, ",")
 }
 
 func orNil(text string) any {

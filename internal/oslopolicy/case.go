@@ -44,7 +44,7 @@ func (c Case) Ask(policy *Policy) (string, error) {
 // ParseCaller parses a caller such as role=manager,domain=acme. The domains of the user and of the project default to the domain of the
 // token.
 func ParseCaller(text string) (Caller, error) {
-	caller := Caller{User: "caller"}
+	caller := Caller{User: defaultUser}
 	fields := map[string]*string{
 		"user": &caller.User, "user-domain": &caller.UserDomain, "domain": &caller.Domain, "project": &caller.Project, "project-domain": &caller.ProjectDomain,
 	}

@@ -42,7 +42,8 @@ func (e *FileError) Unwrap() error { return e.Err }
 // rule is one entry of a file.
 type rule struct {
 	name string
-	// line is where its name stands, from 1.
+	// file is the name of its file, line the line of its name, from 1.
+	file string
 	line int
 	// value is the value in the file.
 	value any
@@ -61,7 +62,27 @@ type File struct {
 	unnamed []rule
 }
 
-// Read reads a policy file in YAML or JSON. The name is for messages. The error is a *FileError.
+// Source is a policy file before parsing.
+type Source struct {
+	// Name is the name in messages.
+	Name string
+	Data []byte
+}
+
+// ReadAll parses policy files. It returns the first error.
+func ReadAll(sources []Source) ([]*File, error) {
+	files := make([]*File, 0, len(sources))
+	for _, s := range sources {
+		file, err := Read(s.Name, s.Data)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// Read parses a policy file in YAML or JSON. name is for messages. The error is a *FileError.
 func Read(name string, data []byte) (*File, error) {
 	if len(data) > maxFileBytes {
 		return nil, &FileError{File: name, Err: fmt.Errorf("it has %d bytes, more than the %d that are read", len(data), maxFileBytes)}
@@ -99,7 +120,7 @@ func (r *reader) add(line int, key, value any, bareBang bool) error {
 	if err != nil {
 		return r.fail(line, "rule %.200q cannot be read, and with it the whole file: %w", name, err)
 	}
-	taken := rule{name: name, line: line, value: value, check: c, bareBang: bareBang}
+	taken := rule{name: name, file: r.file.name, line: line, value: value, check: c, bareBang: bareBang}
 	if named {
 		r.file.rules = append(r.file.rules, taken)
 	} else {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Severity is the severity of a finding.
@@ -53,7 +54,11 @@ const (
 	CodeUnusedRule = "unused-rule"
 	// CodeOpenDefault: the rule "default", which replaces missing rules, allows.
 	CodeOpenDefault = "open-default"
-	// CodeNonASCII: the rule has letters or blanks that look like others.
+	// CodeNoRules: the files contain no rules.
+	CodeNoRules = "no-rules"
+	// CodeOverrideObsolete: the override is for managers of domains, which the Keystone of the release has by default.
+	CodeOverrideObsolete = "override-obsolete"
+	// CodeNonASCII: the file contains characters that are not ASCII and may look like ASCII.
 	CodeNonASCII = "non-ascii"
 	// CodeUnknownAttribute: an attribute of the target that Keystone does not set for the operation.
 	CodeUnknownAttribute = "unknown-attribute"
@@ -65,9 +70,15 @@ const (
 	CodeQuotedMatch = "quoted-match"
 	// CodeRemoteCheck: the rule sends a request to another host. Its result is unknown here.
 	CodeRemoteCheck = "remote-check"
-	// CodeBroaderThanDefault: the rule lets pass whom Keystone's own denies, beyond what a domain manager is for.
+	// CodeNotCompared: the search for requests for which the rule grants more or less than the base is incomplete.
+	CodeNotCompared = "not-compared"
+	// CodeBroaderThanDefault: the rule allows a request that the base (without a base, Keystone's own rule) denies, and that is not a task
+	// of domain managers.
 	CodeBroaderThanDefault = "broader-than-default"
-	// CodeEscalation: somebody who is no administrator can grant a role outside of the managed set.
+	// CodeNarrowerThanDefault: the rule denies a request that the base allows, or that Keystone's own rule and one of its own alternatives
+	// are meant to allow.
+	CodeNarrowerThanDefault = "narrower-than-default"
+	// CodeEscalation: a user who is no administrator can grant a role that is not a managed role.
 	CodeEscalation = "escalation"
 )
 
@@ -84,47 +95,99 @@ type Finding struct {
 	// Message describes the finding, Suggestion the correction.
 	Message    string `json:"message"`
 	Suggestion string `json:"suggestion,omitempty"`
+	// Witness is a request with different answers of the base (Before) and the rule (After).
+	Witness *Witness `json:"witness,omitempty"`
 }
 
-// LintOptions say what the operator's roles are for.
+// Details returns the message, the suggestion and the witness.
+func (f Finding) Details() string {
+	text := f.Message
+	if f.Suggestion != "" {
+		text += "; " + f.Suggestion
+	}
+	if f.Witness != nil {
+		text += "; for example " + f.Witness.String()
+	}
+	return text
+}
+
+// LintOptions configure the linter.
 type LintOptions struct {
-	// ManagerRoles are the roles of those who manage a domain and nothing beyond. Default: manager.
+	// Base are the files that Keystone loads before the linted files, in this order. The linted files may refer to their rules, and are
+	// compared with them. The base itself is not linted.
+	Base []*File
+	// Release is the OpenStack release of Keystone. Default: DefaultRelease.
+	Release Release
+	// Differences adds a note for each difference from the base or, without a base, from the rules of Keystone, also if it is probably
+	// intended.
+	Differences bool
+	// ManagerRoles are the roles of domain managers. Default: manager.
 	ManagerRoles []string
 	// ManagedRoles are the roles that domain managers may grant. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string
 }
 
-// LintKeystone judges a policy file for Keystone. The findings come in the order of the file, and are no more than 200; none
-// means that the file is fine. The only error is that of ctx: a file that was made for it can take seconds.
-func LintKeystone(ctx context.Context, name string, data []byte, options LintOptions) ([]Finding, error) {
+// LintKeystone lints policy files for Keystone together. Keystone loads them in this order, after the base, and their rules can refer to each
+// other. The findings are in the order of the files, at most 200. The only error is that of ctx: a malicious file can take seconds.
+func LintKeystone(ctx context.Context, sources []Source, options LintOptions) ([]Finding, error) {
 	if len(options.ManagerRoles) == 0 {
 		options.ManagerRoles = []string{"manager"}
 	}
 	if len(options.ManagedRoles) == 0 {
 		options.ManagedRoles = []string{"load-balancer_member", "member"}
 	}
-	file, err := Read(name, data)
-	if err != nil {
-		finding := Finding{
-			File: name, Severity: SeverityError, Code: CodeFile, Message: err.Error(),
-			Suggestion: "mend it before Keystone reads it: where oslo.policy cannot load a file, the former rules go on, and after a restart every request fails",
+	var files []*File
+	var findings []Finding
+	order := make(map[string]int, len(sources))
+	for i, s := range sources {
+		order[s.Name] = i
+		file, err := Read(s.Name, s.Data)
+		if err != nil {
+			findings = append(findings, unreadable(s.Name, err))
+			continue
 		}
-		if failed, ok := errors.AsType[*FileError](err); ok {
-			finding.Line, finding.Message = failed.Line, failed.Err.Error()
-		}
-		return []Finding{finding}, nil
+		files = append(files, file)
 	}
-	l := newLinter(file, options)
-	for _, step := range l.steps() {
+	l := newLinter(files, options)
+	l.findings, l.ended = findings, func() bool { return ctx.Err() != nil }
+	if len(l.rules)+len(l.unnamed)+len(findings) == 0 && len(sources) > 0 {
+		l.findings = append(l.findings, Finding{
+			File: sources[0].Name, Severity: SeverityWarning, Code: CodeNoRules, Message: "it has no rules, so that it overrides nothing",
+			Suggestion: "write the rules, or remove the override",
+		})
+	}
+	l.sources = sources
+	for _, step := range append(l.steps(), func() {}) { // the last one looks at ctx after the others
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("lint %s: %w", name, err)
+			return nil, fmt.Errorf("lint %s: %w", describeSources(sources), err)
 		}
 		step()
 	}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule), cmp.Compare(rank(a.Severity), rank(b.Severity)))
+		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule),
+			cmp.Compare(rank(a.Severity), rank(b.Severity)))
 	})
 	return l.findings, nil
+}
+
+// unreadable returns the finding for an error of Read.
+func unreadable(name string, err error) Finding {
+	finding := Finding{
+		File: name, Severity: SeverityError, Code: CodeFile, Message: err.Error(),
+		Suggestion: "correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails",
+	}
+	if failed, ok := errors.AsType[*FileError](err); ok {
+		finding.Line, finding.Message = failed.Line, failed.Err.Error()
+	}
+	return finding
+}
+
+func describeSources(sources []Source) string {
+	names := make([]string, 0, len(sources))
+	for _, s := range sources {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 func rank(s Severity) int {

@@ -19,7 +19,7 @@ func FuzzPolicy(f *testing.F) {
 	credentials := Caller{User: "u", UserDomain: "d", Roles: []string{"manager"}, Domain: "d"}.Credentials()
 	target := map[string]any{"user_id": "u", "target.user.domain_id": "d", "b": []any{"x", nil}, "": 5}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		findings, err := LintKeystone(t.Context(), "fuzz", data, LintOptions{})
+		findings, err := LintKeystone(t.Context(), []Source{{Name: "fuzz", Data: data}}, LintOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

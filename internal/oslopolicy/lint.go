@@ -1,6 +1,7 @@
 package oslopolicy
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,17 +16,26 @@ const maxFindings = 200
 
 // linter lints files that Keystone loads together.
 type linter struct {
-	file    *File
-	options LintOptions
-	// policy is what Keystone makes of the file, own are the rules that Keystone ships.
-	policy, own *Policy
-	// last are the rules of the file that count, by name.
+	// sources are the files before parsing.
+	sources []Source
+	// rules are the rules of all files, in order, unnamed those whose name is no string.
+	rules, unnamed []*rule
+	options        LintOptions
+	// table contains the rules that Keystone ships.
+	table *shippedTable
+	// policy is the policy with the files, before the policy without them, and own the rules that Keystone ships.
+	policy, before, own *Policy
+	// based are the names of the rules in the base.
+	based map[string]bool
+	// last contains the last rule of each name in the files.
 	last map[string]*rule
 	// users are the operations whose rule refers to a rule, directly or through others, by the name of the rule and in order.
 	users map[string][]*shippedRule
 	// explained are the rules and attributes with a finding, to avoid further findings with the same cause.
 	explained map[[2]string]bool
-	// referred are the rules that some rule refers to.
+	// dead are the alternatives of operations that can never match, by the name of the operation.
+	dead map[string][]deadBranch
+	// referred are the names of rules with references to them.
 	referred map[string]bool
 	// folded caches the outcomes of rules, for any operation.
 	folded map[string]outcome
@@ -34,12 +44,15 @@ type linter struct {
 	// ordinary and managers are the callers for which rules are evaluated.
 	ordinary, managers []trial
 	findings           []Finding
+	// ended reports whether nobody waits for the findings any more. Searches end then.
+	ended func() bool
 }
 
-func newLinter(file *File, options LintOptions) *linter {
+func newLinter(files []*File, options LintOptions) *linter {
 	l := &linter{
-		file: file, options: options, policy: NewKeystonePolicy(file), own: &Policy{rules: shipped().checks},
-		last: map[string]*rule{}, users: map[string][]*shippedRule{}, explained: map[[2]string]bool{},
+		options: options, policy: options.Release.Policy(slices.Concat(options.Base, files)...),
+		table: options.Release.table(), based: map[string]bool{},
+		last: map[string]*rule{}, users: map[string][]*shippedRule{}, explained: map[[2]string]bool{}, dead: map[string][]deadBranch{},
 		referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
 	}
 	l.circles = circular(l.policy)
@@ -50,8 +63,24 @@ func newLinter(file *File, options LintOptions) *linter {
 			}
 		})
 	}
-	for i := range file.rules {
-		l.last[file.rules[i].name] = &file.rules[i]
+	l.own = &Policy{rules: l.table.checks, table: l.table}
+	l.before = l.own
+	if len(options.Base) > 0 {
+		l.before = options.Release.Policy(options.Base...)
+	}
+	for _, file := range options.Base {
+		for i := range file.rules {
+			l.based[file.rules[i].name] = true
+		}
+	}
+	for _, file := range files {
+		for i := range file.rules {
+			l.rules = append(l.rules, &file.rules[i])
+			l.last[file.rules[i].name] = &file.rules[i]
+		}
+		for i := range file.unnamed {
+			l.unnamed = append(l.unnamed, &file.unnamed[i])
+		}
 	}
 	return l
 }
@@ -59,18 +88,19 @@ func newLinter(file *File, options LintOptions) *linter {
 // steps returns the steps of the linter in order. Each step takes little time for every file.
 func (l *linter) steps() []func() {
 	var steps []func()
-	for i := range shippedRules {
-		if operation := &shippedRules[i]; operation.isOperation() {
+	for i := range l.table.list {
+		if operation := &l.table.list[i]; operation.isOperation() {
 			steps = append(steps, func() { l.follow(operation) })
 		}
 	}
-	steps = append(steps, l.lintUnnamed)
-	for i := range l.file.rules {
-		steps = append(steps, func() { l.lintRule(&l.file.rules[i]) })
+	steps = append(steps, l.lintUnnamed, l.lintObsolete)
+	for _, r := range l.rules {
+		steps = append(steps, func() { l.lintRule(r) })
 	}
-	// What rules give away is judged last, because one finding about a helper explains many.
-	for i := range l.file.rules {
-		steps = append(steps, func() { l.lintGifts(&l.file.rules[i]) })
+	steps = append(steps, l.lintLines)
+	// Permissions are checked last, because one finding about a helper may be the cause of many others.
+	for _, r := range l.rules {
+		steps = append(steps, func() { l.lintGifts(r) })
 	}
 	return steps
 }
@@ -141,8 +171,8 @@ func circular(policy *Policy) map[string]bool {
 }
 
 func (l *linter) lintUnnamed() {
-	for i := range l.file.unnamed {
-		l.add(&l.file.unnamed[i], SeverityError, CodeNameNotText, "YAML does not read this name as a text, so that nobody ever asks this rule",
+	for _, r := range l.unnamed {
+		l.add(r, SeverityError, CodeNameNotText, "YAML does not read this name as a text, so the rule has no effect",
 			"put the name in quotes")
 	}
 }
@@ -152,8 +182,11 @@ func (l *linter) lintRule(r *rule) {
 		return
 	}
 	if last := l.last[r.name]; last != r {
-		l.add(r, SeverityError, CodeDuplicateRule, fmt.Sprintf("line %d has a rule of the same name, which silently replaces this one", last.line),
-			"keep one of the two")
+		where := fmt.Sprintf("line %d", last.line)
+		if last.file != r.file {
+			where = fmt.Sprintf("%s:%d", last.file, last.line)
+		}
+		l.add(r, SeverityError, CodeDuplicateRule, where+" has a rule of the same name, which silently replaces this one", "keep one of the two")
 		return
 	}
 	before := len(l.findings)
@@ -176,6 +209,7 @@ func (l *linter) lintGifts(r *rule) {
 	l.lintBranches(r)
 	if !l.has(r, CodeAlwaysAllows) {
 		l.lintReach(r)
+		l.lintDifferences(r)
 	}
 	l.lintEscalation(r)
 }
@@ -184,11 +218,16 @@ func (l *linter) lintGifts(r *rule) {
 func (l *linter) full() bool { return len(l.findings) >= maxFindings }
 
 func (l *linter) add(r *rule, severity Severity, code, message, suggestion string) {
+	l.addWith(nil, r, severity, code, message, suggestion)
+}
+
+// addWith adds a finding with a witness, if there is one.
+func (l *linter) addWith(witness *Witness, r *rule, severity Severity, code, message, suggestion string) {
 	if l.full() {
 		return
 	}
 	l.findings = append(l.findings, Finding{
-		File: l.file.name, Line: r.line, Rule: r.name, Severity: severity, Code: code, Message: message, Suggestion: suggestion,
+		File: r.file, Line: r.line, Rule: r.name, Severity: severity, Code: code, Message: message, Suggestion: suggestion, Witness: witness,
 	})
 }
 
@@ -198,23 +237,17 @@ func (l *linter) hasErrors(since int) bool {
 }
 
 func (l *linter) has(r *rule, code string) bool {
-	return slices.ContainsFunc(l.findings, func(f Finding) bool { return f.Rule == r.name && f.Line == r.line && f.Code == code })
-}
-
-// operation is the operation that a rule is for, nil for helpers and unknown ones.
-func operation(name string) *shippedRule {
-	if known := shipped().rules[name]; known != nil && known.isOperation() {
-		return known
-	}
-	return nil
+	return slices.ContainsFunc(l.findings, func(f Finding) bool {
+		return f.Rule == r.name && f.File == r.file && f.Line == r.line && f.Code == code
+	})
 }
 
 func (l *linter) lintName(r *rule) {
 	switch {
-	case shipped().rules[r.name] != nil:
+	case l.table.rules[r.name] != nil:
 	case strings.HasPrefix(r.name, prefix):
-		l.add(r, SeverityError, CodeUnknownOperation, "Keystone has no such operation, so that nobody ever asks this rule",
-			didYouMean(nearest(r.name, slices.Collect(maps.Keys(shipped().rules)))))
+		l.add(r, SeverityError, CodeUnknownOperation, "Keystone has no such operation, so the rule has no effect",
+			didYouMean(nearest(r.name, slices.Collect(maps.Keys(l.table.rules)))))
 	case r.name == defaultRule:
 		if l.outcome(r.check, nil) != neverPasses {
 			l.add(r, SeverityError, CodeOpenDefault, "it replaces every rule that does not exist: a misspelled reference may allow",
@@ -241,7 +274,7 @@ func didYouMean(names ...string) string {
 // lintValue finds values that are no rules, and values that allow every request but are not @.
 func (l *linter) lintValue(r *rule) {
 	const deny = `write "!" in quotes to deny, or "@" in quotes to allow everybody`
-	own, known := shipped().checks[r.name]
+	own, known := l.table.checks[r.name]
 	switch {
 	case r.bareBang:
 		l.add(r, SeverityError, CodeAlwaysAllows,
@@ -349,7 +382,30 @@ func (l *linter) lintGeneric(r *rule, c genericCheck) {
 func (l *linter) lintCycle(r *rule) {
 	if l.circles[r.name] {
 		l.add(r, SeverityError, CodeCycle, "the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400",
-			"take out one of the references")
+			"remove one of the references")
+	}
+}
+
+// lintLines finds characters that are not ASCII in all lines, including comments. It skips lines with such a finding.
+func (l *linter) lintLines() {
+	for _, s := range l.sources {
+		number := 0
+		for line := range bytes.Lines(s.Data) {
+			if l.full() {
+				return
+			}
+			number++
+			at := bytes.IndexFunc(line, func(c rune) bool { return c > unicode.MaxASCII })
+			said := func(f Finding) bool {
+				return f.File == s.Name && f.Line == number && (f.Code == CodeNonASCII || f.Code == CodeFile)
+			}
+			if at < 0 || slices.ContainsFunc(l.findings, said) {
+				continue
+			}
+			letter, _ := utf8.DecodeRune(line[at:])
+			l.add(&rule{file: s.Name, line: number}, SeverityError, CodeNonASCII, fmt.Sprintf("the line has the letter %U, which is not ASCII and may only look like another", letter),
+				"type it again")
+		}
 	}
 }
 
@@ -364,8 +420,8 @@ func (l *linter) lintLetters(r *rule) {
 				return
 			}
 			letter, _ := utf8.DecodeRuneInString(v[at:])
-			l.add(r, SeverityWarning, CodeNonASCII, fmt.Sprintf("%q has the letter %U, which is not ASCII and may only look like another", v, letter),
-				"type it anew")
+			l.add(r, SeverityError, CodeNonASCII, fmt.Sprintf("%q has the letter %U, which is not ASCII and may only look like another", v, letter),
+				"type it again")
 		case []any:
 			for _, element := range v {
 				look(element)

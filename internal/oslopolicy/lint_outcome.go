@@ -120,8 +120,8 @@ func (l *linter) lintOutcome(r *rule) {
 	if _, plain := r.check.(constant); plain {
 		return
 	}
-	if l.outcome(r.check, operation(r.name)) == alwaysPasses {
-		l.add(r, SeverityError, CodeAlwaysAllows, "the rule allows everybody, whatever the request", `write "@" in quotes if that is meant`)
+	if l.outcome(r.check, l.table.operation(r.name)) == alwaysPasses {
+		l.add(r, SeverityError, CodeAlwaysAllows, "the rule allows every request", `write "@" in quotes if that is meant`)
 	}
 	// A rule that denies because of the rules that it refers to has no finding of its own.
 	alone := folding{}

@@ -16,6 +16,7 @@ const (
 // trial is a caller for which rules are evaluated.
 type trial struct {
 	label       string
+	caller      Caller
 	credentials map[string]any
 }
 
@@ -26,8 +27,8 @@ func newTrials(label string, roles ...string) []trial {
 	project.Project, project.ProjectDomain, project.AdminProject = "own-project", ownDomain, true
 	domain.Domain = ownDomain
 	return []trial{
-		{label: label + " and a token for a project", credentials: project.Credentials()},
-		{label: label + " and a token for the domain", credentials: domain.Credentials()},
+		{label: label + " and a token for a project", caller: project, credentials: project.Credentials()},
+		{label: label + " and a token for the domain", caller: domain, credentials: domain.Credentials()},
 	}
 }
 
@@ -77,7 +78,7 @@ func settings(operation *shippedRule) []setting {
 // attributes returns the attributes in the rules for an operation that Keystone sets.
 func (l *linter) attributes(operation *shippedRule) []string {
 	var names []string
-	for _, rules := range []*Policy{l.policy, l.own} {
+	for _, rules := range slices.Compact([]*Policy{l.policy, l.before, l.own}) {
 		names = append(names, asked(rules, operation.name)...)
 	}
 	slices.Sort(names)
@@ -129,17 +130,28 @@ func (s setting) value(name string) any {
 	return "another-" + last
 }
 
-// lintReach finds operations that let pass whom Keystone's own rule denies: ordinary users anywhere, managers beyond their domain.
+// tieToDomain is the suggestion for a rule that allows too much.
+const tieToDomain = "require a role, and compare the domain of the token with those of the target"
+
+// changed returns the operations that a rule changes: its own, or, for a helper of Keystone or of the base, those that use the helper and are
+// not in the files themselves.
+func (l *linter) changed(r *rule) []*shippedRule {
+	if own := l.table.operation(r.name); own != nil {
+		return []*shippedRule{own}
+	}
+	if l.table.rules[r.name] == nil && !l.based[r.name] {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(l.users[r.name]), func(o *shippedRule) bool { return l.last[o.name] != nil })
+}
+
+// lintReach finds operations that allow requests that the base or Keystone's own rule denies: of ordinary users, and of managers outside of
+// their domain.
 func (l *linter) lintReach(r *rule) {
-	operations := []*shippedRule{operation(r.name)}
-	if operations[0] == nil {
-		if shipped().rules[r.name] == nil {
+	for _, o := range l.changed(r) {
+		if l.ended() {
 			return
 		}
-		// A helper of Keystone's own changes operations that are not in the file.
-		operations = slices.DeleteFunc(slices.Clone(l.users[r.name]), func(o *shippedRule) bool { return l.last[o.name] != nil })
-	}
-	for _, o := range operations {
 		if l.outcome(l.policy.rules[o.name], o) == neverPasses {
 			continue
 		}
@@ -151,28 +163,27 @@ func (l *linter) lintReach(r *rule) {
 				trials = slices.Concat(trials, l.managers)
 			}
 			for _, t := range trials {
-				if !l.isBroader(o, target, t) {
+				if !l.isBroader(o, l.before, target, t) {
 					continue
 				}
 				severity := SeverityWarning
 				if s.far {
 					severity = SeverityError
 				}
-				l.add(r, severity, CodeBroaderThanDefault,
-					fmt.Sprintf("somebody with %s passes %s for an object %s, which Keystone's own rule denies", t.label, o.name, s.label),
-					"require a role, and compare the domain of the token with those of the target")
+				l.addWith(l.witness(o, t.caller, target), r, severity, CodeBroaderThanDefault,
+					fmt.Sprintf("a user with %s passes %s for an object %s, which %s denies", t.label, o.name, s.label, l.reference()), tieToDomain)
 				return
 			}
 		}
 	}
 }
 
-// isBroader tells whether a caller passes, and would not by Keystone's own rule. An error is a denial.
-func (l *linter) isBroader(o *shippedRule, target map[string]any, t trial) bool {
+// isBroader reports whether the policy allows a request that another policy denies. An error is a denial.
+func (l *linter) isBroader(o *shippedRule, than *Policy, target map[string]any, t trial) bool {
 	if passed, err := l.policy.Enforce(o.name, target, t.credentials); err != nil || !passed {
 		return false
 	}
-	passed, err := l.own.Enforce(o.name, target, t.credentials)
+	passed, err := than.Enforce(o.name, target, t.credentials)
 	return err != nil || !passed
 }
 
@@ -190,7 +201,7 @@ func (l *linter) lintEscalation(r *rule) {
 	if !ok {
 		return
 	}
-	own := operation(r.name)
+	own := l.table.operation(r.name)
 	target := setting{objects: ownDomain, scopes: ownDomain, request: ownDomain}.target(l.attributes(own))
 	managed := l.options.ManagedRoles
 	if strings.Contains(r.name, "system") || strings.Contains(r.name, "implied") {
@@ -204,7 +215,7 @@ func (l *linter) lintEscalation(r *rule) {
 				continue
 			}
 			target[attribute] = role
-			if l.isBroader(own, target, t) && given[role] == "" {
+			if l.isBroader(own, l.own, target, t) && given[role] == "" {
 				given[role] = t.label
 			}
 		}

@@ -9,7 +9,7 @@ import (
 // lintAttributes finds attributes that Keystone does not set: for an operation, for all operations that use a helper, or for any operation.
 func (l *linter) lintAttributes(r *rule) {
 	operations := l.users[r.name]
-	if own := operation(r.name); own != nil {
+	if own := l.table.operation(r.name); own != nil {
 		operations = []*shippedRule{own}
 	}
 	seen := map[string]bool{}
@@ -29,7 +29,7 @@ func (l *linter) lintAttributes(r *rule) {
 
 func (l *linter) lintAttribute(r *rule, name string, operations []*shippedRule, negated bool) {
 	if len(operations) == 0 {
-		if !slices.ContainsFunc(shippedRules, func(s shippedRule) bool { return s.fills(name) != never }) {
+		if !slices.ContainsFunc(l.table.list, func(s shippedRule) bool { return s.fills(name) != never }) {
 			l.add(r, SeverityWarning, CodeUnknownAttribute, fmt.Sprintf("Keystone fills %%(%s)s in for no operation", name), "")
 		}
 		return
@@ -84,7 +84,7 @@ func describeOperations(operations []*shippedRule) string {
 // lintBranches finds alternatives of the rule of an operation that can never match, because of an attribute in a helper that this operation
 // does not have. The helper may be correct for other operations.
 func (l *linter) lintBranches(r *rule) {
-	own := operation(r.name)
+	own := l.table.operation(r.name)
 	if own == nil {
 		return
 	}
@@ -100,6 +100,7 @@ func (l *linter) lintBranches(r *rule) {
 			var meant []string
 			for _, suggestion := range own.suggest(name) {
 				meant = append(meant, "%("+suggestion+")s")
+				l.dead[r.name] = append(l.dead[r.name], deadBranch{owner: owner, attribute: name, meant: suggestion})
 			}
 			l.add(r, SeverityWarning, CodeDeadBranch,
 				fmt.Sprintf("one of its alternatives can never match: the rule %q looks at %%(%s)s, which Keystone does not fill in for this operation", owner, name),

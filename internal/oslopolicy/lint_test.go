@@ -16,7 +16,7 @@ import (
 // found returns the findings of a file as lines.
 func found(file string, options LintOptions) []string {
 	var lines []string
-	findings, err := LintKeystone(context.Background(), "policy.yaml", []byte(file), options)
+	findings, err := LintKeystone(context.Background(), []Source{{Name: "policy.yaml", Data: []byte(file)}}, options)
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -48,7 +48,19 @@ func TestLintKeystone(t *testing.T) {
 		options LintOptions
 		want    []string
 	}{
-		"nothing":                       {file: ""},
+		"nothing":          {file: "", want: []string{"0 warning no-rules : it has no rules, so that it overrides nothing; write the rules, or remove the override"}},
+		"nothing, in JSON": {file: "{}", want: []string{"0 warning no-rules : it has no rules, so that it overrides nothing; write the rules, or remove the override"}},
+		"a comment that is not ASCII": {
+			file: "# na\u00efve \u2014 \u20ac\nidentity:create_user: role:admin # \u00fc\n",
+			want: []string{
+				"1 error non-ascii : the line has the letter U+00EF, which is not ASCII and may only look like another; type it again",
+				"2 error non-ascii : the line has the letter U+00FC, which is not ASCII and may only look like another; type it again",
+			},
+		},
+		"a letter that is escaped": {
+			file: "identity:create_user: \"role:\\u0430dmin\"",
+			want: []string{"1 error non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it again"},
+		},
 		"as shipped, in other words":    {file: "identity:create_user: role:admin"},
 		"open as shipped":               {file: "identity:get_auth_catalog: ''"},
 		"denied":                        {file: `identity:create_user: "!"`},
@@ -143,7 +155,8 @@ func TestLintKeystone(t *testing.T) {
 			file: "identity:get_domain: role:admin or rule:a\nidentity:list_users: role:admin or rule:round and rule:a\nround: role:x or rule:round\na: domain_id:%(domain_id)s",
 			want: []string{
 				`2 warning dead-branch identity:list_users: one of its alternatives can never match: the rule "a" looks at %(domain_id)s, which Keystone does not fill in for this operation; write "%(target.domain_id)s" or "%(filter_attr.domain_id)s"`,
-				"3 error cycle round: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; take out one of the references",
+				`2 note not-compared identity:list_users: not every request for identity:list_users was compared with Keystone's own rule: the rule "round" refers to itself`,
+				"3 error cycle round: the rule refers to itself, perhaps through others: asking it raises an exception and ends with 400; remove one of the references",
 			},
 		},
 		"a helper with two attributes, the second right for others": {
@@ -189,7 +202,7 @@ func TestLintKeystone(t *testing.T) {
 	}
 }
 
-func TestJudgingIsBounded(t *testing.T) {
+func TestFindingsAreLimited(t *testing.T) {
 	var chain, circle, misses, thrice, wide strings.Builder
 	for i := range 6000 {
 		fmt.Fprintf(&chain, "r%d: rule:r%d\n", i, i+1)
@@ -216,8 +229,8 @@ func TestJudgingIsBounded(t *testing.T) {
 	}
 }
 
-// TestWhichRulesGoRound holds, in whatever order the rules are visited, that one that leads into a circle is not in it.
-func TestWhichRulesGoRound(t *testing.T) {
+// TestCircular holds, in whatever order the rules are visited, that one that leads into a circle is not in it.
+func TestCircular(t *testing.T) {
 	want := map[string]bool{"b": true, "c": true, "d": true}
 	for range 200 {
 		policy := &Policy{rules: map[string]check{
@@ -284,17 +297,17 @@ func override(tb testing.TB) []byte {
 	return document
 }
 
-func TestNothingIsWrongWithTheOverride(t *testing.T) {
+func TestOverrideHasNoFindings(t *testing.T) {
 	if got := found(string(override(t)), LintOptions{}); len(got) > 0 {
 		t.Errorf("findings:\n%s", strings.Join(got, "\n"))
 	}
 }
 
-// A file that was made to take long does not go on when nobody waits for it any more.
-func TestLintingEndsWithItsContext(t *testing.T) {
+// TestLintStopsWithItsContext checks that the linter stops after the end of its context.
+func TestLintStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	findings, err := LintKeystone(ctx, "policy.yaml", override(t), LintOptions{})
+	findings, err := LintKeystone(ctx, []Source{{Name: "policy.yaml", Data: override(t)}}, LintOptions{})
 	if len(findings) > 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("LintKeystone() = %v, %v", findings, err)
 	}
@@ -304,7 +317,7 @@ func BenchmarkLint(b *testing.B) {
 	document := override(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := LintKeystone(b.Context(), "policy.yaml", document, LintOptions{}); err != nil {
+		if _, err := LintKeystone(b.Context(), []Source{{Name: "policy.yaml", Data: document}}, LintOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -144,7 +144,7 @@ func TestEnforceOddCredentials(t *testing.T) {
 	}
 }
 
-func TestWorkIsBounded(t *testing.T) {
+func TestEvaluationIsLimited(t *testing.T) {
 	var chain, fan, nots, ands, ors strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&chain, "r%d: rule:r%d\n", i, i+1)
@@ -205,8 +205,8 @@ func TestKeystonePolicy(t *testing.T) {
 	}
 }
 
-// TestWhatListsMean is about the list form, whose elements that are no checks count as false and do not end it.
-func TestWhatListsMean(t *testing.T) {
+// TestLists is about the list form, whose elements that are no checks count as false and do not end it.
+func TestLists(t *testing.T) {
 	for value, want := range map[string]string{
 		`["role:a", "role:b"]`: "(role:a or role:b)", `[["role:a", "role:b"]]`: "(role:a and role:b)", `[["role:a"], [], ["@"]]`: "(role:a or @)",
 		`[["role:a", 5, "role:b"]]`: "(role:a and ! and role:b)", `[[null, "role:b"], "@"]`: "((! and role:b) or @)", `["", "role:b"]`: "role:b",
@@ -222,8 +222,8 @@ func TestWhatListsMean(t *testing.T) {
 	}
 }
 
-// TestNotationOfLoneWords: oslo.policy takes the quotes of a text away, and keeps the word in place of a check.
-func TestNotationOfLoneWords(t *testing.T) {
+// TestNotationOfSingleWords: oslo.policy takes the quotes of a text away, and keeps the word in place of a check.
+func TestNotationOfSingleWords(t *testing.T) {
 	for rule, want := range map[string]string{`'x'`: "x", `"y"`: "y", "''": "", "and": "and", "(": "("} {
 		c, err := parseRule(rule)
 		if err != nil {
@@ -235,7 +235,7 @@ func TestNotationOfLoneWords(t *testing.T) {
 	}
 }
 
-func TestWhatKeystoneFillsIn(t *testing.T) {
+func TestAttributes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		operation, attribute string
 		want                 knowledge
@@ -253,14 +253,14 @@ func TestWhatKeystoneFillsIn(t *testing.T) {
 		"the object that is being made": {"identity:create_user", "target.user.id", never},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := operation(tc.operation).fills(tc.attribute); got != tc.want {
+			if got := shipped().operation(tc.operation).fills(tc.attribute); got != tc.want {
 				t.Errorf("fills() = %d, want %d", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestTokensOfCallers(t *testing.T) {
+func TestCredentials(t *testing.T) {
 	for name, tc := range map[string]struct {
 		caller Caller
 		want   map[string]any // of the token

@@ -18,7 +18,7 @@ func (p *Policy) Validate(rule string, target map[string]any) error {
 		}
 		return fmt.Errorf("there is no operation or rule %q%s", rule, hint)
 	}
-	known := operation(rule)
+	known := p.table.operation(rule)
 	if known == nil {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package oslopolicy
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,8 @@ type shippedRule struct {
 	path, target, filters string
 	// body is true if there can be a request body, below request_body.
 	body bool
+	// isNew is true if the attributes are unknown, because the default release does not have the operation.
+	isNew bool
 }
 
 // prefix is the prefix of the names of all operations of Keystone.
@@ -56,14 +57,16 @@ var objectAttributes = map[string]string{ //nolint:gosec // the names of attribu
 
 // shippedTable contains the shipped rules of a release and their checks by name.
 type shippedTable struct {
+	// list contains all rules, in Keystone's order.
+	list   []shippedRule
 	rules  map[string]*shippedRule
 	checks map[string]check
 }
 
-var shipped = sync.OnceValue(func() shippedTable {
-	table := shippedTable{rules: map[string]*shippedRule{}, checks: map[string]check{}}
-	for i := range shippedRules {
-		r := &shippedRules[i]
+func newShippedTable(list []shippedRule) *shippedTable {
+	table := &shippedTable{list: list, rules: map[string]*shippedRule{}, checks: map[string]check{}}
+	for i := range list {
+		r := &list[i]
 		table.rules[r.name] = r
 		c := parseWhole(r.rule)
 		if r.former != "" {
@@ -72,7 +75,18 @@ var shipped = sync.OnceValue(func() shippedTable {
 		table.checks[r.name] = c
 	}
 	return table
-})
+}
+
+// shipped is the table of the default release.
+var shipped = sync.OnceValue(func() *shippedTable { return newShippedTable(shippedRules) })
+
+// operation returns the operation of a rule, nil for helpers and unknown names.
+func (t *shippedTable) operation(name string) *shippedRule {
+	if known := t.rules[name]; known != nil && known.isOperation() {
+		return known
+	}
+	return nil
+}
 
 // parseWhole parses the text of a shipped rule, which may be empty.
 func parseWhole(text string) check {
@@ -83,9 +97,7 @@ func parseWhole(text string) check {
 	return c
 }
 
-func shippedChecks() map[string]check { return maps.Clone(shipped().checks) }
-
-// knowledge says whether Keystone fills an attribute in.
+// knowledge is whether Keystone sets an attribute.
 type knowledge int
 
 const (
@@ -99,7 +111,7 @@ const (
 
 // fills returns whether Keystone sets an attribute for an operation.
 func (s *shippedRule) fills(attribute string) knowledge {
-	if hasWord(s.path, attribute) {
+	if s.isNew || hasWord(s.path, attribute) {
 		return filled
 	}
 	head, rest, ok := strings.Cut(attribute, ".")

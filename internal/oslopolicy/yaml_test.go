@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWhatYAMLMeans is about the value of one rule, as PyYAML reads it.
-func TestWhatYAMLMeans(t *testing.T) {
+// TestYAMLValues is about the value of one rule, as PyYAML reads it.
+func TestYAMLValues(t *testing.T) {
 	list := func(elements ...any) []any { return append([]any{}, elements...) }
 	for name, tc := range map[string]struct {
 		document string
@@ -107,8 +107,8 @@ func TestWhatYAMLMeans(t *testing.T) {
 	}
 }
 
-// TestWhichRulesYAMLHolds is about names, and the lines where they stand.
-func TestWhichRulesYAMLHolds(t *testing.T) {
+// TestYAMLRules is about names, and the lines where they stand.
+func TestYAMLRules(t *testing.T) {
 	longest := strings.Repeat("n", maxKeyBytes)
 	for name, tc := range map[string]struct {
 		document string
@@ -144,8 +144,8 @@ func TestWhichRulesYAMLHolds(t *testing.T) {
 	}
 }
 
-// TestWhatOfYAMLIsNotRead is about what PyYAML refuses, and about what is refused here although PyYAML reads it.
-func TestWhatOfYAMLIsNotRead(t *testing.T) {
+// TestYAMLErrors is about what PyYAML refuses, and about what is refused here although PyYAML reads it.
+func TestYAMLErrors(t *testing.T) {
 	const (
 		quote    = "; put the whole text in quotes"
 		whole    = "; put the whole value in quotes, and a space before a comment"

@@ -66,7 +66,7 @@ type linter struct {
 func newLinter(options oslopolicy.LintOptions) *linter {
 	return &linter{
 		lint: func(ctx context.Context, name string, data []byte) ([]oslopolicy.Finding, error) {
-			return oslopolicy.LintKeystone(ctx, name, data, options)
+			return oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: name, Data: data}}, options)
 		},
 		time: maxTime, queue: fairqueue.New(fairqueue.Limits{Slots: maxLinters, WaitingPerShare: maxWaitingPerTenant, Waiting: maxWaiting}),
 	}

@@ -95,7 +95,7 @@ func (o lintOptions) run(ctx context.Context, files []string, out io.Writer) err
 		if err != nil {
 			return cli.UnknownIfError(err)
 		}
-		found, err := oslopolicy.LintKeystone(ctx, name, document, o.lint)
+		found, err := oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: name, Data: document}}, o.lint)
 		if err != nil {
 			return cli.UnknownIfError(err)
 		}

@@ -1,0 +1,497 @@
+package oslopolicy
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Witness is a minimal request for which two policies have different answers.
+type Witness struct {
+	// As is the token, in the format of "check keystone-policy --as".
+	As string `json:"as"`
+	// Target contains the attributes of the target.
+	Target map[string]any `json:"target,omitempty"`
+	// Before is the answer of the first policy, After that of the second one.
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// String returns the request as flags of "check keystone-policy", and both answers.
+func (w Witness) String() string {
+	text := "--as " + w.As
+	for _, name := range slices.Sorted(maps.Keys(w.Target)) {
+		if value, ok := w.Target[name].(string); ok {
+			text += fmt.Sprintf(" --target %s=%s", name, value)
+			continue
+		}
+		value, err := json.Marshal(w.Target[name])
+		if err != nil { // values are JSON
+			value = []byte("?")
+		}
+		text += fmt.Sprintf(" --target %s:=%s", name, value)
+	}
+	return fmt.Sprintf("%s: %s, before %s", text, w.After, w.Before)
+}
+
+// Difference describes how the rule for an operation differs between two policies.
+type Difference struct {
+	// Operation is the name of the operation.
+	Operation string
+	// More is a request that only the second policy allows, Less a request that only the first one allows. They are nil if none was found.
+	More, Less *Witness
+	// Incomplete says why the search may have missed a request for which the policies differ, "" if it tried all. It tries tokens of each
+	// scope with every set of the roles in both rules that can make a difference, and for each attribute the values that the rules compare
+	// it with and another value.
+	Incomplete string
+}
+
+// Compare searches requests for which two policies differ. It returns the operations of Keystone with a difference or an incomplete search,
+// in the order of Keystone's own list.
+func Compare(before, after *Policy) []Difference {
+	var differences []Difference
+	for i := range after.table.list {
+		operation := &after.table.list[i]
+		if !operation.isOperation() {
+			continue
+		}
+		s := newSearch(operation, before, after)
+		d := Difference{Operation: operation.name, More: s.find(more, nil), Less: s.find(less, nil), Incomplete: s.incomplete}
+		if d.More != nil || d.Less != nil || d.Incomplete != "" {
+			differences = append(differences, d)
+		}
+	}
+	return differences
+}
+
+// direction selects the requests to search: those that only the second policy allows (more), or only the first one (less).
+type direction bool
+
+const (
+	more direction = true
+	less direction = false
+)
+
+const (
+	// maxAtoms is the maximum number of different checks of two rules.
+	maxAtoms = 64
+	// maxTries is the maximum number of requests for an operation in one direction. Usual rules need some hundreds.
+	maxTries = 20_000
+	// maxTokens is the maximum number of tokens for an operation, without their roles.
+	maxTokens = 1000
+	// foreign is the prefix of values that are equal to no other value.
+	foreign = "another"
+)
+
+// search searches requests for which two rules for an operation differ. For speed, it does not evaluate the policies for each request: both
+// rules become formulas of their checks (atoms), and a request is the set of the atoms that are true. Each result is confirmed by an
+// evaluation of both policies.
+type search struct {
+	operation     *shippedRule
+	before, after *Policy
+	// atoms contains the index in asked for each check of both rules, by its text.
+	atoms map[string]int
+	asked []check
+	// first and second are the rules.
+	first, second formula
+	// attributes are the attributes in the rules, sorted.
+	attributes []string
+	// requests are the requests to try, without roles.
+	requests []request
+	// same is true if both rules are equal, so that there is no difference.
+	same bool
+	// incomplete is the reason why the search may miss a difference, "" if there is none.
+	incomplete string
+	// truncated means that a formula does not contain all of its rule, so that equal formulas do not mean equal rules.
+	truncated bool
+	// ended reports whether the caller has stopped waiting for the result. It can be nil.
+	ended func() bool
+}
+
+// newSearch prepares a search.
+func newSearch(operation *shippedRule, before, after *Policy) *search {
+	s := &search{operation: operation, before: before, after: after, atoms: map[string]int{}}
+	s.first, s.second = s.compile(before), s.compile(after)
+	for _, c := range s.asked {
+		pattern, _ := templateOf(c)
+		for _, name := range pattern.attributes() {
+			if !slices.Contains(s.attributes, name) {
+				s.attributes = append(s.attributes, name)
+			}
+		}
+	}
+	slices.Sort(s.attributes)
+	if s.same = !s.truncated && s.first.equal(&s.second); s.same {
+		s.incomplete = ""
+	}
+	return s
+}
+
+// request is a token without roles, with the values of the atoms that do not check roles.
+type request struct {
+	caller Caller
+	// fixed are the atoms that are true for every target.
+	fixed uint64
+	// values are the values to try for each attribute, and holds the atoms that are true for each value.
+	values [][]any
+	holds  [][]uint64
+}
+
+// find returns a minimal request in a direction for which accept returns true, or nil. It prefers requests with few roles.
+func (s *search) find(which direction, accept func(Caller, map[string]any) bool) *Witness {
+	if s.same {
+		return nil
+	}
+	if s.requests == nil {
+		s.requests = s.newRequests()
+	}
+	roles := s.roles()
+	tries := 0
+	for size := range s.mostRoles(which, len(roles)) + 1 {
+		for _, r := range s.requests {
+			for held := range subsets(len(roles), size) {
+				w := s.try(which, r, roles, held, &tries, accept)
+				if w != nil {
+					return w
+				}
+				if s.isEnded() {
+					return nil
+				}
+				if tries > maxTries {
+					s.incomplete = fmt.Sprintf("there are more than %d requests to try", maxTries)
+					return nil
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// try tries all targets for a token with some of the roles.
+func (s *search) try(which direction, r request, roles []string, held []int, tries *int, accept func(Caller, map[string]any) bool) *Witness {
+	set := r.fixed
+	for _, i := range held {
+		set |= s.bit(roles[i])
+	}
+	chosen := make([]int, len(r.values))
+	for *tries <= maxTries && !s.isEnded() {
+		*tries++
+		atoms := set
+		for i, choice := range chosen {
+			atoms |= r.holds[i][choice]
+		}
+		if s.differ(which, atoms) {
+			caller, target := s.minimal(which, r, roles, held, chosen, atoms)
+			if (accept == nil || accept(caller, target)) && s.confirms(which, caller, target) {
+				return newWitness(which, caller, target)
+			}
+		}
+		if !next(chosen, r.values) {
+			break
+		}
+	}
+	return nil
+}
+
+// isEnded reports whether the caller has stopped waiting for the result.
+func (s *search) isEnded() bool { return s.ended != nil && s.ended() }
+
+// next sets the next combination of values. It returns false after the last one.
+func next(chosen []int, values [][]any) bool {
+	for i := range chosen {
+		if chosen[i]++; chosen[i] < len(values[i]) {
+			return true
+		}
+		chosen[i] = 0
+	}
+	return false
+}
+
+// mostRoles returns how many of n roles a token needs at most to make a difference. All others can be left out of it: a role changes the
+// result only where the rule that lets the request pass asks for it, or where the rule that denies the request asks for its absence.
+func (s *search) mostRoles(which direction, n int) int {
+	passes, denies := &s.second, &s.first
+	if which == less {
+		passes, denies = denies, passes
+	}
+	return min(s.needed(passes, true)+s.needed(denies, false), n)
+}
+
+// needed returns how many roles a token needs at most for a formula to have a value. One alternative is enough for an "or" to be true, and
+// one part for an "and" to be false.
+func (s *search) needed(f *formula, value bool) int {
+	switch f.kind {
+	case formulaAtom:
+		if _, ok := s.asked[f.atom].(roleCheck); ok && value {
+			return 1
+		}
+	case formulaNot:
+		return s.needed(&f.inner[0], !value)
+	case formulaAnd, formulaOr:
+		sum, most := 0, 0
+		for i := range f.inner {
+			n := s.needed(&f.inner[i], value)
+			sum, most = sum+n, max(most, n)
+		}
+		if (f.kind == formulaAnd) == value {
+			return sum
+		}
+		return most
+	case formulaConstant:
+	}
+	return 0
+}
+
+// bit returns the atom of a role.
+func (s *search) bit(role string) uint64 { return 1 << uint(s.atoms["role:"+lower(role)]) }
+
+// differ reports whether the rules differ in a direction if these atoms are true.
+func (s *search) differ(which direction, atoms uint64) bool {
+	return s.first.holds(atoms) != bool(which) && s.second.holds(atoms) == bool(which)
+}
+
+// minimal removes roles and attributes that make no difference.
+func (s *search) minimal(which direction, r request, roles []string, held, chosen []int, atoms uint64) (Caller, map[string]any) {
+	caller, target := r.caller, map[string]any{}
+	for i, choice := range chosen {
+		if r.values[i][choice] == missing {
+			continue
+		}
+		if without := atoms &^ r.holds[i][choice]; s.differ(which, without) {
+			atoms = without
+			continue
+		}
+		target[s.attributes[i]] = r.values[i][choice]
+	}
+	for _, i := range held {
+		if without := atoms &^ s.bit(roles[i]); s.differ(which, without) {
+			atoms = without
+			continue
+		}
+		caller.Roles = append(caller.Roles, roles[i])
+	}
+	return caller, target
+}
+
+func newWitness(which direction, caller Caller, target map[string]any) *Witness {
+	w := &Witness{As: caller.String(), Target: target, Before: AnswerPass, After: AnswerDeny}
+	if which == more {
+		w.Before, w.After = w.After, w.Before
+	}
+	return w
+}
+
+// confirms evaluates both policies.
+func (s *search) confirms(which direction, caller Caller, target map[string]any) bool {
+	credentials := caller.Credentials()
+	return s.passes(s.before, target, credentials) != bool(which) && s.passes(s.after, target, credentials) == bool(which)
+}
+
+// passes evaluates a policy. An error is a denial.
+func (s *search) passes(policy *Policy, target, credentials map[string]any) bool {
+	passed, err := policy.Enforce(s.operation.name, target, credentials)
+	return passed && err == nil
+}
+
+// roles returns the roles in the rules, as written there.
+func (s *search) roles() []string {
+	var roles []string
+	for _, c := range s.asked {
+		if role, ok := c.(roleCheck); ok {
+			roles = append(roles, role.match.text)
+		}
+	}
+	return roles
+}
+
+// missing is the value of an attribute that is not in the target.
+var missing any = struct{}{}
+
+// Credentials of which the search tries every value that makes a difference: texts, and flags.
+const (
+	textCredentials = "user_id token.user.id user_domain_id token.user.domain.id domain_id token.domain.id project_id token.project.id " +
+		"project_domain_id token.project.domain.id system_scope system"
+	// No token has is_admin: Keystone asks no rule for the token of keystone.conf that had it.
+	flagCredentials = "is_admin_project token.system.all is_admin"
+)
+
+// isSearched reports whether the tried tokens are all that make a difference to a check of the credentials.
+func isSearched(c genericCheck) bool {
+	return !known(c) || hasWord(textCredentials, c.kind) || hasWord(flagCredentials, c.kind) && c.match.parts == nil
+}
+
+// known reports whether Keystone's credentials have what a check asks for.
+func known(c genericCheck) bool {
+	known, _ := knowsCredential(c.kind)
+	return known
+}
+
+// raises reports whether a check of the credentials looks for something below a text or below null.
+func raises(c genericCheck) bool {
+	for _, caller := range []Caller{{Domain: ownDomain}, {Project: ownDomain}, {System: true}} {
+		if _, err := find(caller.Credentials(), c.path, c.match.text); err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// newRequests makes requests with tokens of all scopes: for a domain, a project, the admin project and the system. Each part of a token is
+// tried with the constants that the rules compare it with, and with another value.
+func (s *search) newRequests() []request {
+	users := s.constants(defaultUser, "user_id", "token.user.id")
+	userDomains := s.constants("", "user_domain_id", "token.user.domain.id") // the domain of the scope, if empty
+	domains := s.constants(ownDomain, "domain_id", "token.domain.id")
+	projects := s.constants("own-project", "project_id", "token.project.id")
+	projectDomains := s.constants(ownDomain, "project_domain_id", "token.project.domain.id")
+	// The tokens with the fewest constants come first.
+	var callers [4][]Caller
+	add := func(constants int, c Caller) { callers[constants] = append(callers[constants], c) }
+	for i, userDomain := range userDomains {
+		for j, user := range users {
+			named := min(i, 1) + min(j, 1)
+			for k, domain := range domains {
+				add(min(named+min(k, 1), 3), Caller{User: user, UserDomain: cmp.Or(userDomain, domain), Domain: domain})
+			}
+			for k, project := range projects {
+				for l, domain := range projectDomains {
+					caller := Caller{User: user, UserDomain: cmp.Or(userDomain, domain), Project: project, ProjectDomain: domain}
+					admin := caller
+					admin.AdminProject = true
+					add(min(named+min(k, 1)+min(l, 1), 3), caller)
+					add(min(named+min(k, 1)+min(l, 1), 3), admin)
+				}
+			}
+			add(named, Caller{User: user, UserDomain: cmp.Or(userDomain, ownDomain), System: true})
+		}
+	}
+	all := slices.Concat(callers[:]...)
+	if len(all) > maxTokens {
+		s.incomplete = fmt.Sprintf("there are more than %d tokens to try", maxTokens)
+		all = all[:maxTokens]
+	}
+	requests := make([]request, 0, len(all))
+	for _, caller := range all {
+		if s.isEnded() {
+			break
+		}
+		requests = append(requests, s.request(caller, caller.Credentials()))
+	}
+	return requests
+}
+
+// constants are the texts that the rules compare credentials with, after the value of all other tokens.
+func (s *search) constants(other string, kinds ...string) []string {
+	texts := []string{other}
+	for _, c := range s.asked {
+		generic, ok := c.(genericCheck)
+		if ok && generic.class == kindPath && generic.match.parts == nil && slices.Contains(kinds, generic.kind) && !slices.Contains(texts, generic.match.text) {
+			texts = append(texts, generic.match.text)
+		}
+	}
+	return texts
+}
+
+// request evaluates the atoms for a token.
+func (s *search) request(caller Caller, credentials map[string]any) request {
+	r := request{caller: caller, values: make([][]any, len(s.attributes)), holds: make([][]uint64, len(s.attributes))}
+	for n, c := range s.asked {
+		if generic, ok := c.(genericCheck); ok && generic.match.parts == nil && s.matches(generic, nil, credentials) {
+			r.fixed |= 1 << uint(n)
+		}
+	}
+	for i, name := range s.attributes {
+		r.values[i] = s.values(name, caller, credentials)
+		r.holds[i] = make([]uint64, len(r.values[i]))
+		for j, value := range r.values[i] {
+			if value == missing {
+				continue
+			}
+			for n, c := range s.asked {
+				if generic, ok := c.(genericCheck); ok && slices.Contains(generic.match.attributes(), name) &&
+					s.matches(generic, map[string]any{name: value}, credentials) {
+					r.holds[i][j] |= 1 << uint(n)
+				}
+			}
+		}
+	}
+	return r
+}
+
+// matches evaluates one check.
+func (s *search) matches(c genericCheck, target, credentials map[string]any) bool {
+	e := evaluation{policy: s.before, target: target, credentials: credentials}
+	passed, err := e.generic(c)
+	return passed && err == nil
+}
+
+// values returns the values to try for an attribute: those that the rules compare it with, and another value.
+func (s *search) values(name string, caller Caller, credentials map[string]any) []any {
+	if name == "target.domain_id" { // Keystone fills in the domain of the token
+		if caller.Domain == "" {
+			return []any{missing}
+		}
+		return []any{caller.Domain}
+	}
+	values := []any{foreign + "-" + name[strings.LastIndexByte(name, '.')+1:]}
+	add := func(value any) {
+		if !slices.Contains(values, value) {
+			values = append(values, value)
+		}
+	}
+	for _, c := range s.asked {
+		generic, ok := c.(genericCheck)
+		if !ok || !slices.Contains(generic.match.attributes(), name) {
+			continue
+		}
+		switch {
+		case generic.class == kindLiteral && generic.literal == "None":
+			add(nil)
+		case generic.class == kindLiteral:
+			add(generic.literal)
+		default:
+			if own, ok := at(credentials, generic.path).(string); ok {
+				add(own)
+			}
+		}
+	}
+	return values
+}
+
+// at returns the value of credentials at a path, nil if there is none.
+func at(value any, path []string) any {
+	for _, name := range path {
+		fields, ok := value.(map[string]any)
+		if !ok {
+			return nil
+		}
+		value = fields[name]
+	}
+	return value
+}
+
+// subsets yields all sets of size numbers below n, in order. The set is valid until the next one.
+func subsets(n, size int) func(yield func([]int) bool) {
+	return func(yield func([]int) bool) {
+		set := make([]int, size)
+		for i := range set {
+			set[i] = i
+		}
+		for size <= n && yield(set) {
+			last := size - 1
+			for last >= 0 && set[last] == n-size+last { // it is as large as it can be
+				last--
+			}
+			if last < 0 {
+				return
+			}
+			set[last]++
+			for i := last + 1; i < size; i++ {
+				set[i] = set[i-1] + 1
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package oslopolicy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// deadBranch is an alternative of an operation that can never match.
+type deadBranch struct {
+	// owner is the rule with an attribute that the operation does not have. meant is a similar attribute that it has.
+	owner, attribute, meant string
+}
+
+// reference describes the policy that rules are compared with.
+func (l *linter) reference() string {
+	if len(l.options.Base) > 0 {
+		return "the base"
+	}
+	return "Keystone's own rule"
+}
+
+// witness returns a minimal request that the rule allows and the policy that it is compared with denies.
+func (l *linter) witness(o *shippedRule, caller Caller, target map[string]any) *Witness {
+	s := search{operation: o, before: l.before, after: l.policy}
+	for _, role := range slices.Clone(caller.Roles) {
+		fewer := caller
+		fewer.Roles = slices.DeleteFunc(slices.Clone(caller.Roles), func(r string) bool { return r == role })
+		if s.confirms(more, fewer, target) {
+			caller = fewer
+		}
+	}
+	needed := maps.Clone(target)
+	for _, name := range slices.Sorted(maps.Keys(target)) {
+		value := needed[name]
+		if delete(needed, name); !s.confirms(more, caller, needed) {
+			needed[name] = value
+		}
+	}
+	return newWitness(more, caller, needed)
+}
+
+// lintDifferences compares a rule with the base, and finds requests that are denied because of a dead alternative.
+func (l *linter) lintDifferences(r *rule) {
+	for _, o := range l.changed(r) {
+		if l.ended() {
+			return
+		}
+		if len(l.options.Base) > 0 {
+			l.lintBase(r, o)
+		}
+		if !l.has(r, CodeNarrowerThanDefault) {
+			l.lintDead(r, o)
+		}
+		if l.options.Differences {
+			l.noteDifferences(r, o)
+		}
+	}
+}
+
+// newSearch prepares a search that ends with the context of the linter.
+func (l *linter) newSearch(o *shippedRule, before *Policy) *search {
+	s := newSearch(o, before, l.policy)
+	s.ended = l.ended
+	return s
+}
+
+// noteDifferences adds notes for all differences without a finding. They are probably intended.
+func (l *linter) noteDifferences(r *rule, o *shippedRule) {
+	s := l.newSearch(o, l.before)
+	for _, which := range []direction{more, less} {
+		code, verbs := CodeNarrowerThanDefault, [2]string{"is denied", "lets pass"}
+		if which == more {
+			code, verbs = CodeBroaderThanDefault, [2]string{"passes", "denies"}
+		}
+		if l.has(r, code) {
+			continue
+		}
+		if w := s.find(which, nil); w != nil {
+			l.addWith(w, r, SeverityNote, code, fmt.Sprintf("a token with %s %s %s, which %s %s", w.As, verbs[0], o.name, l.reference(), verbs[1]), "")
+		}
+	}
+	l.noteIncomplete(r, o, s)
+}
+
+// noteIncomplete adds a note if a search is incomplete.
+func (l *linter) noteIncomplete(r *rule, o *shippedRule, s *search) {
+	if s.incomplete == "" || l.has(r, CodeNotCompared) {
+		return
+	}
+	l.add(r, SeverityNote, CodeNotCompared, fmt.Sprintf("not every request for %s was compared with %s: %s", o.name, l.reference(), s.incomplete), "")
+}
+
+// lintBase finds requests for which the rule differs from the base.
+func (l *linter) lintBase(r *rule, o *shippedRule) {
+	s := l.newSearch(o, l.before)
+	if !l.has(r, CodeBroaderThanDefault) {
+		if w := s.find(more, func(caller Caller, target map[string]any) bool { return l.isTooMuch(o, caller, target) }); w != nil {
+			l.addWith(w, r, SeverityError, CodeBroaderThanDefault,
+				fmt.Sprintf("a token with %s passes %s, which the base denies", w.As, o.name), tieToDomain)
+		}
+	}
+	if !l.has(r, CodeNarrowerThanDefault) && (l.based[o.name] || l.based[r.name]) {
+		if w := s.find(less, nil); w != nil {
+			severity, suggestion := SeverityWarning, "keep the alternatives of the base, if that is not meant"
+			if len(l.dead[o.name]) > 0 {
+				severity, suggestion = SeverityError, ""
+			}
+			l.addWith(w, r, severity, CodeNarrowerThanDefault, fmt.Sprintf("a token with %s is denied %s, which the base lets pass", w.As, o.name), suggestion)
+		}
+	}
+	l.noteIncomplete(r, o, s)
+}
+
+// isTooMuch reports whether a request that the base denies should be denied. Managers may do more within their domain, and may read. An
+// administrator of a domain may do everything in the domain that Keystone's own rule allows, because the base may have a mistake.
+func (l *linter) isTooMuch(o *shippedRule, caller Caller, target map[string]any) bool {
+	holds := func(role string) bool {
+		return slices.ContainsFunc(caller.Roles, func(held string) bool { return lower(held) == lower(role) })
+	}
+	inside := isWithin(caller.Domain, target)
+	if slices.ContainsFunc(l.options.ManagerRoles, holds) && !holds("admin") {
+		return !inside && !o.reads()
+	}
+	if !inside {
+		return true
+	}
+	passed, err := l.own.Enforce(o.name, target, caller.Credentials())
+	return err != nil || !passed
+}
+
+// isWithin reports whether all domains in the target are the domain of the token.
+func isWithin(domain string, target map[string]any) bool {
+	within := false
+	for name, value := range target {
+		if !strings.HasSuffix(name, "domain_id") && !strings.HasSuffix(name, "domain.id") || strings.HasSuffix(name, "role.domain_id") {
+			continue
+		}
+		if value != domain {
+			return false
+		}
+		within = true
+	}
+	return within && domain != ""
+}
+
+// lintDead finds requests that an operation denies because of a dead alternative, although Keystone's own rule and the corrected alternative
+// allow them.
+func (l *linter) lintDead(r *rule, o *shippedRule) {
+	for _, dead := range l.dead[o.name] {
+		alive := &Policy{table: l.table, rules: maps.Clone(l.policy.rules)}
+		alive.rules[dead.owner] = substitute(alive.rules[dead.owner], dead.attribute, dead.meant)
+		s := l.newSearch(o, alive)
+		w := s.find(less, func(caller Caller, target map[string]any) bool {
+			passed, err := l.own.Enforce(o.name, target, caller.Credentials())
+			return err == nil && passed
+		})
+		if w != nil {
+			l.addWith(w, r, SeverityError, CodeNarrowerThanDefault,
+				fmt.Sprintf("a token with %s is denied %s, which Keystone's own rule lets pass: %%(%s)s never matches", w.As, o.name, dead.attribute),
+				fmt.Sprintf("write %q in the rule %q", "%("+dead.meant+")s", dead.owner))
+			return
+		}
+		l.noteIncomplete(r, o, s)
+	}
+}
+
+// substitute replaces an attribute in a check.
+func substitute(c check, attribute, with string) check {
+	replaced := func(t template) template {
+		return newTemplate(strings.ReplaceAll(t.text, "%("+attribute+")", "%("+with+")"))
+	}
+	all := func(checks []check) []check {
+		others := make([]check, len(checks))
+		for i, part := range checks {
+			others[i] = substitute(part, attribute, with)
+		}
+		return others
+	}
+	switch c := c.(type) {
+	case notCheck:
+		return notCheck{inner: substitute(c.inner, attribute, with)}
+	case allCheck:
+		return allCheck(all(c))
+	case anyCheck:
+		return anyCheck(all(c))
+	case roleCheck:
+		c.match = replaced(c.match)
+		return c
+	case genericCheck:
+		c.match = replaced(c.match)
+		return c
+	}
+	return c
+}

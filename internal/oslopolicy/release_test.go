@@ -1,0 +1,79 @@
+package oslopolicy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReleases(t *testing.T) {
+	want := []Release{"2022.2", "2024.1", "2024.2", "2025.1", "2025.2", "2026.1", "2026.2"}
+	if diff := cmp.Diff(want, Releases()); diff != "" {
+		t.Errorf("releases (-want +got):\n%s", diff)
+	}
+	for _, release := range want {
+		table := release.table()
+		if len(table.list) < 190 || table.operation("identity:create_user") == nil || table.rules["admin_required"] == nil {
+			t.Errorf("%s has %d rules", release, len(table.list))
+		}
+		for name, c := range table.checks {
+			walk(c, func(c check, _ bool) {
+				switch c := c.(type) {
+				case unparsed, malformed, raising:
+					t.Errorf("%s: %s is not read: %v", release, name, c)
+				case ruleCheck:
+					if table.rules[c.name] == nil {
+						t.Errorf("%s: %s refers to %s, which there is not", release, name, c.name)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestParseRelease(t *testing.T) {
+	for text, want := range map[string]Release{"": DefaultRelease, "2024.1": "2024.1", "2026.2": "2026.2"} {
+		if got, err := ParseRelease(text); err != nil || got != want {
+			t.Errorf("ParseRelease(%q) = %s, %v", text, got, err)
+		}
+	}
+	_, err := ParseRelease("2023.1")
+	if want := `the rules of Keystone in release "2023.1" are not known; known are those of 2022.2, 2024.1, 2024.2, 2025.1, 2025.2, 2026.1, 2026.2`; err == nil || err.Error() != want {
+		t.Errorf("error = %v, want %s", err, want)
+	}
+}
+
+// TestManagersOfReleases: a manager creates users in its domain by Keystone's own rules since 2024.2.
+func TestManagersOfReleases(t *testing.T) {
+	credentials := Caller{User: "u", UserDomain: "d", Domain: "d", Roles: []string{"manager"}}.Credentials()
+	for _, release := range Releases() {
+		passed, err := release.Policy().Enforce("identity:create_user", map[string]any{"target.user.domain_id": "d"}, credentials)
+		if want := release >= "2024.2"; err != nil || passed != want {
+			t.Errorf("%s: %t, %v", release, passed, err)
+		}
+	}
+}
+
+func TestObsoleteOverrides(t *testing.T) {
+	const (
+		managers = "is_domain_manager: role:manager\nidentity:create_user: rule:is_domain_manager and token.domain.id:%(target.user.domain_id)s or rule:admin_required\n"
+		others   = "identity:create_user: rule:admin_required\n"
+		obsolete = "1 warning override-obsolete is_domain_manager: Keystone has a role for managers of a domain since 2024.2; an override for managers " +
+			"conflicts with it; remove the override, and compare the rest of it with Keystone's own rules"
+	)
+	for _, release := range Releases() {
+		var want []string
+		if release >= "2024.2" {
+			want = []string{obsolete}
+		}
+		if diff := cmp.Diff(want, found(managers, LintOptions{Release: release})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", release, diff)
+		}
+		for _, line := range found(others, LintOptions{Release: release}) {
+			if strings.Contains(line, CodeOverrideObsolete) {
+				t.Errorf("%s: %s", release, line)
+			}
+		}
+	}
+}
