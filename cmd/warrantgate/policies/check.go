@@ -2,6 +2,7 @@
 package policies
 
 import (
+	_ "embed" // for the table of cases
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +17,10 @@ import (
 )
 
 type checkOptions struct {
-	as, can string
-	target  []string
-	cases   string
+	as, can      string
+	target, base []string
+	cases        string
+	release      string
 }
 
 // NewCheckCommand returns the command check.
@@ -37,9 +39,10 @@ func newCheckKeystonePolicyCommand() *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
 		Use:   "keystone-policy FILE",
-		Short: "Say whether a Keystone policy lets somebody do something",
-		Long: `Say whether a Keystone policy lets somebody do something, without a Keystone: FILE is an override in YAML or JSON, and the rules
-of Keystone 22 stand where it has none.
+		Short: "Evaluate a Keystone policy for a user and an operation",
+		Long: `Say whether a Keystone policy lets somebody do something, without a Keystone: FILE is an override in YAML or JSON, a directory
+such as policy.d, or a zip archive as the charm of Keystone takes it. Where it has no rule, that of --base stands, and otherwise
+that of Keystone in the release. --base is a policy that Keystone loads before, as for "lint keystone-policy".
 
 --as describes the token: role=NAME (may be given again), one of domain=ID, project=ID and system=all for its scope,
 and user=ID, user-domain=ID, project-domain=ID and admin-project=true. The domain of the user and of the project is that of
@@ -57,9 +60,13 @@ JSON: target.role.domain_id:=null. Attributes that Keystone does not fill in are
     target: {target.user.domain_id: acme}
     expect: PASS # or DENY
 
+--cases domain-manager runs the table that warrantgate has: the acceptance matrix of an override for managers of domains. They
+have the role manager on the domain acme there.
+
 The exit status is 0 if it is allowed or all cases are as expected, 1 if it is denied or a case is not, 2 if that could not be told.`,
 		Example: `  warrantgate check keystone-policy policy.yaml --as role=manager,domain=acme --can identity:create_user --target target.user.domain_id=acme
-  warrantgate check keystone-policy policy.yaml --cases cases.yaml`,
+  warrantgate check keystone-policy policy.yaml --cases cases.yaml
+  warrantgate check keystone-policy overrides.zip --base /etc/keystone/policy.json --cases domain-manager`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return cli.UnknownIfError(cobra.ExactArgs(1)(cmd, args))
 		},
@@ -72,6 +79,8 @@ The exit status is 0 if it is allowed or all cases are as expected, 1 if it is d
 	flags.StringVar(&o.as, "as", "", "who asks, such as role=manager,domain=acme")
 	flags.StringVar(&o.can, "can", "", "operation to ask for, such as identity:create_user")
 	flags.StringArrayVar(&o.target, "target", nil, "attribute of the target, as key=text or key:=JSON; may be given again")
+	flags.StringArrayVar(&o.base, "base", nil, "policy that Keystone loads before: a file, a directory or a zip archive; may be given again, in order")
+	flags.StringVar(&o.release, "keystone-release", string(oslopolicy.DefaultRelease), releaseUsage)
 	flags.StringVar(&o.cases, "cases", "", "YAML file with cases that must pass or be denied")
 	return cmd
 }
@@ -80,15 +89,10 @@ func (o checkOptions) run(name string, out io.Writer) error {
 	if (o.can == "") == (o.cases == "") {
 		return cli.UnknownIfError(errors.New("give either --can, with --as and --target, or --cases"))
 	}
-	document, err := readPolicy(name)
+	policy, err := o.policy(name)
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
-	file, err := oslopolicy.Read(name, document)
-	if err != nil {
-		return cli.UnknownIfError(err)
-	}
-	policy := oslopolicy.NewKeystonePolicy(file)
 	if o.cases != "" {
 		if o.as != "" || len(o.target) > 0 {
 			return cli.UnknownIfError(errors.New("--as and --target belong to --can; the cases have their own"))
@@ -112,8 +116,29 @@ func (o checkOptions) run(name string, out io.Writer) error {
 	return nil
 }
 
+// policy reads what Keystone makes of the base and the override.
+func (o checkOptions) policy(name string) (*oslopolicy.Policy, error) {
+	release, err := oslopolicy.ParseRelease(o.release)
+	if err != nil {
+		return nil, fmt.Errorf("--keystone-release: %w", err)
+	}
+	base, err := readBase(o.base)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := readSources(name)
+	if err != nil {
+		return nil, err
+	}
+	files, err := oslopolicy.ReadAll(sources)
+	if err != nil {
+		return nil, err
+	}
+	return release.Policy(append(base, files...)...), nil
+}
+
 func (o checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
-	document, err := readPolicy(o.cases)
+	document, err := readCases(o.cases)
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
@@ -148,6 +173,20 @@ func (o checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
 		return cli.ExitError{Code: cli.ExitWrong}
 	}
 	return nil
+}
+
+// domainManager names the table of cases of warrantgate itself. A file of that name is ./domain-manager.
+const domainManager = "domain-manager"
+
+//go:embed cases/domain-manager.yaml
+var domainManagerCases []byte
+
+// readCases reads a table of cases from a file, or the one of warrantgate.
+func readCases(name string) ([]byte, error) {
+	if name == domainManager {
+		return domainManagerCases, nil
+	}
+	return readPolicy(name)
 }
 
 // parseTarget reads what --target says.

@@ -38,6 +38,10 @@ func TestCheckKeystonePolicy(t *testing.T) {
 			},
 			wantOut: "PASS\n",
 		},
+		"a rule that Keystone ships in another release": {
+			args:    []string{"--keystone-release=2025.1", "--as", "role=manager,domain=acme", "--can", "identity:create_group", "--target", "target.group.domain_id=acme"},
+			wantOut: "PASS\n",
+		},
 		"a rule that Keystone ships": {
 			args:    []string{"--as", "role=reader,system=all", "--can", "identity:list_domains"},
 			wantOut: "PASS\n",

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,14 +15,16 @@ import (
 	"warrantgate.dev/internal/oslopolicy"
 )
 
-// maxPolicyBytes bounds what is read of a policy file: one byte more than is judged, so that a larger one is seen to be larger.
-const maxPolicyBytes = 256<<10 + 1
-
 type lintOptions struct {
-	output string
-	failOn string
-	lint   oslopolicy.LintOptions
+	output  string
+	failOn  string
+	base    []string
+	release string
+	lint    oslopolicy.LintOptions
 }
+
+// releaseUsage describes --keystone-release.
+const releaseUsage = "release of OpenStack whose Keystone loads the policy, such as 2025.1"
 
 // NewLintCommand returns the command lint.
 func NewLintCommand() *cobra.Command {
@@ -45,15 +46,25 @@ func newLintKeystonePolicyCommand() *cobra.Command {
 		Long: `Find rules of a Keystone policy that do not do what they say: those that silently allow everybody, that silently never
 match, that oslo.policy cannot parse, that refer to what does not exist, that let pass whom Keystone's own rules deny, or
 that let the manager of a domain grant roles beyond those that are managed. FILE is an override in YAML or JSON, as
-Keystone reads it; each file is judged by itself, over the rules that Keystone 22 ships. YAML is read more strictly than its
-standard allows: what oslo.policy may not load, or may read otherwise, is an error, such as tabs, tags and anchors.
+Keystone reads it, a directory such as policy.d, or a zip archive as the charm of Keystone takes it. Each is judged by itself, and
+the files of a directory or an archive together. YAML is read more strictly than its standard allows: what oslo.policy may not
+load, or may read otherwise, is an error, such as tabs, tags and anchors.
+
+--base is a policy that Keystone loads before, such as the policy.json that the charm wrote: a file, a directory or an archive as
+well, and several in the order in which Keystone loads them. An override may refer to its rules. A rule is looked for in the
+override, in the base from the last to the first, and in what Keystone ships in the release. The base is not judged itself.
+
+A rule that grants more or less than the base, or than Keystone's own rule, is reported with a request that shows it, as the command
+"check keystone-policy" takes it, and both answers. What is likely to be meant is left out: what the manager of a domain may do in
+it, and rules that are stricter than what Keystone ships. --differences adds that as notes.
 
 It needs no Keystone and asks no other host.
 
 The exit status is 0 if nothing is wrong (notes do not count), 1 if there are errors or warnings, 2 if a file could not be
 read.`,
 		Example: `  warrantgate lint keystone-policy /etc/keystone/policy.yaml
-  warrantgate lint keystone-policy policy.yaml -o sarif >policy.sarif`,
+  warrantgate lint keystone-policy policy.yaml -o sarif >policy.sarif
+  warrantgate lint keystone-policy overrides.zip --base /etc/keystone/policy.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return cli.UnknownIfError(cobra.MinimumNArgs(1)(cmd, args))
 		},
@@ -64,6 +75,9 @@ read.`,
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	flags.StringVarP(&o.output, "output", "o", "table", "table, json or sarif")
+	flags.StringArrayVar(&o.base, "base", nil, "policy that Keystone loads before: a file, a directory or a zip archive; may be given again, in order")
+	flags.StringVar(&o.release, "keystone-release", string(oslopolicy.DefaultRelease), releaseUsage)
+	flags.BoolVar(&o.lint.Differences, "differences", false, "tell of each rule that grants more or less than the base or, without one, than what Keystone ships")
 	flags.StringVar(&o.failOn, "fail-on", string(oslopolicy.SeverityWarning), "least severity that counts as wrong: error, warning or note")
 	flags.StringSliceVar(&o.lint.ManagerRoles, "manager-role", []string{"manager"}, "role of those who manage a domain; may be given again")
 	flags.StringSliceVar(&o.lint.ManagedRoles, "managed-role", []string{"load-balancer_member", "member"},
@@ -89,13 +103,20 @@ func (o lintOptions) run(ctx context.Context, files []string, out io.Writer) err
 	if lintPrinters[o.output] == nil {
 		return cli.UnknownIfError(fmt.Errorf("--output: %q must be table, json or sarif", o.output))
 	}
+	var err error
+	if o.lint.Release, err = oslopolicy.ParseRelease(o.release); err != nil {
+		return cli.UnknownIfError(fmt.Errorf("--keystone-release: %w", err))
+	}
+	if o.lint.Base, err = readBase(o.base); err != nil {
+		return cli.UnknownIfError(err)
+	}
 	findings := []oslopolicy.Finding{}
 	for _, name := range files {
-		document, err := readPolicy(name)
+		sources, err := readSources(name)
 		if err != nil {
 			return cli.UnknownIfError(err)
 		}
-		found, err := oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: name, Data: document}}, o.lint)
+		found, err := oslopolicy.LintKeystone(ctx, sources, o.lint)
 		if err != nil {
 			return cli.UnknownIfError(err)
 		}
@@ -108,20 +129,6 @@ func (o lintOptions) run(ctx context.Context, files []string, out io.Writer) err
 		return cli.ExitError{Code: cli.ExitWrong}
 	}
 	return nil
-}
-
-// readPolicy reads a file, but no more than is judged.
-func readPolicy(name string) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	document, err := io.ReadAll(io.LimitReader(file, maxPolicyBytes))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return document, nil
 }
 
 func encodeJSON(out io.Writer, document any) error {
@@ -139,11 +146,7 @@ func printPolicyFindings(out io.Writer, findings []oslopolicy.Finding) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PLACE\tSEVERITY\tCODE\tRULE\tMESSAGE")
 	for _, f := range findings {
-		message := f.Message
-		if f.Suggestion != "" {
-			message += "; " + f.Suggestion
-		}
-		fmt.Fprintf(table, "%s:%d\t%s\t%s\t%s\t%s\n", f.File, f.Line, f.Severity, f.Code, oneTableCell(f.Rule), oneTableCell(message))
+		fmt.Fprintf(table, "%s:%d\t%s\t%s\t%s\t%s\n", f.File, f.Line, f.Severity, f.Code, oneTableCell(f.Rule), oneTableCell(f.Details()))
 	}
 	return table.Flush()
 }

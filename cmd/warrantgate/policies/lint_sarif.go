@@ -64,10 +64,6 @@ func newSARIF(findings []oslopolicy.Finding) sarifLog {
 	run := sarifRun{Results: []sarifResult{}}
 	for _, f := range findings {
 		codes[f.Code] = true
-		text := f.Message
-		if f.Suggestion != "" {
-			text += "; " + f.Suggestion
-		}
 		location := sarifLocation{Physical: sarifPhysical{Artifact: sarifArtifact{URI: filepath.ToSlash(f.File)}}}
 		if f.Line > 0 { // a region has to begin at line 1 or later
 			location.Physical.Region = &sarifRegion{StartLine: f.Line}
@@ -76,7 +72,7 @@ func newSARIF(findings []oslopolicy.Finding) sarifLog {
 			location.Logical = []sarifLogical{{Name: f.Rule}}
 		}
 		run.Results = append(run.Results, sarifResult{
-			RuleID: f.Code, Level: string(f.Severity), Message: sarifText{Text: text}, Locations: []sarifLocation{location},
+			RuleID: f.Code, Level: string(f.Severity), Message: sarifText{Text: f.Details()}, Locations: []sarifLocation{location},
 		})
 	}
 	run.Tool.Driver = sarifDriver{Name: "warrantgate", Version: cli.Version, Rules: []sarifRule{}}

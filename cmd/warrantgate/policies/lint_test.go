@@ -81,6 +81,14 @@ func TestLintKeystonePolicy(t *testing.T) {
 			args:    []string{"--manager-role=boss", "--managed-role=helper"},
 			wantOut: "nothing found\n",
 		},
+		"differences that may be meant": {
+			policy: "identity:create_user: rule:admin_required and system_scope:all\nidentity:list_domains: rule:admin_required or role:manager\n",
+			args:   []string{"--differences"},
+			wantOut: "PLACE          SEVERITY  CODE                   RULE                   MESSAGE\n" +
+				"policy.yaml:1  note      narrower-than-default  identity:create_user   a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule lets pass; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
+				"policy.yaml:2  note      broader-than-default   identity:list_domains  a token with role=manager,domain=own-domain passes identity:list_domains, which Keystone's own rule denies; for example --as role=manager,domain=own-domain: PASS, before DENY\n" +
+				"policy.yaml:2  note      narrower-than-default  identity:list_domains  a token with role=reader,system=all,user-domain=own-domain is denied identity:list_domains, which Keystone's own rule lets pass; for example --as role=reader,system=all,user-domain=own-domain: DENY, before PASS\n",
+		},
 		"JSON": {
 			policy: "helper: role:admin\n",
 			args:   []string{"-o", "json"},
@@ -97,6 +105,23 @@ func TestLintKeystonePolicy(t *testing.T) {
   ]
 }
 `,
+		},
+		"an override that Keystone has made obsolete": {
+			policy: "identity:create_user: rule:admin_required or role:manager and token.domain.id:%(target.user.domain_id)s\n",
+			args:   []string{"--keystone-release=2025.1"},
+			wantOut: "PLACE          SEVERITY  CODE               RULE                  MESSAGE\n" +
+				"policy.yaml:1  warning   override-obsolete  identity:create_user  Keystone has a role for managers of a domain since 2024.2; an override for managers conflicts with it; remove the override, and compare the rest of it with Keystone's own rules\n",
+			wantCode: cli.ExitWrong,
+		},
+		"a release that is not known": {
+			policy: "identity:create_user: role:admin\n", args: []string{"--keystone-release=2023.1"}, wantCode: cli.ExitUnknown,
+			wantMessage: `--keystone-release: the rules of Keystone in release "2023.1" are not known; known are those of 2022.2, 2024.1, 2024.2, 2025.1, 2025.2, 2026.1, 2026.2`,
+		},
+		"an override of nothing": {
+			policy: "# nothing\n",
+			wantOut: "PLACE          SEVERITY  CODE      RULE  MESSAGE\n" +
+				"policy.yaml:0  warning   no-rules        it has no rules, so that it overrides nothing; write the rules, or remove the override\n",
+			wantCode: cli.ExitWrong,
 		},
 		"JSON of nothing": {
 			policy:  "identity:create_user: role:admin",

@@ -1,0 +1,225 @@
+package policies
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+)
+
+// entry is one of an archive.
+type entry struct {
+	name, content string
+	mode          fs.FileMode
+	flags         uint16
+}
+
+func inArchive(t *testing.T, name string, entries ...entry) {
+	t.Helper()
+	var buffer bytes.Buffer
+	w := zip.NewWriter(&buffer)
+	for _, e := range entries {
+		header := &zip.FileHeader{Name: e.name, Method: zip.Deflate, Flags: e.flags}
+		if e.mode != 0 {
+			header.SetMode(e.mode)
+		}
+		file, err := w.CreateHeader(header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.Write([]byte(e.content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	inFile(t, name, buffer.String())
+}
+
+func TestReadSources(t *testing.T) {
+	t.Chdir(t.TempDir())
+	inFile(t, "policy.json", "{}")
+	for _, dir := range []string{"policy.d", "policy.d/below", "empty"} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"b.yaml", "a.yaml", "c.json", ".hidden", "below/x.yaml"} {
+		inFile(t, filepath.Join("policy.d", name), "# "+name)
+	}
+	if err := os.Symlink("b.yaml", "policy.d/d.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	inArchive(t, "overrides.zip", entry{name: "dir/"}, entry{name: "dir/b.yml", content: "b"}, entry{name: "a.yaml", content: "a"}, entry{name: "README.md"})
+	if err := os.Mkdir("many", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxPolicyFiles + 1 {
+		inFile(t, filepath.Join("many", fmt.Sprint(i)), "")
+	}
+	for name, tc := range map[string]struct {
+		want    []string
+		wantErr string
+	}{
+		"policy.json":   {want: []string{"policy.json: {}"}},
+		"policy.d":      {want: []string{"policy.d/a.yaml: # a.yaml", "policy.d/b.yaml: # b.yaml", "policy.d/c.json: # c.json", "policy.d/d.yaml: # b.yaml"}},
+		"overrides.zip": {want: []string{"overrides.zip/a.yaml: a", "overrides.zip/dir/b.yml: b"}},
+		"empty":         {wantErr: "empty has no policy files"},
+		"many":          {wantErr: "many has more than 64 files"},
+		"missing":       {wantErr: "open missing: no such file or directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sources, err := readSources(name)
+			if fmt.Sprint(err) != tc.wantErr && (err != nil || tc.wantErr != "") {
+				t.Fatalf("error = %v, want %s", err, tc.wantErr)
+			}
+			var got []string
+			for _, s := range sources {
+				got = append(got, s.Name+": "+string(s.Data))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("sources (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestArchivesThatWereMadeToDoHarm: none of them is read further than the limits, and none is taken for a policy.
+func TestArchivesThatWereMadeToDoHarm(t *testing.T) {
+	many := make([]entry, maxArchiveEntries+1)
+	for i := range many {
+		many[i].name = fmt.Sprintf("%d.txt", i)
+	}
+	for name, tc := range map[string]struct {
+		entries []entry
+		want    string
+	}{
+		"a path above":          {[]entry{{name: "../policy.yaml"}}, `overrides.zip: "../policy.yaml" is no path within the archive`},
+		"a path from the root":  {[]entry{{name: "/etc/policy.yaml"}}, `overrides.zip: "/etc/policy.yaml" is no path within the archive`},
+		"a path of Windows":     {[]entry{{name: `..\policy.yaml`}}, `overrides.zip: "..\\policy.yaml" is no path within the archive`},
+		"a name with a newline": {[]entry{{name: "a\n.yaml"}}, `overrides.zip: "a\n.yaml" is no path within the archive`},
+		"a link":                {[]entry{{name: "a.yaml", content: "/etc/passwd", mode: fs.ModeSymlink | 0o777}}, `overrides.zip: "a.yaml" is not a regular file`},
+		"a device":              {[]entry{{name: "a.yaml", mode: fs.ModeDevice | 0o777}}, `overrides.zip: "a.yaml" is not a regular file`},
+		"encrypted":             {[]entry{{name: "a.yaml", flags: 1}}, `overrides.zip: "a.yaml" is encrypted`},
+		"a template":            {[]entry{{name: "a.yaml"}, {name: "b.j2"}}, `overrides.zip: "b.j2" is a template, of which the charm makes a policy that is not known here`},
+		"two of the same name":  {[]entry{{name: "a.yaml"}, {name: "x/a.yml"}}, `overrides.zip: "a.yaml" and "x/a.yml" become the same file of policy.d`},
+		"no policy":             {[]entry{{name: "a.txt"}}, "overrides.zip has 0 policy files, and must have 1 to 64"},
+		"too many entries":      {many, "overrides.zip has 1001 entries, more than 1000"},
+		"too much when unpacked": {
+			[]entry{{name: "a.yaml", content: strings.Repeat("#", 100<<20)}},
+			"overrides.zip/a.yaml: it has 262145 bytes, more than the 262144 that are read",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			inArchive(t, "overrides.zip", tc.entries...)
+			inFile(t, "policy.yaml", "identity:create_user: role:admin\n")
+			for _, command := range [][]string{{"lint"}, {"check", "--can", "identity:create_user"}} {
+				cmd := NewLintCommand()
+				if command[0] == "check" {
+					cmd = NewCheckCommand()
+				}
+				args := append([]string{"keystone-policy", "policy.yaml", "--base", "overrides.zip"}, command[1:]...)
+				out, code, message := runCommand(t, cmd, args...)
+				if want := "--base: " + tc.want; out != "" || code != cli.ExitUnknown || message != want {
+					t.Errorf("%s prints %q and ends with %d %q, want %d %q", command[0], out, code, message, cli.ExitUnknown, want)
+				}
+			}
+		})
+	}
+	t.Run("large", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		inFile(t, "overrides.zip", strings.Repeat("x", maxArchiveBytes+1))
+		if _, err := readSources("overrides.zip"); err == nil || err.Error() != "overrides.zip has 4194305 bytes, more than 4194304" {
+			t.Errorf("error = %v", err)
+		}
+	})
+	t.Run("no archive", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		inFile(t, "overrides.ZIP", "x")
+		if _, err := readSources("overrides.ZIP"); err == nil || err.Error() != "overrides.ZIP is no zip archive that can be read: zip: not a valid zip file" {
+			t.Errorf("error = %v", err)
+		}
+	})
+}
+
+const livePolicy = `{"cloud_admin": "role:admin and is_admin_project:True", "identity:delete_user": "rule:cloud_admin"}`
+
+func TestLintOverABase(t *testing.T) {
+	const (
+		heading  = "PLACE          SEVERITY  CODE          RULE                  MESSAGE\n"
+		unknown  = "policy.yaml:1  error     unknown-rule  identity:create_user  there is no rule \"cloud_admin\", which counts as false\n"
+		override = "identity:create_user: rule:cloud_admin\n"
+	)
+	for name, tc := range map[string]struct {
+		files    map[string]string
+		args     []string
+		wantOut  string
+		wantCode int
+	}{
+		"none":         {args: []string{"policy.yaml"}, wantOut: heading + unknown, wantCode: cli.ExitWrong},
+		"a file":       {args: []string{"policy.yaml", "--base", "live.json"}, wantOut: "nothing found\n"},
+		"a directory":  {args: []string{"policy.yaml", "--base=policy.d"}, wantOut: "nothing found\n"},
+		"an archive":   {args: []string{"policy.yaml", "--base=live.zip"}, wantOut: "nothing found\n"},
+		"several":      {args: []string{"policy.yaml", "--base=empty.yaml", "--base=live.json"}, wantOut: "nothing found\n"},
+		"over another": {args: []string{"live.json", "policy.yaml"}, wantOut: heading + unknown, wantCode: cli.ExitWrong},
+		"a directory is judged together": {
+			args: []string{"both"}, wantOut: "nothing found\n",
+		},
+		"an archive is judged together": {args: []string{"both.zip"}, wantOut: "nothing found\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for _, dir := range []string{"policy.d", "both"} {
+				if err := os.Mkdir(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for file, text := range map[string]string{
+				"policy.yaml": override, "live.json": livePolicy, "policy.d/live.json": livePolicy, "empty.yaml": "# nothing\n",
+				"both/a.yaml": override, "both/b.json": livePolicy,
+			} {
+				inFile(t, file, text)
+			}
+			inArchive(t, "live.zip", entry{name: "live.yaml", content: livePolicy})
+			inArchive(t, "both.zip", entry{name: "a.yaml", content: override}, entry{name: "b.yaml", content: livePolicy})
+			out, code, message := runCommand(t, NewLintCommand(), append([]string{"keystone-policy"}, tc.args...)...)
+			if diff := cmp.Diff(tc.wantOut, out); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+			if code != tc.wantCode || message != "" {
+				t.Errorf("ends with %d %q, want %d", code, message, tc.wantCode)
+			}
+		})
+	}
+}
+
+func TestCheckOverABase(t *testing.T) {
+	t.Chdir(t.TempDir())
+	inFile(t, "live.json", livePolicy)
+	inFile(t, "policy.yaml", "identity:create_user: rule:cloud_admin\n")
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a rule of the base is referred to": {[]string{"--base=live.json", "--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "PASS\n"},
+		"a rule of the base stands":         {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:delete_user"}, "DENY\n"},
+		"what Keystone ships stands below":  {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:update_user"}, "PASS\n"},
+		"without the base":                  {[]string{"--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "DENY\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if out, _, message := runCommand(t, NewCheckCommand(), append([]string{"keystone-policy", "policy.yaml"}, tc.args...)...); out != tc.want || message != "" {
+				t.Errorf("prints %q, %s, want %q", out, message, tc.want)
+			}
+		})
+	}
+}
