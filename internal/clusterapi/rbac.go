@@ -55,6 +55,11 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 	if config.Cluster.Impersonation.Mode != v1beta1.Off {
 		rules = append(rules, rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
 	}
+	if names := config.KeystonePolicy.BaseNames(); len(names) > 0 {
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{corev1.GroupName}, Resources: []string{"configmaps"}, ResourceNames: names, Verbs: []string{"get"},
+		})
+	}
 	if !config.ReadsClusters() {
 		return rules
 	}

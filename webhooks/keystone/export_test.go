@@ -21,8 +21,12 @@ const MaxWaitingPerTenant = maxWaitingPerTenant
 
 // LintWith replaces the linter of a gate.
 func (g *Gate) LintWith(lint func(name string, data []byte) []oslopolicy.Finding) {
-	g.linter.lint = func(_ context.Context, name string, data []byte) ([]oslopolicy.Finding, error) {
-		return lint(name, data), nil
+	g.linter.lint = func(_ context.Context, sources []oslopolicy.Source, _ []*oslopolicy.File) ([]oslopolicy.Finding, error) {
+		var findings []oslopolicy.Finding
+		for _, s := range sources {
+			findings = append(findings, lint(s.Name, s.Data)...)
+		}
+		return findings, nil
 	}
 }
 

@@ -35,6 +35,8 @@ const (
 	reasonDeselected = "KeystonePolicyDeselected"
 	// reasonTooLarge: the policies exceed the limits.
 	reasonTooLarge = "KeystonePolicyTooLarge"
+	// reasonNoBase: the policy that the configuration names as the base cannot be read.
+	reasonNoBase = "KeystonePolicyBaseUnreadable"
 	// reasonUnchecked: the policy could not be linted in time.
 	reasonUnchecked = "KeystonePolicyUnchecked"
 	// reasonBusy: too many requests of the same tenant wait.
@@ -56,8 +58,8 @@ type Gate struct {
 	linter   *linter
 }
 
-// New returns the gate. It returns an error if the selector is invalid.
-func New(config v1beta1.KeystonePolicy) (*Gate, error) {
+// New returns the gate on policies over a base. It returns an error if the selector or the release is invalid.
+func New(config v1beta1.KeystonePolicy, base *Base) (*Gate, error) {
 	selector, err := metav1.LabelSelectorAsSelector(config.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("keystonePolicy.selector: %w", err)
@@ -66,8 +68,12 @@ func New(config v1beta1.KeystonePolicy) (*Gate, error) {
 	for _, object := range config.Objects {
 		objects[object] = true
 	}
-	options := oslopolicy.LintOptions{ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles}
-	return &Gate{keys: config.Keys, selector: selector, objects: objects, linter: newLinter(options)}, nil
+	release, err := oslopolicy.ParseRelease(config.KeystoneRelease)
+	if err != nil {
+		return nil, fmt.Errorf("keystonePolicy.keystoneRelease: %w", err)
+	}
+	options := oslopolicy.LintOptions{Release: release, ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles}
+	return &Gate{keys: config.Keys, selector: selector, objects: objects, linter: newLinter(options, base)}, nil
 }
 
 var _ webhooks.Gate = &Gate{}
@@ -100,16 +106,18 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	case !g.selects(after):
 		return webhooks.Answer{Decision: webhooks.Denied, Reason: reasonDeselected, Subject: after.subject(), Message: deselected(after, policies)}
 	case selectedBefore: // an object that was not selected before is checked as if it were new
-		written := changed(was, policies)
-		if len(written) == 0 && (len(was) == 0 || len(policies) > 0) {
+		if len(changed(was, policies)) == 0 && len(was) == len(policies) { // nothing is written, and no key removed
 			return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicyUnchanged"}
 		}
-		policies = written
 	}
 	if len(policies) == 0 {
 		return webhooks.Answer{Decision: webhooks.Warned, Reason: reasonMissing, Subject: after.subject(), Message: missing(after, g.keys, g.named(after))}
 	}
-	return g.lint(ctx, after, policies)
+	w := write{after: policies, secret: after.secret}
+	if selectedBefore {
+		w.before = was
+	}
+	return g.lint(ctx, after, w)
 }
 
 // selects reports whether the gate checks an object. Selection by name applies to both kinds, because a projected volume takes either.
@@ -119,13 +127,18 @@ func (g *Gate) named(o object) bool {
 	return o.named && g.objects[v1beta1.KeystonePolicyObject{Namespace: o.Namespace, Name: o.Name}]
 }
 
-// lint checks policies that are written. There is at least one.
-func (g *Gate) lint(ctx context.Context, o object, policies []policy) webhooks.Answer {
-	problems, err := g.linter.problems(ctx, webhooks.TenantOf(ctx), o.secret, policies)
+// lint checks a write. There is at least one policy after it.
+func (g *Gate) lint(ctx context.Context, o object, w write) webhooks.Answer {
+	problems, err := g.linter.problems(ctx, webhooks.TenantOf(ctx), w)
 	answer := webhooks.Answer{Decision: webhooks.Denied, Subject: o.subject()}
 	var large *sizeError
 	var busy *busyError
+	var noBase *baseError
 	switch {
+	case errors.As(err, &noBase):
+		answer.Decision, answer.Reason, answer.Message = webhooks.Undecided, reasonNoBase, noBase.Error()
+		answer.Details = func() []any { return []any{"error", noBase.cause.Error()} }
+		return answer
 	case errors.As(err, &large):
 		answer.Reason, answer.Message = reasonTooLarge, large.Error()
 		return answer

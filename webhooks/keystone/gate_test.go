@@ -30,8 +30,8 @@ func undecodable(message string) webhookstest.Answer {
 	return webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: message}
 }
 
-// told is an answer with its Event on the object of a kind.
-func told(answer webhookstest.Answer, kind, verb string) webhookstest.Answer {
+// withEvent returns an answer with its Event on the object of a kind.
+func withEvent(answer webhookstest.Answer, kind, verb string) webhookstest.Answer {
 	answer.Events = []events.Event{{Object: self(kind), Type: corev1.EventTypeWarning, Reason: answer.Reason, Message: verb + answer.Message}}
 	return answer
 }
@@ -42,11 +42,11 @@ func cause(code, field, message string) metav1.StatusCause {
 
 // deselectedAs is the answer to a write that removes the labels.
 func deselectedAs(kind, subject, keys string) webhookstest.Answer {
-	return told(webhookstest.Answer{
-		Decision: webhooks.Denied, Reason: "KeystonePolicyDeselected", Message: subject + "the write takes away the labels by which warrantgate checks " +
-			"this policy for Keystone, while the object still holds it under " + keys + "; delete the object, or take these keys out in the same write, " +
-			"or have the object named in keystonePolicy.objects of warrantgate's configuration",
-	}, kind, "Refused: ")
+	return withEvent(webhookstest.Answer{
+		Decision: webhooks.Denied, Reason: "KeystonePolicyDeselected", Message: subject + "the write removes the labels by which warrantgate checks " +
+			"this policy for Keystone, while the object still has it under " + keys + "; delete the object, or remove these keys in the same write, " +
+			"or ask the operator to add the object to keystonePolicy.objects of warrantgate's configuration",
+	}, kind, "Denied: ")
 }
 
 // named also selects the object of all tests by its name.
@@ -54,26 +54,31 @@ func named(c *v1beta1.KeystonePolicy) {
 	c.Objects = []v1beta1.KeystonePolicyObject{{Namespace: "keystone", Name: "policy"}, {Namespace: "other", Name: "other"}}
 }
 
-// refused is the answer to a policy with one error.
-func refused(kind, subject, field, said string, causes ...metav1.StatusCause) webhookstest.Answer {
-	return told(webhookstest.Answer{
+// deniedFor is the answer to a policy with one error.
+func deniedFor(kind, subject, field, said string, causes ...metav1.StatusCause) webhookstest.Answer {
+	return withEvent(webhookstest.Answer{
 		Decision: webhooks.Denied, Reason: "KeystonePolicyBroken", Field: field, Message: subject + "1 error: " + said + seeAll, Causes: causes,
 	}, kind, "Denied: ")
 }
 
 func TestPolicies(t *testing.T) {
-	brokenUpdate := refused("ConfigMap", ofConfigMap, "data[policy.yaml]", saidOfBroken, cause("unknown-attribute", "data[policy.yaml]", saidOfBroken))
-	missing := told(webhookstest.Answer{
+	brokenUpdate := deniedFor("ConfigMap", ofConfigMap, "data[policy.yaml]", saidOfBroken, cause("unknown-attribute", "data[policy.yaml]", saidOfBroken))
+	missing := withEvent(webhookstest.Answer{
 		Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "its labels say that it holds a policy for Keystone, " +
 			`but it has no key "policy.yaml" or "policy.json", so that nothing was checked; name the key so, or remove the labels`,
 	}, "ConfigMap", "Admitted with a warning: ")
-	empty := told(webhookstest.Answer{
+	empty := withEvent(webhookstest.Answer{
 		Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "its labels say that it holds a policy for Keystone, " +
 			"but it holds nothing; write the policy, or remove the labels",
 	}, "ConfigMap", "Admitted with a warning: ")
-	warned := told(webhookstest.Answer{
+	warned := withEvent(webhookstest.Answer{
 		Decision: webhooks.Warned, Reason: "KeystonePolicyDoubtful", Field: "data[policy.yaml]", Message: ofConfigMap + "1 warning: " + saidOfDoubtful + seeAll,
 		Causes: []metav1.StatusCause{cause("unknown-credential", "data[policy.yaml]", saidOfDoubtful)},
+	}, "ConfigMap", "Admitted with a warning: ")
+	const saidOfNothing = "policy.yaml: it has no rules, so that it overrides nothing (write the rules, or remove the override)"
+	noRules := withEvent(webhookstest.Answer{
+		Decision: webhooks.Warned, Reason: "KeystonePolicyDoubtful", Field: "data[policy.yaml]", Message: ofConfigMap + "1 warning: " + saidOfNothing + seeAll,
+		Causes: []metav1.StatusCause{cause("no-rules", "data[policy.yaml]", saidOfNothing)},
 	}, "ConfigMap", "Admitted with a warning: ")
 	const inBinary = `policy.yaml: it is not UTF-8, so that Keystone cannot read it`
 	keys := withKeys("policy.yaml", "policy.json")
@@ -87,27 +92,28 @@ func TestPolicies(t *testing.T) {
 		"sound, in JSON": {
 			changed: configMap("policy.json", `{"identity:create_user": "rule:admin_required"}`), want: allowed("KeystonePolicySound"),
 		},
-		"sound, in a Secret":                {changed: secret("policy.yaml", sound), want: allowed("KeystonePolicySound")},
-		"an empty text, which is no rule":   {changed: configMap("policy.yaml", ""), want: allowed("KeystonePolicySound")},
-		"a note is no reason to be told of": {changed: configMap("policy.yaml", odd), want: allowed("KeystonePolicySound")},
-		"broken":                            {old: configMap("policy.yaml", sound), changed: configMap("policy.yaml", broken), want: brokenUpdate},
-		"broken, in a Secret, whose policy may be repeated": {
+		"sound, in a Secret":              {changed: secret("policy.yaml", sound), want: allowed("KeystonePolicySound")},
+		"an empty text, which is no rule": {changed: configMap("policy.yaml", ""), want: noRules},
+		"one of two keys is empty":        {changed: configMap("a", sound, "b", "# nothing"), want: allowed("KeystonePolicySound")},
+		"a note is not reported":          {changed: configMap("policy.yaml", odd), want: allowed("KeystonePolicySound")},
+		"broken":                          {old: configMap("policy.yaml", sound), changed: configMap("policy.yaml", broken), want: brokenUpdate},
+		"broken, in a Secret, whose policy is in the message": {
 			old: secret("policy.yaml", sound), changed: secret("policy.yaml", broken),
-			want: refused("Secret", ofSecret, "data[policy.yaml]", saidOfBroken, cause("unknown-attribute", "data[policy.yaml]", saidOfBroken)),
+			want: deniedFor("Secret", ofSecret, "data[policy.yaml]", saidOfBroken, cause("unknown-attribute", "data[policy.yaml]", saidOfBroken)),
 		},
 		"broken, in binaryData": {
 			old: configMap(), changed: &corev1.ConfigMap{ObjectMeta: meta(), BinaryData: map[string][]byte{"policy.yaml": []byte("{\"a\": \"\xff\"}")}},
-			want: refused("ConfigMap", ofConfigMap, "binaryData[policy.yaml]", inBinary, cause("file", "binaryData[policy.yaml]", inBinary)),
+			want: deniedFor("ConfigMap", ofConfigMap, "binaryData[policy.yaml]", inBinary, cause("file", "binaryData[policy.yaml]", inBinary)),
 		},
 		"doubtful":                      {old: configMap("policy.yaml", sound), changed: configMap("policy.yaml", doubtful), want: warned},
 		"doubtful from the beginning":   {changed: configMap("policy.yaml", doubtful), want: warned},
 		"broken before and sound after": {old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", sound), want: allowed("KeystonePolicySound")},
 		"broken before, and unchanged":  {old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", broken), want: allowed("KeystonePolicyUnchanged")},
 		"broken before, with another key that is sound": {
-			old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", broken, "more.yaml", sound), want: allowed("KeystonePolicySound"),
+			old: configMap("policy.yaml", broken), changed: configMap("policy.yaml", broken, "more.yaml", other), want: allowed("KeystonePolicySound"),
 		},
-		"broken before, with another key that is taken out": {
-			old: configMap("policy.yaml", broken, "more.yaml", sound), changed: configMap("policy.yaml", broken), want: allowed("KeystonePolicyUnchanged"),
+		"broken before, with another key that is removed": {
+			old: configMap("policy.yaml", broken, "more.yaml", other), changed: configMap("policy.yaml", broken), want: allowed("KeystonePolicySound"),
 		},
 		"broken before, and selected now": {
 			old: labeled(configMap("policy.yaml", broken), nil), changed: configMap("policy.yaml", broken), want: brokenUpdate,
@@ -137,7 +143,7 @@ func TestPolicies(t *testing.T) {
 		"named, and the label is removed": {
 			config: config(named), old: configMap("a", sound), changed: labeled(configMap("a", sound), nil), want: allowed("KeystonePolicyUnchanged"),
 		},
-		"named, and empty": {config: config(named), changed: labeled(configMap(), nil), want: told(webhookstest.Answer{
+		"named, and empty": {config: config(named), changed: labeled(configMap(), nil), want: withEvent(webhookstest.Answer{
 			Decision: webhooks.Warned, Reason: "KeystonePolicyMissing", Message: ofConfigMap + "keystonePolicy.objects of warrantgate's configuration says " +
 				"that it holds a policy for Keystone, but it holds nothing; write the policy, or ask the operator to remove it there",
 		}, "ConfigMap", "Admitted with a warning: ")},
@@ -165,7 +171,7 @@ func TestPolicies(t *testing.T) {
 		"the same, where it was nothing": {old: configMap(), changed: configMap(), want: allowed("KeystonePolicyUnchanged")},
 		"in mode Warn, with another Event": {
 			config: config(func(c *v1beta1.KeystonePolicy) { c.Mode = v1beta1.Warn }), old: configMap(), changed: configMap("policy.yaml", broken),
-			want: told(brokenUpdate, "ConfigMap", "Admitted with a warning: "),
+			want: withEvent(brokenUpdate, "ConfigMap", "Admitted with a warning: "),
 		},
 		"created broken, without an owner that could have the Event": {
 			changed: configMap("policy.yaml", broken), want: func() webhookstest.Answer { a := brokenUpdate; a.Events = nil; return a }(),
@@ -183,7 +189,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-func TestRolesAreThoseOfTheConfiguration(t *testing.T) {
+func TestConfiguredRoles(t *testing.T) {
 	grant := configMap("policy.yaml", `identity:create_grant: "rule:admin_required or role:domain-admin and 'reader':%(target.role.name)s `+
 		`and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"`)
 	configured := config(func(c *v1beta1.KeystonePolicy) {
@@ -199,7 +205,7 @@ func TestRolesAreThoseOfTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestWhomAnEventIsOn(t *testing.T) {
+func TestObjectsOfEvents(t *testing.T) {
 	owned := configMap("policy.yaml", broken)
 	owned.OwnerReferences = []metav1.OwnerReference{
 		{APIVersion: "v1", Kind: "Other", Name: "other", UID: "2"},
@@ -230,7 +236,7 @@ func TestWhomAnEventIsOn(t *testing.T) {
 	}
 }
 
-func TestOddRequests(t *testing.T) {
+func TestUnusualRequests(t *testing.T) {
 	for name, tc := range map[string]struct {
 		modify func(*admissionv1.AdmissionRequest)
 		want   webhookstest.Answer
@@ -284,7 +290,7 @@ func TestOddRequests(t *testing.T) {
 	}
 }
 
-func TestANameThatIsToBeMadeUpIsNotTheOneThatIsSelected(t *testing.T) {
+func TestAGeneratedNameIsNotASelectedOne(t *testing.T) {
 	r := request(t, nil, configMap())
 	r.Name = ""
 	r.Object.Raw = []byte(`{"metadata": {"namespace": "keystone", "generateName": "policy"}, "data": {"policy.yaml": "["}}`)
@@ -301,10 +307,10 @@ func TestANameThatIsToBeMadeUpIsNotTheOneThatIsSelected(t *testing.T) {
 const saidOfSyntax = "a:1: '[' has a meaning of its own in YAML where it stands; put the whole text in quotes " +
 	"(correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails)"
 
-func TestNewTellsOfABadSelector(t *testing.T) {
+func TestNewRejectsAMalformedSelector(t *testing.T) {
 	_, err := keystone.New(config(func(c *v1beta1.KeystonePolicy) {
 		c.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
-	}))
+	}), &keystone.Base{})
 	if want := `keystonePolicy.selector: "Like" is not a valid label selector operator`; err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -57,18 +59,21 @@ func (*busyError) Error() string {
 
 // linter lints policies, in limited time.
 type linter struct {
-	lint func(ctx context.Context, name string, data []byte) ([]oslopolicy.Finding, error)
+	lint func(ctx context.Context, sources []oslopolicy.Source, base []*oslopolicy.File) ([]oslopolicy.Finding, error)
+	base *Base
 	// time is maxTime.
 	time  time.Duration
 	queue *fairqueue.Queue
 }
 
-func newLinter(options oslopolicy.LintOptions) *linter {
+func newLinter(options oslopolicy.LintOptions, base *Base) *linter {
 	return &linter{
-		lint: func(ctx context.Context, name string, data []byte) ([]oslopolicy.Finding, error) {
-			return oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: name, Data: data}}, options)
+		lint: func(ctx context.Context, sources []oslopolicy.Source, base []*oslopolicy.File) ([]oslopolicy.Finding, error) {
+			options := options
+			options.Base = base
+			return oslopolicy.LintKeystone(ctx, sources, options)
 		},
-		time: maxTime, queue: fairqueue.New(fairqueue.Limits{Slots: maxLinters, WaitingPerShare: maxWaitingPerTenant, Waiting: maxWaiting}),
+		base: base, time: maxTime, queue: fairqueue.New(fairqueue.Limits{Slots: maxLinters, WaitingPerShare: maxWaitingPerTenant, Waiting: maxWaiting}),
 	}
 }
 
@@ -78,15 +83,18 @@ type result struct {
 	err      error
 }
 
-// problems lints the policies of a tenant. The error is a *sizeError where they exceed the limits, and a *busyError where too many
-// requests of the tenant wait; any other error means that they could not be linted.
-func (l *linter) problems(ctx context.Context, tenant fairqueue.Tenant, secret bool, policies []policy) ([]problem, error) {
-	size := 0
-	for _, p := range policies {
-		size += len(p.content)
-	}
-	if size > maxBytes || len(policies) > maxPolicies {
-		return nil, &sizeError{bytes: size, keys: len(policies)}
+// write is a change of the policies of an object.
+type write struct {
+	// after are all policies of the object, as Keystone loads them together, and before those that were checked when they were written.
+	before, after []policy
+	secret        bool
+}
+
+// problems lints the policies of a write. The error is a *sizeError if they exceed the limits, a *busyError if too many requests of the
+// tenant wait, and a *baseError if the base cannot be read. Any other error means that they could not be linted.
+func (l *linter) problems(ctx context.Context, tenant fairqueue.Tenant, w write) ([]problem, error) {
+	if size := sizeOf(w.after); size > maxBytes || len(w.after) > maxPolicies {
+		return nil, &sizeError{bytes: size, keys: len(w.after)}
 	}
 	waiting, stop := context.WithTimeout(ctx, maxWait)
 	defer stop()
@@ -103,7 +111,7 @@ func (l *linter) problems(ctx context.Context, tenant fairqueue.Tenant, secret b
 	linted := make(chan result, 1)
 	go func() {
 		defer release()
-		linted <- l.all(ctx, secret, policies)
+		linted <- l.all(ctx, w)
 	}()
 	select {
 	case r := <-linted:
@@ -113,39 +121,87 @@ func (l *linter) problems(ctx context.Context, tenant fairqueue.Tenant, secret b
 	}
 }
 
-// all lints one policy after the other, until ctx ends. It recovers from panics, because it runs in a goroutine of its own, where
-// a panic would end the process.
-func (l *linter) all(ctx context.Context, secret bool, policies []policy) (r result) {
+// all lints the policies together, until ctx ends. It recovers from panics, because it runs in a goroutine of its own, where a panic
+// would end the process.
+func (l *linter) all(ctx context.Context, w write) (r result) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			r = result{err: fmt.Errorf("the linter panicked: %v", cause)}
 		}
 	}()
-	for _, p := range policies {
-		if ctx.Err() != nil {
-			return result{err: ctx.Err()}
+	base, err := l.base.files(ctx)
+	if err != nil {
+		return result{err: err}
+	}
+	found, err := l.together(ctx, w.after, base)
+	if err != nil {
+		return result{err: err}
+	}
+	found, err = l.caused(ctx, w, found, base)
+	if err != nil {
+		return result{err: err}
+	}
+	for _, f := range found {
+		i := slices.IndexFunc(w.after, func(p policy) bool { return p.key == f.File })
+		if i < 0 {
+			continue
 		}
-		found, err := l.one(ctx, p)
-		if err != nil {
-			return result{err: err}
+		if w.secret {
+			f = withoutContent(f, w.after[i].content)
 		}
-		for _, f := range found {
-			if secret {
-				f = withoutContent(f, p.content)
-			}
-			r.problems = append(r.problems, problem{Finding: f, field: p.field})
-		}
+		r.problems = append(r.problems, problem{Finding: f, field: w.after[i].field})
 	}
 	return r
 }
 
-func (l *linter) one(ctx context.Context, p policy) ([]oslopolicy.Finding, error) {
-	if !utf8.Valid(p.content) { // the linter would read it, but Python does not
-		return []oslopolicy.Finding{{
-			File: p.key, Severity: oslopolicy.SeverityError, Code: oslopolicy.CodeFile, Message: "it is not UTF-8, so that Keystone cannot read it",
-		}}, nil
+// caused leaves out findings that the write has not caused: those about policies that it does not change, and that had them before. Without
+// this, each change of another key would be denied because of a policy that is older than the gate.
+func (l *linter) caused(ctx context.Context, w write, found []oslopolicy.Finding, base []*oslopolicy.File) ([]oslopolicy.Finding, error) {
+	written := changed(w.before, w.after)
+	isWritten := func(f oslopolicy.Finding) bool {
+		return slices.ContainsFunc(written, func(p policy) bool { return p.key == f.File })
 	}
-	return l.lint(ctx, p.key, p.content)
+	if len(w.before) == 0 || !slices.ContainsFunc(found, func(f oslopolicy.Finding) bool { return !isWritten(f) }) ||
+		sizeOf(w.before) > maxBytes || len(w.before) > maxPolicies {
+		return found, nil
+	}
+	former, err := l.together(ctx, w.before, base)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(found, func(f oslopolicy.Finding) bool {
+		return !isWritten(f) && slices.ContainsFunc(former, func(was oslopolicy.Finding) bool {
+			return reflect.DeepEqual(was, f)
+		})
+	}), nil
+}
+
+// together lints policies as one override.
+func (l *linter) together(ctx context.Context, policies []policy, base []*oslopolicy.File) ([]oslopolicy.Finding, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var findings []oslopolicy.Finding
+	sources := make([]oslopolicy.Source, 0, len(policies))
+	for _, p := range policies {
+		if !utf8.Valid(p.content) { // the linter would read it, but Python does not
+			findings = append(findings, oslopolicy.Finding{
+				File: p.key, Severity: oslopolicy.SeverityError, Code: oslopolicy.CodeFile, Message: "it is not UTF-8, so that Keystone cannot read it",
+			})
+			continue
+		}
+		sources = append(sources, oslopolicy.Source{Name: p.key, Data: p.content})
+	}
+	found, err := l.lint(ctx, sources, base)
+	return append(findings, found...), err
+}
+
+func sizeOf(policies []policy) int {
+	size := 0
+	for _, p := range policies {
+		size += len(p.content)
+	}
+	return size
 }
 
 // keystoneRule matches the name of a Keystone operation as the name of a rule.
@@ -158,7 +214,7 @@ func withoutContent(f oslopolicy.Finding, content []byte) oslopolicy.Finding {
 	case f.Code == oslopolicy.CodeFile:
 		f.Message = "Keystone cannot load it; why is not repeated here, because it is a Secret"
 	case !keystoneRule.Match(content):
-		f.Rule, f.Suggestion = "", ""
+		f.Rule, f.Suggestion, f.Witness = "", "", nil
 		f.Message = f.Code + "; more is not repeated here, because it is a Secret and names no operation of Keystone"
 	}
 	return f

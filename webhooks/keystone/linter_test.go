@@ -28,13 +28,13 @@ const (
 func keys(n int) []string {
 	var keysAndTexts []string
 	for i := range n {
-		keysAndTexts = append(keysAndTexts, fmt.Sprintf("k%d", i), sound)
+		keysAndTexts = append(keysAndTexts, fmt.Sprintf("k%d", i), fmt.Sprintf("helper%04d: role:admin\n", i))
 	}
 	return keysAndTexts
 }
 
-func TestNoMoreIsJudgedThanThereIsTimeFor(t *testing.T) {
-	full := strings.Repeat("#", keystone.MaxBytes)
+func TestLimitsOfSize(t *testing.T) {
+	full := sound + strings.Repeat("#", keystone.MaxBytes-len(sound))
 	for name, tc := range map[string]struct {
 		changed *corev1.ConfigMap
 		want    string // "" if it is sound
@@ -43,13 +43,13 @@ func TestNoMoreIsJudgedThanThereIsTimeFor(t *testing.T) {
 		"one byte more":              {changed: configMap("a", full, "b", "#"), want: fmt.Sprintf(tooLarge, keystone.MaxBytes+1, 2)},
 		"as large as can be stored":  {changed: configMap("a", strings.Repeat("a: [\n", 200_000)), want: fmt.Sprintf(tooLarge, 1_000_000, 1)},
 		"as many as are checked":     {changed: configMap(keys(32)...)},
-		"one key more":               {changed: configMap(keys(33)...), want: fmt.Sprintf(tooLarge, 33*len(sound), 33)},
-		"thousands of keys":          {changed: configMap(keys(9000)...), want: fmt.Sprintf(tooLarge, 9000*len(sound), 9000)},
+		"one key more":               {changed: configMap(keys(33)...), want: fmt.Sprintf(tooLarge, 33*len("helper0000: role:admin\n"), 33)},
+		"thousands of keys":          {changed: configMap(keys(9000)...), want: fmt.Sprintf(tooLarge, 9000*len("helper0000: role:admin\n"), 9000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := allowed("KeystonePolicySound")
 			if tc.want != "" {
-				want = told(webhookstest.Answer{Decision: webhooks.Denied, Reason: "KeystonePolicyTooLarge", Message: ofConfigMap + tc.want}, "ConfigMap", "Refused: ")
+				want = withEvent(webhookstest.Answer{Decision: webhooks.Denied, Reason: "KeystonePolicyTooLarge", Message: ofConfigMap + tc.want}, "ConfigMap", "Denied: ")
 			}
 			answer := newGate(t, config()).Review(t.Context(), request(t, configMap(), tc.changed))
 			if diff := cmp.Diff(want, answer, withoutDetails); diff != "" {
@@ -78,11 +78,11 @@ func TestDeepAndWideFiles(t *testing.T) {
 	}
 }
 
-func TestAPanicOfTheLinterRefusesOneRequest(t *testing.T) {
+func TestAPanicOfTheLinterDeniesOneRequest(t *testing.T) {
 	gate := newGate(t, config())
 	lintWith(t, gate, func(string, []byte) []oslopolicy.Finding { panic("no such thing") })
 	answer := gate.Review(t.Context(), request(t, configMap(), configMap("a", sound)))
-	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnchecked", Message: ofConfigMap + unchecked}, "ConfigMap", "Refused: ")
+	want := withEvent(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnchecked", Message: ofConfigMap + unchecked}, "ConfigMap", "Denied: ")
 	if diff := cmp.Diff(want, answer, withoutDetails); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
@@ -91,9 +91,9 @@ func TestAPanicOfTheLinterRefusesOneRequest(t *testing.T) {
 	}
 }
 
-// TestWhatTakesLongHoldsUpNobody: the answer comes when the time is up, and requests that are not judged meanwhile are
-// told so, until one of those that take long is done.
-func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
+// TestSlowPoliciesBlockNoOthers: the answer comes at the time limit, and requests that are not checked meanwhile are undecided, until a slow
+// one is done.
+func TestSlowPoliciesBlockNoOthers(t *testing.T) {
 	gate := newGate(t, config())
 	started, release := make(chan struct{}), make(chan struct{})
 	lintWith(t, gate, func(string, []byte) []oslopolicy.Finding {
@@ -103,7 +103,7 @@ func TestWhatTakesLongHoldsUpNobody(t *testing.T) {
 	})
 	slow := request(t, configMap(), configMap("a", sound))
 	ctx, cancel := context.WithCancel(t.Context())
-	want := told(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnchecked", Message: ofConfigMap + unchecked}, "ConfigMap", "Refused: ")
+	want := withEvent(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnchecked", Message: ofConfigMap + unchecked}, "ConfigMap", "Denied: ")
 	var reviews sync.WaitGroup
 	for range keystone.MaxLinters {
 		reviews.Go(func() {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -33,7 +34,8 @@ const (
 	sound    = "identity:create_user: rule:admin_required\n"
 	broken   = "identity:create_user: domain_id:%(user.domain_id)s\n"
 	doubtful = "identity:create_user: rule:admin_required and domain_idd:x\n"
-	odd      = "mine: rule:admin_required\n" // a note: nobody asks it
+	other    = "identity:get_user: rule:admin_required\n"
+	odd      = "mine: rule:admin_required\n" // a note: no rule uses it
 
 	saidOfBroken = `policy.yaml:1, rule "identity:create_user": Keystone does not fill %(user.domain_id)s in for identity:create_user: ` +
 		`the check is always false (write "%(target.user.domain_id)s")`
@@ -63,7 +65,13 @@ func withKeys(keys ...string) func(*v1beta1.KeystonePolicy) {
 
 func newGate(tb testing.TB, config v1beta1.KeystonePolicy) webhookstest.Gate {
 	tb.Helper()
-	gate, err := keystone.New(config)
+	return newGateOver(tb, config)
+}
+
+// newGateOver returns a gate in a cluster that has these ConfigMaps.
+func newGateOver(tb testing.TB, config v1beta1.KeystonePolicy, configMaps ...runtime.Object) webhookstest.Gate {
+	tb.Helper()
+	gate, err := keystone.New(config, keystone.NewBase(config, fake.NewClientset(configMaps...).CoreV1()))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -77,6 +77,9 @@ func (f problem) String() string {
 	if f.Suggestion != "" {
 		text += " (" + f.Suggestion + ")"
 	}
+	if f.Witness != nil {
+		text += "; for example " + f.Witness.String()
+	}
 	return message.Clip(printable(text), maxProblem)
 }
 

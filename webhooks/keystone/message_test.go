@@ -32,7 +32,7 @@ func texts(answer webhookstest.Answer) []string {
 	return all
 }
 
-func TestAsManyFindingsAreToldAsThereIsRoomFor(t *testing.T) {
+func TestMessagesListAsManyFindingsAsFit(t *testing.T) {
 	many := broken + "identity:list_users: !\n" + "identity:delete_user: domain_idd:x\n"
 	var lines strings.Builder
 	for i := range 300 {
@@ -57,7 +57,7 @@ func TestAsManyFindingsAreToldAsThereIsRoomFor(t *testing.T) {
 		},
 		"hundreds of errors": {
 			changed: configMap("policy.yaml", lines.String()), wantCauses: 20,
-			want: ofConfigMap + "200 errors: " + unknown(1) + "; " + unknown(2) + "; " + unknown(3) + "; " + unknown(4) + "; " + unknown(5) + "; and 195 more" + seeAll,
+			want: ofConfigMap + "200 errors: " + unknown(1) + "; " + unknown(2) + "; " + unknown(3) + "; " + unknown(4) + "; " + unknown(5) + "; " + unknown(6) + "; and 194 more" + seeAll,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,9 +150,8 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// TestTextsOfOthersAreTamed: what somebody wrote into a policy must not move the cursor of a terminal, nor make a message
-// that the API server does not pass on.
-func TestTextsOfOthersAreTamed(t *testing.T) {
+// TestTextsAreEscaped: a text in a policy must not move the cursor of a terminal, nor make a message that the API server rejects.
+func TestTextsAreEscaped(t *testing.T) {
 	long := strings.Repeat("é", 5000)
 	for name, changed := range map[string]client.Object{
 		"escapes":      configMap("policy.yaml", `identity:get_user: "a\e[31m:%(x)s and b\u202e and 'x\u0007"`),
@@ -178,8 +177,8 @@ func TestTextsOfOthersAreTamed(t *testing.T) {
 	}
 }
 
-// TestWhatTheLinterSaysIsTamed does not rely on the linter to quote what it repeats.
-func TestWhatTheLinterSaysIsTamed(t *testing.T) {
+// TestTextsOfTheLinterAreEscaped does not depend on the linter to quote texts.
+func TestTextsOfTheLinterAreEscaped(t *testing.T) {
 	gate := newGate(t, config())
 	lintWith(t, gate, func(name string, _ []byte) []oslopolicy.Finding {
 		return []oslopolicy.Finding{{

@@ -94,9 +94,9 @@ func expressions(c *v1beta1.KeystonePolicy) {
 	}
 }
 
-// TestWhichRequestsAreAskedAbout evaluates selector and match conditions with the API server's own code. What passes unasked
-// must be nothing that the gate would refuse or warn of.
-func TestWhichRequestsAreAskedAbout(t *testing.T) {
+// TestMatchConditionsSelectRequests evaluates selector and match conditions with the API server's own code. The gate must not deny or warn
+// about a request that is not selected.
+func TestMatchConditionsSelectRequests(t *testing.T) {
 	annotated := func(o *corev1.ConfigMap) *corev1.ConfigMap {
 		o.Annotations, o.Finalizers = map[string]string{"a": "b"}, []string{"example.com/f"}
 		o.OwnerReferences, o.Immutable = []metav1.OwnerReference{{Name: "x"}}, ptr.To(true)
@@ -153,26 +153,26 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 			if tc.config.Mode == "" {
 				tc.config = config()
 			}
-			asked := asked(t, tc.config, tc.old, tc.changed)
-			if asked != tc.want {
-				t.Errorf("asked = %t, want %t", asked, tc.want)
+			called := selected(t, tc.config, tc.old, tc.changed)
+			if called != tc.want {
+				t.Errorf("selected = %t, want %t", called, tc.want)
 			}
 			answer := newGate(t, tc.config).Review(t.Context(), request(t, tc.old, tc.changed))
-			if !asked && answer.Decision != webhooks.Allowed {
-				t.Errorf("%s passes unasked", answer.Reason)
+			if !called && answer.Decision != webhooks.Allowed {
+				t.Errorf("%s is not selected", answer.Reason)
 			}
 		})
 	}
 }
 
-// asked tells whether the API server would call a webhook. No object may cause an evaluation error.
-func asked(t *testing.T, config v1beta1.KeystonePolicy, old, changed client.Object) bool {
+// selected reports whether the API server would call a webhook. No object may cause an evaluation error.
+func selected(t *testing.T, config v1beta1.KeystonePolicy, old, changed client.Object) bool {
 	t.Helper()
 	hooks := registered(t, config)
-	return slices.ContainsFunc(hooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return askedBy(t, &hook, old, changed) })
+	return slices.ContainsFunc(hooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return selectedBy(t, &hook, old, changed) })
 }
 
-func askedBy(t *testing.T, hook *admissionregistrationv1.ValidatingWebhook, old, changed client.Object) bool {
+func selectedBy(t *testing.T, hook *admissionregistrationv1.ValidatingWebhook, old, changed client.Object) bool {
 	t.Helper()
 	if hook.ObjectSelector == nil { // the API server's default
 		hook.ObjectSelector = &metav1.LabelSelector{}

@@ -15,8 +15,8 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// TestWhatTheAPIServerIsAnswered is about whole responses, as they leave the process.
-func TestWhatTheAPIServerIsAnswered(t *testing.T) {
+// TestResponses compares whole responses.
+func TestResponses(t *testing.T) {
 	audit := func(decision, reason string) map[string]string {
 		return map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
 	}
@@ -26,7 +26,7 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 	success := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
 	message := ofConfigMap + "1 error: " + saidOfBroken + seeAll
 	warning := ofConfigMap + "1 warning: " + saidOfDoubtful + seeAll
-	refused := &admissionv1.AdmissionResponse{
+	denied := &admissionv1.AdmissionResponse{
 		UID: "d1", AuditAnnotations: audit("denied", "KeystonePolicyBroken"), Result: &metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message,
 			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
@@ -47,10 +47,10 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 		wantEvents *fakeRecorder
 	}{
 		"sound":    {mode: v1beta1.Enforce, policy: sound, want: admitted("allowed", "KeystonePolicySound"), wantEvents: &fakeRecorder{}},
-		"broken":   {mode: v1beta1.Enforce, policy: broken, want: refused, wantEvents: event("KeystonePolicyBroken", "Refused: "+message)},
+		"broken":   {mode: v1beta1.Enforce, policy: broken, want: denied, wantEvents: event("KeystonePolicyBroken", "Denied: "+message)},
 		"doubtful": {mode: v1beta1.Enforce, policy: doubtful, want: admitted("warned", "KeystonePolicyDoubtful", "KeystonePolicyDoubtful: "+warning), wantEvents: event("KeystonePolicyDoubtful", "Admitted with a warning: "+warning)},
 		"broken on a dry run, which leaves no trace": {
-			mode: v1beta1.Enforce, dryRun: true, policy: broken, want: refused, wantEvents: &fakeRecorder{},
+			mode: v1beta1.Enforce, dryRun: true, policy: broken, want: denied, wantEvents: &fakeRecorder{},
 		},
 		"broken, in mode Warn": {
 			mode: v1beta1.Warn, policy: broken,

@@ -110,9 +110,13 @@ oldObject == null || object.?data != oldObject.?data || object.?binaryData != ol
 {{- $_ := set $on $gate (ne (include "warrantgate.mode" (dict "part" $part "selected" (eq $gate "managers"))) "Off") -}}
 {{- end -}}
 {{- $machines := or $on.machine $on.audit -}}
+{{- $base := list -}}
+{{- if ne (include "warrantgate.mode" (dict "part" $config.keystonePolicy "selected" true)) "Off" -}}
+{{- range dig "keystonePolicy" "base" list $config -}}{{- $base = append $base .name -}}{{- end -}}
+{{- end -}}
 {{- $delegation := and $on.delegation (dig "openStack" "authURLs" list $config) -}}
 {{- toJson (dict "machines" $machines "clusters" (not (not (or $machines $on.impersonation $delegation $on.managers)))
-  "reviews" $on.impersonation "audit" $on.audit) -}}
+  "reviews" $on.impersonation "audit" $on.audit "basePolicies" ($base | sortAlpha | uniq)) -}}
 {{- end -}}
 
 {{/* One hook: name, path, mode, group, version, resources, scope, conditions and perhaps a selector, in a release's root. */}}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -67,11 +68,9 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 	}
 	holdings := newHoldings(owners, config, g.objects, "")
 	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, impersonation.NewChecker(reviewer), g.objects, holdings), config.Cluster.Impersonation.Mode)
-	policies, err := keystone.New(config.KeystonePolicy)
-	if err != nil {
+	if err := g.addKeystonePolicy(kubernetes, config.KeystonePolicy); err != nil {
 		return kubernetesGates{}, err
 	}
-	g.handle(keystone.Path, policies, config.KeystonePolicy.Mode)
 	managers := config.ControllerManager
 	g.handle(controllermanager.IdentityPath, controllermanager.NewIdentity(managers, owners.Impersonating, g.objects), managers.Mode)
 	g.handle(controllermanager.IntegrityPath, controllermanager.NewIntegrity(managers, owners.Impersonating, g.objects), managers.Mode)
@@ -88,6 +87,23 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 	g.handle(machine.Path, machine.New(config.Machine, clouds.Kinds(config), g.objects, owners.Gate).Sharing(owners.Writes, g.objects.Version, ""), config.Machine.Mode)
 	err = g.addAudit(kubernetes, config, owners, leaseNamespace)
 	return g, err
+}
+
+func (g *kubernetesGates) addKeystonePolicy(kubernetes *rest.Config, config v1beta1.KeystonePolicy) error {
+	client, err := corev1client.NewForConfig(kubernetes)
+	if err != nil {
+		return err
+	}
+	base := keystone.NewBase(config, client)
+	gate, err := keystone.New(config, base)
+	if err != nil {
+		return err
+	}
+	g.handle(keystone.Path, gate, config.Mode)
+	if len(config.BaseNames()) > 0 {
+		g.runnables = append(g.runnables, base)
+	}
+	return nil
 }
 
 func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, leaseNamespace string) error {

@@ -1,8 +1,12 @@
 package v1beta1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"slices"
 
-// ClusterDelegation configures the gate on the credentials that a cluster on OpenStack acts with.
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ClusterDelegation configures the gate on the credentials that a cluster on OpenStack uses.
 type ClusterDelegation struct {
 	// Mode is Enforce, Warn or Off. Default: Enforce.
 	Mode Mode `json:"mode,omitzero"`
@@ -92,10 +96,39 @@ type KeystonePolicy struct {
 	Objects []KeystonePolicyObject `json:"objects,omitzero"`
 	// Keys are the keys with a policy, such as policy.yaml. Default: all.
 	Keys []string `json:"keys,omitzero"`
-	// ManagerRoles are the roles of those who manage a domain and nothing beyond. Default: manager.
+	// Base are ConfigMaps with the policies that Keystone loads before those that are judged, in its order, such as the policy.json
+	// that its charm wrote. Overrides may refer to their rules, and are compared with them. Nobody but operators may be able to
+	// write them. Default: none, and then only what Keystone ships stands below an override.
+	Base []KeystonePolicyBase `json:"base,omitzero"`
+	// KeystoneRelease is the release of OpenStack whose Keystone loads the policies, such as "2025.1". Default: "2022.2".
+	KeystoneRelease string `json:"keystoneRelease,omitzero"`
+	// ManagerRoles are the roles that manage one domain. Default: manager.
 	ManagerRoles []string `json:"managerRoles,omitzero"`
 	// ManagedRoles are the roles that managers may grant. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string `json:"managedRoles,omitzero"`
+}
+
+// BaseNames are the names of the ConfigMaps of the base, sorted, if the gate is on.
+func (p KeystonePolicy) BaseNames() []string {
+	if p.Mode == Off {
+		return nil
+	}
+	var names []string
+	for _, base := range p.Base {
+		names = append(names, base.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// KeystonePolicyBase names a ConfigMap with policies that Keystone loads before others.
+type KeystonePolicyBase struct {
+	// Namespace of the ConfigMap. Required.
+	Namespace string `json:"namespace"`
+	// Name of the ConfigMap. Required.
+	Name string `json:"name"`
+	// Keys are the keys that hold a policy, in the order in which Keystone loads them. Default: all, in the order of their names.
+	Keys []string `json:"keys,omitzero"`
 }
 
 // KeystonePolicyObject names a ConfigMap, a Secret, or one of each.

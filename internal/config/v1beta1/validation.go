@@ -10,6 +10,8 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"warrantgate.dev/internal/oslopolicy"
 )
 
 // regionMark is what stands for the region in the URLs of a cloud.
@@ -268,7 +270,25 @@ func validateKeystonePolicy(policy KeystonePolicy, at *field.Path) field.ErrorLi
 	for i, object := range policy.Objects {
 		errs = append(errs, validateObject(object.Namespace, object.Name, slices.Contains(policy.Objects[:i], object), at.Child("objects").Index(i))...)
 	}
-	for i, key := range policy.Keys {
+	if _, err := oslopolicy.ParseRelease(policy.KeystoneRelease); err != nil {
+		errs = append(errs, field.NotSupported(at.Child("keystoneRelease"), oslopolicy.Release(policy.KeystoneRelease), oslopolicy.Releases()))
+	}
+	errs = append(errs, validateKeys(policy.Keys, at.Child("keys"))...)
+	for i, base := range policy.Base {
+		object := KeystonePolicyObject{Namespace: base.Namespace, Name: base.Name}
+		isSame := func(other KeystonePolicyBase) bool {
+			return other.Namespace == base.Namespace && other.Name == base.Name
+		}
+		path := at.Child("base").Index(i)
+		errs = append(errs, validateObject(object.Namespace, object.Name, slices.ContainsFunc(policy.Base[:i], isSame), path)...)
+		errs = append(errs, validateKeys(base.Keys, path.Child("keys"))...)
+	}
+	return errs
+}
+
+func validateKeys(keys []string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, key := range keys {
 		for _, problem := range validation.IsConfigMapKey(key) {
 			errs = append(errs, field.Invalid(at.Child("keys").Index(i), key, problem))
 		}

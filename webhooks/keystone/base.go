@@ -1,0 +1,93 @@
+package keystone
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/oslopolicy"
+)
+
+// Base reads the policies that Keystone loads before those that are written. The configuration names the ConfigMaps: if
+// the objects that are checked could name the base, their authors would choose what their rules mean.
+//
+// The ConfigMaps are read for each decision, so that a change of them counts at once. Policies are written rarely.
+type Base struct {
+	objects []v1beta1.KeystonePolicyBase
+	client  corev1client.ConfigMapsGetter
+}
+
+// NewBase returns the base of a configuration. There may be no client if the configuration names no base.
+func NewBase(config v1beta1.KeystonePolicy, client corev1client.ConfigMapsGetter) *Base {
+	return &Base{objects: config.Base, client: client}
+}
+
+// baseError says that the base cannot be read. It is for the requester. The cause is for the log, because the requester must not see it.
+type baseError struct {
+	object v1beta1.KeystonePolicyBase
+	// why is a part of a sentence.
+	why   string
+	cause error
+}
+
+// Error implements error.
+func (e *baseError) Error() string {
+	return fmt.Sprintf("its rules cannot be checked, because the base policy %s: ask the operator of warrantgate to correct the ConfigMap %q of namespace %q, "+
+		"which keystonePolicy.base of its configuration names, and try again", e.why, e.object.Name, e.object.Namespace)
+}
+
+// Unwrap returns the cause.
+func (e *baseError) Unwrap() error { return e.cause }
+
+// files reads the base. The error is a *baseError.
+func (b *Base) files(ctx context.Context) ([]*oslopolicy.File, error) {
+	var files []*oslopolicy.File
+	for _, object := range b.objects {
+		configMap, err := b.client.ConfigMaps(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, &baseError{object: object, why: "cannot be read", cause: err}
+		}
+		sources := basePolicies(configMap, object.Keys)
+		if len(sources) == 0 {
+			return nil, &baseError{object: object, why: "is not under its keys", cause: fmt.Errorf("the ConfigMap has no key of %q", object.Keys)}
+		}
+		read, err := oslopolicy.ReadAll(sources)
+		if err != nil {
+			return nil, &baseError{object: object, why: "cannot be loaded by Keystone", cause: err}
+		}
+		files = append(files, read...)
+	}
+	return files, nil
+}
+
+// basePolicies returns the policies of a ConfigMap in the order of keys, all of them in the order of their names if there are no keys.
+// It returns none if one of the keys is missing.
+func basePolicies(configMap *corev1.ConfigMap, keys []string) []oslopolicy.Source {
+	if len(keys) == 0 {
+		keys = slices.Sorted(maps.Keys(configMap.Data))
+	}
+	sources := make([]oslopolicy.Source, 0, len(keys))
+	for _, key := range keys {
+		text, ok := configMap.Data[key]
+		if !ok {
+			return nil
+		}
+		sources = append(sources, oslopolicy.Source{Name: "base " + configMap.Namespace + "/" + configMap.Name + "/" + key, Data: []byte(text)})
+	}
+	return sources
+}
+
+// Start logs once if the base cannot be read, because otherwise the operator would not notice it before the next policy is written.
+func (b *Base) Start(ctx context.Context) error {
+	if _, err := b.files(ctx); err != nil && ctx.Err() == nil {
+		logf.FromContext(ctx).Error(err, "the base of Keystone policies cannot be read; no policy can be changed until then")
+	}
+	return nil
+}
