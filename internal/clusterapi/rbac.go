@@ -63,6 +63,9 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 	if !config.ReadsClusters() {
 		return rules
 	}
+	if config.Cluster.Impersonation.Mode != v1beta1.Off {
+		rules = append(rules, rule(KdcClusters.Group, KdcClusters.Resource, "get"))
+	}
 	rules = append(rules, rule(corev1.GroupName, "secrets", "get"))
 	kinds := config.MachineKinds()
 	clusters := clusterKindsOf(kinds)
@@ -90,6 +93,7 @@ func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Objec
 		{NonResourceURLs: []string{"/apis/*"}, Verbs: []string{"get"}}, // discovery
 		rule(OwnerMachines.Group, OwnerMachines.Resource, "get"),
 		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get"),
+		rule(KdcClusters.Group, KdcClusters.Resource, "get"),
 		events.Rule(),
 	}
 	for _, kind := range kinds {

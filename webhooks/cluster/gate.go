@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -39,6 +40,8 @@ type Users interface {
 	// UserDependents returns the clusters that take their user from the Secret, with the account that they have with this user.
 	// also are objects that were written a moment ago.
 	UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]clusterapi.Dependent, error)
+	// Object reads an object from the API server, nil if there is none or if its kind is not installed.
+	Object(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
 }
 
 // Impersonation is the validating gate on the user that an object names. It fails closed: while the API server does not answer the
@@ -116,7 +119,7 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 			return about(o, m.naming.field, *denial)
 		}
 	}
-	return named
+	return g.compareOwner(ctx, o, names, named)
 }
 
 // mayName decides whether the requester, who passed mayUse, may name this user. It shows the content of a Secret only to requesters

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -90,6 +91,9 @@ type fakeUsers struct {
 	// account is that of every cluster object.
 	account    ownership.Account
 	accountErr error
+	// objects has the objects by resource.
+	objects    map[string]object
+	objectsErr error
 }
 
 var _ cluster.Users = &fakeUsers{}
@@ -122,7 +126,20 @@ func (u *fakeUsers) UserDependents(_ context.Context, secret *corev1.Secret, use
 	return dependents, u.err
 }
 
-// enforced is the configuration of gates that refuse.
+func (u *fakeUsers) Object(_ context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	found, exists := u.objects[resource.Resource]
+	if !exists || namespace != "team-a" || name != "prod" {
+		return nil, u.objectsErr
+	}
+	raw, err := json.Marshal(found)
+	if err != nil {
+		return nil, err
+	}
+	read := &unstructured.Unstructured{}
+	return read, json.Unmarshal(raw, &read.Object)
+}
+
+// enforced is a configuration with mode Enforce.
 var enforced = v1beta1.Cluster{
 	Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce}, Delegation: v1beta1.ClusterDelegation{Mode: v1beta1.Enforce},
 }
@@ -209,7 +226,7 @@ func newForProvider(config v1beta1.Cluster, reviewer impersonation.Reviewer, use
 }
 
 func newDelegationGate(
-	config v1beta1.Cluster, policy identity.RolePolicy, delegations cluster.Delegations,
+	config v1beta1.Cluster, policy identity.CredentialPolicy, delegations cluster.Delegations,
 	with func(namespace, name string, data map[string][]byte) cluster.Proposed, credentials cluster.Credentials, holdings *cluster.Holdings,
 ) webhookstest.Gate {
 	return webhookstest.Gate{Gate: cluster.NewDelegation(config, policy, delegations, with, credentials, holdings), Mode: config.Delegation.Mode}
@@ -260,13 +277,13 @@ func eventOnCluster(reason, message string) []events.Event {
 	return eventOn("infrastructure.cluster.x-k8s.io/v1beta1", "CloudSigmaCluster", "prod", reason, message)
 }
 
-// TestWhoMayNameWhomInACluster is the gate on CloudSigmaClusters.
-func TestWhoMayNameWhomInACluster(t *testing.T) {
+// TestUsersOfClusters tests the gate on CloudSigmaClusters.
+func TestUsersOfClusters(t *testing.T) {
 	emails := map[string]string{"team-a/user": "tsap@shalb.com", "team-b/user": "tsap@shalb.com", "team-a/empty": ""}
 	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}
 	nothing := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
-	refusedEmail := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice
-	refusedRef := `spec.userRef` + ofCluster + `user "alice" may not impersonate the user whom Secret "user" of namespace "team-a" names` + byName
+	deniedEmail := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice
+	deniedRef := `spec.userRef` + ofCluster + `user "alice" may not impersonate the user whom Secret "user" of namespace "team-a" names` + byName
 
 	for name, tc := range map[string]struct {
 		old, new  object
@@ -290,7 +307,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		"another's email on create, when no object can have an Event": {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(),
 			want: webhookstest.Answer{
-				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
+				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
@@ -300,12 +317,12 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			}}), "spec": object{"userEmail": "tsap@shalb.com"}},
 			reviewer: reviewerThatAllows(),
 			want: webhookstest.Answer{
-				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
+				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
 				Events: []events.Event{{
 					Object: corev1.ObjectReference{
 						APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Cluster", Namespace: "team-a", Name: "prod", UID: types.UID("7c1d"),
 					},
-					Type: corev1.EventTypeWarning, Reason: "ImpersonationNotAllowed", Message: "Refused: " + refusedEmail,
+					Type: corev1.EventTypeWarning, Reason: "ImpersonationNotAllowed", Message: "Denied: " + deniedEmail,
 				}},
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
@@ -314,8 +331,8 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			old: clusterWith(object{"userEmail": "alice@shalb.com"}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
 			reviewer: reviewerThatAllows(impersonate("alice@shalb.com")),
 			want: webhookstest.Answer{
-				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
-				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedEmail),
+				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
+				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedEmail),
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
@@ -323,8 +340,8 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			old: clusterWith(object{"userRef": userRef("user", "")}), new: clusterWith(object{"userEmail": "TSAP@shalb.com", "userRef": userRef("user", "")}),
 			reviewer: reviewerThatAllows(getIn("team-a")),
 			want: webhookstest.Answer{
-				Reason: "ImpersonationNotAllowed", Message: strings.Replace(refusedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1), Field: "spec.userEmail",
-				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+strings.Replace(refusedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1)),
+				Reason: "ImpersonationNotAllowed", Message: strings.Replace(deniedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1), Field: "spec.userEmail",
+				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+strings.Replace(deniedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1)),
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
 		},
@@ -333,7 +350,7 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			reviewer: &fakeReviewer{evaluationErrors: map[authorizationv1.ResourceAttributes]string{
 				*impersonate("tsap@shalb.com").ResourceAttributes: "clusterrole \"x\" not found"}},
 			want: webhookstest.Answer{
-				Reason: "ImpersonationNotAllowed", Message: refusedEmail, Field: "spec.userEmail",
+				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
 				Details: details("evaluationErrors", []string{`clusterrole "x" not found`}),
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
@@ -357,8 +374,8 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 		"another's Secret, which the requester may not read": {
 			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "team-a")}), reviewer: reviewerThatAllows(),
 			want: webhookstest.Answer{
-				Reason: "ImpersonationNotAllowed", Message: refusedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
-				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedRef),
+				Reason: "ImpersonationNotAllowed", Message: deniedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
+				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedRef),
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
 		},
@@ -366,8 +383,8 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(getIn("team-a")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "spec.userRef", Details: details("secret", "team-a/user"),
-				Message: strings.Replace(refusedEmail, "spec.userEmail", "spec.userRef", 1),
-				Events:  eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedRef),
+				Message: strings.Replace(deniedEmail, "spec.userEmail", "spec.userRef", 1),
+				Events:  eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedRef),
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
 		},
@@ -375,8 +392,8 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 			old: clusterWith(object{"userEmail": "alice@shalb.com", "userRef": userRef("user", "")}), new: clusterWith(object{"userRef": userRef("user", "")}),
 			reviewer: reviewerThatAllows(impersonate("alice@shalb.com")),
 			want: webhookstest.Answer{
-				Reason: "ImpersonationNotAllowed", Message: refusedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
-				Events: eventOnCluster("ImpersonationNotAllowed", "Refused: "+refusedRef),
+				Reason: "ImpersonationNotAllowed", Message: deniedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
+				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedRef),
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
 		},
@@ -467,9 +484,9 @@ func TestWhoMayNameWhomInACluster(t *testing.T) {
 	}
 }
 
-func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
+func TestUsersOfKdcClusters(t *testing.T) {
 	const newer, older = "kube-dc.com/owner-email", "cloudsigma.com/owner-email"
-	refusal := func(key string) webhookstest.Answer {
+	denial := func(key string) webhookstest.Answer {
 		message := `metadata.annotations[` + key + `] of KdcCluster "prod" of namespace "team-a": user "alice" may not impersonate "tsap@shalb.com"` +
 			remedy + grantAlice
 		return webhookstest.Answer{
@@ -487,11 +504,11 @@ func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Alice@shalb.com"), impersonate("alice@shalb.com")},
 		},
 		"another": {
-			old: object{newer: "alice@shalb.com"}, new: object{newer: "tsap@shalb.com"}, want: refusal(newer),
+			old: object{newer: "alice@shalb.com"}, new: object{newer: "tsap@shalb.com"}, want: denial(newer),
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		"another in the older annotation, next to one that is allowed": {
-			old: object{}, new: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, want: refusal(older),
+			old: object{}, new: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, want: denial(older),
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com"), impersonate("tsap@shalb.com")},
 		},
 		"another that was there before": {
@@ -504,7 +521,7 @@ func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"annotations that could not be read before": {
-			old: "odd", new: object{newer: "tsap@shalb.com"}, want: refusal(newer),
+			old: "odd", new: object{newer: "tsap@shalb.com"}, want: denial(newer),
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		"annotations that cannot be read": {
@@ -522,8 +539,8 @@ func TestWhoMayNameWhomInAKdcCluster(t *testing.T) {
 	}
 }
 
-// TestWhoMayNameWhomInASecret is about the way around the gate: the Secret is written after the cluster was admitted, or while it is.
-func TestWhoMayNameWhomInASecret(t *testing.T) {
+// TestUsersOfSecrets tests a bypass of the gate: a write of the Secret after or while the cluster is admitted.
+func TestUsersOfSecrets(t *testing.T) {
 	const canary = "canary-of-the-secret"
 	data := func(email string) map[string][]byte {
 		return map[string][]byte{"userEmail": []byte(email), "password": []byte(canary)}
@@ -595,14 +612,14 @@ func TestWhoMayNameWhomInASecret(t *testing.T) {
 			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}
-			if told := fmt.Sprintf("%+v", answer); strings.Contains(told, canary) {
-				t.Errorf("the answer tells what is secret: %s", told)
+			if text := fmt.Sprintf("%+v", answer); strings.Contains(text, canary) {
+				t.Errorf("the answer contains a secret: %s", text)
 			}
 		})
 	}
 }
 
-func TestRequestsThatCannotBeJudgedAreRefused(t *testing.T) {
+func TestRequestsThatCannotBeEvaluatedAreDenied(t *testing.T) {
 	gate := newGate(enforced, reviewerThatAllows(), &fakeUsers{}, nil)
 	for name, tc := range map[string]struct {
 		resource, raw string
@@ -637,8 +654,8 @@ func TestRequestsThatCannotBeJudgedAreRefused(t *testing.T) {
 	}
 }
 
-// TestNothingIsThereBeforeACreation holds that a request to create an object names its user anew, whatever it says there was.
-func TestNothingIsThereBeforeACreation(t *testing.T) {
+// TestACreationIgnoresTheOldObject: a request to create an object names its user, also if it contains an old object.
+func TestACreationIgnoresTheOldObject(t *testing.T) {
 	config := enforced
 	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.userEmail"}}
 	for resource, content := range map[string]object{
@@ -672,7 +689,7 @@ func TestWhoMayNameWhomInAKindThatIsConfigured(t *testing.T) {
 	const of = `spec.owner.email of Farm "prod" of namespace "team-a": user "alice" may not impersonate `
 	config := enforced
 	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.owner.email"}}
-	refused := webhookstest.Answer{
+	denied := webhookstest.Answer{
 		Reason: "ImpersonationNotAllowed", Field: "spec.owner.email", Message: of + `"tsap@shalb.com"` + remedy + grantAlice,
 		Events: eventOn("example.com/v1", "Farm", "prod", "ImpersonationNotAllowed", "Denied: "+of+`"tsap@shalb.com"`+remedy+grantAlice),
 	}
@@ -681,12 +698,12 @@ func TestWhoMayNameWhomInAKindThatIsConfigured(t *testing.T) {
 		old, new object
 		want     webhookstest.Answer
 	}{
-		"another":                      {old: owner("alice@shalb.com"), new: owner("tsap@shalb.com"), want: refused},
-		"a first one":                  {old: owner(nil), new: owner("tsap@shalb.com"), want: refused},
-		"after one that was no string": {old: owner(5), new: owner("tsap@shalb.com"), want: refused},
-		"whom the requester may":       {old: owner("tsap@shalb.com"), new: owner("alice@shalb.com"), want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}},
-		"the same in capitals":         {old: owner("tsap@shalb.com"), new: owner(" TSAP@shalb.com"), want: nothing},
-		"nobody any more":              {old: owner("tsap@shalb.com"), new: owner(""), want: nothing},
+		"another":                         {old: owner("alice@shalb.com"), new: owner("tsap@shalb.com"), want: denied},
+		"a first one":                     {old: owner(nil), new: owner("tsap@shalb.com"), want: denied},
+		"after one that was not a string": {old: owner(5), new: owner("tsap@shalb.com"), want: denied},
+		"whom the requester may":          {old: owner("tsap@shalb.com"), new: owner("alice@shalb.com"), want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}},
+		"the same in capitals":            {old: owner("tsap@shalb.com"), new: owner(" TSAP@shalb.com"), want: nothing},
+		"no user after it":                {old: owner("tsap@shalb.com"), new: owner(""), want: nothing},
 		"one that is no string": {old: owner("alice@shalb.com"), new: owner(5), want: webhookstest.Answer{
 			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `Farm "prod": spec.owner.email is not a string`,
 		}},

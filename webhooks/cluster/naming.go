@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	kdcClusters = schema.GroupVersionResource{Group: "k8s.kube-dc.com", Version: "v1alpha1", Resource: "kdcclusters"}
+	kdcClusters = clusterapi.KdcClusters
 	secrets     = corev1.SchemeGroupVersion.WithResource("secrets")
 )
 

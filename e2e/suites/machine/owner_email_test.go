@@ -1,0 +1,52 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A KdcCluster gives its cloud controller manager a user, and its CloudSigmaCluster gives one to the provider. If they differ, the one does
+// not see the servers of the other.
+var _ = Describe("the owner of a KdcCluster who is not the user of its CloudSigmaCluster", func() {
+	const actsAs = " of the same name: the cloud controller manager acts as the user of the KdcCluster and does not see the servers of the user " +
+		"of the CloudSigmaCluster; name the same user in both"
+
+	It("has a warning and an Event, on the object that is written last", func(ctx SpecContext) {
+		s := begin(ctx)
+		c, heard := s.warned()
+		kdc := ownerAnnotation.naming(s.namespace, clusterName, "somebody-else@example.com")
+		Expect(c.Create(ctx, kdc)).To(Succeed())
+		field := `metadata.annotations[kube-dc.com/owner-email] of KdcCluster "pool" of namespace "` + s.namespace + `": `
+		text := field + "it names another user than spec.userEmail of CloudSigmaCluster" + actsAs
+		Expect(heard.TakeWarnings()).To(ConsistOf("OwnerEmailDiffers: " + text))
+		Eventually(s.describe).WithArguments(kdc).Should(MatchRegexp(`Warning +OwnerEmailDiffers .*Admitted with a warning: metadata.annotations`))
+
+		By("no more once both name one user")
+		Expect(c.Patch(ctx, kdc, ownerAnnotation.mergePatch(`"`+s.user.Email+`"`))).To(Succeed())
+		Expect(heard.TakeWarnings()).To(BeEmpty())
+
+		By("and when the cluster names another one")
+		cluster := newCluster(s.namespace, clusterName, "")
+		Expect(c.Patch(ctx, cluster, userEmailField.mergePatch(`"third@example.com"`))).To(Succeed())
+		text = `spec.userEmail of CloudSigmaCluster "pool" of namespace "` + s.namespace +
+			`": it names another user than metadata.annotations[kube-dc.com/owner-email] of KdcCluster` + actsAs
+		Expect(heard.TakeWarnings()).To(ConsistOf("OwnerEmailDiffers: " + text))
+		Eventually(s.describe).WithArguments(cluster).Should(MatchRegexp(`Warning +OwnerEmailDiffers .*Admitted with a warning: spec.userEmail`))
+		Expect(s.named(ctx, userEmailField, cluster)).To(Equal("third@example.com"))
+	}, SpecTimeout(timeout))
+
+	It("is a warning only, without an Event, in a dry run", func(ctx SpecContext) {
+		s := begin(ctx)
+		c, heard := s.warned()
+		Expect(c.Create(ctx, ownerAnnotation.naming(s.namespace, clusterName, "somebody-else@example.com"), client.DryRunAll)).To(Succeed())
+		Expect(heard.TakeWarnings()).To(ConsistOf(HavePrefix("OwnerEmailDiffers: ")))
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kdcClusterKind)
+		Expect(c.List(ctx, list, client.InNamespace(s.namespace))).To(Succeed())
+		Expect(list.Items).To(BeEmpty())
+	}, SpecTimeout(timeout))
+})
