@@ -96,16 +96,25 @@ func (g *Gate) Close() {
 // Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict, and the caller
 // must deny. Its cause is CauseTenantBusy if the tenant has too many queued lookups. Errors are not cached.
 func (g *Gate) Decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
-	return g.decide(ctx, tenant, claim, true)
+	return g.decide(ctx, tenant, claim, memory{owned: true, refused: true})
 }
 
 // Preview is Decide for dry runs. It caches denials only: a tenant that tries many IDs gets these, and a cached denial admits no request.
 func (g *Gate) Preview(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
-	return g.decide(ctx, tenant, claim, false)
+	return g.decide(ctx, tenant, claim, memory{refused: true})
 }
 
-// Instances lists all instances of an account for a tenant, before ctx ends. It is limited like Decide, and its errors are
-// the same. Lists are not remembered.
+// Anew is Decide for an instance that may have been created a moment ago, so that a denial may soon be outdated. It neither reads nor
+// writes cached denials. Dry runs use Preview.
+func (g *Gate) Anew(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
+	return g.decide(ctx, tenant, claim, memory{owned: true})
+}
+
+// memory selects the caches that a lookup may write: of the verdict Owned, and of denials. Cached denials are read only if they may be
+// written.
+type memory struct{ owned, refused bool }
+
+// Instances lists all instances of an account for a tenant, before ctx ends. It has the limits and errors of Decide. Lists are not cached.
 func (g *Gate) Instances(ctx context.Context, tenant fairqueue.Tenant, account Account) ([]Instance, error) {
 	return g.InstancesBy(ctx, tenant, account, nil)
 }
@@ -126,19 +135,19 @@ func (g *Gate) InstancesBy(ctx context.Context, tenant fairqueue.Tenant, account
 	return slices.Clone(instances), nil
 }
 
-func (g *Gate) decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim, remember bool) (Answer, error) {
-	if answer, found := g.remembered(claim); found {
+func (g *Gate) decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim, keep memory) (Answer, error) {
+	if answer, found := g.remembered(claim, keep.refused); found {
 		observe(claim.Cloud, string(answer.Verdict), sourceCache)
 		return answer, nil
 	}
-	answer, err := fly(ctx, g, fmt.Sprintf("ask %q %q", tenant, claim), tenant, claim.Cloud,
+	answer, err := fly(ctx, g, fmt.Sprintf("ask %t %q %q", keep.refused, tenant, claim), tenant, claim.Cloud,
 		func(ctx context.Context, cloud *limitedCloud) (Answer, error) {
-			if answer, found := g.remembered(claim); found { // an earlier flight has landed since decide looked
+			if answer, found := g.remembered(claim, keep.refused); found { // an earlier lookup has ended in the meantime
 				return answer, nil
 			}
 			answer, err := cloud.decide(ctx, claim)
 			if err == nil {
-				g.remember(claim, answer, remember)
+				g.remember(claim, answer, keep)
 			}
 			return answer, err
 		})
@@ -148,14 +157,17 @@ func (g *Gate) decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim,
 		return Answer{}, unknown
 	}
 	observe(claim.Cloud, string(answer.Verdict), sourceCloud)
-	g.remember(claim, answer, remember) // also where somebody who previews had begun to ask
+	g.remember(claim, answer, keep) // the lookup may have been started by Preview
 	return answer, nil
 }
 
-// remembered returns an answer that is there already.
-func (g *Gate) remembered(claim Claim) (Answer, bool) {
+// remembered returns a cached answer. It reads cached denials only if alsoRefused is true.
+func (g *Gate) remembered(claim Claim, alsoRefused bool) (Answer, bool) {
 	if answer, found := g.owned.GetIfPresent(claim); found {
 		return answer, true
+	}
+	if !alsoRefused {
+		return Answer{}, false
 	}
 	refused, found := g.refused.GetIfPresent(claim.instance())
 	if refused.claim != claim { // these are the candidates of another machine
@@ -164,11 +176,11 @@ func (g *Gate) remembered(claim Claim) (Answer, bool) {
 	return refused.answer, found
 }
 
-func (g *Gate) remember(claim Claim, answer Answer, alsoOwned bool) {
+func (g *Gate) remember(claim Claim, answer Answer, keep memory) {
 	switch {
-	case answer.Verdict != Owned:
-		g.refused.SetIfAbsent(claim.instance(), refusal{claim: claim, answer: answer}) // the first says how old it is
-	case alsoOwned:
+	case answer.Verdict != Owned && keep.refused:
+		g.refused.SetIfAbsent(claim.instance(), refusal{claim: claim, answer: answer}) // the TTL starts with the first
+	case answer.Verdict == Owned && keep.owned:
 		g.owned.Set(claim, answer)
 	}
 }
@@ -177,14 +189,14 @@ func (g *Gate) remember(claim Claim, answer Answer, alsoOwned bool) {
 // the lookup continues, and its answer is cached. Tenants do not share lookups, because a lookup is queued behind the other lookups of the
 // tenant that started it.
 func fly[T any](
-	ctx context.Context, g *Gate, question string, tenant fairqueue.Tenant, cloudName string, ask func(context.Context, *limitedCloud) (T, error),
-) (landed T, err error) {
+	ctx context.Context, g *Gate, key string, tenant fairqueue.Tenant, cloudName string, ask func(context.Context, *limitedCloud) (T, error),
+) (found T, err error) {
 	cloud, known := g.clouds[cloudName]
 	if !known {
-		return landed, &UnknownError{Cause: CauseCloud, Err: fmt.Errorf("no access to the cloud %q is configured", cloudName)}
+		return found, &UnknownError{Cause: CauseCloud, Err: fmt.Errorf("no access to the cloud %q is configured", cloudName)}
 	}
-	flight := g.inFlight.DoChan(question, func() (_ any, err error) {
-		// singleflight would pass a panic on to nobody and end the process.
+	flight := g.inFlight.DoChan(key, func() (_ any, err error) {
+		// singleflight would let a panic end the process.
 		defer func() {
 			if cause := recover(); cause != nil {
 				err = &UnknownError{Cause: CauseCloud, Err: fmt.Errorf("panic: %v", cause)}
@@ -201,10 +213,10 @@ func fly[T any](
 	})
 	select {
 	case result := <-flight:
-		landed, _ = result.Val.(T)
-		return landed, result.Err
+		found, _ = result.Val.(T)
+		return found, result.Err
 	case <-ctx.Done():
-		return landed, &UnknownError{Cause: CauseTimeout, Err: ctx.Err()}
+		return found, &UnknownError{Cause: CauseTimeout, Err: ctx.Err()}
 	}
 }
 

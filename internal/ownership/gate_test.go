@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-func TestWhatACloudAnswersIsTheAnswer(t *testing.T) {
+func TestDecideReturnsTheAnswerOfTheCloud(t *testing.T) {
 	for name, want := range map[string]ownership.Answer{
 		"an instance of the user": {Verdict: ownership.Owned, UserID: "4705fb9a", Response: "200", RequestID: "r1"},
 		"an instance of another user": {
@@ -42,7 +42,7 @@ func TestWhatACloudAnswersIsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoVerdictIsAnError(t *testing.T) {
+func TestDecideErrors(t *testing.T) {
 	rateLimited := &ownership.UnknownError{
 		Cause: ownership.CauseRateLimited, RequestID: "r1", RetryAfter: time.Minute, Err: errors.New("429 too many requests"),
 	}
@@ -115,7 +115,7 @@ func TestWhatIsNoVerdictIsAnError(t *testing.T) {
 	}
 }
 
-func TestARegionThatMayNotBeAskedCanBeToldFromTheError(t *testing.T) {
+func TestRegionErrorIsWrapped(t *testing.T) {
 	want := &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}}
 	_, err := newGate(t, 1, cloudSaying(ownership.Answer{}, want)).Decide(t.Context(), tenant, claim())
 	var got *ownership.RegionError
@@ -127,7 +127,43 @@ func TestARegionThatMayNotBeAskedCanBeToldFromTheError(t *testing.T) {
 	}
 }
 
-func TestHowLongAnAnswerIsRemembered(t *testing.T) {
+// TestAnew checks that Anew calls the cloud each time until the verdict is Owned.
+func TestAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused, owned := ownership.Answer{Verdict: ownership.Absent}, ownership.Answer{Verdict: ownership.Owned}
+		answer := refused
+		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) { return answer, nil }}
+		gate := newGate(t, 1, cloud)
+		expect := func(what string, want ownership.Answer, wantAsked int32, got ownership.Answer, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+			if asked := cloud.asked.Swap(0); asked != wantAsked {
+				t.Errorf("%s: the cloud was asked %d times, want %d", what, asked, wantAsked)
+			}
+		}
+		for range 2 {
+			got, err := gate.Anew(t.Context(), tenant, claim())
+			expect("a refusal", refused, 1, got, err)
+		}
+		got, err := gate.Decide(t.Context(), tenant, claim())
+		expect("a refusal that is remembered", refused, 1, got, err)
+		answer = owned
+		got, err = gate.Decide(t.Context(), tenant, claim())
+		expect("the remembered refusal", refused, 0, got, err)
+		got, err = gate.Anew(t.Context(), tenant, claim())
+		expect("the user's", owned, 1, got, err)
+		answer = refused
+		got, err = gate.Anew(t.Context(), tenant, claim())
+		expect("the user's, as it is remembered", owned, 0, got, err)
+	})
+}
+
+func TestCacheTTL(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer ownership.Answer
 		err    error
@@ -165,7 +201,7 @@ func TestHowLongAnAnswerIsRemembered(t *testing.T) {
 	}
 }
 
-func TestOneQuestionForAnyNumberOfRepeats(t *testing.T) {
+func TestRepeatsCauseOneLookup(t *testing.T) {
 	for name, verdict := range map[string]ownership.Verdict{"admitted": ownership.Owned, "refused": ownership.Foreign} {
 		t.Run(name, func(t *testing.T) {
 			cloud := cloudSaying(ownership.Answer{Verdict: verdict, RequestID: "r1"}, nil)
@@ -192,7 +228,7 @@ func TestOneQuestionForAnyNumberOfRepeats(t *testing.T) {
 	}
 }
 
-func TestClaimsThatDifferAreAskedApart(t *testing.T) {
+func TestDifferentClaimsCauseSeparateLookups(t *testing.T) {
 	cloud := &fakeCloud{ask: func(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
 		return ownership.Answer{Verdict: ownership.Owned, RequestID: fmt.Sprintf("%q", claim)}, nil
 	}}
@@ -223,7 +259,7 @@ func TestClaimsThatDifferAreAskedApart(t *testing.T) {
 	}
 }
 
-func TestAPreviewThatAdmitsIsNotRemembered(t *testing.T) {
+func TestPreviewDoesNotCacheOwned(t *testing.T) {
 	cloud := cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil)
 	gate := newGate(t, 1, cloud)
 	ask := func(decide func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error), wantAsked int32) {
@@ -242,7 +278,7 @@ func TestAPreviewThatAdmitsIsNotRemembered(t *testing.T) {
 	ask(gate.Decide, 3)
 }
 
-func TestWhoJoinsAPreviewRemembersItsAnswer(t *testing.T) {
+func TestDecideThatJoinsAPreviewCachesTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) {
 			<-time.After(time.Second)
@@ -260,7 +296,7 @@ func TestWhoJoinsAPreviewRemembersItsAnswer(t *testing.T) {
 	})
 }
 
-func TestACallerWhoLeavesTakesNobodyAlong(t *testing.T) {
+func TestCanceledCallerDoesNotCancelOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := &fakeCloud{ask: func(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
 			select {
@@ -303,7 +339,7 @@ func TestACallerWhoLeavesTakesNobodyAlong(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatNobodyWaitsForIsThereForTheNext(t *testing.T) {
+func TestLateAnswerIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) {
 			<-time.After(4 * time.Second)
@@ -332,7 +368,7 @@ func TestAnAnswerThatNobodyWaitsForIsThereForTheNext(t *testing.T) {
 	})
 }
 
-func TestTheQuestionsAtOnceAreBounded(t *testing.T) {
+func TestConcurrentLookupsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, callers = 3, 3 * 9 // as many as there is room for
 		var asking, tooMany atomic.Int32
@@ -370,7 +406,7 @@ func TestTheQuestionsAtOnceAreBounded(t *testing.T) {
 	})
 }
 
-func TestACloudThatHangs(t *testing.T) {
+func TestUnresponsiveCloud(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places = 9 // of one tenant: one question that is asked, and 8 that wait for it
 		// It is a second late to give up, so that those who wait for it give up before.
@@ -423,7 +459,7 @@ func TestACloudThatHangs(t *testing.T) {
 	})
 }
 
-func TestAnswersAreCounted(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	verdicts := map[string]ownership.Answer{"m": {Verdict: ownership.Owned}, "n": {Verdict: ownership.Foreign}, "o": {Verdict: ownership.Absent}}
 	cloud := &fakeCloud{ask: func(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
 		if answer, found := verdicts[claim.User]; found {
@@ -448,7 +484,7 @@ func TestAnswersAreCounted(t *testing.T) {
 	}
 }
 
-func TestTheNumberOfSeriesDoesNotGrowWithClaims(t *testing.T) {
+func TestSeriesDoNotGrowWithClaims(t *testing.T) {
 	gate := newGate(t, 16, cloudSaying(ownership.Answer{Verdict: ownership.Owned, UserID: "u"}, nil))
 	decide := func(i int) {
 		c := numbered(i)

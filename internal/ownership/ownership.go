@@ -169,6 +169,8 @@ const (
 	ReasonNotOwned = "InstanceNotOwned"
 	// ReasonNotFound: a machine names an instance that does not exist.
 	ReasonNotFound = "InstanceNotFound"
+	// ReasonNotYetOwned: a machine names its first instance, and the cloud does not show it as an instance of the user yet.
+	ReasonNotYetOwned = "NotYetOwned"
 	// ReasonConflict: two machines name the same instance.
 	ReasonConflict = "InstanceIDConflict"
 	// ReasonInvalid: a machine names an invalid instance ID.

@@ -10,7 +10,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-func TestEachCauseSaysWhatToDo(t *testing.T) {
+func TestExplain(t *testing.T) {
 	for cause, want := range map[ownership.Cause]string{
 		ownership.CauseTimeout:          "the cloud or its identity provider did not answer in time; try again",
 		ownership.CauseRateLimited:      "the cloud or its identity provider asks for fewer requests; try again later",
@@ -56,7 +56,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestAccountInWords(t *testing.T) {
+func TestAccountInMessages(t *testing.T) {
 	type words struct{ Owner, Acting, Place string }
 	for name, tc := range map[string]struct {
 		account ownership.Account

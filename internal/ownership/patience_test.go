@@ -20,7 +20,7 @@ func (p patient) Ask(ctx context.Context, _ ownership.Claim) (ownership.Answer, 
 	return ownership.Answer{Verdict: ownership.Owned}, nil
 }
 
-func TestTheCloudIsToldHowLongTheCallerWaits(t *testing.T) {
+func TestPatience(t *testing.T) {
 	cloud := patient{until: make(chan time.Time, 1)}
 	gate, err := ownership.NewGate(map[string]ownership.Cloud{"patient": cloud}, nil)
 	if err != nil {

@@ -156,7 +156,7 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 	}
 }
 
-func TestASlowTenantLeavesAnotherItsShare(t *testing.T) {
+func TestSlowTenantUsesItsShareOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 4
 		cloud := newBlockingCloud()
@@ -192,7 +192,7 @@ func TestASlowTenantLeavesAnotherItsShare(t *testing.T) {
 	})
 }
 
-func TestARefusalIsRememberedForDryRunsAndOtherNames(t *testing.T) {
+func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 	candidate := []ownership.Instance{{ID: "4192fc6e-0372-4961-99fa-6dc9d4038dbf", Name: "g2b7h"}}
 	for _, verdict := range []ownership.Verdict{ownership.Foreign, ownership.Absent} {
 		t.Run(string(verdict), func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestARefusalIsRememberedForDryRunsAndOtherNames(t *testing.T) {
 	}
 }
 
-func TestListsHaveTheErrorsOfQuestions(t *testing.T) {
+func TestInstancesErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		account ownership.Account
 		want    ownership.Cause

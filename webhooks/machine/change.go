@@ -23,6 +23,8 @@ type change struct {
 	cluster, identity, owner bool
 	// exists is false if the request creates the machine.
 	exists bool
+	// first is true if the machine exists, names an instance after the request, and named none before.
+	first bool
 }
 
 func newChange(machine, old clusterapi.Machine, exists bool) change {
@@ -36,6 +38,8 @@ func newChange(machine, old clusterapi.Machine, exists bool) change {
 	c.identity = machine.Identity != old.Identity
 	owners := machine.Owners()
 	c.owner = len(owners) > 0 && !slices.Equal(owners, old.Owners())
+	// Without a UID, the old object could not be decoded, and the instance that it named is not known.
+	c.first = exists && old.UID != "" && old.InstanceID == "" && old.ProviderID == ""
 	return c
 }
 

@@ -31,6 +31,8 @@ type Owners interface {
 	Decide(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
 	// Preview is Decide for dry runs.
 	Preview(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
+	// Anew is Decide without cached denials.
+	Anew(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
 }
 
 // Objects reads other objects of the API server.
@@ -72,6 +74,7 @@ type Gate struct {
 	owners  Owners
 	unknown v1beta1.UnknownPolicy
 	writes  writes
+	first   firstClaims
 }
 
 // New returns the gate on machines of the kinds.
@@ -152,13 +155,16 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 		answer = g.ask(ctx, c, id, now, dryRun)
 	}
 	if answer.Decision != webhooks.Allowed {
-		return answer
+		return g.first.settle(ctx, c, id, now, answer, dryRun)
+	}
+	if denial := g.alone(ctx, c, id, entry); denial != nil {
+		return *denial
 	}
 	if denial := confirm(ctx, c, owner); denial != nil {
 		return *denial
 	}
-	if refused := confirm(ctx, c, owner); refused != nil {
-		return *refused
+	if !dryRun {
+		g.first.forget(ctx, c, id, now)
 	}
 	return answer
 }
@@ -177,15 +183,11 @@ func confirm(ctx context.Context, c change, ownerOf func(context.Context, cluste
 }
 
 func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.Account, dryRun bool) webhooks.Answer {
-	decide := g.owners.Decide
-	if dryRun {
-		decide = g.owners.Preview
-	}
 	claim := ownership.Claim{Account: account, ID: id, Name: c.machine.Name}
 	if c.exists { // no instance can be created for a machine that does not exist, and each attempt to create it has another UID
 		claim.MachineUID = string(c.machine.UID)
 	}
-	answer, err := decide(ctx, webhooks.TenantOf(ctx), claim)
+	answer, err := g.decide(ctx, c, claim, dryRun)
 	var region *ownership.RegionError
 	var identity *ownership.IdentityError
 	switch {
@@ -197,6 +199,17 @@ func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.A
 		return unknownOwner(c, account, err)
 	}
 	return verdict(c, id, account, answer)
+}
+
+func (g *Gate) decide(ctx context.Context, c change, claim ownership.Claim, dryRun bool) (ownership.Answer, error) {
+	tenant := webhooks.TenantOf(ctx)
+	switch {
+	case dryRun: // also from the cache: repeated dry runs of a first claim must not reach the cloud each time
+		return g.owners.Preview(ctx, tenant, claim)
+	case g.first.settles(ctx, c, claim.ID, claim.Account):
+		return g.owners.Anew(ctx, tenant, claim)
+	}
+	return g.owners.Decide(ctx, tenant, claim)
 }
 
 func (g *Gate) kindOf(request admission.Request) (clusterapi.Kind, bool) {
@@ -245,7 +258,8 @@ func (g *Gate) conclude(c change, answer webhooks.Answer) webhooks.Answer {
 // a decision.
 func (g *Gate) about(subject webhooks.Subject, path string, answer webhooks.Answer) webhooks.Answer {
 	answer.Subject, answer.Field = subject, path
-	if answer.Decision == webhooks.Undecided && answer.Reason != reasonPending && g.unknown == v1beta1.Admit {
+	outage := answer.Reason != reasonPending && answer.Reason != ownership.ReasonNotYetOwned
+	if answer.Decision == webhooks.Undecided && outage && g.unknown == v1beta1.Admit {
 		answer.Decision = webhooks.Warned
 	}
 	return answer

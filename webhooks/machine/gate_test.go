@@ -24,7 +24,7 @@ const (
 	advice       = `clear the field, so that the provider adopts an instance of the user or makes one`
 	ofUser       = `of user "tsap@shalb.com" (` + userID + `), as whom cluster "metal" acts`
 	ownCandidate = `the user's own instance for this machine is ` + ownID + ` ("` + machineName + `"): name that, or `
-	cannotTell   = `it cannot be told now whether the instance belongs to user "tsap@shalb.com", as whom cluster "metal" acts: `
+	notChecked   = `it cannot be checked now whether the instance belongs to user "tsap@shalb.com", as whom cluster "metal" acts: `
 )
 
 // errorOf is the text of a parser's error. The tests of the parser check it.
@@ -47,13 +47,13 @@ func foreign(field, value string) outcome {
 	}
 }
 
-func refusedBy(field, value, reason, text string) outcome {
+func deniedBy(field, value, reason, text string) outcome {
 	return outcome{reason: reason, field: field, message: of(field, value) + text}
 }
 
 // invalidBy is deniedBy for a value that is malformed.
 func invalidBy(field, value, reason, text string) outcome {
-	o := refusedBy(field, value, reason, text)
+	o := deniedBy(field, value, reason, text)
 	o.status = metav1.StatusReasonInvalid
 	return o
 }
@@ -62,7 +62,7 @@ func invalidBy(field, value, reason, text string) outcome {
 func unknownOwner(cause ownership.Cause, requestID string) outcome {
 	const field = "status.instanceID"
 	o := outcome{
-		decision: webhooks.Undecided, reason: "OwnershipUnknown", field: field, message: of(field, ownID) + cannotTell + cause.Explain(),
+		decision: webhooks.Undecided, reason: "OwnershipUnknown", field: field, message: of(field, ownID) + notChecked + cause.Explain(),
 		causes: []metav1.StatusCause{{Type: metav1.CauseType(cause), Message: cause.Explain()}},
 	}
 	if requestID != "" {
@@ -135,7 +135,7 @@ func situations() map[string]situation {
 		},
 		"the region is not allowed": {
 			changed: fields(instanceID(ownID)), wantID: ownID,
-			want: refusedBy(instance, ownID, "RegionNotAllowed", `spec.region of CloudSigmaCluster "metal": region "zrh" is none of those configured (next)`),
+			want: deniedBy(instance, ownID, "RegionNotAllowed", `spec.region of CloudSigmaCluster "metal": region "zrh" is none of those configured (next)`),
 			world: worldOf(unanswered(&ownership.UnknownError{
 				Cause: ownership.CauseCloud, Err: &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}},
 			})),
@@ -173,12 +173,12 @@ func situations() map[string]situation {
 		// The cluster of the machine.
 		"no label": {
 			changed: fields(instanceID(ownID), with("metadata.labels", nil)),
-			want: refusedBy(instance, ownID, "MachineWithoutCluster",
+			want: deniedBy(instance, ownID, "MachineWithoutCluster",
 				`it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts; set the label first`),
 		},
 		"a cluster that names no user": {
 			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr, w.nowErr = noUser, noUser }),
-			want: refusedBy(instance, ownID, "UserMissing", `it is not known as which user its provider acts: CloudSigmaCluster "metal": it names no user`),
+			want: deniedBy(instance, ownID, "UserMissing", `it is not known as which user its provider acts: CloudSigmaCluster "metal": it names no user`),
 		},
 		"a cluster that has named a user since the last watch event": {
 			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr = noUser }), want: owned, wantID: ownID,
@@ -209,13 +209,13 @@ func situations() map[string]situation {
 		// Another machine names it.
 		"another machine's": {
 			changed: fields(instanceID(ownID)), world: worldOf(held("team-a", "hl9tl-g2b7h")),
-			want: refusedBy(instance, ownID, "InstanceIDConflict", `CloudSigmaMachine "hl9tl-g2b7h" names this instance already, and an instance can be that of one machine only; `+
-				`clear the field of the machine that it is not of`),
+			want: deniedBy(instance, ownID, "InstanceIDConflict", `CloudSigmaMachine "hl9tl-g2b7h" names this instance already, and an instance can belong to one machine only; `+
+				`clear the field of the machine that it does not belong to`),
 		},
 		"a machine's of another namespace, whose name is not disclosed": {
 			changed: fields(instanceID(ownID)), world: worldOf(held("team-b", "hl9tl-g2b7h")),
-			want: refusedBy(instance, ownID, "InstanceIDConflict", `a machine of another namespace names this instance already, and an instance can be that of one machine only; `+
-				`clear the field of the machine that it is not of`),
+			want: deniedBy(instance, ownID, "InstanceIDConflict", `a machine of another namespace names this instance already, and an instance can belong to one machine only; `+
+				`clear the field of the machine that it does not belong to`),
 		},
 		"machines that cannot be read": {
 			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.holderErr = errors.New("not synced") }),
@@ -327,8 +327,8 @@ func claimsOf(s situation, created bool) []ownership.Claim {
 	return claims
 }
 
-// The kind that keeps its ID in spec is judged alike, with the paths of its fields.
-func TestAKindOfTheConfiguration(t *testing.T) {
+// A kind with the ID in spec has the same answers, with the paths of its fields.
+func TestAConfiguredKind(t *testing.T) {
 	w := newWorld()
 	changed := newMachine(with("spec.instanceID", foreignID), with("status.instanceID", ownID))
 	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(), changed, ofMetalMachine))
@@ -353,7 +353,7 @@ func TestMachinesOfAProviderAreNoOwners(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeJudgedAtAll(t *testing.T) {
+func TestRequestsThatCannotBeEvaluated(t *testing.T) {
 	raw := func(body string) func(*admissionv1.AdmissionRequest) {
 		return func(r *admissionv1.AdmissionRequest) { r.Object.Raw = []byte(body) }
 	}
@@ -409,7 +409,7 @@ func TestWhatCannotBeJudgedAtAll(t *testing.T) {
 	}
 }
 
-func TestADeletionIsNeverRefused(t *testing.T) {
+func TestADeletionIsNeverDenied(t *testing.T) {
 	deletion := func(r *admissionv1.AdmissionRequest) {
 		r.Operation, r.Object.Raw = admissionv1.Delete, nil
 	}
@@ -473,8 +473,8 @@ func onOpenStack(modify func(*world)) func(*world) {
 	}
 }
 
-// Where a cluster brings its own credentials, a refusal is in the words of these.
-func TestRefusalsOfCredentials(t *testing.T) {
+// If a cluster has its own credentials, a denial names these.
+func TestDenialsWithCredentials(t *testing.T) {
 	const whose = `the project of cloud "tenant" of Secret "keys"`
 	for name, tc := range map[string]struct {
 		world        func(*world)
@@ -521,8 +521,8 @@ func TestRefusalsOfCredentials(t *testing.T) {
 	}
 }
 
-// What the person must not see is in the operator's log, under the same decision.
-func TestTheOperatorIsToldMore(t *testing.T) {
+// The operator's log has what the requester must not see, with the same decision.
+func TestDetailsForTheOperator(t *testing.T) {
 	for name, tc := range map[string]struct {
 		id    string
 		world func(*world)

@@ -32,9 +32,9 @@ func lookAlikeProviderID(random *rand.Rand, id string) string {
 	return scheme + strings.TrimLeft(lookAlike(random, id), " \t\r\n")
 }
 
-// TestLookAlikesGetTheVerdictOfTheIDThatTheyMean is a property: however an ID is written, by either field, the cloud is
-// asked the same, and the person is answered the same but for the value that is repeated.
-func TestLookAlikesGetTheVerdictOfTheIDThatTheyMean(t *testing.T) {
+// TestLookAlikesHaveTheVerdictOfTheID: for every spelling of an ID in either field, the request to the cloud is the same, and the answer
+// differs only in the value that it repeats.
+func TestLookAlikesHaveTheVerdictOfTheID(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		var raw [16]byte
@@ -42,20 +42,20 @@ func TestLookAlikesGetTheVerdictOfTheIDThatTheyMean(t *testing.T) {
 		binary.BigEndian.PutUint64(raw[8:], random.Uint64())
 		id := uuid.UUID(raw).String()
 		verdict := []ownership.Verdict{ownership.Owned, ownership.Foreign, ownership.Absent}[random.IntN(3)]
-		judge := func(modify ...func(object)) (text string, claims []ownership.Claim) {
+		evaluate := func(modify ...func(object)) (text string, claims []ownership.Claim) {
 			w := newWorld(func(w *world) { w.answers = map[string]ownership.Answer{id: {Verdict: verdict, Response: "r"}} })
 			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(), newMachine(modify...)))
 			_, rest, _ := strings.Cut(got.Result.Message, ofMachine) // what follows the field and its value
 			return fmt.Sprint(got.Allowed, got.Result.Code, got.Result.Reason, got.AuditAnnotations, rest), w.decided
 		}
-		wantText, wantClaims := judge(instanceID(id))
+		wantText, wantClaims := evaluate(instanceID(id))
 		instance, provider := lookAlike(random, id), lookAlikeProviderID(random, id)
 		for name, modify := range map[string][]func(object){
 			fmt.Sprintf("instance ID %q", instance):                           {instanceID(instance)},
 			fmt.Sprintf("provider ID %q", provider):                           {providerID(provider)},
 			fmt.Sprintf("instance ID %q, provider ID %q", instance, provider): {instanceID(instance), providerID(provider)},
 		} {
-			text, claims := judge(modify...)
+			text, claims := evaluate(modify...)
 			if diff := cmp.Diff(wantText, text); diff != "" {
 				t.Errorf("%s: answer (-want +got):\n%s", name, diff)
 			}
@@ -66,8 +66,8 @@ func TestLookAlikesGetTheVerdictOfTheIDThatTheyMean(t *testing.T) {
 	}
 }
 
-// What only looks like an ID is one of nobody's.
-func TestWhatIsNoIDOfAnything(t *testing.T) {
+// A value that only looks like an ID is malformed.
+func TestMalformedIDs(t *testing.T) {
 	for _, value := range []string{
 		"{" + ownID + "}", "urn:uuid:" + ownID, strings.ReplaceAll(ownID, "-", ""), ownID + "/action", "../" + ownID, ownID + "?do=stop", ownID + "#",
 		"cloudsigma://" + ownID, strings.Replace(ownID, "6", "６", 1), "00000000-0000-0000-0000-000000000000", "%36" + ownID[1:], ownID + "\x00", ownID + "," + foreignID,
@@ -128,9 +128,9 @@ func TestBothFields(t *testing.T) {
 	}
 }
 
-// However a change came about (create, PUT, patch or apply, all of the object or its status), the gate sees the object that
-// comes of it, and what else is different about that does not matter.
-func TestTheWayOfWritingDoesNotMatter(t *testing.T) {
+// For every kind of write (create, PUT, patch or apply, of the object or its status), the gate gets the resulting object, and its other
+// fields do not matter.
+func TestTheKindOfWriteDoesNotMatter(t *testing.T) {
 	ways := map[string]func(object){
 		"put":   func(object) {},
 		"apply": with("metadata.managedFields", []any{object{"manager": "capcs", "operation": "Apply", "fieldsV1": object{"f:status": object{}}}}),

@@ -274,6 +274,10 @@ func (w *world) Preview(_ context.Context, _ fairqueue.Tenant, claim ownership.C
 	return w.answer(claim)
 }
 
+func (w *world) Anew(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+	return w.Decide(ctx, tenant, claim)
+}
+
 func (w *world) answer(claim ownership.Claim) (ownership.Answer, error) {
 	answer, found := w.answers[claim.ID]
 	if !found {

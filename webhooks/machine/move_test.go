@@ -90,7 +90,7 @@ func moves() map[string]situation {
 		"another cluster's, while the cloud does not answer": {
 			old: fields(own), changed: fields(own, inOther), onlyUpdate: true, wantID: ownID,
 			want: func() outcome {
-				o := moved(clusterLabel, toOther, ownID, "OwnershipUnknown", strings.Replace(cannotTell, `"metal"`, `"other"`, 1)+ownership.CauseCloud.Explain())
+				o := moved(clusterLabel, toOther, ownID, "OwnershipUnknown", strings.Replace(notChecked, `"metal"`, `"other"`, 1)+ownership.CauseCloud.Explain())
 				o.decision, o.causes = webhooks.Undecided, []metav1.StatusCause{{Type: "CloudUnavailable", Message: ownership.CauseCloud.Explain()}}
 				return o
 			}(),
@@ -121,19 +121,19 @@ func moves() map[string]situation {
 		// The label of the owner, which the provider uses.
 		"of another cluster than its owner": {
 			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other")),
-			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of cluster "other"`)),
+			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to cluster "other"`)),
 		},
 		"of another cluster than its owner, while the cloud does not answer": {
 			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
-			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of cluster "other"`)),
+			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to cluster "other"`)),
 		},
 		"of an owner without cluster": {
 			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("")),
-			want: refusedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `is of no cluster`)),
+			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to no cluster`)),
 		},
 		"of an owner that does not exist": {
 			changed: fields(own, ownedBy("gone")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = missing }),
-			want: refusedBy("status.instanceID", ownID, "OwnerMachineMissing",
+			want: deniedBy("status.instanceID", ownID, "OwnerMachineMissing",
 				`it is not known for which cluster its provider acts: its owner references name Machine "gone", which does not exist`),
 		},
 		"of an owner that cannot be read": {
@@ -233,9 +233,9 @@ func TestMovesOfAnIdentity(t *testing.T) {
 	}
 }
 
-// TestConditionsOfOddMoves goes through every pair of what a machine with an ID may hold in the other parts of its claim: no
-// evaluation error, and what the API server does not ask about the gate would not have refused.
-func TestConditionsOfOddMoves(t *testing.T) {
+// TestConditionsOfMoves tries every pair of values in the other parts of the claim of a machine with an ID: the conditions evaluate
+// without an error, and the gate denies no request that they do not select.
+func TestConditionsOfMoves(t *testing.T) {
 	matches := matcher(t, openStackMachine)
 	shapes := []func(object){func(object) {}, with("metadata.labels", nil), with("metadata.labels", "odd"), with("metadata.labels", []any{}), inOther}
 	for _, value := range []any{nil, int64(5), true, object{}} {
@@ -305,7 +305,7 @@ func TestChangesOfTheOwner(t *testing.T) {
 	}
 	owning := func(machines ...clusterapi.Machine) func(*world) { return func(w *world) { w.owned = machines } }
 	same := outcome{decision: webhooks.Allowed, reason: "SameCluster"}
-	refused := func(subject, names string) outcome {
+	denied := func(subject, names string) outcome {
 		return outcome{reason: "OwnerClusterMismatch", field: clusterLabel, message: subject + ofMachine + `it owns ` + names +
 			`, whose provider would act for the cluster of this label then; keep the label, or clear the instance and change the label of the machines that it owns first`}
 	}
@@ -317,33 +317,33 @@ func TestChangesOfTheOwner(t *testing.T) {
 	}{
 		"another label, and it owns a machine with an instance": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "metal", ownID)),
-			want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
+			want: denied(changed, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
 		"another label, and it owns a machine without an instance": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "metal", "")),
-			want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
+			want: denied(changed, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
 		"another label, and it owns many machines": {
 			old: capiMachine(), changed: capiMachine(inOther),
 			world: owning(machineOf("d", "metal", ""), machineOf("c", "metal", ""), machineOf("e", "metal", ""), machineOf("b", "metal", ""), machineOf("a", "other", "")),
-			want:  refused(changed, `CloudSigmaMachine "b" of cluster "metal", CloudSigmaMachine "c" of cluster "metal", CloudSigmaMachine "d" of cluster "metal", 1 more`),
+			want:  denied(changed, `CloudSigmaMachine "b" of cluster "metal", CloudSigmaMachine "c" of cluster "metal", CloudSigmaMachine "d" of cluster "metal", 1 more`),
 		},
 		"another label, and it owns as many machines as a message names": {
 			old: capiMachine(), changed: capiMachine(inOther),
 			world: owning(machineOf("a", "metal", ""), machineOf("b", "metal", ""), machineOf("c", "metal", "")),
-			want:  refused(changed, `CloudSigmaMachine "a" of cluster "metal", CloudSigmaMachine "b" of cluster "metal", CloudSigmaMachine "c" of cluster "metal"`),
+			want:  denied(changed, `CloudSigmaMachine "a" of cluster "metal", CloudSigmaMachine "b" of cluster "metal", CloudSigmaMachine "c" of cluster "metal"`),
 		},
 		"another label, and it owns a machine with a long name": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf(strings.Repeat("a", 100), "metal", ownID)),
-			want: refused(changed, `CloudSigmaMachine "`+strings.Repeat("a", 100)+`" of cluster "metal"`),
+			want: denied(changed, `CloudSigmaMachine "`+strings.Repeat("a", 100)+`" of cluster "metal"`),
 		},
 		"another label, and it owns a machine with a longer name": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf(strings.Repeat("a", 101), "metal", ownID)),
-			want: refused(changed, `CloudSigmaMachine "`+strings.Repeat("a", 100)+`…" of cluster "metal"`),
+			want: denied(changed, `CloudSigmaMachine "`+strings.Repeat("a", 100)+`…" of cluster "metal"`),
 		},
 		"no label any more": {
 			old: capiMachine(), changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)),
-			want: refused(`label cluster.x-k8s.io/cluster-name "" `, `CloudSigmaMachine "a" of cluster "metal"`),
+			want: denied(`label cluster.x-k8s.io/cluster-name "" `, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
 		"another label, which the owned machine has as well": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "other", ownID)), want: same,
@@ -353,7 +353,7 @@ func TestChangesOfTheOwner(t *testing.T) {
 		},
 		"another label, and it owns a machine without a cluster that names an instance": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "", ownID)),
-			want: refused(changed, `CloudSigmaMachine "a" of cluster ""`),
+			want: denied(changed, `CloudSigmaMachine "a" of cluster ""`),
 		},
 		"another label, and it owns no machine": {old: capiMachine(), changed: capiMachine(inOther), want: same},
 		"another label, and the owned machines cannot be read": {
@@ -361,9 +361,9 @@ func TestChangesOfTheOwner(t *testing.T) {
 			want: outcome{decision: webhooks.Undecided, reason: "ObjectsUnknown", field: clusterLabel, message: changed + ofMachine +
 				"the machines that it owns cannot be read now; try again"},
 		},
-		"a new one, of the cluster of what it owns": {changed: capiMachine(), world: owning(machineOf("a", "metal", ownID)), want: same},
-		"a new one, of another cluster than what it owns": {
-			changed: capiMachine(inOther), world: owning(machineOf("a", "metal", ownID)), want: refused(changed, `CloudSigmaMachine "a" of cluster "metal"`),
+		"a new Machine, of the cluster of the machine that it owns": {changed: capiMachine(), world: owning(machineOf("a", "metal", ownID)), want: same},
+		"a new Machine, of another cluster than the machine that it owns": {
+			changed: capiMachine(inOther), world: owning(machineOf("a", "metal", ownID)), want: denied(changed, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
 		"a new Machine without a cluster": {changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)), want: nothing},
 		"another label key": {

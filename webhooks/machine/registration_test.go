@@ -100,8 +100,8 @@ func attributes(old, changed object, resource schema.GroupVersionResource, subre
 	}
 }
 
-// TestWhichRequestsTheRulesMatch evaluates the rules with the API server's own code.
-func TestWhichRequestsTheRulesMatch(t *testing.T) {
+// TestRulesMatchRequests evaluates the rules with the API server's own code.
+func TestRulesMatchRequests(t *testing.T) {
 	const group = "infrastructure.cluster.x-k8s.io"
 	for name, tc := range map[string]struct {
 		resource    schema.GroupVersionResource
@@ -173,7 +173,7 @@ func matcherOf(
 	}
 }
 
-func TestWhichRequestsAreAskedAbout(t *testing.T) {
+func TestMatchConditionsSelectRequests(t *testing.T) {
 	matches := matcher(t, kinds[0].MachineKind)
 	for name, s := range situations() {
 		t.Run(name, func(t *testing.T) {

@@ -57,8 +57,8 @@ func (*writer) Permitted(context.Context) (permitted bool, reason string, err er
 	return true, "", nil
 }
 
-// A controller that is refused in a hot loop costs the cloud next to nothing, and leaves one Event.
-func TestARefusalThatIsRepeated(t *testing.T) {
+// A controller that is denied in a hot loop causes at most two requests to the cloud, and one Event.
+func TestRepeatedDenials(t *testing.T) {
 	for name, old := range map[string]object{"an update": newMachine(), "a create, with another UID each time": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestADryRunHasNoEvent(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsAskNothing(t *testing.T) {
+func TestHeartbeatsReadNothing(t *testing.T) {
 	cloud := foreignCloud()
 	w := newWorld()
 	handler := w.handlerOf(t, cloud, enforce, w)
@@ -172,9 +172,8 @@ func TestHeartbeatsAskNothing(t *testing.T) {
 	}
 }
 
-// A cloud that hangs is answered for before the API server gives up, by the configured policy, and without losing what
-// the reason is.
-func TestACloudThatHangs(t *testing.T) {
+// If the cloud does not answer, the gate answers before the timeout of the API server, by the configured policy and with the reason.
+func TestACloudThatDoesNotAnswer(t *testing.T) {
 	for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
 		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
 			t.Run(fmt.Sprintf("%s/%s", mode, policy), func(t *testing.T) {
@@ -204,8 +203,8 @@ func TestACloudThatHangs(t *testing.T) {
 	}
 }
 
-// Nothing of what a tenant is told is about anybody else.
-func TestNobodyIsToldOfOthers(t *testing.T) {
+// Texts for a tenant contain nothing about other tenants.
+func TestTextsDiscloseNoOtherTenants(t *testing.T) {
 	secrets := []string{"bob@example.com", "team-b", "victim", "eyJhbGciOi", "client_secret", "User 99"}
 	cause := errors.New(`403: {"error_message":"User 99 (bob@example.com) has it"}, token eyJhbGciOi, client_secret=x`)
 	for name, modify := range map[string]func(*world){
@@ -230,10 +229,10 @@ func TestNobodyIsToldOfOthers(t *testing.T) {
 				if got.AuditAnnotations["decision"] == "allowed" {
 					t.Errorf("there is no text: %v", got)
 				}
-				told := string(encode(t, got)) + string(encode(t, w.events()))
+				texts := string(encode(t, got)) + string(encode(t, w.events()))
 				for _, secret := range secrets {
-					if strings.Contains(told, secret) {
-						t.Errorf("%s: %q is told in %s", mode, secret, told)
+					if strings.Contains(texts, secret) {
+						t.Errorf("%s: %q is in %s", mode, secret, texts)
 					}
 				}
 			}
@@ -262,17 +261,17 @@ func TestTheNumberOfSeriesDoesNotGrowWithMachines(t *testing.T) {
 	}
 	w := newWorld()
 	handler := w.handlerOf(t, foreignCloud(), enforce, w)
-	judge := func(i int) {
+	evaluate := func(i int) {
 		w.seen.User, w.seen.Region = fmt.Sprint("series-user-", i), fmt.Sprint("series-region-", i)
 		w.now = w.seen
 		id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
 		ask(t, handler, review(t, newMachine(), newMachine(instanceID(id), with("metadata.name", fmt.Sprint("series-name-", i)),
 			with("metadata.namespace", fmt.Sprint("series-namespace-", i))), numbered(i)))
 	}
-	judge(0)
+	evaluate(0)
 	before := count()
 	for i := range 1000 {
-		judge(i)
+		evaluate(i)
 	}
 	if after := count(); after != before {
 		t.Errorf("%d series after 1,000 machines, want %d as after the first", after, before)

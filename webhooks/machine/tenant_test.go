@@ -21,8 +21,8 @@ func from(namespace string) func(*admissionv1.AdmissionRequest) {
 	return func(r *admissionv1.AdmissionRequest) { r.Namespace = namespace }
 }
 
-// A tenant that sends too much is told so, also where what cannot be judged is admitted: or it would be admitted because of it.
-func TestATenantThatSendsTooMuchIsTold(t *testing.T) {
+// A tenant that sends too many requests is denied even if requests without a decision are admitted: otherwise it could bypass the gate.
+func TestATenantThatSendsTooManyRequestsIsDenied(t *testing.T) {
 	for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -45,8 +45,8 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 		conflicting = "a machine of another namespace names this instance already, and an instance can belong to one machine only; " +
 			"clear the field of the machine that it does not belong to"
 	)
-	conflict := refusedBy("status.instanceID", ownID, "InstanceIDConflict", conflicting)
-	pending := refusedBy("status.instanceID", ownID, "ClaimPending", pendingText)
+	conflict := deniedBy("status.instanceID", ownID, "InstanceIDConflict", conflicting)
+	pending := deniedBy("status.instanceID", ownID, "ClaimPending", pendingText)
 	pending.decision = webhooks.Undecided
 	for name, tc := range map[string]struct {
 		modify func(*admissionv1.AdmissionRequest)
@@ -93,8 +93,8 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 	}
 }
 
-// TestAClaimOfAForeignInstanceHoldsUpNobody holds that what a tenant names is not what others have to wait for.
-func TestAClaimOfAForeignInstanceHoldsUpNobody(t *testing.T) {
+// TestAClaimOfAForeignInstanceBlocksNoOthers: a tenant cannot block the claims of the owner of an instance by naming it.
+func TestAClaimOfAForeignInstanceBlocksNoOthers(t *testing.T) {
 	registry, w := &inflight.Registry{}, newWorld()
 	config := v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Refuse}
 	unstored := func(context.Context, inflight.Object) (string, error) { return "7", nil }
@@ -105,17 +105,17 @@ func TestAClaimOfAForeignInstanceHoldsUpNobody(t *testing.T) {
 		got = ask(t, webhooks.Handler(victims.gate(config).Sharing(registry, unstored, ""), v1beta1.Enforce, w),
 			review(t, newMachine(), newMachine(instanceID(foreignID))))
 	}}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
-	refused := ask(t, attacker, review(t, newMachine(inTeamB("mine")...), newMachine(append(inTeamB("mine"), instanceID(foreignID))...), named("mine")))
-	if refused.Result.Code != http.StatusForbidden || refused.AuditAnnotations["reason"] != "InstanceNotOwned" {
-		t.Errorf("the attacker: %v", refused)
+	denied := ask(t, attacker, review(t, newMachine(inTeamB("mine")...), newMachine(append(inTeamB("mine"), instanceID(foreignID))...), named("mine")))
+	if denied.Result.Code != http.StatusForbidden || denied.AuditAnnotations["reason"] != "InstanceNotOwned" {
+		t.Errorf("the attacker: %v", denied)
 	}
 	if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
 		t.Errorf("response to the owner (-want +got):\n%s", diff)
 	}
 }
 
-// TestOnlyClaimsThatAreAdmittedHoldUpOthers is about a change of the cluster that comes after a claim, which may not be stored yet.
-func TestOnlyClaimsThatAreAdmittedHoldUpOthers(t *testing.T) {
+// TestOnlyAdmittedClaimsBlockOthers changes the cluster after a claim, which may not be stored yet.
+func TestOnlyAdmittedClaimsBlockOthers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		id       string
 		unknown  v1beta1.UnknownPolicy
@@ -164,7 +164,7 @@ func TestAClaimWaitsForAChangeOfItsCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: policy}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
-		want := refusedBy("status.instanceID", ownID, "ClaimPending", "another write is being stored that changes as whom the provider of its cluster acts; try again")
+		want := deniedBy("status.instanceID", ownID, "ClaimPending", "another write is being stored that changes the identity that the provider of its cluster acts as; try again")
 		want.decision = webhooks.Undecided
 		if diff := gocmp.Diff(want.response(v1beta1.Enforce, v1beta1.Refuse), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
 			t.Errorf("%s: response (-want +got):\n%s", policy, diff)
@@ -176,8 +176,8 @@ func TestAClaimWaitsForAChangeOfItsCluster(t *testing.T) {
 	}
 }
 
-// TestWhatAVerdictRestsOn has the objects be others than a watch has shown.
-func TestWhatAVerdictRestsOn(t *testing.T) {
+// TestObjectsThatAVerdictReads has objects that differ from those of the watch.
+func TestObjectsThatAVerdictReads(t *testing.T) {
 	changed := func(w *world) { w.current, w.now.User = true, "bob@example.com" }
 	moved := func(w *world) {
 		w.current, w.owners["hl9tl"], w.seenOwners = true, "other", map[string]string{"hl9tl": "metal"}

@@ -84,7 +84,8 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 	if owners.Gate == nil {
 		return g, nil
 	}
-	g.handle(machine.Path, machine.New(config.Machine, clouds.Kinds(config), g.objects, owners.Gate).Sharing(owners.Writes, g.objects.Version, ""), config.Machine.Mode)
+	machines := machine.New(config.Machine, clouds.Kinds(config), g.objects, owners.Gate)
+	g.handle(machine.Path, machines.Sharing(owners.Writes, g.objects.Version, "").Settling(owners.FirstClaims, ""), config.Machine.Mode)
 	err = g.addAudit(kubernetes, config, owners, leaseNamespace)
 	return g, err
 }

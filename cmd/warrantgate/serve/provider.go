@@ -33,7 +33,8 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 		if err != nil {
 			return nil, err
 		}
-		return machine.New(config.Machine, clouds.Kinds(config), objects, owners.Gate).Sharing(owners.Writes, objects.Version, name.String()), nil
+		gate := machine.New(config.Machine, clouds.Kinds(config), objects, owners.Gate)
+		return gate.Sharing(owners.Writes, objects.Version, name.String()).Settling(owners.FirstClaims, name.String()), nil
 	})
 	mode := config.Cluster.Impersonation.Mode
 	server.Register(gates.ProviderPath+machine.Path, webhooks.Handler(machines, config.Machine.Mode, recorder))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -15,12 +16,23 @@ type Machine struct {
 	// Unknown is what happens with a request if the owner of a server cannot be determined, because the cloud or the identity
 	// provider does not answer. Default: Refuse.
 	Unknown UnknownPolicy `json:"unknown,omitzero"`
-	// Kinds are further kinds of machines. CloudSigmaMachine is built in, and so is OpenStackMachine where openStack is
+	// Settle is how long the first claim of a machine is undecided, such as 20s, while the cloud does not show the server as the user's:
+	// it may have been created a moment ago. After that the claim is denied. Default: 20s. 0s denies it at once.
+	Settle *metav1.Duration `json:"settle,omitzero"`
+	// Kinds are further kinds of machines. CloudSigmaMachine is built in, and OpenStackMachine if openStack is
 	// configured.
 	Kinds []MachineKind `json:"kinds,omitzero"`
 }
 
-// UnknownPolicy says what becomes of a request for which no verdict could be found.
+// SettlePeriod is Settle, 0 if it is not set.
+func (m Machine) SettlePeriod() time.Duration {
+	if m.Settle == nil {
+		return 0
+	}
+	return m.Settle.Duration
+}
+
+// UnknownPolicy is what happens with a request that cannot be decided.
 type UnknownPolicy string
 
 const (

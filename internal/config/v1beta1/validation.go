@@ -77,6 +77,9 @@ func validateMachine(machine Machine, openStack OpenStack, at *field.Path) field
 	if machine.Unknown != Refuse && machine.Unknown != Admit {
 		errs = append(errs, field.NotSupported(at.Child("unknown"), machine.Unknown, []UnknownPolicy{Refuse, Admit}))
 	}
+	if settle := machine.SettlePeriod(); settle < 0 {
+		errs = append(errs, field.Invalid(at.Child("settle"), settle.String(), "must not be negative"))
+	}
 	seen := map[string]bool{}
 	for _, kind := range []MachineKind{cloudSigmaMachine, openStackMachine} {
 		seen[kind.Resource+"."+kind.Group] = true

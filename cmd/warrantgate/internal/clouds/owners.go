@@ -16,6 +16,7 @@ import (
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/settle"
 )
 
 // Owners decides whose instances are, by asking the clouds. The zero value asks none.
@@ -28,12 +29,14 @@ type Owners struct {
 	Gate *ownership.Gate
 	// Writes are those that may not be stored yet.
 	Writes *inflight.Registry
+	// FirstClaims are those of machines that the clouds refused.
+	FirstClaims *settle.Claims
 }
 
 // NewOwners returns what decides with the access that the flags give. kubernetes is where a Secret would be read; it may be
 // nil.
 func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags Flags, log logr.Logger) (Owners, error) {
-	o := Owners{clouds: map[string]ownership.Cloud{}, Writes: &inflight.Registry{}}
+	o := Owners{clouds: map[string]ownership.Cloud{}, Writes: &inflight.Registry{}, FirstClaims: settle.New(config.Machine.SettlePeriod())}
 	var err error
 	if o.Access, err = flags.access(config.CloudSigma, kubernetes, log); err != nil {
 		return o, err

@@ -1,0 +1,142 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// Guarantee 7, for first claims: what a refused claim takes is bounded for each tenant, and tells nothing about others' servers.
+var _ = Describe("the editor of a namespace whose machines claim random instances first", Serial, func() {
+	It("does not hold up or outlast another namespace's claims, fills no memory, and learns of no server", func(ctx SpecContext) {
+		const (
+			period   = 4 * time.Second
+			machines = 150
+			perShare = 500 // claims of one namespace that are remembered
+		)
+		w := newKube(ctx, fmt.Sprintf("\naudit: {interval: 24h}\nmachine: {settle: %s}\n", period))
+		attacker, victim := w.editor(ctx, w.namespace(ctx)), w.editor(ctx, w.namespace(ctx))
+		users := map[string]cloudsigmatest.User{}
+		for _, who := range []tenant{attacker, victim} {
+			users[who.name] = w.user(who.name + "@example.com")
+			w.permit(ctx, who.name, users[who.name].Email)
+			Expect(who.client.Create(ctx, newCluster(who.namespace, "pool", users[who.name].Email))).To(Succeed())
+		}
+		for i := range machines {
+			Expect(attacker.client.Create(ctx, newMachine(attacker.namespace, fmt.Sprintf("machine-%d", i), "pool", nil))).To(Succeed())
+		}
+		for _, name := range []string{"worker", "mistaken"} {
+			Expect(victim.client.Create(ctx, newMachine(victim.namespace, name, "pool", nil))).To(Succeed())
+		}
+		own, foreign := w.server(users[victim.name], "worker"), w.server(users[attacker.name], "foreign")
+		attack, claim := newClaimant(attacker), newClaimant(victim)
+
+		By("an answer that is the same for a server of another and for none")
+		ofForeign, ofNone := attack.claims(ctx, "machine-0", own.UUID), ""
+		Eventually(func() string { // on the same machine, whose name is in the text
+			id := uuid.NewString()
+			ofNone = strings.ReplaceAll(attack.claims(ctx, "machine-0", id).text, id, own.UUID)
+			return ofNone
+		}).Should(ContainSubstring("NotYetOwned"))
+		Expect(ofForeign.code).To(Equal(http.StatusServiceUnavailable))
+		Expect(ofNone).To(Equal(ofForeign.text))
+		Expect(ofForeign.text).NotTo(Or(ContainSubstring(users[victim.name].Email), ContainSubstring(users[victim.name].UUID)))
+
+		By("a flood")
+		Expect(claim.claims(ctx, "mistaken", foreign.UUID).code).To(Equal(http.StatusServiceUnavailable))
+		mistakenSince := time.Now()
+		flooding, stop := context.WithCancel(ctx)
+		var flood sync.WaitGroup
+		var sent atomic.Int64
+		DeferCleanup(flood.Wait)
+		DeferCleanup(stop)
+		for range 16 {
+			flood.Go(func() {
+				defer GinkgoRecover()
+				for flooding.Err() == nil {
+					got := attack.claims(flooding, fmt.Sprintf("machine-%d", sent.Add(1)%machines), uuid.NewString())
+					if flooding.Err() == nil {
+						Expect(got.code).To(Or(Equal(http.StatusServiceUnavailable), Equal(http.StatusTooManyRequests)), got.text)
+					}
+				}
+			})
+		}
+		Eventually(sent.Load).WithContext(ctx).Should(BeNumerically(">", 8*machines))
+
+		By("in which the other namespace's claims go on")
+		admitted := claim.claims(ctx, "worker", own.UUID)
+		Expect(admitted.code).To(Equal(http.StatusOK), admitted.text)
+		Eventually(func() time.Duration { return time.Since(mistakenSince) }).Should(BeNumerically(">", period))
+		denied := claim.claims(ctx, "mistaken", foreign.UUID)
+		Expect(denied.code).To(Equal(http.StatusForbidden), denied.text)
+		Expect(denied.text).To(ContainSubstring("InstanceNotOwned"))
+
+		By("and no more is remembered than one namespace may have")
+		stop()
+		flood.Wait()
+		remembered, err := w.gate.Metric(ctx, "warrantgate_first_claims", nil)
+		Expect(err).NotTo(HaveOccurred())
+		AddReportEntry("flood", fmt.Sprintf("%d claims, %.0f remembered", sent.Load(), remembered))
+		Expect(remembered).To(And(BeNumerically(">", perShare/2), BeNumerically("<=", perShare+1)))
+	}, SpecTimeout(startTimeout))
+})
+
+// claimant writes the instance IDs of a tenant's machines, without trying again.
+type claimant struct {
+	tenant
+	http *http.Client
+}
+
+// answer is what the API server answered.
+type answer struct {
+	code int
+	text string
+}
+
+func newClaimant(who tenant) claimant {
+	GinkgoHelper()
+	httpClient, err := rest.HTTPClientFor(who.config)
+	Expect(err).NotTo(HaveOccurred())
+	return claimant{tenant: who, http: httpClient}
+}
+
+// claims writes an instance ID. The text is the whole Status of a refusal.
+func (c claimant) claims(ctx context.Context, machine, id string) answer {
+	GinkgoHelper()
+	at := fmt.Sprintf("%s/apis/%s/namespaces/%s/cloudsigmamachines/%s/status", strings.TrimSuffix(c.config.Host, "/"), infrastructure, c.namespace, machine)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, at, strings.NewReader(fmt.Sprintf(`{"status":{"instanceID":%q}}`, id)))
+	Expect(err).NotTo(HaveOccurred())
+	request.Header.Set("Content-Type", "application/merge-patch+json")
+	response, err := c.http.Do(request)
+	if ctx.Err() != nil {
+		return answer{}
+	}
+	Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if ctx.Err() != nil {
+		return answer{}
+	}
+	Expect(err).NotTo(HaveOccurred())
+	if response.StatusCode != http.StatusOK {
+		var status metav1.Status
+		Expect(json.Unmarshal(body, &status)).To(Succeed(), string(body))
+	}
+	return answer{code: response.StatusCode, text: string(body)}
+}

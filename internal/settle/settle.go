@@ -1,0 +1,222 @@
+// Package settle gives a cloud time to show to whom a server belongs that was created a moment ago.
+//
+// The first claim of a machine, which named no instance before, can be the only record of the UUID of a new server. A cloud may show the
+// server only after a delay, and a provider that is denied at once may create a second server. So a refused first claim is undecided at first,
+// and denied once it is older than a period.
+//
+// Claims is the memory of one process. Each replica has a clock of its own, which starts when the replica sees the claim for the first time: a
+// claim that is retried can stay undecided until the period has passed on each replica, at most the period after the last replica saw it.
+// A restart starts the clocks again. A claim that is forgotten is undecided once more, never admitted.
+package settle
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/ownership"
+)
+
+// A tenant can claim any number of random UUIDs, and kcp lets it create any number of workspaces. So there are at most so many claims of one
+// machine, of one share of tenants (a namespace, on kcp a logical cluster) and of all. The oldest claim of the machine or the share gives way,
+// and of the share with the most claims if there are too many of all.
+const (
+	maxPerMachine = 4
+	maxPerShare   = 500
+	maxClaims     = 10_000
+	// rememberedFor is how long a claim is remembered that is not tried again. Controllers try again after 1000 seconds at most.
+	rememberedFor = time.Hour
+)
+
+// Claim is the first claim of a machine: the account of its provider owns the instance. It is comparable.
+type Claim struct {
+	// LogicalCluster is where the machine is on kcp, "" on Kubernetes.
+	LogicalCluster string
+	// Machine is the machine, without a resource version.
+	Machine corev1.ObjectReference
+	// Account is the account that the provider of the machine acts with.
+	Account ownership.Account
+	// ID is the UUID of the instance, in lower case.
+	ID string
+}
+
+// machine identifies the machine of a claim.
+type machine struct {
+	logicalCluster string
+	object         corev1.ObjectReference
+}
+
+func (c Claim) machine() machine { return machine{c.LogicalCluster, c.Machine} }
+
+// remembered is a claim that was refused.
+type remembered struct {
+	claim       Claim
+	first, last time.Time
+	denied      bool
+}
+
+// Claims remembers first claims that a cloud refused. Its methods may be called at the same time. Use New.
+type Claims struct {
+	period time.Duration
+
+	mu     sync.Mutex
+	shares map[fairqueue.Tenant]map[machine][]*remembered
+	// counts are the number of claims of each share, total is that of all.
+	counts map[fairqueue.Tenant]int
+	total  int
+}
+
+// New returns what holds first claims undecided for a period. With 0 they are denied at once.
+func New(period time.Duration) *Claims {
+	return &Claims{period: period, shares: map[fairqueue.Tenant]map[machine][]*remembered{}, counts: map[fairqueue.Tenant]int{}}
+}
+
+// Period returns how long a first claim is undecided.
+func (c *Claims) Period() time.Duration { return c.period }
+
+// Settles reports whether a refusal of the claim would still be undecided, or has never been given yet. The cloud has to be asked anew then.
+func (c *Claims) Settles(tenant fairqueue.Tenant, claim Claim) bool {
+	if c.period == 0 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.find(tenant.Share(), claim)
+	return known == nil || !known.denied
+}
+
+// Refuse remembers that the cloud refused the claim, and returns whether it is to be denied. On dry run nothing is remembered.
+func (c *Claims) Refuse(tenant fairqueue.Tenant, claim Claim, dryRun bool) (denied bool) {
+	now, share := time.Now(), tenant.Share()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.find(share, claim)
+	if dryRun {
+		return c.period == 0 || known != nil && now.Sub(known.first) >= c.period
+	}
+	if known == nil {
+		known = &remembered{claim: claim, first: now}
+		c.add(share, known, now)
+	}
+	known.last = now
+	if now.Sub(known.first) >= c.period && !known.denied {
+		known.denied = true
+		denials.Inc()
+	}
+	return known.denied
+}
+
+// Forget forgets a claim that is admitted.
+func (c *Claims) Forget(tenant fairqueue.Tenant, claim Claim) {
+	share := tenant.Share()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.find(share, claim); known != nil {
+		c.remove(share, known)
+	}
+}
+
+// Denied returns the claims that were denied, in an order that each call repeats, without those that were not tried for a long time.
+func (c *Claims) Denied() []Claim {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var denied []Claim
+	for share := range c.shares {
+		c.expire(share, now)
+		for _, claims := range c.shares[share] {
+			for _, known := range claims {
+				if known.denied {
+					denied = append(denied, known.claim)
+				}
+			}
+		}
+	}
+	slices.SortFunc(denied, func(a, b Claim) int {
+		return cmp.Or(cmp.Compare(a.LogicalCluster, b.LogicalCluster), cmp.Compare(a.Machine.Namespace, b.Machine.Namespace),
+			cmp.Compare(a.Machine.Name, b.Machine.Name), cmp.Compare(a.ID, b.ID))
+	})
+	return denied
+}
+
+func (c *Claims) find(share fairqueue.Tenant, claim Claim) *remembered {
+	for _, known := range c.shares[share][claim.machine()] {
+		if known.claim == claim {
+			return known
+		}
+	}
+	return nil
+}
+
+// add remembers a claim, in place of older ones where there are too many.
+func (c *Claims) add(share fairqueue.Tenant, added *remembered, now time.Time) {
+	if claims := c.shares[share][added.claim.machine()]; len(claims) >= maxPerMachine {
+		c.remove(share, oldest(claims))
+	}
+	if c.counts[share] >= maxPerShare {
+		c.makeRoom(share, now)
+	}
+	if c.total >= maxClaims {
+		largest := share
+		for other, count := range c.counts {
+			if count > c.counts[largest] {
+				largest = other
+			}
+		}
+		c.makeRoom(largest, now)
+	}
+	if c.shares[share] == nil {
+		c.shares[share] = map[machine][]*remembered{}
+	}
+	of := added.claim.machine()
+	c.shares[share][of] = append(c.shares[share][of], added)
+	c.counts[share]++
+	c.total++
+	first.Inc()
+}
+
+// makeRoom removes claims of a share that have expired, else the oldest one.
+func (c *Claims) makeRoom(share fairqueue.Tenant, now time.Time) {
+	before := c.counts[share]
+	c.expire(share, now)
+	if before == 0 || c.counts[share] < before {
+		return
+	}
+	var all []*remembered
+	for _, claims := range c.shares[share] {
+		all = append(all, claims...)
+	}
+	c.remove(share, oldest(all))
+}
+
+func (c *Claims) expire(share fairqueue.Tenant, now time.Time) {
+	for _, claims := range c.shares[share] {
+		for _, known := range slices.Clone(claims) {
+			if now.Sub(known.last) >= c.period+rememberedFor {
+				c.remove(share, known)
+			}
+		}
+	}
+}
+
+func (c *Claims) remove(share fairqueue.Tenant, removed *remembered) {
+	of := removed.claim.machine()
+	claims := slices.DeleteFunc(slices.Clone(c.shares[share][of]), func(known *remembered) bool { return known == removed })
+	if c.shares[share][of] = claims; len(claims) == 0 {
+		delete(c.shares[share], of)
+	}
+	if c.counts[share]--; c.counts[share] == 0 {
+		delete(c.counts, share)
+		delete(c.shares, share)
+	}
+	c.total--
+	first.Dec()
+}
+
+func oldest(claims []*remembered) *remembered {
+	return slices.MinFunc(claims, func(a, b *remembered) int { return a.last.Compare(b.last) })
+}
