@@ -244,6 +244,7 @@ func (o serveOptions) machineGates(
 			return kubernetesGates{}, err
 		}
 		gates.register(server)
+		reportInactive(config, owners, logger)
 	}
 	if owners.Gate == nil {
 		return gates, nil
