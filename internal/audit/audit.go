@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,6 +33,8 @@ type Objects interface {
 // Audit compares machines with the instances of their users.
 type Audit struct {
 	Objects Objects
+	// Refresh has Objects read all objects anew. Nil where they are watched.
+	Refresh func(ctx context.Context) error
 	// Clouds by the word for each in ownership.Account.
 	Clouds map[string]ownership.Cloud
 	// Limiter bounds the requests to each cloud, by the same words.
@@ -39,6 +42,22 @@ type Audit struct {
 	// Delegation finds out, anew each time and with one request, whether a cluster may act with credentials. The error is an
 	// *ownership.IdentityError where it must not. Nil where that is not asked.
 	Delegation func(ctx context.Context, identity ownership.Identity) error
+	// notNamed are the instances that the pass before saw as such.
+	notNamed map[notNamed]bool
+}
+
+// errNotRead: Refresh failed, so the pass found nothing out.
+var errNotRead = errors.New("machines and clusters could not be read")
+
+// refresh returns an errNotRead if the objects could not be read.
+func (a *Audit) refresh(ctx context.Context) error {
+	if a.Refresh == nil {
+		return nil
+	}
+	if err := a.Refresh(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errNotRead, err)
+	}
+	return nil
 }
 
 // Result is what one pass found.
@@ -46,11 +65,16 @@ type Result struct {
 	Findings []Finding
 	// Machines, Accounts and Requests count what was looked at, and the requests to clouds that it took.
 	Machines, Accounts, Requests int
+	// NotNamed counts the instances that were made for a machine which names none, and that are a finding if the next pass sees the same.
+	NotNamed int
 }
 
 // Pass checks everything once. Passes must not run at the same time, because each compares with the one before. An account that cannot
 // be checked does not prevent that others are: it is a finding, and part of the error.
 func (a *Audit) Pass(ctx context.Context) (Result, error) {
+	if err := a.refresh(ctx); err != nil {
+		return Result{}, err
+	}
 	book, err := a.register(ctx)
 	if err != nil {
 		return Result{}, err
@@ -78,24 +102,18 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 		case errors.As(err, &region): // so has who wrote the region
 			result.Findings = append(result.Findings, unusable(t, reasonRegion, region.Error())...)
 		default:
-			result.Findings = append(result.Findings, unknown(t.account, t.about[0], "", err))
+			result.Findings = append(result.Findings, unknown(t.account, t.whole(), "", err))
 			failed = errors.Join(failed, fmt.Errorf("instances of %s in %s: %w", t.account.Owner(), t.account.Place(), err))
 		}
 	}
 	// The machines last, because what was made in the meantime has come to be named by now.
+	if err := a.refresh(ctx); err != nil {
+		return Result{}, err
+	}
 	machines := slices.Collect(a.Objects.Machines())
 	result.Machines = len(machines)
 	all := index(machines, book.byCluster)
-	for i := range machines {
-		machine := &machines[i]
-		lookup := book.byCluster[machine.Cluster()]
-		if lookup.tenancy != nil {
-			lookup.tenancy.machines = append(lookup.tenancy.machines, *machine)
-		}
-		if machine.InstanceID != "" || machine.ProviderID != "" {
-			result.Findings = append(result.Findings, alone(*machine, lookup, all)...)
-		}
-	}
+	result.Findings = append(result.Findings, book.assign(machines, all)...)
 	misowned, err := a.owners(ctx, machines)
 	result.Findings, failed = append(result.Findings, misowned...), errors.Join(failed, err)
 	ask := func(t *tenancy) asker {
@@ -109,15 +127,36 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 			})
 		}
 	}
+	again := a.seenAgain(book, instances, &result)
 	for t, found := range instances {
-		result.Findings = append(result.Findings, compare(*t, found, all, ask(t))...)
+		result.Findings = append(result.Findings, compare(*t, found, all, ask(t), again)...)
 	}
 	slices.SortFunc(result.Findings, byObject)
 	return result, failed
 }
 
+// seenAgain returns a function that remembers an instance whose machine names none, and reports whether the pass before saw it, too. What that
+// pass saw in an account that could not be listed this time stays remembered.
+func (a *Audit) seenAgain(book *register, instances map[*tenancy][]ownership.Instance, result *Result) func(notNamed) bool {
+	before := a.notNamed
+	a.notNamed = map[notNamed]bool{}
+	for seen := range before {
+		t := book.byAccount[seen.account]
+		if _, listed := instances[t]; t != nil && !listed { // it was not looked at this time
+			a.notNamed[seen] = true
+		}
+	}
+	return func(seen notNamed) bool {
+		a.notNamed[seen] = true
+		if !before[seen] {
+			result.NotNamed++
+		}
+		return before[seen]
+	}
+}
+
 func byObject(a, b Finding) int {
-	return cmp.Or(cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Kind, b.Object.Kind),
+	return cmp.Or(cmp.Compare(a.LogicalCluster, b.LogicalCluster), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Kind, b.Object.Kind),
 		cmp.Compare(a.Object.Name, b.Object.Name), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Instance, b.Instance))
 }
 
@@ -132,7 +171,7 @@ type lookup struct {
 func (a *Audit) register(ctx context.Context) (*register, error) {
 	book := &register{ask: a.Objects.AccountNow, byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{}}
 	for cluster, object := range a.Objects.Clusters() {
-		if err := book.add(ctx, cluster, object); err != nil {
+		if err := book.add(ctx, cluster, place{cluster.LogicalCluster, object}); err != nil {
 			return nil, err
 		}
 	}
@@ -141,12 +180,12 @@ func (a *Audit) register(ctx context.Context) (*register, error) {
 		_, known := book.byCluster[cluster]
 		switch {
 		case machine.Identity != (clusterapi.IdentityRef{}):
-			if err := book.add(ctx, cluster, machine.Reference()); err != nil {
+			if err := book.add(ctx, cluster, placeOf(machine)); err != nil {
 				return nil, err
 			}
 		case !known && cluster.Name != "":
 			// A Cluster can refer to an object that does not say so.
-			if err := book.resolve(ctx, cluster, machine.Reference()); err != nil {
+			if err := book.resolve(ctx, cluster, placeOf(machine)); err != nil {
 				return nil, err
 			}
 		}
@@ -164,7 +203,7 @@ type register struct {
 }
 
 // add takes an object that says which account a cluster uses. That it does not say is a finding.
-func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object corev1.ObjectReference) error {
+func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object place) error {
 	if _, known := r.byCluster[cluster]; !known {
 		if err := r.resolve(ctx, cluster, object); err != nil {
 			return err
@@ -173,7 +212,7 @@ func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object c
 	found := r.byCluster[cluster]
 	switch {
 	case found.refused != nil:
-		r.refused = append(r.refused, Finding{Reason: string(found.refused.Reason), Object: object, Message: notKnown(found.refused)})
+		r.refused = append(r.refused, object.finding(Finding{Reason: string(found.refused.Reason), Message: notKnown(found.refused)}))
 	case found.tenancy != nil && !slices.Contains(found.tenancy.about, object):
 		found.tenancy.about = append(found.tenancy.about, object)
 	}
@@ -181,7 +220,7 @@ func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object c
 }
 
 // resolve finds out which account a cluster uses. object stands for an account that no other object says.
-func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, object corev1.ObjectReference) error {
+func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, object place) error {
 	account, err := r.ask(ctx, cluster)
 	var refused *clusterapi.AccountError
 	switch {
@@ -196,18 +235,38 @@ func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, obje
 	}
 	t := r.byAccount[account]
 	if t == nil {
-		t = &tenancy{account: account, about: []corev1.ObjectReference{object}}
+		t = &tenancy{account: account, about: []place{object}}
 		r.byAccount[account] = t
 	}
 	r.byCluster[cluster] = lookup{tenancy: t}
 	return nil
 }
 
+// assign adds each machine to the account of its cluster, and returns what a machine itself shows to be wrong.
+func (r *register) assign(machines []clusterapi.Machine, all named) []Finding {
+	var findings []Finding
+	for i := range machines {
+		machine := &machines[i]
+		lookup, known := r.byCluster[machine.Cluster()]
+		if !known && machine.ClusterName() != "" {
+			continue // it was created while this pass ran, and the next one checks it
+		}
+		if lookup.tenancy != nil {
+			lookup.tenancy.machines = append(lookup.tenancy.machines, *machine)
+		}
+		if machine.InstanceID != "" || machine.ProviderID != "" {
+			findings = append(findings, alone(*machine, lookup, all)...)
+		}
+	}
+	return findings
+}
+
 // sorted returns the tenancies in an order that each pass repeats.
 func (r *register) sorted() []*tenancy {
 	for _, t := range r.byAccount {
-		slices.SortFunc(t.about, func(a, b corev1.ObjectReference) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+		slices.SortFunc(t.about, func(a, b place) int {
+			return cmp.Or(cmp.Compare(a.in, b.in), cmp.Compare(a.object.Namespace, b.object.Namespace),
+				cmp.Compare(a.object.Kind, b.object.Kind), cmp.Compare(a.object.Name, b.object.Name))
 		})
 	}
 	return slices.SortedFunc(maps.Values(r.byAccount), func(a, b *tenancy) int {
@@ -238,7 +297,7 @@ func (a *Audit) delegation(ctx context.Context, t *tenancy) (findings []Finding,
 func unusable(t *tenancy, reason, message string) []Finding {
 	findings := make([]Finding, 0, len(t.about))
 	for _, object := range t.about {
-		findings = append(findings, Finding{Reason: reason, Object: object, Account: t.account, Message: message})
+		findings = append(findings, object.finding(Finding{Reason: reason, Account: t.account, Message: message}))
 	}
 	return findings
 }
@@ -248,10 +307,11 @@ func unusable(t *tenancy, reason, message string) []Finding {
 func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Finding, error) {
 	var findings []Finding
 	add := func(machine clusterapi.Machine, reason clusterapi.Reason, message string) {
-		findings = append(findings, Finding{Reason: string(reason), Object: machine.Reference(), Message: message})
+		findings = append(findings, placeOf(machine).finding(Finding{Reason: string(reason), Message: message}))
 	}
+	failed := map[logicalcluster.Name]error{}
 	for _, machine := range machines {
-		if machine.InstanceID == "" && machine.ProviderID == "" || len(machine.Owners()) == 0 {
+		if machine.InstanceID == "" && machine.ProviderID == "" || len(machine.Owners()) == 0 || failed[machine.LogicalCluster] != nil {
 			continue
 		}
 		owner, err := a.Objects.OwnerSeen(ctx, machine)
@@ -260,13 +320,15 @@ func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Fi
 		case errors.As(err, &refused) && refused.Reason == clusterapi.OwnerMachineMissing && machine.DeletionTimestamp != nil: // it goes first
 		case errors.As(err, &refused):
 			add(machine, refused.Reason, "it is not known for which cluster its provider acts: "+refused.Message)
+		case err != nil && machine.LogicalCluster != "":
+			failed[machine.LogicalCluster] = fmt.Errorf("owners of machines of logical cluster %q: %w", machine.LogicalCluster, err)
 		case err != nil:
-			return findings, fmt.Errorf("owners of machines: %w", err)
+			failed[""] = fmt.Errorf("owners of machines: %w", err)
 		case owner != nil && owner.ClusterName != machine.ClusterName():
 			add(machine, clusterapi.OwnerClusterMismatch, owner.Mismatch(machine))
 		}
 	}
-	return findings, nil
+	return findings, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
 // instances lists those of an account. How many requests that takes is known afterwards only, so the next account waits
@@ -286,7 +348,7 @@ func (a *Audit) instances(ctx context.Context, account ownership.Account) ([]own
 }
 
 // unknown says that an account, or an instance of it, could not be looked at.
-func unknown(account ownership.Account, object corev1.ObjectReference, instance string, err error) Finding {
+func unknown(account ownership.Account, object place, instance string, err error) Finding {
 	why := ownership.CauseCloud.Explain()
 	var cause *ownership.UnknownError
 	if errors.As(err, &cause) {
@@ -296,8 +358,8 @@ func unknown(account ownership.Account, object corev1.ObjectReference, instance 
 	if instance != "" {
 		what = "it could not be told whether its instance belongs to %s in %s: %s"
 	}
-	return Finding{
-		Reason: ownership.ReasonUnknown, Object: object, Instance: instance, Account: account,
+	return object.finding(Finding{
+		Reason: ownership.ReasonUnknown, Instance: instance, Account: account,
 		Message: fmt.Sprintf(what, account.Owner(), account.Place(), why),
-	}
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/settle"
 )
 
 // IDs of the tests: the machine's own instance, one that nobody has named, and one of somebody else.
@@ -111,8 +113,12 @@ func (o fakeObjects) Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectRefer
 			if strings.Contains(name, "#") || o.unsaid[name] { // what a machine brings, or a reference
 				continue
 			}
+			in, name, found := strings.Cut(name, "|")
+			if !found {
+				in, name = "", in
+			}
 			namespace, name, _ := strings.Cut(name, "/")
-			cluster := clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: namespace, Name: name}
+			cluster := clusterapi.Cluster{LogicalCluster: logicalcluster.Name(in), Provider: v1beta1.ProviderCloudSigma, Namespace: namespace, Name: name}
 			if !yield(cluster, corev1.ObjectReference{Kind: "CloudSigmaCluster", Namespace: namespace, Name: name}) {
 				return
 			}
@@ -121,7 +127,7 @@ func (o fakeObjects) Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectRefer
 }
 
 func (o fakeObjects) AccountNow(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
-	name := cluster.Namespace + "/" + cluster.Name
+	name := within(cluster.LogicalCluster, cluster.Namespace+"/"+cluster.Name)
 	if ref := cluster.Identity; ref != (clusterapi.IdentityRef{}) {
 		name += "#" + ref.Name
 	}
@@ -136,11 +142,18 @@ func (o fakeObjects) AccountNow(_ context.Context, cluster clusterapi.Cluster) (
 }
 
 func (o fakeObjects) OwnerSeen(_ context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error) {
-	name := machine.Owners()[0]
+	name := within(machine.LogicalCluster, machine.Owners()[0])
 	if err, failed := o.owners[name].(error); failed {
 		return nil, err
 	}
-	return &clusterapi.Owner{Name: name, ClusterName: fmt.Sprint(o.owners[name])}, nil
+	return &clusterapi.Owner{Name: machine.Owners()[0], ClusterName: fmt.Sprint(o.owners[name])}, nil
+}
+
+func within(in logicalcluster.Name, name string) string {
+	if in == "" {
+		return name
+	}
+	return in.String() + "|" + name
 }
 
 // fakeCloud lists instances by user, three requests each.
@@ -431,6 +444,92 @@ func TestPass(t *testing.T) {
 	}
 }
 
+// What was made for a machine that names nothing is a finding once two passes in a row saw it so.
+func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
+	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-worker"}
+	byName := ownership.Instance{ID: idSpare, Name: "worker"}
+	const of = ` ("worker") of user "tsap@example.com" in region "next" was made for this machine, which names none; if the provider does not ` +
+		`adopt it, delete it`
+	type pass struct {
+		machines  []clusterapi.Machine
+		instances []ownership.Instance
+		listErr   error
+		want      []string
+		// wantNew is how many are a finding if the next pass sees the same.
+		wantNew int
+	}
+	unnamed := []clusterapi.Machine{machine("worker", "")}
+	away := errors.New("away")
+	for name, passes := range map[string][]pass{
+		"it stays so": {
+			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
+			{machines: unnamed, instances: []ownership.Instance{own}, want: []string{"InstanceNotNamed worker: instance " + idOwn + of}},
+			{machines: unnamed, instances: []ownership.Instance{own}, want: []string{"InstanceNotNamed worker: instance " + idOwn + of}},
+		},
+		"by name, and a second one that came later": {
+			{machines: unnamed, instances: []ownership.Instance{byName}, wantNew: 1},
+			{machines: unnamed, instances: []ownership.Instance{byName, own}, want: []string{"InstanceNotNamed worker: instance " + idSpare + of}, wantNew: 1},
+			{machines: unnamed, instances: []ownership.Instance{byName, own}, want: []string{
+				"InstanceNotNamed worker: instance " + idSpare + of, "InstanceNotNamed worker: instance " + idOwn + of,
+			}},
+		},
+		"the machine comes to name it": {
+			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
+			{machines: []clusterapi.Machine{machine("worker", idOwn)}, instances: []ownership.Instance{own}},
+			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
+		},
+		"another machine names it": {
+			{machines: append(unnamed, machine("other", idOwn)), instances: []ownership.Instance{own}},
+			{machines: append(unnamed, machine("other", idOwn)), instances: []ownership.Instance{own}},
+		},
+		"the machine is made again": {
+			{machines: unnamed, instances: []ownership.Instance{byName}, wantNew: 1},
+			{machines: []clusterapi.Machine{machine("worker", "", func(m *clusterapi.Machine) { m.UID = "again" })}, instances: []ownership.Instance{byName}, wantNew: 1},
+		},
+		"the machine names what is no instance": {
+			{machines: []clusterapi.Machine{machine("worker", "soon")}, instances: []ownership.Instance{own}, want: []string{
+				"InstanceIDInvalid worker: it names no instance by what it holds in status.instanceID or spec.providerID" +
+					"; clear both fields, so that the provider adopts an instance of the user or makes one",
+			}},
+		},
+		"the cloud is away in between": {
+			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
+			{machines: unnamed, listErr: away, want: []string{
+				`OwnershipUnknown pool: the instances of user "tsap@example.com" in region "next" could not be listed: the cloud does not answer as it should; try again`,
+			}},
+			{machines: unnamed, instances: []ownership.Instance{own}, want: []string{"InstanceNotNamed worker: instance " + idOwn + of}},
+		},
+		"it is gone in between": {
+			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
+			{machines: unnamed},
+			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud := &fakeCloud{instances: map[string][]ownership.Instance{}, errs: map[string]error{}}
+			audited := newAudit(fakeObjects{}, cloud)
+			for i, p := range passes {
+				audited.Objects = fakeObjects{machines: p.machines, accounts: map[string]any{"team/pool": tsap}}
+				cloud.instances[tsap.User], cloud.errs[tsap.User] = p.instances, p.listErr
+				result, err := audited.Pass(t.Context())
+				if !errors.Is(err, p.listErr) {
+					t.Errorf("pass %d: error %v", i, err)
+				}
+				var got []string
+				for _, f := range result.Findings {
+					got = append(got, f.Reason+" "+f.Object.Name+": "+f.Message)
+				}
+				if diff := cmp.Diff(p.want, got); diff != "" {
+					t.Errorf("pass %d (-want +got):\n%s", i, diff)
+				}
+				if result.NotNamed != p.wantNew {
+					t.Errorf("pass %d: NotNamed = %d, want %d", i, result.NotNamed, p.wantNew)
+				}
+			}
+		})
+	}
+}
+
 // Where clusters bring their own credentials, these are looked at as well.
 func TestPassLooksAtCredentials(t *testing.T) {
 	keys := ownership.Account{Cloud: "cloudsigma", Identity: ownership.Identity{Namespace: "team", Secret: "keys", Entry: "tenant"}}
@@ -636,4 +735,75 @@ func TestTheRateHoldsOverAllRequests(t *testing.T) {
 			t.Errorf("30 requests took %s", took)
 		}
 	})
+}
+
+// never does not lead.
+type never struct{}
+
+func (never) Run(ctx context.Context, _ func(context.Context)) error {
+	<-ctx.Done()
+	return nil
+}
+
+// A replica that does not lead tells of the first claims that it denied, as long as no machine names the instance.
+func TestControllerTellsOfDeniedClaimsWithoutLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recorder := &recorded{}
+		reference := corev1.ObjectReference{Kind: "CloudSigmaMachine", Namespace: "team", Name: "worker", UID: "uid-worker"}
+		controller := &audit.Controller{
+			Audit: newAudit(fakeObjects{machines: []clusterapi.Machine{machine("worker", ""), machine("other", idSpare)}}, &fakeCloud{}),
+			Denied: func() []settle.Claim {
+				return []settle.Claim{{Machine: reference, Account: tsap, ID: idOther}, {Machine: reference, Account: tsap, ID: idSpare}}
+			},
+			Recorder: recorder, Election: never{}, Interval: 10 * time.Minute, Synced: func() error { return nil },
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- controller.Start(ctx) }()
+		want := []events.Event{{
+			Object: reference, Type: "Warning", Reason: "InstanceClaimDenied",
+			Message: "Audit: the claim of instance " + idOther + ` was denied, because the cloud did not show it as one of user "tsap@example.com" ` +
+				`in region "next", and no machine names it; find out whether it exists, and delete it if nothing else uses it`,
+		}}
+		for range 2 {
+			synctest.Wait()
+			if diff := cmp.Diff(want, recorder.take()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			<-time.After(11 * time.Minute)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Start() = %v", err)
+		}
+	})
+}
+
+// arriving are objects of which one machine is created after a pass has read the machines for the first time.
+type arriving struct {
+	fakeObjects
+	late  clusterapi.Machine
+	asked *int
+}
+
+func (o arriving) Machines() iter.Seq[clusterapi.Machine] {
+	if *o.asked++; *o.asked > 1 {
+		return slices.Values(append(slices.Clone(o.machines), o.late))
+	}
+	return o.fakeObjects.Machines()
+}
+
+// A machine that is created during a pass is checked by the next one: its cluster may not have been there before.
+func TestAMachineThatIsCreatedDuringAPass(t *testing.T) {
+	audited := newAudit(fakeObjects{}, &fakeCloud{})
+	audited.Objects = arriving{late: machine("worker", idOther, ofCluster("new")), asked: new(int), fakeObjects: fakeObjects{accounts: map[string]any{"team/pool": tsap}}}
+	for i, want := range []int{0, 1} {
+		result, err := audited.Pass(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(result.Findings) != want {
+			t.Errorf("pass %d: findings %v, want %d", i, result.Findings, want)
+		}
+	}
 }

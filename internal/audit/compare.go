@@ -13,11 +13,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/settle"
 )
 
 // Reasons of findings that only the audit has. The others are those of the gate.
@@ -26,6 +28,10 @@ const (
 	ReasonDuplicate = "InstanceDuplicate"
 	// ReasonOrphaned: an instance was made for a machine that does not exist here, or not as one of its user.
 	ReasonOrphaned = "InstanceOrphaned"
+	// ReasonNotNamed: an instance was made for a machine that named none in two passes.
+	ReasonNotNamed = "InstanceNotNamed"
+	// ReasonClaimDenied: the first claim of an instance was denied, and no machine names the instance.
+	ReasonClaimDenied = "InstanceClaimDenied"
 )
 
 // reasonRegion is the gates' reason that a region is none of those configured.
@@ -40,7 +46,10 @@ func notKnown(refused *clusterapi.AccountError) string {
 type Finding struct {
 	// Reason is a word in CamelCase, for metrics and Events.
 	Reason string
-	// Object is the machine or the cluster that it is about.
+	// LogicalCluster is where Object is on kcp, "" on Kubernetes.
+	LogicalCluster logicalcluster.Name
+	// Object is the machine or the cluster that it is about. It is empty if the finding is about an account that several workspaces of
+	// kcp use: it is for the operator only, because one workspace must not be told what another one may have left behind.
 	Object corev1.ObjectReference
 	// Instance is the UUID of the instance, "" where there is none.
 	Instance string
@@ -50,21 +59,57 @@ type Finding struct {
 	Message string
 }
 
+// place is an object, and the logical cluster of kcp in which it is. It is comparable.
+type place struct {
+	in     logicalcluster.Name
+	object corev1.ObjectReference
+}
+
+func placeOf(machine clusterapi.Machine) place {
+	return place{machine.LogicalCluster, machine.Reference()}
+}
+
+// finding returns a finding about the object.
+func (p place) finding(f Finding) Finding {
+	f.LogicalCluster, f.Object = p.in, p.object
+	return f
+}
+
 // tenancy is all that belongs together: an account and what uses it.
 type tenancy struct {
 	account ownership.Account
 	// about are the objects that say so: clusters, and machines that bring an account of their own.
-	about    []corev1.ObjectReference
+	about    []place
 	machines []clusterapi.Machine
+}
+
+// in reports whether an object of the logical cluster uses the account.
+func (t tenancy) in(cluster logicalcluster.Name) bool {
+	return slices.ContainsFunc(t.about, func(p place) bool { return p.in == cluster })
+}
+
+// whole returns the object for findings about the account as a whole, none if several logical clusters use it.
+func (t tenancy) whole() place {
+	if slices.ContainsFunc(t.about, func(p place) bool { return p.in != t.about[0].in }) {
+		return place{}
+	}
+	return t.about[0]
 }
 
 // asker asks the cloud about one instance that a machine names.
 type asker func(machine clusterapi.Machine, id string) (ownership.Answer, error)
 
+// notNamed is an instance that was made for a machine which names none. A pass may see one that is about to be named.
+type notNamed struct {
+	account  ownership.Account
+	instance string
+	machine  types.UID
+}
+
 // compare says what is not as it should be between the machines of an account and its instances. all are the machines of
 // all accounts: an instance that any of them names is no orphan. A list can miss an instance that is there, when others
-// come and go meanwhile, so the cloud is asked about what is not in it.
-func compare(t tenancy, instances []ownership.Instance, all named, ask asker) []Finding {
+// come and go meanwhile, so the cloud is asked about what is not in it. again reports whether the pass before saw the same.
+func compare(t tenancy, instances []ownership.Instance, all named, ask asker, again func(notNamed) bool) []Finding {
 	owned := make(map[string]bool, len(instances))
 	byName, byUID := map[string][]ownership.Instance{}, map[string][]ownership.Instance{}
 	for _, instance := range instances {
@@ -83,7 +128,7 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker) []
 				continue
 			}
 			if answer, err := ask(machine, id); err != nil {
-				findings = append(findings, unknown(t.account, machine.Reference(), id, err))
+				findings = append(findings, unknown(t.account, placeOf(machine), id, err))
 			} else if answer.Verdict != ownership.Owned {
 				findings = append(findings, notOwned(t.account, machine, id, answer.Verdict, made))
 			}
@@ -93,11 +138,15 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker) []
 		if !slices.ContainsFunc(machine.IDs(), func(id string) bool { return owned[id] }) {
 			for _, instance := range made {
 				explained[instance.ID] = true
+				if machine.InstanceID == "" && machine.ProviderID == "" && !all.isNamed(instance.ID, t) &&
+					again(notNamed{account: t.account, instance: instance.ID, machine: machine.UID}) {
+					findings = append(findings, unrecorded(t.account, machine, instance))
+				}
 			}
 			continue
 		}
 		for _, instance := range made {
-			if explained[instance.ID] || len(all.byID[instance.ID]) > 0 {
+			if explained[instance.ID] || all.isNamed(instance.ID, t) {
 				continue
 			}
 			explained[instance.ID] = true
@@ -130,18 +179,58 @@ func notOwned(account ownership.Account, machine clusterapi.Machine, id string, 
 		}
 		message += "; the user's own instance for this machine is " + strings.Join(names, " or ")
 	}
-	return Finding{
-		Reason: reason, Object: machine.Reference(), Instance: id, Account: account,
+	return placeOf(machine).finding(Finding{
+		Reason: reason, Instance: id, Account: account,
 		Message: message + "; clear the field, so that the provider adopts an instance of the user or makes one",
-	}
+	})
 }
 
 func duplicate(account ownership.Account, machine clusterapi.Machine, instance ownership.Instance) Finding {
-	return Finding{
-		Reason: ReasonDuplicate, Object: machine.Reference(), Instance: instance.ID, Account: account,
+	return placeOf(machine).finding(Finding{
+		Reason: ReasonDuplicate, Instance: instance.ID, Account: account,
 		Message: fmt.Sprintf("instance %s (%q) of %s in %s was made for this machine, which names %s; delete the one that is not needed",
 			instance.ID, instance.Name, account.Owner(), account.Place(), strings.Join(machine.IDs(), " and ")),
+	})
+}
+
+func unrecorded(account ownership.Account, machine clusterapi.Machine, instance ownership.Instance) Finding {
+	return placeOf(machine).finding(Finding{
+		Reason: ReasonNotNamed, Instance: instance.ID, Account: account,
+		Message: fmt.Sprintf("instance %s (%q) of %s in %s was made for this machine, which names none; if the provider does not adopt it, delete it",
+			instance.ID, instance.Name, account.Owner(), account.Place()),
+	})
+}
+
+// unnamedClaims are the findings about denied first claims whose instances no machine names. They are the same whether such an instance
+// exists or not, because a tenant can claim any UUID. Of kcp's workspaces, only those count that have objects here: the others bind the
+// APIExport of a provider that is not audited.
+func unnamedClaims(denied []settle.Claim, objects Objects) []Finding {
+	if len(denied) == 0 {
+		return nil
 	}
+	names := map[string]bool{}
+	seen := map[logicalcluster.Name]bool{"": true}
+	for machine := range objects.Machines() {
+		seen[machine.LogicalCluster] = true
+		for _, id := range machine.IDs() {
+			names[id] = true
+		}
+	}
+	for cluster := range objects.Clusters() {
+		seen[cluster.LogicalCluster] = true
+	}
+	var findings []Finding
+	for _, claim := range denied {
+		if names[claim.ID] || !seen[logicalcluster.Name(claim.LogicalCluster)] {
+			continue
+		}
+		findings = append(findings, Finding{
+			Reason: ReasonClaimDenied, LogicalCluster: logicalcluster.Name(claim.LogicalCluster), Object: claim.Machine, Instance: claim.ID, Account: claim.Account,
+			Message: fmt.Sprintf("the claim of instance %s was denied, because the cloud did not show it as one of %s in %s, and no machine names "+
+				"it; find out whether it exists, and delete it if nothing else uses it", claim.ID, claim.Account.Owner(), claim.Account.Place()),
+		})
+	}
+	return findings
 }
 
 // orphans are the instances that were made for machines, of which none is here that could name them: a machine that has
@@ -149,20 +238,20 @@ func duplicate(account ownership.Account, machine clusterapi.Machine, instance o
 func orphans(t tenancy, instances []ownership.Instance, all named, explained map[string]bool) []Finding {
 	var findings []Finding
 	for _, instance := range instances {
-		if explained[instance.ID] || len(all.byID[instance.ID]) > 0 {
+		if explained[instance.ID] || all.isNamed(instance.ID, t) {
 			continue
 		}
 		why := "whose cluster acts as another user"
-		if account, exists := all.madeFor(instance, t.about); !exists && instance.MachineUID != "" {
+		if account, exists := all.madeFor(instance, t); !exists && instance.MachineUID != "" {
 			why = "that is not here"
 		} else if account == nil || *account == t.account {
 			continue
 		}
-		findings = append(findings, Finding{
-			Reason: ReasonOrphaned, Object: t.about[0], Instance: instance.ID, Account: t.account,
+		findings = append(findings, t.whole().finding(Finding{
+			Reason: ReasonOrphaned, Instance: instance.ID, Account: t.account,
 			Message: fmt.Sprintf("instance %s (%q) of %s in %s was made for a machine %s; delete it if nothing else uses it",
 				instance.ID, instance.Name, t.account.Owner(), t.account.Place(), why),
-		})
+		}))
 	}
 	return findings
 }
@@ -174,19 +263,41 @@ type named struct {
 	// accounts are those that the machines' clusters use, by the UID of the machine, and names by its namespace and name; nil
 	// where that is not known.
 	accounts map[string]*ownership.Account
-	names    map[types.NamespacedName]*ownership.Account
+	names    map[machineName]*ownership.Account
+	// places are the logical clusters of the machines, by their UIDs.
+	places map[string]logicalcluster.Name
+}
+
+// machineName is the name of a machine in a logical cluster of kcp.
+type machineName struct {
+	in logicalcluster.Name
+	types.NamespacedName
+}
+
+// isNamed reports whether a machine names an instance of a tenancy. A machine in a workspace that does not use the account does not count if
+// it is known to be of another account: nothing in one workspace keeps a finding from another one.
+func (n named) isNamed(id string, t tenancy) bool {
+	return slices.ContainsFunc(n.byID[id], func(machine clusterapi.Machine) bool {
+		account := n.accounts[string(machine.UID)]
+		return account == nil || *account == t.account || t.in(machine.LogicalCluster)
+	})
 }
 
 // madeFor returns the account of the machine that an instance was made for: by the machine's UID or, as not all providers
 // leave that, by its name. Only a machine in a namespace of those objects counts then: who names one in another namespace like
 // somebody's instance must not have that taken for its own. Where several machines have the name, it is not known.
-func (n named) madeFor(instance ownership.Instance, about []corev1.ObjectReference) (account *ownership.Account, exists bool) {
+//
+// A machine of another account in a workspace of kcp that does not use this one does not exist: its workspace is none of the finding's.
+func (n named) madeFor(instance ownership.Instance, t tenancy) (account *ownership.Account, exists bool) {
 	if instance.MachineUID != "" {
 		account, exists = n.accounts[instance.MachineUID]
+		if account != nil && !t.in(n.places[instance.MachineUID]) {
+			return nil, false
+		}
 		return account, exists
 	}
-	for _, object := range about {
-		found, taken := n.names[types.NamespacedName{Namespace: object.Namespace, Name: instance.Name}]
+	for _, about := range t.about {
+		found, taken := n.names[machineName{about.in, types.NamespacedName{Namespace: about.object.Namespace, Name: instance.Name}}]
 		switch {
 		case taken && exists && found != account:
 			return nil, true
@@ -198,14 +309,17 @@ func (n named) madeFor(instance ownership.Instance, about []corev1.ObjectReferen
 }
 
 func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup) named {
-	all := named{byID: map[string][]clusterapi.Machine{}, accounts: map[string]*ownership.Account{}, names: map[types.NamespacedName]*ownership.Account{}}
+	all := named{
+		byID: map[string][]clusterapi.Machine{}, accounts: map[string]*ownership.Account{}, names: map[machineName]*ownership.Account{},
+		places: map[string]logicalcluster.Name{},
+	}
 	for _, machine := range machines {
 		var account *ownership.Account
 		if t := clusters[machine.Cluster()].tenancy; t != nil {
 			account = &t.account
 		}
-		all.accounts[string(machine.UID)] = account
-		name := types.NamespacedName{Namespace: machine.Namespace, Name: machine.Name}
+		all.accounts[string(machine.UID)], all.places[string(machine.UID)] = account, machine.LogicalCluster
+		name := machineName{machine.LogicalCluster, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Name}}
 		if other, taken := all.names[name]; taken && other != account { // one of another kind
 			account = nil
 		}
@@ -221,7 +335,7 @@ func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup
 func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 	var findings []Finding
 	add := func(reason, instance, message string) {
-		findings = append(findings, Finding{Reason: reason, Object: machine.Reference(), Instance: instance, Message: message})
+		findings = append(findings, placeOf(machine).finding(Finding{Reason: reason, Instance: instance, Message: message}))
 	}
 	switch {
 	case machine.ClusterName() == "":
@@ -242,10 +356,25 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 			machine.Kind.ProviderIDPath, strings.Join(ids, " and ")))
 	}
 	for _, id := range ids {
-		others := slices.DeleteFunc(slices.Clone(all.byID[id]), machine.SameServer)
-		if len(others) > 1 {
-			add(ownership.ReasonConflict, id, fmt.Sprintf("%d machines name instance %s, which can be that of one only", len(others), id))
+		if same := all.conflicting(machine, id, cluster); len(same) > 1 {
+			message := fmt.Sprintf("%d machines name instance %s, which can be that of one only", len(same), id)
+			if slices.ContainsFunc(same, func(other clusterapi.Machine) bool { return other.LogicalCluster != machine.LogicalCluster }) {
+				message += "; not all of them are in this workspace"
+			}
+			add(ownership.ReasonConflict, id, message)
 		}
 	}
 	return findings
+}
+
+// conflicting returns the machines that name an instance, the given one included. Of another workspace of kcp, only those of the same account
+// count: who names a server of somebody else there must not cause a finding here.
+func (n named) conflicting(machine clusterapi.Machine, id string, cluster lookup) []clusterapi.Machine {
+	return slices.DeleteFunc(slices.Clone(n.byID[id]), func(other clusterapi.Machine) bool {
+		if other.LogicalCluster == machine.LogicalCluster {
+			return machine.SameServer(other)
+		}
+		account := n.accounts[string(other.UID)]
+		return account == nil || cluster.tenancy == nil || *account != cluster.tenancy.account
+	})
 }

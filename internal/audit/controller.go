@@ -2,6 +2,8 @@ package audit
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +11,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/settle"
 )
 
 // jitter is the share by which the time between two passes varies, so that several management clusters do not ask a cloud
@@ -29,11 +32,15 @@ type Elector interface {
 // Controller makes one pass after the other, in one of several replicas at a time, and tells of each finding by an Event. Each replica tells of
 // the first claims that it denied itself, because no other one knows them.
 type Controller struct {
-	Audit    *Audit
+	Audit *Audit
+	// Denied returns the first claims that this replica denied. Nil if there are none.
+	Denied   func() []settle.Claim
 	Recorder EventRecorder
 	Election Elector
 	// Synced returns why the objects have not all been seen yet, nil if they have been.
 	Synced func() error
+	// OnKCP is true if the objects are those of workspaces of kcp.
+	OnKCP bool
 	// Interval is the time from the end of one pass to the begin of the next, give or take a tenth.
 	Interval time.Duration
 }
@@ -43,16 +50,51 @@ const syncInterval = time.Second
 
 // Start makes passes while this replica leads, until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
-	return c.Election.Run(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")), c.lead)
+	ctx, stop := context.WithCancel(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")))
+	defer stop()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	if c.Denied != nil {
+		running.Go(func() { c.repeat(ctx, c.denied) })
+	}
+	return c.Election.Run(ctx, c.lead)
 }
 
 func (c *Controller) lead(ctx context.Context) {
-	defer findings.Reset() // this replica's findings end with its lead
+	defer forget(c.platform()) // this replica's findings end with its lead
+	c.repeat(ctx, c.pass)
+}
+
+// repeat calls pass at the interval, once all objects have been seen.
+func (c *Controller) repeat(ctx context.Context, pass func(context.Context)) {
 	// The only error is that ctx ended.
 	if wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return c.Synced() == nil, nil }) != nil {
 		return
 	}
-	wait.JitterUntilWithContext(ctx, c.pass, c.Interval, jitter, true)
+	wait.JitterUntilWithContext(ctx, pass, c.Interval, jitter, true)
+}
+
+// platform is the label of the metrics.
+func (c *Controller) platform() string {
+	if c.OnKCP {
+		return "kcp"
+	}
+	return "kubernetes"
+}
+
+// denied tells of the instances of denied first claims that no machine names.
+func (c *Controller) denied(ctx context.Context) {
+	denied := c.Denied()
+	if len(denied) > 0 {
+		if err := c.Audit.refresh(ctx); err != nil {
+			logf.FromContext(ctx).Error(err, "denied first claims could not be compared; the next pass tries again")
+			return
+		}
+	}
+	found := unnamedClaims(denied, c.Audit.Objects)
+	deniedClaims.WithLabelValues(c.platform()).Set(float64(len(found)))
+	c.tell(ctx, found)
 }
 
 func (c *Controller) pass(ctx context.Context) {
@@ -64,15 +106,30 @@ func (c *Controller) pass(ctx context.Context) {
 	if err != nil {
 		log.Error(err, "not all accounts could be looked at; the next pass tries again")
 	}
-	observe(result, err)
-	for _, finding := range result.Findings {
-		log.Info("finding", "reason", finding.Reason, "kind", finding.Object.Kind, "namespace", finding.Object.Namespace,
-			"name", finding.Object.Name, "instance", finding.Instance, "user", finding.Account.User, "region", finding.Account.Region,
-			"message", finding.Message)
-		c.Recorder.Record(events.Event{
-			Object: finding.Object, Type: corev1.EventTypeWarning, Reason: finding.Reason, Message: "Audit: " + finding.Message,
-		})
+	observe(c.platform(), result, err)
+	if errors.Is(err, errNotRead) {
+		return
 	}
+	c.tell(ctx, result.Findings)
 	log.Info("pass", "machines", result.Machines, "accounts", result.Accounts, "cloudRequests", result.Requests,
 		"findings", len(result.Findings))
+}
+
+func (c *Controller) tell(ctx context.Context, findings []Finding) {
+	log := logf.FromContext(ctx)
+	for _, finding := range findings {
+		at := log
+		if c.OnKCP {
+			at = log.WithValues("cluster", finding.LogicalCluster)
+		}
+		at.Info("finding", "reason", finding.Reason, "kind", finding.Object.Kind, "namespace", finding.Object.Namespace,
+			"name", finding.Object.Name, "instance", finding.Instance, "user", finding.Account.User, "region", finding.Account.Region,
+			"message", finding.Message)
+		if finding.Object.Name == "" {
+			continue
+		}
+		c.Recorder.Record(events.Event{
+			Cluster: finding.LogicalCluster, Object: finding.Object, Type: corev1.EventTypeWarning, Reason: finding.Reason, Message: "Audit: " + finding.Message,
+		})
+	}
 }

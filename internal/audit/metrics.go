@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
@@ -8,8 +10,12 @@ import (
 var (
 	findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "warrantgate_audit_findings",
-		Help: "What the last pass of the audit found, by reason. Only the replica that leads has them.",
-	}, []string{"reason"})
+		Help: "What the last pass of the audit found, by platform (kubernetes, kcp) and reason. Only the replica that leads has them.",
+	}, []string{"platform", "reason"})
+	deniedClaims = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "warrantgate_audit_denied_claims",
+		Help: "Instances of first claims that this replica denied and that no machine names, by platform (kubernetes, kcp).",
+	}, []string{"platform"})
 	passes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_audit_passes_total",
 		Help: "Passes of the audit by outcome: complete, incomplete (not all accounts could be looked at).",
@@ -21,18 +27,23 @@ var (
 )
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
-	metrics.Registry.MustRegister(findings, passes, requests)
+	metrics.Registry.MustRegister(findings, deniedClaims, passes, requests)
 }
 
-func observe(result Result, err error) {
+func observe(platform string, result Result, err error) {
 	outcome := "complete"
 	if err != nil {
 		outcome = "incomplete"
 	}
 	passes.WithLabelValues(outcome).Inc()
 	requests.Add(float64(result.Requests))
-	findings.Reset() // a reason that is found no more is not there
+	if errors.Is(err, errNotRead) {
+		return // what was found before may still be so
+	}
+	forget(platform) // a reason that is found no more is not there
 	for _, finding := range result.Findings {
-		findings.WithLabelValues(finding.Reason).Inc()
+		findings.WithLabelValues(platform, finding.Reason).Inc()
 	}
 }
+
+func forget(platform string) { findings.DeletePartialMatch(prometheus.Labels{"platform": platform}) }

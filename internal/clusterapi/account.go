@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,7 +20,10 @@ import (
 
 // Cluster identifies the object with the identity that a machine's provider acts as. It is comparable.
 type Cluster struct {
-	// Provider says which kind of cluster objects it is among.
+	// LogicalCluster is the logical cluster of kcp that contains the object. It is set only where objects of several logical clusters
+	// are read together (Exports).
+	LogicalCluster logicalcluster.Name
+	// Provider selects the kind of the cluster object.
 	Provider v1beta1.Provider
 	// Namespace and Name are those of the Cluster of Cluster API.
 	Namespace, Name string

@@ -177,7 +177,7 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsNobodysMistake(t *testing.T) {
+func TestReadErrorsAreNotAccountErrors(t *testing.T) {
 	refuse := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("etcd is away") }
 	for name, tc := range map[string]struct {
 		breakIt func(server *fakeServer)
@@ -210,8 +210,8 @@ func TestWhatCannotBeReadIsNobodysMistake(t *testing.T) {
 	}
 }
 
-// A cluster is gone by as it was seen, and AccountNow is for those to whom that matters.
-func TestAClusterThatHasChangedSinceItWasSeen(t *testing.T) {
+// Account uses the last seen cluster. AccountNow reads the current one.
+func TestAccountAndAccountNowAfterAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, false, cluster(with("spec.userEmail", "tsap@example.com")))
 		server.machines.PrependReactor("get", "cloudsigmaclusters", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -253,7 +253,7 @@ func TestReadUserRef(t *testing.T) {
 	}
 }
 
-func TestWhoseUserASecretIs(t *testing.T) {
+func TestUserDependents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ref := func(fields map[string]any) func(map[string]any) { return with("spec.userRef", fields) }
 		named := func(name string, modify ...func(map[string]any)) *unstructured.Unstructured {

@@ -64,7 +64,8 @@ func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 		return "", accountErrorf(UserMissing, "it names no user: neither spec.userEmail nor spec.userRef is set")
 	}
 	if r.secrets == nil {
-		return "", accountErrorf(UserRefUnguarded, "spec.userRef: in a workspace of kcp no gate keeps the Secret from being changed; name the user in spec.userEmail")
+		return "", accountErrorf(UserRefUnguarded, "spec.userRef: in a workspace of kcp no gate keeps the Secret from being changed, "+
+			"and no permission claim on secrets makes kcp call the webhooks of an APIExport for them; name the user in spec.userEmail")
 	}
 	if err := r.guarded(ref.SecretNamespace); err != nil {
 		return "", err

@@ -92,7 +92,7 @@ func TestDecodeIsRead(t *testing.T) {
 	}
 }
 
-func TestDecodeOfWhatIsCutOff(t *testing.T) {
+func TestDecodeTruncatedJSON(t *testing.T) {
 	const whole = `{"metadata":{"name":"n","labels":{"a":"b"}},"spec":{"providerID":"x"},"status":{"instanceID":"y"}}`
 	for length := 1; length < len(whole); length++ {
 		if machine, err := cloudSigmaMachines.Decode([]byte(whole[:length])); err == nil {
@@ -106,7 +106,7 @@ func TestDecodeOfWhatIsCutOff(t *testing.T) {
 	}
 }
 
-func TestDecodeOfOddMetadata(t *testing.T) {
+func TestDecodeInvalidMetadata(t *testing.T) {
 	for _, raw := range []string{`{"metadata":5}`, `{"metadata":{"name":5}}`, `{"metadata":{"labels":{"a":5}}}`} {
 		if _, err := cloudSigmaMachines.Decode([]byte(raw)); err == nil {
 			t.Errorf("Decode(%s) has no error", raw)

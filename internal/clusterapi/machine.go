@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +36,8 @@ func (k Kind) Resource() schema.GroupVersionResource {
 // Machine contains the fields of a machine object that gates and the audit use.
 type Machine struct {
 	metav1.ObjectMeta
+	// LogicalCluster is the same as in Cluster.
+	LogicalCluster logicalcluster.Name
 	// Kind is the kind of the object.
 	Kind Kind
 	// InstanceID and ProviderID are the unparsed fields, "" if missing.
@@ -74,7 +77,7 @@ func (m Machine) is(other Machine) bool {
 // with the credentials that it refers to itself.
 func (m Machine) SameServer(other Machine) bool {
 	kinds := m.Kind.isOf(openStackServer) && other.Kind.isOf(openStackMachine) || m.Kind.isOf(openStackMachine) && other.Kind.isOf(openStackServer)
-	return kinds && m.Namespace == other.Namespace && m.Name == other.Name
+	return kinds && m.LogicalCluster == other.LogicalCluster && m.Namespace == other.Namespace && m.Name == other.Name
 }
 
 // Resources of Cluster API Provider OpenStack that contain the ID of a server.
@@ -92,7 +95,7 @@ func (m Machine) ClusterName() string { return m.Labels[ClusterNameLabel] }
 
 // Cluster returns the cluster with the identity that the machine's provider acts as.
 func (m Machine) Cluster() Cluster {
-	return Cluster{Provider: m.Kind.Provider, Namespace: m.Namespace, Name: m.ClusterName(), Identity: m.Identity}
+	return Cluster{LogicalCluster: m.LogicalCluster, Provider: m.Kind.Provider, Namespace: m.Namespace, Name: m.ClusterName(), Identity: m.Identity}
 }
 
 // IDs returns the UUIDs in the two fields without duplicates. It skips invalid values.

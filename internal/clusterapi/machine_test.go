@@ -99,7 +99,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-func TestWhatAMachineIs(t *testing.T) {
+func TestMachineAccessors(t *testing.T) {
 	owner := map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": "hl9tl", "uid": "0eb3"}
 	got, err := cloudSigmaMachines.Read(machine(cloudSigmaMachines, "hl9tl-qbrcf",
 		with("metadata.resourceVersion", "7"), with("metadata.ownerReferences", []any{owner}), with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z")))
@@ -138,7 +138,7 @@ var openStackServers = func() clusterapi.Kind {
 	return kind
 }()
 
-func TestWhichObjectsStandForOneServer(t *testing.T) {
+func TestSameServer(t *testing.T) {
 	of := func(kind clusterapi.Kind, modify ...func(map[string]any)) clusterapi.Machine {
 		read, err := kind.Read(machine(kind, "worker", modify...))
 		if err != nil {

@@ -18,7 +18,7 @@ func inCluster(name string) func(map[string]any) {
 // keys returns a reference to a cloud of the Secret "keys".
 func keys(cloud string) map[string]any { return map[string]any{"name": "keys", "cloudName": cloud} }
 
-func TestWhoseInstancesAClusterHas(t *testing.T) {
+func TestHolders(t *testing.T) {
 	names := with("status.instanceID", ownID)
 	server := newServer(t, false,
 		machine(cloudSigmaMachines, "second", names), machine(cloudSigmaMachines, "first", with("spec.providerID", "cloudsigma://"+otherID)),
@@ -48,7 +48,7 @@ func TestWhoseInstancesAClusterHas(t *testing.T) {
 	}
 }
 
-func TestWhatRefersToCredentials(t *testing.T) {
+func TestCredentialDependents(t *testing.T) {
 	server := newServer(t, false,
 		object("OpenStackCluster", "plain", with("spec.identityRef", keys("a"))),
 		object("OpenStackCluster", "labeled", with("spec.identityRef", keys("b")), inCluster("prod")),
@@ -79,7 +79,7 @@ func TestWhatRefersToCredentials(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfAnObject(t *testing.T) {
+func TestVersion(t *testing.T) {
 	server := newServer(t, false, cluster(with("metadata.resourceVersion", "7")))
 	for name, want := range map[string]string{"metal": "7", "missing": ""} {
 		got, err := server.objects.Version(t.Context(), inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: namespace, Name: name})
@@ -89,8 +89,9 @@ func TestTheVersionOfAnObject(t *testing.T) {
 	}
 }
 
-// TestAClusterOfALabelAndOneOfAName holds that nobody acts as one of two objects while the other one would do once it is gone.
-func TestAClusterOfALabelAndOneOfAName(t *testing.T) {
+// TestClusterWithLabelAndClusterWithName checks that two candidates for a cluster object are an error, because the provider would use
+// the second one after the first is deleted.
+func TestClusterWithLabelAndClusterWithName(t *testing.T) {
 	server := newServer(t, false,
 		object("OpenStackCluster", "labeled", with("spec.identityRef", keys("a")), inCluster("prod")),
 		object("OpenStackCluster", "prod", with("spec.identityRef", keys("b"))),

@@ -135,7 +135,7 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-func TestAHolderThatIsNewIsFoundWithoutAskingForEach(t *testing.T) {
+func TestNewHolderIsFoundWithoutRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, false)
 		defer server.start(t.Context(), t)()
@@ -164,8 +164,8 @@ func TestAHolderThatIsNewIsFoundWithoutAskingForEach(t *testing.T) {
 	})
 }
 
-// TestAHolderThatNoWatchHasShown is known by its write alone.
-func TestAHolderThatNoWatchHasShown(t *testing.T) {
+// TestHolderFromPendingWrites checks holders that are known only from pending writes.
+func TestHolderFromPendingWrites(t *testing.T) {
 	written := func(kind clusterapi.Kind, name string) inflight.Object {
 		return inflight.Object{Resource: kind.Resource(), Namespace: namespace, Name: name}
 	}
@@ -220,7 +220,7 @@ func TestAHolderThatNoWatchHasShown(t *testing.T) {
 	}
 }
 
-func TestAllThatWasSeen(t *testing.T) {
+func TestMachinesAndClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, false, cluster(with("metadata.resourceVersion", "7"), with("spec.userEmail", "tsap@example.com")),
 			machine(cloudSigmaMachines, "a", with("status.instanceID", ownID)), machine(metalMachines, "b"), machine(cloudSigmaMachines, "unreadable", with("spec.providerID", int64(5))))
@@ -298,7 +298,7 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatCannotWork(t *testing.T) {
+func TestNewObjectsWithInvalidConfiguration(t *testing.T) {
 	for name, config := range map[string]*rest.Config{
 		"an invalid host": {Host: "http://[::1"},
 		"an invalid CA":   {Host: "https://h", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no PEM")}},
@@ -313,7 +313,7 @@ func TestAConfigurationThatCannotWork(t *testing.T) {
 	}
 }
 
-func TestThousandsOfMachinesAreFoundByTheirID(t *testing.T) {
+func TestThousandsOfMachines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var objects []runtime.Object
 		for i := range 2000 {

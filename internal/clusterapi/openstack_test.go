@@ -138,7 +138,7 @@ func TestAccountOnOpenStack(t *testing.T) {
 	}
 }
 
-func TestClustersThatCannotBeListedAreNobodysMistake(t *testing.T) {
+func TestListErrorsAreNotAccountErrors(t *testing.T) {
 	server := newServer(t, false, openStackCluster("metal"))
 	server.machines.PrependReactor("list", "openstackclusters", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("etcd is away")
@@ -149,7 +149,7 @@ func TestClustersThatCannotBeListedAreNobodysMistake(t *testing.T) {
 	}
 }
 
-func TestWhatAMachineBrings(t *testing.T) {
+func TestIdentityOfAMachine(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind    clusterapi.Kind
 		modify  func(map[string]any)

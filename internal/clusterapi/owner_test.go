@@ -179,8 +179,8 @@ func TestOwnerSeen(t *testing.T) {
 	}
 }
 
-// A version in which Machines were served once is not relied on.
-func TestOwnerOfAVersionThatIsServedNoMore(t *testing.T) {
+// The cached version is not used after it is no longer served.
+func TestOwnerAfterAChangeOfServedVersions(t *testing.T) {
 	server := newServer(t, false, capiMachine("v1beta1", "a", "metal"), capiMachine("v1beta2", "a", "other"))
 	asking := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
 	if owner, err := server.objects.Owner(t.Context(), asking); err != nil || owner.ClusterName != "metal" {

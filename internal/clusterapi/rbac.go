@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kcp-dev/sdk/apis/apis"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/kcp"
 )
 
 const (
@@ -23,6 +25,9 @@ const (
 	workspaceRoleName = "warrantgate-machines"
 	// providerRoleName is the name of the role in the workspace of a provider on kcp, exportRoleName that of the audit there.
 	providerRoleName = "warrantgate-reviews"
+	exportRoleName   = "warrantgate-exports"
+	// auditRoleName is the name of the role of the audit in the workspace root of kcp.
+	auditRoleName = "warrantgate-audit"
 )
 
 // Roles returns the roles that serve needs for the enabled gates and the audit: to read machines and their clusters, to read the
@@ -106,6 +111,29 @@ func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Objec
 // give access to that workspace.
 func ProviderRoles(username string) []client.Object {
 	return install.Role(providerRoleName, install.User(username), rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
+}
+
+// ExportRoles returns the roles that permit a user to list the objects of APIExports, by their names, in all workspaces that bind them. They
+// are for the workspace of a provider.
+//
+// The permission includes objects that an APIExport claims in these workspaces, because kcp does not distinguish kinds.
+func ExportRoles(exports []string, username string) []client.Object {
+	named := func(resource, verb string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{apis.GroupName}, Resources: []string{resource}, ResourceNames: exports, Verbs: []string{verb}}
+	}
+	return install.Role(exportRoleName, install.User(username),
+		named("apiexports", "get"), named("apiexportendpointslices", "get"), named("apiexports/content", "list"))
+}
+
+// AuditRoles returns the roles that permit a user to find the shards and to hold the Lease of the audit, in the workspace root of kcp.
+func AuditRoles(username, lease string) []client.Object {
+	named := func(group, resource, name string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: []string{name}, Verbs: verbs}
+	}
+	return install.Role(auditRoleName, install.User(username),
+		named(apis.GroupName, "apiexportendpointslices", kcp.WorkspacesExport, "get"),
+		rule(coordinationv1.GroupName, "leases", "create"),
+		named(coordinationv1.GroupName, "leases", lease, "get", "update"))
 }
 
 func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {

@@ -21,6 +21,7 @@ func TestRoles(t *testing.T) {
 	var (
 		writeEvents = rule("", "events", "create", "patch")
 		review      = rule("authorization.k8s.io", "subjectaccessreviews", "create")
+		kdc         = rule("k8s.kube-dc.com", "kdcclusters", "get")
 		readSecrets = rule("", "secrets", "get")
 		read        = func(resource string) rbacv1.PolicyRule { return rule(group, resource, "get", "list", "watch") }
 		references  = rule("cluster.x-k8s.io", "clusters", "get", "list")
@@ -53,7 +54,7 @@ func TestRoles(t *testing.T) {
 				c.Machine.Kinds = []v1beta1.MachineKind{metalMachines.MachineKind}
 			},
 			want: []rbacv1.PolicyRule{
-				writeEvents, review, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references,
+				writeEvents, review, kdc, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references,
 				read("cloudsigmamachines"), read("openstackmachines"), read("metalmachines"), owners,
 			},
 			wantLease: lease,
@@ -62,9 +63,25 @@ func TestRoles(t *testing.T) {
 			modify: off(func(c *v1beta1.GateConfiguration) { c.KeystonePolicy.Mode = v1beta1.Enforce }),
 			want:   []rbacv1.PolicyRule{writeEvents},
 		},
+		"policies of Keystone over a base": {
+			modify: off(func(c *v1beta1.GateConfiguration) {
+				c.KeystonePolicy.Mode = v1beta1.Warn
+				c.KeystonePolicy.Base = []v1beta1.KeystonePolicyBase{{Namespace: "a", Name: "live"}, {Namespace: "a", Name: "before"}, {Namespace: "b", Name: "live"}}
+			}),
+			want: []rbacv1.PolicyRule{writeEvents, {
+				APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"before", "live"}, Verbs: []string{"get"},
+			}},
+		},
+		"a base of no policies": {
+			modify: off(func(c *v1beta1.GateConfiguration) {
+				c.KeystonePolicy.Mode = v1beta1.Off
+				c.KeystonePolicy.Base = []v1beta1.KeystonePolicyBase{{Namespace: "a", Name: "live"}}
+			}),
+			want: []rbacv1.PolicyRule{writeEvents},
+		},
 		"impersonation only": {
 			modify: off(func(c *v1beta1.GateConfiguration) { c.Cluster.Impersonation.Mode = v1beta1.Warn }),
-			want:   []rbacv1.PolicyRule{writeEvents, review, readSecrets, read("cloudsigmaclusters")},
+			want:   []rbacv1.PolicyRule{writeEvents, review, kdc, readSecrets, read("cloudsigmaclusters")},
 		},
 		"delegation only": {
 			modify: off(func(c *v1beta1.GateConfiguration) { openStack(c); c.Cluster.Delegation.Mode = v1beta1.Enforce }),

@@ -27,7 +27,7 @@ func others() func(map[string]any) {
 	return identityRef(map[string]any{"name": "others", "cloudName": "tenant"})
 }
 
-func TestAccountByTheReferenceOfACluster(t *testing.T) {
+func TestAccountByReference(t *testing.T) {
 	keys, other := openStackAccount("keys", "tenant", ""), openStackAccount("others", "tenant", "")
 	differs := func(message string) *clusterapi.AccountError {
 		return &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: message}
@@ -113,8 +113,8 @@ func TestAccountByTheReferenceOfACluster(t *testing.T) {
 	}
 }
 
-// CAPCS goes by the name of the Cluster, whatever the Cluster refers to.
-func TestTheProviderForCloudSigmaGoesByNoReference(t *testing.T) {
+// CAPCS uses the name of the Cluster, and ignores the reference.
+func TestCloudSigmaIgnoresTheReference(t *testing.T) {
 	server := newServer(t, false, capiCluster("metal", "other"), cluster(with("spec.userEmail", "bob@example.com")))
 	got, err := server.objects.AccountNow(t.Context(), metalCluster)
 	want := ownership.Account{Cloud: "cloudsigma", User: "bob@example.com", Region: "next"}
@@ -128,7 +128,7 @@ func TestTheProviderForCloudSigmaGoesByNoReference(t *testing.T) {
 	}
 }
 
-func TestClustersOfClusterAPIThatCannotBeReadAreNobodysMistake(t *testing.T) {
+func TestClusterReadErrorsAreNotAccountErrors(t *testing.T) {
 	for verb, want := range map[string]string{
 		"get": `read Cluster "metal": etcd is away`, "list": "list clusters.cluster.x-k8s.io: etcd is away",
 	} {
@@ -146,7 +146,7 @@ func TestClustersOfClusterAPIThatCannotBeReadAreNobodysMistake(t *testing.T) {
 	}
 }
 
-func TestWhichClustersActByAnObject(t *testing.T) {
+func TestActingBy(t *testing.T) {
 	server := newServer(t, false,
 		capiCluster("referring", "x7k2p"), capiCluster("metal", "x7k2p"), capiCluster("elsewhere", "x7k2p", inNamespace("team-b")),
 		capiCluster("moved", "another"), capiCluster("undecided", ""),
@@ -177,7 +177,7 @@ func TestWhichClustersActByAnObject(t *testing.T) {
 	}
 }
 
-func TestASecretIsUsedByTheClustersThatReferToTheObject(t *testing.T) {
+func TestCredentialDependentsByReference(t *testing.T) {
 	server := newServer(t, false,
 		openStackCluster("x7k2p", labeled("metal")), capiCluster("metal", "another"), capiCluster("prod", "x7k2p"),
 	)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -211,6 +212,42 @@ func asObject(object any) *unstructured.Unstructured {
 	return typed
 }
 
+// maxKept limits the length of a text that is kept in memory, because a tenant can write a MiB into each of many objects. No longer text
+// names an instance, an object or a region.
+const maxKept = 1 << 10
+
+// short returns a text without the blanks around it if it is too long, and no more than maxKept bytes of that.
+func short(text string) string {
+	if len(text) <= maxKept {
+		return text
+	}
+	text = strings.TrimSpace(text)
+	return strings.Clone(text[:min(len(text), maxKept)])
+}
+
+// small returns what is kept of the value of a field: a text, or the texts of a reference.
+func small(value any) any {
+	switch value := value.(type) {
+	case string:
+		return short(value)
+	case map[string]any:
+		kept := map[string]any{}
+		for _, field := range []string{"name", "namespace", "type", "cloudName", "region"} {
+			switch below := value[field].(type) {
+			case nil:
+			case map[string]any, []any: // of the wrong type, as an empty one is
+				kept[field] = []any{}
+			default:
+				kept[field] = small(below)
+			}
+		}
+		return kept
+	case []any:
+		return []any{}
+	}
+	return value
+}
+
 // keep returns a copy of an object with only its identity and the given paths.
 func keep(object any, paths ...string) (any, error) {
 	whole, ok := object.(*unstructured.Unstructured)
@@ -221,11 +258,11 @@ func keep(object any, paths ...string) (any, error) {
 	kept.SetGroupVersionKind(whole.GroupVersionKind())
 	for _, path := range append(paths, "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion") {
 		fields := strings.Split(path, ".")
-		value, found, err := unstructured.NestedFieldCopy(whole.Object, fields...)
+		value, found, err := unstructured.NestedFieldNoCopy(whole.Object, fields...)
 		if err != nil || !found {
 			continue // the gate reports a wrong type when it reads the object
 		}
-		if err := unstructured.SetNestedField(kept.Object, value, fields...); err != nil {
+		if err := unstructured.SetNestedField(kept.Object, small(value), fields...); err != nil {
 			return nil, fmt.Errorf("keep %s: %w", path, err)
 		}
 	}
@@ -245,7 +282,11 @@ func (k Kind) essentials(object any) (any, error) {
 		return nil, err
 	}
 	if owners := ownersAmong(asObject(object).GetOwnerReferences()); len(owners) > 0 {
-		asObject(kept).SetOwnerReferences(owners[:min(len(owners), 2)]) // two are too many already, and a tenant can write thousands
+		owners = owners[:min(len(owners), 2)] // more than one is an error, and a tenant can write thousands
+		for i := range owners {
+			owners[i].APIVersion, owners[i].Name, owners[i].UID = short(owners[i].APIVersion), short(owners[i].Name), types.UID(short(string(owners[i].UID)))
+		}
+		asObject(kept).SetOwnerReferences(owners)
 	}
 	return kept, nil
 }

@@ -43,7 +43,7 @@ func (s *fakeServer) unserved(err error) (serve func()) {
 	return func() { served.Store(true) }
 }
 
-func TestUntilAllIsSeen(t *testing.T) {
+func TestSyncedUntilAllObjectsAreSeen(t *testing.T) {
 	resource := schema.GroupResource{Group: "infrastructure.cluster.x-k8s.io", Resource: "cloudsigmamachines"}
 	// The response of an API server without the CustomResourceDefinition.
 	notServed := &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -125,8 +125,8 @@ func TestUntilAllIsSeen(t *testing.T) {
 	}
 }
 
-// Kinds are watched apart: one that is missing keeps no other from being seen.
-func TestAKindThatIsNotServedKeepsNoOtherBack(t *testing.T) {
+// Resources are watched separately: a missing one does not block the others.
+func TestMissingKindDoesNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, false, machine(metalMachines, "holder", with("spec.instanceID", ownID)))
 		server.unserved(apierrors.NewNotFound(schema.GroupResource{}, ""))
@@ -138,7 +138,7 @@ func TestAKindThatIsNotServedKeepsNoOtherBack(t *testing.T) {
 	})
 }
 
-func TestAFailureIsLoggedOnceAndNotForEachAttempt(t *testing.T) {
+func TestFailureIsLoggedOnce(t *testing.T) {
 	const resource = `"resource":"cloudsigmamachines.infrastructure.cluster.x-k8s.io"`
 	for name, tc := range map[string]struct {
 		failure error
@@ -216,8 +216,8 @@ func (f *fakeWatch) cut(err error) {
 	}
 }
 
-// A watch that is back soon is as good as one that never ended. One that is not leaves it unknown what there is.
-func TestABrokenWatch(t *testing.T) {
+// A watch that is soon re-established does not change the result. If it is broken for longer, the objects are unknown.
+func TestBrokenWatch(t *testing.T) {
 	const name = "cloudsigmamachines.infrastructure.cluster.x-k8s.io"
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} // client-go retries this error without reporting it
 	for name, tc := range map[string]struct {
@@ -277,8 +277,8 @@ func TestABrokenWatch(t *testing.T) {
 	}
 }
 
-// The watch of clusters goes the same way, and whose they are is read anew then.
-func TestAClusterWhoseWatchIsBroken(t *testing.T) {
+// The same applies to the watch of clusters. Accounts are then read from the API server.
+func TestAccountWithBrokenWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, false, cluster(with("spec.userEmail", "old@example.com")))
 		var mu sync.Mutex
@@ -344,8 +344,8 @@ func owning(name string) map[string]any {
 	return map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": name, "uid": "uid-" + name}
 }
 
-// Memory is for what is judged by. All else of an object, most of it managedFields, is not kept.
-func TestWhatIsKept(t *testing.T) {
+// Only the fields in use are kept in memory. All others, mostly managedFields, are dropped.
+func TestEssentials(t *testing.T) {
 	fat := strings.Repeat("x", 1<<16)
 	dress := []func(map[string]any){
 		with("metadata.resourceVersion", "7"), with("metadata.annotations", map[string]any{"a": fat}),

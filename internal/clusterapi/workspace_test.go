@@ -100,7 +100,7 @@ func TestWorkspace(t *testing.T) {
 	}
 }
 
-func TestWorkspacesOfAConfigurationThatCannotWork(t *testing.T) {
+func TestNewWorkspacesWithInvalidConfiguration(t *testing.T) {
 	if _, err := clusterapi.NewWorkspaces(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no PEM")}}, clusterapi.Options{}); err == nil {
 		t.Error("NewWorkspaces() has no error")
 	}
@@ -113,8 +113,8 @@ func TestWorkspacesOfAConfigurationThatCannotWork(t *testing.T) {
 	}
 }
 
-// The name comes with a request. What is not a name leads nowhere.
-func TestWorkspaceOfAnInvalidName(t *testing.T) {
+// The name comes from a request. An invalid name is an error.
+func TestWorkspaceWithInvalidName(t *testing.T) {
 	workspaces, err := clusterapi.NewWorkspaces(&rest.Config{Host: "https://kcp.example.com"}, clusterapi.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -137,6 +137,7 @@ func TestWorkspaceRoles(t *testing.T) {
 				{NonResourceURLs: []string{"/apis/*"}, Verbs: []string{"get"}},
 				{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"machines"}, Verbs: []string{"get"}},
 				{APIGroups: []string{group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"get"}},
+				{APIGroups: []string{"k8s.kube-dc.com"}, Resources: []string{"kdcclusters"}, Verbs: []string{"get"}},
 				{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 				{APIGroups: []string{group}, Resources: []string{"cloudsigmamachines"}, Verbs: []string{"get", "list"}},
 			},

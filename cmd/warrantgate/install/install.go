@@ -17,17 +17,21 @@ import (
 	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/cmd/warrantgate/internal/gates"
 	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/canary"
+	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
@@ -139,19 +143,19 @@ func newInstallKCPCommand() *cobra.Command {
 	var o installOptions
 	cmd := &cobra.Command{
 		Use:   "kcp",
-		Short: "Register the workspace gates in root of a kcp",
-		Long: `Register the workspace gates in root of a kcp, from where they hold for all workspaces: both webhook
-configurations, and the admission policy that keeps owners from being forged also while no warrantgate is running.
+		Short: "Install the gates on Workspaces in kcp",
+		Long: `Install the gates on Workspaces in the workspace root, where they apply to all workspaces: both webhook configurations,
+and the admission policy that denies forged owners even while no serve is running.
 
-With --shard-kubeconfig it also gives the user that serve runs as the right to write Events in every workspace of
-that shard, to see what it rests on (LogicalCluster, admin, type, API bindings and exports) and to annotate Workspaces
-that were healed, and nothing else. Without it the gates work, but Events are off and nothing is repaired.
+With --shard-kubeconfig it also grants the user of serve, in every workspace of that shard, the permissions to write Events,
+to read what explains a stuck workspace (LogicalCluster, workspace-admin, WorkspaceType, APIBindings and APIExports), and to
+annotate repaired Workspaces, and no other. Without it the gates work, but Events and the repair are off.
 
-From kcp v0.32 on, an admission policy rewrites the owners of plain service accounts, also while no warrantgate is running.
-It is not used where kcp does not act on it. See --rewrite, and "warrantgate check admission kcp".
+On kcp v0.32 and later an admission policy rewrites the owners of plain service accounts, even while no serve is running.
+install does not use it if kcp does not evaluate it. See --rewrite, and "warrantgate check admission kcp".
 
-It may run again, after an upgrade or with another configuration. Start serve before: while the gates are registered
-and no warrantgate answers, new workspaces wait whose owners only the webhook can rewrite.`,
+Run it again after an upgrade or a change of the configuration. Start serve first: while the webhooks are installed and
+serve does not answer, new workspaces whose owners only the webhook can rewrite cannot be scheduled.`,
 		Example: `  warrantgate install kcp --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
     --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,
@@ -247,6 +251,9 @@ func (o installOptions) registration(server webhooks.Server, config v1beta1.Gate
 	registration := register(server, config.Workspace)
 	if config.Repair.Mode != v1beta1.Off {
 		registration = append(registration, owner.RootObjects(o.user)...)
+	}
+	if config.Audit.OnKCP() {
+		registration = append(registration, clusterapi.AuditRoles(o.user, gates.AuditLease)...)
 	}
 	return registration
 }
@@ -345,10 +352,9 @@ func NewUninstallCommand() *cobra.Command {
 	var target kcpTarget
 	uninstallKCP := &cobra.Command{
 		Use:   "kcp",
-		Short: "Take the workspace gates out of a kcp",
-		Long: `Take out of root exactly what "warrantgate install kcp" made there, and with --shard-kubeconfig the right to
-write Events. Objects of the same names that were not installed by warrantgate are left alone. Workspaces keep
-their owners.`,
+		Short: "Uninstall the gates on Workspaces from kcp",
+		Long: `Remove only the objects that "warrantgate install kcp" created in root, and with --shard-kubeconfig the permissions in the
+shards. Objects of the same names that warrantgate did not install are not changed. Workspaces keep their owners.`,
 		Example: `  warrantgate uninstall kcp --kubeconfig=admin.kubeconfig --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -377,7 +383,9 @@ func (t kcpTarget) uninstall(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	return report(out, "root", func() ([]install.Result, error) { return install.Remove(ctx, root, []client.Object{owner.Lease()}) })
+	return report(out, "root", func() ([]install.Result, error) {
+		return install.Remove(ctx, root, []client.Object{owner.Lease(), leader.Lease(metav1.NamespaceDefault, gates.AuditLease)})
+	})
 }
 
 // report prints what was done, also where it ended in an error half-way.
@@ -397,7 +405,8 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 // registrable is all that may be registered in root, whatever the configuration is or was.
 func (kcpTarget) registrable() []client.Object {
 	config := v1beta1.Default().Workspace
-	return slices.Concat(workspace.RewritePolicy(config), workspace.Registration(webhooks.Server{}, config), owner.RootObjects(""))
+	return slices.Concat(workspace.RewritePolicy(config), workspace.Registration(webhooks.Server{}, config), owner.RootObjects(""),
+		clusterapi.AuditRoles("", gates.AuditLease))
 }
 
 // shardRegistrable is all that may be registered in system:admin of a shard.

@@ -235,8 +235,8 @@ const (
 // inRoot is what install prints of the objects in root.
 func inRoot(outcomes ...string) string {
 	kinds := []string{
-		`MutatingWebhookConfiguration "warrantgate"`,
 		`ValidatingAdmissionPolicy "warrantgate-owner-integrity"`, `ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity"`,
+		`MutatingWebhookConfiguration "warrantgate"`,
 		`ValidatingWebhookConfiguration "warrantgate"`,
 		`WorkspaceType "warranted"`, `ClusterRole "warrantgate-warranted"`, `ClusterRoleBinding "warrantgate-warranted"`,
 		`ClusterRole "warrantgate-repair"`, `ClusterRoleBinding "warrantgate-repair"`,
@@ -323,7 +323,7 @@ func TestInstallAndUninstall(t *testing.T) {
 		},
 		{
 			name: "a gate that is off is taken out", args: append(installArgs, "--config", clitest.WriteFile(t, "off.yaml", offConfiguration)),
-			want: inRoot("unchanged") +
+			want: "root: MutatingWebhookConfiguration \"warrantgate\" configured\n" +
 				"root: ValidatingWebhookConfiguration \"warrantgate\" configured\n" +
 				"root: ClusterRoleBinding \"warrantgate-repair\" deleted\n" +
 				"root: ClusterRole \"warrantgate-repair\" deleted\n" +
@@ -337,35 +337,41 @@ func TestInstallAndUninstall(t *testing.T) {
 		},
 		{
 			name: "uninstall takes out what is there", args: append(uninstallArgs, shard...),
-			want: "root: ClusterRoleBinding \"warrantgate-repair\" not there\n" +
-				"root: ClusterRole \"warrantgate-repair\" not there\n" +
-				"root: ClusterRoleBinding \"warrantgate-warranted\" not there\n" +
-				"root: ClusterRole \"warrantgate-warranted\" not there\n" +
-				"root: WorkspaceType \"warranted\" not there\n" +
+			want: "root: ClusterRoleBinding \"warrantgate-audit\" not found\n" +
+				"root: ClusterRole \"warrantgate-audit\" not found\n" +
+				"root: ClusterRoleBinding \"warrantgate-repair\" not found\n" +
+				"root: ClusterRole \"warrantgate-repair\" not found\n" +
+				"root: ClusterRoleBinding \"warrantgate-warranted\" not found\n" +
+				"root: ClusterRole \"warrantgate-warranted\" not found\n" +
+				"root: WorkspaceType \"warranted\" not found\n" +
 				"root: ValidatingWebhookConfiguration \"warrantgate\" deleted\n" +
-				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
-				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
 				"root: MutatingWebhookConfiguration \"warrantgate\" deleted\n" +
-				"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" not there\n" +
-				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not there\n" +
+				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not found\n" +
+				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not found\n" +
+				"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" not found\n" +
+				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not found\n" +
 				inShard(`ClusterRoleBinding "warrantgate-explain" deleted`, `ClusterRole "warrantgate-explain" deleted`,
 					`ClusterRoleBinding "warrantgate-events" deleted`, `ClusterRole "warrantgate-events" deleted`) +
-				"root: Lease \"warrantgate-repair\" not there\n",
+				"root: Lease \"warrantgate-audit\" not found\n" +
+				"root: Lease \"warrantgate-repair\" not found\n",
 		},
 		{
 			name: "a second time there is nothing to do", args: uninstallArgs,
-			want: "root: ClusterRoleBinding \"warrantgate-repair\" not there\n" +
-				"root: ClusterRole \"warrantgate-repair\" not there\n" +
-				"root: ClusterRoleBinding \"warrantgate-warranted\" not there\n" +
-				"root: ClusterRole \"warrantgate-warranted\" not there\n" +
-				"root: WorkspaceType \"warranted\" not there\n" +
-				"root: ValidatingWebhookConfiguration \"warrantgate\" not there\n" +
-				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not there\n" +
-				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not there\n" +
-				"root: MutatingWebhookConfiguration \"warrantgate\" not there\n" +
-				"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" not there\n" +
-				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not there\n" +
-				"root: Lease \"warrantgate-repair\" not there\n",
+			want: "root: ClusterRoleBinding \"warrantgate-audit\" not found\n" +
+				"root: ClusterRole \"warrantgate-audit\" not found\n" +
+				"root: ClusterRoleBinding \"warrantgate-repair\" not found\n" +
+				"root: ClusterRole \"warrantgate-repair\" not found\n" +
+				"root: ClusterRoleBinding \"warrantgate-warranted\" not found\n" +
+				"root: ClusterRole \"warrantgate-warranted\" not found\n" +
+				"root: WorkspaceType \"warranted\" not found\n" +
+				"root: ValidatingWebhookConfiguration \"warrantgate\" not found\n" +
+				"root: MutatingWebhookConfiguration \"warrantgate\" not found\n" +
+				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not found\n" +
+				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not found\n" +
+				"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" not found\n" +
+				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not found\n" +
+				"root: Lease \"warrantgate-audit\" not found\n" +
+				"root: Lease \"warrantgate-repair\" not found\n",
 		},
 	} {
 		out, errOut, err := run(t, step.args...)
@@ -457,7 +463,7 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 		{name: "the policies alone", args: []string{"--policies-only"}, wantHeld: []string{rewritePolicy, rewriteBinding, policy, binding}, want: inEffectAlone + inEffect},
 		{
 			name: "the webhooks besides", wantHeld: with, wantErrOut: withoutEvents,
-			want: inEffect + both(append([]string{"unchanged", "created", "unchanged", "unchanged"}, slices.Repeat([]string{"created"}, 6)...)...),
+			want: inEffect + both(append([]string{"unchanged", "unchanged", "unchanged"}, slices.Repeat([]string{"created"}, 7)...)...),
 		},
 		{name: "again", wantHeld: with, wantErrOut: withoutEvents, want: inEffect + both(unchanged...)},
 		{
@@ -681,9 +687,9 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 		checkDryRun(t, object, caBundle)
 	}
 	want := []string{
-		"# in workspace root MutatingWebhookConfiguration warrantgate",
 		"# in workspace root ValidatingAdmissionPolicy warrantgate-owner-integrity",
 		"# in workspace root ValidatingAdmissionPolicyBinding warrantgate-owner-integrity",
+		"# in workspace root MutatingWebhookConfiguration warrantgate",
 		"# in workspace root ValidatingWebhookConfiguration warrantgate",
 		"# in workspace root WorkspaceType warranted",
 		"# in workspace root ClusterRole warrantgate-warranted",
@@ -707,7 +713,7 @@ func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
 	api.holdProvider("root:home", "1dz6n4ubraua7pul")
 	for server, want := range map[string]map[string][]string{
 		"kcp": {
-			"Mutating":         {"owner-rewrite.warrantgate.dev Ignore"},
+			"Mutating":         {"owner-rewrite.warrantgate.dev Ignore", "denial-notice.warrantgate.dev Ignore"},
 			"Validating":       {"owner-notice.warrantgate.dev Ignore", "owner-integrity.warrantgate.dev Ignore"},
 			"admission policy": {"warrantgate-owner-integrity Fail"},
 		},
@@ -826,7 +832,9 @@ func checkDryRun(t *testing.T, object runtime.Object, caBundle []byte) {
 		for _, hook := range o.Webhooks {
 			got, bundles = append(got, *hook.ClientConfig.URL), append(bundles, hook.ClientConfig.CABundle)
 		}
-		want = []string{"https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-rewrite"}
+		want = []string{
+			"https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-rewrite", "https://warrantgate.example.com:9443/" + firstToken + "/workspace/denial-notice",
+		}
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
 		for _, hook := range o.Webhooks {
 			got, bundles = append(got, *hook.ClientConfig.URL), append(bundles, hook.ClientConfig.CABundle)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	"github.com/kcp-dev/sdk/apis/core"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,18 +30,21 @@ func newInstallProviderCommand() *cobra.Command {
 	var o installProviderOptions
 	cmd := &cobra.Command{
 		Use:   "provider",
-		Short: "Register the gates on machines and clusters that a provider exports on kcp",
-		Long: `Register the gates on machines and clusters of Cluster API providers in the workspace of kcp that holds the
-provider's APIExport, from where they hold in every workspace that binds it.
+		Short: "Install the gates on machines and clusters that a provider exports on kcp",
+		Long: `Install the gates on machines and clusters of Cluster API providers in the kcp workspace of the provider's APIExport, where they
+apply to every workspace that binds it.
 
-Who may have a cluster act as which user of the cloud is RBAC of this workspace (verb impersonate on users), because the owner of
-a workspace that binds the APIExport is cluster-admin there. install gives the user that serve runs as the permission to create
+RBAC of this workspace (verb impersonate on users) decides who may let a cluster act as which user of the cloud, because the owner
+of a workspace that binds the APIExport is cluster-admin there. install grants the user of serve the permission to create
 SubjectAccessReviews in this workspace.
 
-With --shard-kubeconfig it also gives that user the permission to see machines and clusters in every workspace of that shard and
-to write Events there, and nothing else. serve takes its --kcp-kubeconfig and needs an access to the cloud.
+If the configuration lists an APIExport of this workspace in audit.providers, install also grants that user the permission to list its
+objects in all workspaces that bind it.
 
-Run it again after an upgrade, once serve is upgraded.`,
+With --shard-kubeconfig it also grants that user the permissions to read machines and clusters and to write Events in every
+workspace of that shard, and no other. serve uses --kcp-kubeconfig, and needs access to the cloud.
+
+After an upgrade, run it again when serve is upgraded.`,
 		Example: `  warrantgate install provider --kubeconfig=admin.kubeconfig --context=provider --url=https://warrantgate.example.com:9443 \
     --ca-file=ca.crt --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,
@@ -57,12 +62,16 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	provider, err := o.cluster(ctx)
+	provider, path, err := o.cluster(ctx)
 	if err != nil {
 		return err
 	}
 	// The permission first: serve needs it for the first request that it is asked about.
-	registration := append(clusterapi.ProviderRoles(o.user), server.Registration(nil, gates.ProviderHooks(config, provider))...)
+	registration := clusterapi.ProviderRoles(o.user)
+	if exports := auditedExports(config.Audit, provider, path); len(exports) > 0 {
+		registration = append(registration, clusterapi.ExportRoles(exports, o.user)...)
+	}
+	registration = append(registration, server.Registration(nil, gates.ProviderHooks(config, provider))...)
 	roles := clusterapi.WorkspaceRoles(gates.Exportable(config).MachineKinds(), o.user)
 	if o.dryRun {
 		return printYAML(out, part{"in the workspace of the APIExport", registration}, part{"in logical cluster system:admin of each shard", roles})
@@ -75,13 +84,27 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
+// auditedExports returns the names of the APIExports of a workspace, given by its logical cluster and its path, that the audit reads.
+func auditedExports(audit v1beta1.Audit, cluster logicalcluster.Name, path string) []string {
+	var exports []string
+	if !audit.OnKCP() {
+		return nil
+	}
+	for _, provider := range audit.Providers {
+		if provider.Workspace == cluster.String() || provider.Workspace == path {
+			exports = append(exports, provider.APIExport)
+		}
+	}
+	return exports
+}
+
 func newUninstallProviderCommand() *cobra.Command {
 	var target providerTarget
 	cmd := &cobra.Command{
 		Use:   "provider",
-		Short: "Take the gates out of the workspace of a provider's APIExport",
-		Long: `Take out exactly what "warrantgate install provider" made in the workspace of the APIExport, and with
---shard-kubeconfig the rights in the shards.`,
+		Short: "Uninstall the gates from the workspace of a provider's APIExport",
+		Long: `Remove only the objects that "warrantgate install provider" created in the workspace of the APIExport, and with
+--shard-kubeconfig the permissions in the shards.`,
 		Example: `  warrantgate uninstall provider --kubeconfig=admin.kubeconfig --context=provider`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -128,27 +151,27 @@ func (t providerTarget) change(
 	return report(out, "provider", func() ([]install.Result, error) { return do(ctx, c, false) })
 }
 
-// cluster returns the name of the workspace's logical cluster.
-func (t providerTarget) cluster(ctx context.Context) (logicalcluster.Name, error) {
+// cluster returns the name of the workspace's logical cluster, and the path of the workspace.
+func (t providerTarget) cluster(ctx context.Context) (name logicalcluster.Name, path string, err error) {
 	config, err := cli.LoadKubeconfig(t.kubeconfig, t.context)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	c, err := kcp.NewClient(config)
 	if err != nil {
-		return "", fmt.Errorf("client for the provider's workspace: %w", err)
+		return "", "", fmt.Errorf("client for the provider's workspace: %w", err)
 	}
 	var found corev1alpha1.LogicalCluster
 	if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &found); err != nil {
-		return "", fmt.Errorf("find out which workspace --kubeconfig and --context lead into: %w", err)
+		return "", "", fmt.Errorf("find out which workspace --kubeconfig and --context lead into: %w", err)
 	}
-	name := logicalcluster.From(&found)
-	return name, kcp.ValidateName(name)
+	name = logicalcluster.From(&found)
+	return name, found.Annotations[core.LogicalClusterPathAnnotationKey], kcp.ValidateName(name)
 }
 
 // registrable is all that may be registered in the workspace, whatever the configuration is or was.
 func (providerTarget) registrable() []client.Object {
-	return append(clusterapi.ProviderRoles(""), webhooks.Server{}.Registration(nil, gates.ProviderHooks(v1beta1.Default(), ""))...)
+	return slices.Concat(clusterapi.ProviderRoles(""), clusterapi.ExportRoles(nil, ""), webhooks.Server{}.Registration(nil, gates.ProviderHooks(v1beta1.Default(), "")))
 }
 
 // shardRegistrable is all that may be registered in system:admin of a shard.

@@ -40,13 +40,14 @@ func NewAuditCommand() *cobra.Command {
 	var o auditOptions
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Report machines that name somebody else's instance, and instances that no machine names",
-		Long: `Go once over all machines and clusters and report machines that name an instance which is not their user's or that are
-of another cluster than the Machine that owns them, clusters of which it is not known as whom they act, and the instances
-that were made for a machine and that no machine names (orphans, duplicates). It changes nothing. "warrantgate serve"
-does the same at an interval, and tells by Events.
+		Short: "Report machines that name another user's server, and servers that no machine names",
+		Long: `Check all machines and clusters once. Report machines that name a server of another user, machines whose cluster is not that of
+the Machine that owns them, clusters whose identity is unknown, and servers that were created for a machine but that no
+machine names (orphans, duplicates). It changes nothing. "warrantgate serve" does the same at an interval, and writes Events.
 
-The exit status is 0 if everything is as it should be, 1 if something is not, 2 if not everything could be looked at.`,
+If a server was created for a machine that names none yet, audit checks a second time after machine.settle of the configuration.
+
+The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything could be checked.`,
 		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -132,7 +133,26 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 	}); err != nil {
 		return nil, fmt.Errorf("read machines and clusters: %w", errors.Join(objects.Synced(), err))
 	}
-	return clouds.NewAudit(objects, owners, config).Pass, nil
+	return again(clouds.NewAudit(objects, owners, config), config.Machine.SettlePeriod()), nil
+}
+
+// again makes a second pass, after a period, where the first one saw instances of machines that name none: they may be about to be named.
+func again(a *audit.Audit, period time.Duration) func(context.Context) (audit.Result, error) {
+	return func(ctx context.Context) (audit.Result, error) {
+		result, err := a.Pass(ctx)
+		if result.NotNamed == 0 {
+			return result, err
+		}
+		select {
+		case <-time.After(period):
+		case <-ctx.Done():
+			return result, ctx.Err()
+		}
+		requests := result.Requests
+		result, err = a.Pass(ctx)
+		result.Requests += requests
+		return result, err
+	}
 }
 
 // found is one line of the output.

@@ -117,7 +117,7 @@ func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateC
 	}
 	g.runnables = append(g.runnables, &audit.Controller{
 		Audit: clouds.NewAudit(g.objects, owners, config), Recorder: g.recorder, Election: election,
-		Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
+		Denied: deniedOn(owners, false), Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
 	})
 	return nil
 }

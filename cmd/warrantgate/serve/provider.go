@@ -1,20 +1,26 @@
 package serve
 
 import (
-	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/cmd/warrantgate/internal/clouds"
 	"warrantgate.dev/cmd/warrantgate/internal/gates"
+	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/leader"
+	"warrantgate.dev/internal/settle"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 	"warrantgate.dev/webhooks/machine"
@@ -46,7 +52,6 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 		}
 		webhooks.Handler(impersonationGate(reached, workspaces, config, owners, provider), mode, recorder).ServeHTTP(w, r)
 	}))
-	server.Register(gates.ProviderPath+cluster.Path, webhooks.Handler(unknownProvider{}, mode, recorder))
 	return nil
 }
 
@@ -69,15 +74,45 @@ func impersonationGate(
 	})
 }
 
-// unknownProvider is the gate at the path that older releases have registered. Nothing says there whose APIExport the object
-// is of, so that nobody can be asked: in the workspace of the object its owner is cluster-admin.
-type unknownProvider struct{}
+// needsKCP returns an error if the configuration lists providers on kcp, and the audit cannot read their machines or ask their cloud.
+func needsKCP(config v1beta1.GateConfiguration, owners clouds.Owners, kcpKubeconfig string) error {
+	if !config.Audit.OnKCP() || kcpKubeconfig != "" && owners.Cloud != nil {
+		return nil
+	}
+	return errors.New("audit.providers needs --kcp-kubeconfig and an access to CloudSigma: give both, or remove audit.providers from the configuration")
+}
 
-// Name implements webhooks.Gate.
-func (unknownProvider) Name() string { return "cluster-impersonation" }
+// newProviderAudit returns the audit of the providers on kcp, nil where none is configured.
+func newProviderAudit(
+	reached *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, recorder audit.EventRecorder,
+) (manager.Runnable, error) {
+	if !config.Audit.OnKCP() {
+		return nil, nil //nolint:nilnil // there is nothing to audit
+	}
+	config = gates.Exportable(config)
+	objects, err := clouds.NewExports(reached, owners, config)
+	if err != nil {
+		return nil, err
+	}
+	root, err := kcp.ConfigFor(reached, kcp.Root)
+	if err != nil {
+		return nil, err
+	}
+	election, err := leader.NewElection(root, metav1.NamespaceDefault, gates.AuditLease)
+	if err != nil {
+		return nil, fmt.Errorf("audit of providers on kcp: %w", err)
+	}
+	audited := clouds.NewAudit(objects, owners, config)
+	audited.Refresh = objects.Refresh
+	return &audit.Controller{
+		Audit: audited, Recorder: recorder, Election: election, OnKCP: true,
+		Denied: deniedOn(owners, true), Synced: func() error { return nil }, Interval: config.Audit.Interval.Duration,
+	}, nil
+}
 
-// Review implements webhooks.Gate.
-func (unknownProvider) Review(context.Context, admission.Request) webhooks.Answer {
-	return webhooks.Answer{Decision: webhooks.Undecided, Reason: "ProviderUnknown", Message: "the webhook configuration in the provider's " +
-		"workspace does not say whose it is; the provider has to run \"warrantgate install provider\" again"}
+// deniedOn returns the denied first claims of machines on kcp, or of those on Kubernetes.
+func deniedOn(owners clouds.Owners, onKCP bool) func() []settle.Claim {
+	return func() []settle.Claim {
+		return slices.DeleteFunc(owners.FirstClaims.Denied(), func(claim settle.Claim) bool { return (claim.LogicalCluster != "") != onKCP })
+	}
 }

@@ -53,7 +53,7 @@ func TestTheProviderOfAPath(t *testing.T) {
 			code: http.StatusOK, says: "ImpersonationUnknown",
 			asked: []string{"POST /clusters/m82w61j76ws21znq/apis/authorization.k8s.io/v1/subjectaccessreviews"},
 		},
-		"/kcp/cluster/impersonation":                  {code: http.StatusOK, says: `has to run \"warrantgate install provider\" again`},
+		"/kcp/cluster/impersonation":                  {code: http.StatusNotFound, says: "not found"},
 		"/kcp/*/cluster/impersonation":                {code: http.StatusNotFound, says: "not found"},
 		"/kcp/root:org/cluster/impersonation":         {code: http.StatusNotFound, says: "not found"},
 		"/kcp/system:admin/cluster/impersonation":     {code: http.StatusNotFound, says: "not found"},

@@ -61,22 +61,22 @@ func NewCommand() *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the admission webhooks and heal workspaces that hang",
-		Long: `Serve the admission webhooks over TLS, with /healthz, /readyz and Prometheus metrics on addresses of their own.
+		Short: "Serve the admission webhooks and repair stuck workspaces",
+		Long: `Serve the admission webhooks with TLS, and /healthz, /readyz and Prometheus metrics on separate addresses.
 
-It answers API servers only, and anybody else 404: callers whose path begins with a token of --webhook-path-file, which install
-puts into the webhook configurations, or with a client certificate of --client-ca-file. Where both are given, both are needed.
+Only API servers get answers: requests must have a path that begins with a token of --webhook-path-file, which install writes
+into the webhook configurations, or a client certificate of --client-ca-file. If both flags are set, both are required. All other
+requests get 404.
 
-The certificate is read again when its files change. On SIGTERM, serve is not ready any more, goes on for --drain-period, and
-finishes admissions under way.
+The certificate is reloaded when its files change. On SIGTERM serve fails /readyz, keeps serving for --drain-period, and then
+waits for requests in flight.
 
-serve needs no administrator: for Events it acts as the user that "warrantgate install --user" was given. With
---logical-cluster-kubeconfig it also heals workspaces that hang because of their owner; of several replicas one does.
+serve needs no administrator permissions. It writes Events as the user of "warrantgate install --user". With
+--logical-cluster-kubeconfig one replica, which holds a Lease, repairs workspaces that are stuck because of their owner.
 
 With --kubeconfig it serves the gates on machines, clusters, controller managers and Keystone policies of a Kubernetes API
-server, and audits the machines that are there already. What it needs to ask CloudSigma is said by flags, or by the
-environment that CloudSigma's own controllers have; OpenStack is asked with what clusters bring, at the Keystones that the
-configuration allows.`,
+server, and audits the existing machines. It audits those of the providers on kcp that the configuration lists. Flags, or the environment variables of CloudSigma's own controllers, configure the
+access to CloudSigma. Requests to OpenStack use the credentials of the clusters, at the Keystone URLs of the configuration.`,
 		Example: `  openssl rand -hex 32 >webhook-path
   warrantgate serve --webhook-path-file=webhook-path --tls-cert-file=tls.crt --tls-private-key-file=tls.key \
     --kcp-kubeconfig=warrantgate.kubeconfig
@@ -246,6 +246,9 @@ func (o serveOptions) machineGates(
 		gates.register(server)
 		reportInactive(config, owners, logger)
 	}
+	if err := needsKCP(config, owners, o.kcpKubeconfig); err != nil {
+		return kubernetesGates{}, err
+	}
 	if owners.Gate == nil {
 		return gates, nil
 	}
@@ -256,6 +259,13 @@ func (o serveOptions) machineGates(
 	reached, err := cli.LoadKubeconfig(o.kcpKubeconfig, "")
 	if err != nil {
 		return kubernetesGates{}, fmt.Errorf("--kcp-kubeconfig: %w", err)
+	}
+	audited, err := newProviderAudit(reached, config, owners, recorder)
+	if err != nil {
+		return kubernetesGates{}, err
+	}
+	if audited != nil {
+		gates.runnables = append(gates.runnables, audited)
 	}
 	return gates, registerProviderGates(server, reached, config, owners, recorder)
 }

@@ -210,6 +210,7 @@ func TestServeNeedsNoKubeconfig(t *testing.T) {
 	for path, want := range map[string]string{
 		"/workspace/owner-rewrite":   "allowed",
 		"/workspace/owner-notice":    "allowed",
+		"/workspace/denial-notice":   "allowed",
 		"/workspace/owner-integrity": "denied",
 	} {
 		if got, _ := s.ask(t, client, path); got.AuditAnnotations["decision"] != want {

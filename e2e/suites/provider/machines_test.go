@@ -7,14 +7,20 @@ import (
 	"fmt"
 	"time"
 
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
 )
 
 // consumers is the number of workspaces that bind the kinds.
@@ -90,9 +96,62 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 
 	It("a cluster cannot take its user from a Secret that no webhook guards", func(ctx SpecContext) {
 		config := consumer(ctx, incident.User.Email)
-		err := unstructuredClient(config).Create(ctx, object("CloudSigmaCluster", "by-secret", "by-secret", map[string]any{
-			"region": incident.Region, "userRef": map[string]any{"name": "user"},
-		}))
+		bySecret := func() error {
+			return unstructuredClient(config).Create(ctx, object("CloudSigmaCluster", "by-secret", "by-secret", map[string]any{
+				"region": incident.Region, "userRef": map[string]any{"name": "user"},
+			}))
+		}
+		err := bySecret()
 		Expect(apierrors.HasStatusCause(err, "UserRefUnguarded")).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring("in a workspace of kcp no gate keeps the Secret from being changed, and no permission claim on " +
+			"secrets makes kcp call the webhooks of an APIExport for them; name the user in spec.userEmail")))
+
+		By("also not with a permission claim on Secrets: kcp calls no webhook of the provider for them")
+		exporter, err := kcptest.NewClient(provider)
+		Expect(err).NotTo(HaveOccurred())
+		export := &apisv1alpha2.APIExport{}
+		Expect(exporter.Get(ctx, client.ObjectKey{Name: exportName}, export)).To(Succeed())
+		claim := apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Resource: "secrets"}, Verbs: []string{"*"}}
+		export.Spec.PermissionClaims = []apisv1alpha2.PermissionClaim{claim}
+		Expect(exporter.Update(ctx, export)).To(Succeed())
+		const webhookURL = "https://127.0.0.1:1/unreachable" // no server listens: with failurePolicy Fail, the API server denies each request for which it calls the webhook
+		unreachable := &admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "secrets"},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+				Name: "secrets.example.com", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To(webhookURL)},
+				FailurePolicy: ptr.To(admissionregistrationv1.Fail), SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+				AdmissionReviewVersions: []string{"v1"},
+				Rules: []admissionregistrationv1.RuleWithOperations{{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
+				}},
+			}},
+		}
+		Expect(exporter.Create(ctx, unreachable)).To(Succeed())
+		DeferCleanup(exporter.Delete, unreachable)
+		newSecret := func(name string) *corev1.Secret {
+			return &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, StringData: map[string]string{"userEmail": incident.Other.Email},
+			}
+		}
+		Eventually(func() error { // the webhook is registered
+			return exporter.Create(ctx, newSecret("asked"), client.DryRunAll)
+		}).Should(MatchError(ContainSubstring("secrets.example.com")))
+		c, err := kcptest.NewClient(config)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func(g Gomega) {
+			binding := &apisv1alpha2.APIBinding{}
+			g.Expect(c.Get(ctx, client.ObjectKey{Name: exportName}, binding)).To(Succeed())
+			if len(binding.Spec.PermissionClaims) == 0 {
+				binding.Spec.PermissionClaims = []apisv1alpha2.AcceptablePermissionClaim{{
+					ScopedPermissionClaim: apisv1alpha2.ScopedPermissionClaim{PermissionClaim: claim, Selector: apisv1alpha2.PermissionClaimSelector{MatchAll: true}},
+					State:                 apisv1alpha2.ClaimAccepted,
+				}}
+				g.Expect(c.Update(ctx, binding)).To(Succeed())
+			}
+			g.Expect(binding.Status.AppliedPermissionClaims).To(HaveLen(1))
+		}).Should(Succeed())
+		Expect(c.Create(ctx, newSecret("user"))).To(Succeed(), "a foreign user, without a check")
+		Expect(apierrors.HasStatusCause(bySecret(), "UserRefUnguarded")).To(BeTrue())
 	}, SpecTimeout(time.Minute))
 })

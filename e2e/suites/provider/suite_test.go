@@ -5,6 +5,7 @@
 package provider_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,8 +16,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -25,15 +26,14 @@ var (
 	cloud    *cloudsigmatest.Cloud
 	incident cloudsigmatest.Incident
 	gate     *kcptest.Warrantgate
+	// options are those of gate.
+	options kcptest.WarrantgateOptions
 	// provider is the workspace with the APIExport, as its administrator.
 	provider *rest.Config
 )
 
 func TestProvider(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	RunSpecs(t, "provider")
+	suite.Run(t, "provider", 30*time.Second, 50*time.Millisecond)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
@@ -43,9 +43,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(cloud.Stop)
 	incident, err = cloud.Incident()
 	Expect(err).NotTo(HaveOccurred())
-	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: binary(asset.KCP)})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() error { return kcp.Stop() })
+	kcp = suite.KCP(ctx)
 
 	makeWorkspace(ctx, "root", "provider")
 	provider = kcp.Admin("root:provider")
@@ -55,22 +53,18 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	secretFile := filepath.Join(kcp.Dir(), "client-secret")
 	Expect(os.WriteFile(secretFile, []byte(incident.Client.Secret), 0o600)).To(Succeed())
-	gate, err = kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{
-		Binary: binary(asset.Warrantgate),
+	options = kcptest.WarrantgateOptions{
 		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
 			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\nmachine: {settle: 0s}\n", cloud.APITemplate(), cloud.ServiceProviderTemplate(), caFile),
 		Args: []string{
 			"--impersonation-enabled", "--oauth-url=" + cloud.OAuthURL(), "--client-id=" + incident.Client.ID, "--client-secret-file=" + secretFile,
 		},
-	})
+	}
+	gate, err = kcptest.NewWarrantgate(ctx, kcp, options)
 	Expect(err).NotTo(HaveOccurred())
 	_, err = gate.InstallOnly(ctx) // the permission to write Events belongs to the gates on workspaces
 	Expect(err).NotTo(HaveOccurred())
-	kubeconfig, err := kcp.KubeconfigFile("provider-admin", provider)
-	Expect(err).NotTo(HaveOccurred())
-	output, err := gate.Run(ctx, append(gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
-		"--config="+gate.ConfigFile(), "--shard-kubeconfig="+kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
-	Expect(err).NotTo(HaveOccurred(), output)
+	installProvider(ctx, gate.ConfigFile())
 	Expect(gate.Start(ctx)).To(Succeed())
 	DeferCleanup(func() {
 		Expect(cloud.Violations()).To(BeEmpty())
@@ -78,9 +72,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	})
 }, NodeTimeout(3*time.Minute))
 
-func binary(name string) string {
+// installProvider installs the gates in the provider's workspace, with a configuration file.
+func installProvider(ctx context.Context, configFile string) {
 	GinkgoHelper()
-	path, err := asset.Path(name)
+	kubeconfig, err := kcp.KubeconfigFile("provider-admin", provider)
 	Expect(err).NotTo(HaveOccurred())
-	return path
+	output, err := gate.Run(ctx, append(gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
+		"--config="+configFile, "--shard-kubeconfig="+kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
+	Expect(err).NotTo(HaveOccurred(), output)
 }

@@ -165,6 +165,19 @@ type Audit struct {
 	Interval metav1.Duration `json:"interval,omitzero"`
 	// RequestsPerSecond limits the requests to each cloud. Default: 5.
 	RequestsPerSecond int32 `json:"requestsPerSecond,omitzero"`
+	// Providers are the providers on kcp whose machines are checked, in all workspaces that bind their APIExports. Default: none.
+	Providers []AuditProvider `json:"providers,omitzero"`
+}
+
+// OnKCP reports whether the audit checks machines on kcp.
+func (a Audit) OnKCP() bool { return a.Mode != Off && len(a.Providers) > 0 }
+
+// AuditProvider is a provider on kcp.
+type AuditProvider struct {
+	// Workspace is the path, such as root:provider, or the logical cluster of the workspace with the APIExport. Required.
+	Workspace string `json:"workspace"`
+	// APIExport is the name of the APIExport of the machines and clusters. Required.
+	APIExport string `json:"apiExport"`
 }
 
 // CloudSigma configures the requests to CloudSigma. Identity provider, client and client secret come from flags, the environment or

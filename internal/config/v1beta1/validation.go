@@ -20,6 +20,8 @@ const regionMark = "{region}"
 var (
 	// regionPattern is what a region may look like, as it becomes part of a host name.
 	regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	// workspacePattern is what the path of a workspace of kcp looks like, as it becomes part of a URL.
+	workspacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 	// fieldPathPattern is a path of plain field names: it becomes part of an expression that the API server evaluates.
 	fieldPathPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*){1,7}$`)
 )
@@ -293,7 +295,7 @@ func validateKeys(keys []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, key := range keys {
 		for _, problem := range validation.IsConfigMapKey(key) {
-			errs = append(errs, field.Invalid(at.Child("keys").Index(i), key, problem))
+			errs = append(errs, field.Invalid(at.Index(i), key, problem))
 		}
 	}
 	return errs
@@ -303,6 +305,20 @@ func validateAudit(audit Audit, at *field.Path) field.ErrorList {
 	errs := validateMode(audit.Mode, at)
 	if audit.Interval.Duration < 0 {
 		errs = append(errs, field.Invalid(at.Child("interval"), audit.Interval.Duration.String(), "must not be negative"))
+	}
+	seen := map[AuditProvider]bool{}
+	for i, provider := range audit.Providers {
+		at := at.Child("providers").Index(i)
+		if !workspacePattern.MatchString(provider.Workspace) {
+			errs = append(errs, field.Invalid(at.Child("workspace"), provider.Workspace, "must be the path of a workspace, such as root:provider, or its logical cluster"))
+		}
+		for _, problem := range validation.IsDNS1123Subdomain(provider.APIExport) {
+			errs = append(errs, field.Invalid(at.Child("apiExport"), provider.APIExport, problem))
+		}
+		if seen[provider] {
+			errs = append(errs, field.Duplicate(at, provider))
+		}
+		seen[provider] = true
 	}
 	return append(errs, validateAtLeastOne(audit.RequestsPerSecond, at.Child("requestsPerSecond"))...)
 }

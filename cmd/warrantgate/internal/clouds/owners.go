@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
+	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
 	"k8s.io/client-go/rest"
 
@@ -71,6 +72,15 @@ func (o Owners) Options(config v1beta1.GateConfiguration) clusterapi.Options {
 	return clusterapi.Options{
 		Kinds: Kinds(config), SharedAccount: o.Cloud != nil && !o.Impersonating, ExemptNamespaces: config.Cluster.ExemptNamespaces,
 	}
+}
+
+// NewExports returns the machines and clusters of the providers on kcp that the configuration lists.
+func NewExports(reached *rest.Config, owners Owners, config v1beta1.GateConfiguration) (*clusterapi.Exports, error) {
+	var exports []clusterapi.Export
+	for _, provider := range config.Audit.Providers {
+		exports = append(exports, clusterapi.Export{Workspace: logicalcluster.NewPath(provider.Workspace), Name: provider.APIExport})
+	}
+	return clusterapi.NewExports(reached, exports, owners.Options(config))
 }
 
 // Kinds are the kinds of machines of the configuration, with how their clouds write IDs.

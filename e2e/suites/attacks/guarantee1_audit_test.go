@@ -1,0 +1,120 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// auditedRun is in the line that the audit logs after each run.
+const auditedRun = `"msg":"pass"`
+
+// startUngated exports the kinds from another provider's workspace in which no gate is installed, so that tenants can write everything there,
+// as before an installation. It starts a serve that audits them every second, and returns the path of the workspace.
+func (w *kcpWorld) startUngated(ctx SpecContext) (path string, auditor *kcptest.Warrantgate) {
+	GinkgoHelper()
+	const name = "ungated"
+	path = "root:" + name
+	_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), name)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), name)
+	Expect(err).NotTo(HaveOccurred())
+	provider := w.kcp.Admin(path)
+	crds, err := kubetest.CRDs("CloudSigmaMachine", "CloudSigmaCluster")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(kcptest.Export(ctx, provider, exportName, crds...)).To(Succeed())
+	grantIn(ctx, provider, kcptest.Group(user.AllAuthenticated), kcptest.BindRule(exportName))
+
+	options := w.options
+	options.Configuration = strings.Replace(options.Configuration, "machine: {settle: 0s}", "machine: {mode: \"Off\", settle: 0s}", 1) +
+		"cluster: {impersonation: {mode: \"Off\"}}\n" +
+		"audit: {interval: 1s, requestsPerSecond: 1000, providers: [{workspace: \"" + path + "\", apiExport: " + exportName + "}]}\n"
+	auditor, err = kcptest.NewWarrantgate(ctx, w.kcp, options)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = w.gate.InstallOnly(ctx, "--config="+auditor.ConfigFile())
+	Expect(err).NotTo(HaveOccurred())
+	kubeconfig, err := w.kcp.KubeconfigFile("ungated-admin", provider)
+	Expect(err).NotTo(HaveOccurred())
+	output, err := w.gate.Run(ctx, append(w.gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
+		"--config="+auditor.ConfigFile(), "--shard-kubeconfig="+w.kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
+	Expect(err).NotTo(HaveOccurred(), output)
+	Expect(auditor.Start(ctx)).To(Succeed())
+	DeferCleanup(auditor.Stop)
+	return path, auditor
+}
+
+// tenantOf creates the owner of a workspace who binds the kinds of the provider at path.
+func (w *kcpWorld) tenantOf(ctx context.Context, path, name string) owner {
+	GinkgoHelper()
+	who := w.newOwner(ctx, name)
+	Eventually(func() error { // until kcp observes workspace-admin and the permission to bind
+		return kcptest.Bind(ctx, who.config, path, exportName, machineKind)
+	}).Should(Or(Succeed(), MatchError(ContainSubstring("already exists"))))
+	var err error
+	who.client, err = client.New(who.heard.Listen(who.config), client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	return who
+}
+
+// The audit reads the objects of all workspaces together, and no gate has checked these.
+var _ = Describe("the audit of a provider on kcp", func() {
+	It("writes nothing about one workspace into another one, whatever is in the objects", func(ctx SpecContext) {
+		w := kcp(ctx)
+		path, auditor := w.startUngated(ctx)
+		attacker, victim := w.tenantOf(ctx, path, "mallory"), w.tenantOf(ctx, path, "victim")
+		own, theirs := w.user(attacker.name+"@example.com"), w.user(victim.name+"@example.com")
+		server := w.server(theirs, "worker")
+		orphan := w.cloud.AddServer(region, theirs, "orphan", cloudsigmatest.WithMeta("machine-uid", "11111111-2222-4333-8444-555555555555"))
+		Expect(victim.client.Create(ctx, newCluster(victim.namespace, "pool", theirs.Email))).To(Succeed())
+		Expect(victim.client.Create(ctx, newMachine(victim.namespace, "worker", "pool", map[string]any{"providerID": "cloudsigma://" + server.UUID}))).To(Succeed())
+
+		By("machines that name the server and the orphan of the other tenant, by names that exist there, and an annotation")
+		Expect(attacker.client.Create(ctx, newCluster(attacker.namespace, "own", own.Email))).To(Succeed())
+		for name, machine := range map[string]struct{ cluster, uuid string }{
+			"worker":     {"pool", server.UUID}, // the cluster exists in the other workspace only
+			"of-own":     {"own", server.UUID},
+			"of-nothing": {"", server.UUID},
+			"orphan":     {"own", orphan.UUID},
+		} {
+			created := newMachine(attacker.namespace, name, machine.cluster, map[string]any{"providerID": "cloudsigma://" + machine.uuid})
+			created.SetAnnotations(map[string]string{clusterAnnotation: victim.cluster})
+			Expect(attacker.client.Create(ctx, created)).To(Succeed())
+			for _, to := range []string{"../services/x", "*", "null", victim.cluster} { // no gate denies it
+				Expect(attacker.client.Patch(ctx, created.DeepCopy(), moved(to, ""))).To(Succeed())
+			}
+		}
+
+		By("waiting for findings in the workspace of the attacker")
+		Eventually(func() []string { return gateEvents(ctx, attacker) }).Should(ContainElements(
+			ContainSubstring(`ClusterMissing: Audit: it is of cluster "pool", which is not here`),
+			ContainSubstring("InstanceNotOwned: Audit: instance "+server.UUID), ContainSubstring("InstanceNotOwned: Audit: instance "+orphan.UUID),
+			ContainSubstring("MachineWithoutCluster: Audit: ")))
+		By("the other tenant only learns of its own orphan, which the attacker cannot hide")
+		runs := func() (int, error) {
+			log, err := os.ReadFile(auditor.LogFile())
+			return strings.Count(string(log), auditedRun), err
+		}
+		before, err := runs()
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(runs).Should(BeNumerically(">", before+1))
+		Eventually(func() []string { return gateEvents(ctx, victim) }).Should(ConsistOf(HavePrefix("InstanceOrphaned: Audit: instance " + orphan.UUID)))
+		for _, text := range gateEvents(ctx, attacker) {
+			for _, secret := range []string{theirs.Email, theirs.UUID, victim.cluster, victim.name} {
+				Expect(text).NotTo(ContainSubstring(secret))
+			}
+			Expect(text).NotTo(HavePrefix("InstanceIDConflict: Audit: 4"), "it counts the machine of the other workspace")
+		}
+	}, SpecTimeout(startTimeout+time.Minute))
+})
