@@ -37,7 +37,7 @@ func serve(t *testing.T, status int, body string) (url string, transport *http.T
 	return server.URL + "/", transport
 }
 
-func TestAnAnswerAndItsBody(t *testing.T) {
+func TestResponseBodies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status        int
 		body          string
@@ -69,7 +69,7 @@ func TestAnAnswerAndItsBody(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsTooLarge(t *testing.T) {
+func TestResponseOverTheLimit(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusBadGateway} {
 		url, transport := serve(t, status, strings.Repeat("x", 101))
 		x := newExchange(transport)
@@ -94,7 +94,7 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-func TestWhyThereIsNoVerdict(t *testing.T) {
+func TestUnknown(t *testing.T) {
 	refusing := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	for name, tc := range map[string]struct {
 		status int
@@ -157,7 +157,7 @@ func TestWhyThereIsNoVerdict(t *testing.T) {
 	}
 }
 
-func TestARequestEnds(t *testing.T) {
+func TestRequestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newExchange(roundTripper(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()

@@ -40,7 +40,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestTheRequestID(t *testing.T) {
+func TestRequestID(t *testing.T) {
 	for name, tc := range map[string]struct{ value, want string }{
 		"printable":         {value: "7a-b_c.9 D", want: "7a-b_c.9 D"},
 		"long":              {value: strings.Repeat("x", 200), want: strings.Repeat("x", 128)},
@@ -67,7 +67,7 @@ func TestTheRequestID(t *testing.T) {
 	}
 }
 
-func TestTokensThatCanBeSent(t *testing.T) {
+func TestSendable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		token string
 		want  bool

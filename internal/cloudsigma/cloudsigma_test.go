@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-func TestTheVerdict(t *testing.T) {
+func TestVerdict(t *testing.T) {
 	listed := func(body string) http.HandlerFunc { return reply(http.StatusOK, body) }
 	candidate := ownership.Instance{ID: otherID, Name: machineName, MachineUID: machineUID}
 	ownServer := aServer(otherID, machineName, userID, machineUID)
@@ -316,7 +316,7 @@ func expectFailure(t *testing.T, err error, want failure) {
 	}
 }
 
-func TestAnIDThatIsNoneIsNotAsked(t *testing.T) {
+func TestInvalidIDSendsNoRequest(t *testing.T) {
 	api := newAPI(t, nil)
 	cloud := api.cloud(&fakeTokens{})
 	for _, id := range []string{"", "..", "../profile", serverID + "/action/?do=stop", serverID + "#", "%2e%2e"} {
@@ -328,7 +328,7 @@ func TestAnIDThatIsNoneIsNotAsked(t *testing.T) {
 	api.expect()
 }
 
-func TestAnOwnServerCostsOneRequest(t *testing.T) {
+func TestOwnServerTakesOneRequest(t *testing.T) {
 	api := newAPI(t, answers{
 		getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
 		getProfile: theProfile(),
@@ -346,7 +346,7 @@ func TestAnOwnServerCostsOneRequest(t *testing.T) {
 	}
 }
 
-func TestARefusedTokenIsDroppedAndTheRequestRepeatedOnce(t *testing.T) {
+func TestRejectedTokenIsDroppedAndTheRequestRepeatedOnce(t *testing.T) {
 	unauthorized := reply(http.StatusUnauthorized, canary)
 	api := newAPI(t, answers{
 		getServer:  cloudhttptest.InTurn(unauthorized, reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),
@@ -435,7 +435,7 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-func TestNothingThatOnlyExplainsARefusalHoldsItUp(t *testing.T) {
+func TestExplanationDoesNotDelayADenial(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answers answers
 		timeout time.Duration
@@ -480,7 +480,7 @@ func TestNothingThatOnlyExplainsARefusalHoldsItUp(t *testing.T) {
 	}
 }
 
-func TestTheLegacyAccount(t *testing.T) {
+func TestLegacyAccount(t *testing.T) {
 	credentials := func() (cloudsigma.LegacyCredentials, error) {
 		return cloudsigma.LegacyCredentials{Username: userEmail, Password: canary}, nil
 	}
@@ -546,7 +546,7 @@ func TestTheLegacyAccount(t *testing.T) {
 	}
 }
 
-func TestQuestionsAtTheSameTime(t *testing.T) {
+func TestConcurrentQuestions(t *testing.T) {
 	const many = 50
 	api := newAPI(t, answers{
 		getServer:                       cloudhttptest.InTurn(reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),

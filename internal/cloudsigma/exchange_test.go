@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-func TestARequestIsWhatTheAPIExpects(t *testing.T) {
+func TestRequestHeaders(t *testing.T) {
 	for name, tc := range map[string]struct {
 		userAgent, want string
 	}{
@@ -39,7 +39,7 @@ func TestARequestIsWhatTheAPIExpects(t *testing.T) {
 	}
 }
 
-func TestTheRegionIsTheHost(t *testing.T) {
+func TestRegionIsPartOfTheHost(t *testing.T) {
 	var got string
 	cloud, err := cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}, Regions: []string{"zrh", region}},
 		roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -80,7 +80,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestBodiesAreBounded(t *testing.T) {
+func TestBodiesAreLimited(t *testing.T) {
 	const single, list = 1 << 20, 8 << 20
 	padded := func(body string, size int) string { return body + strings.Repeat(" ", size-len(body)) }
 	own := inJSON(aServer(serverID, machineName, userID, machineUID))
@@ -125,8 +125,8 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-func TestConnectionsThatFail(t *testing.T) {
-	ours := newAPI(t, nil) // no request gets that far
+func TestConnectionFailures(t *testing.T) {
+	ours := newAPI(t, nil) // receives no request
 	old := httptest.NewUnstartedServer(ours)
 	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11}
 	old.Config.ErrorLog = discard()
@@ -198,7 +198,7 @@ func broken(t *testing.T, answer string) string {
 	return server.URL
 }
 
-func TestTheEndOfPatience(t *testing.T) {
+func TestTimeouts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answers  answers
 		timeout  time.Duration
@@ -229,7 +229,7 @@ func TestTheEndOfPatience(t *testing.T) {
 	}
 }
 
-func TestACallerWhoGivesUp(t *testing.T) {
+func TestCanceledCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	api := newAPI(t, answers{getServer: func(w http.ResponseWriter, r *http.Request) {
 		cancel()
@@ -240,7 +240,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 	expectFailure(t, err, failure{Cause: ownership.CauseTimeout, Text: "Timeout: server request: no answer in time"})
 }
 
-func TestATimeoutOfTheNetwork(t *testing.T) {
+func TestNetworkTimeout(t *testing.T) {
 	cloud, err := cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}},
 		roundTripper(func(*http.Request) (*http.Response, error) {
 			return nil, &net.DNSError{Err: "no answer", Name: canary, IsTimeout: true}
@@ -285,7 +285,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestTheRequestID(t *testing.T) {
+func TestRequestID(t *testing.T) {
 	for name, tc := range map[string]struct{ value, want string }{
 		"printable":         {value: "7a-b_c.9 D", want: "7a-b_c.9 D"},
 		"long":              {value: strings.Repeat("x", 200), want: strings.Repeat("x", 128)},

@@ -22,7 +22,7 @@ func contextWithTimeout(t *testing.T, timeout time.Duration) (context.Context, c
 	return context.WithTimeout(t.Context(), timeout)
 }
 
-func TestAProfileIsKeptForMinutes(t *testing.T) {
+func TestProfileIsCachedForMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		profiles := 0
 		cloud, stop := offline(t, answers{
@@ -49,7 +49,7 @@ func TestAProfileIsKeptForMinutes(t *testing.T) {
 	})
 }
 
-func TestAProfileOfSomebodyElseIsNotKept(t *testing.T) {
+func TestProfileOfAnotherUserIsNotCached(t *testing.T) {
 	api := newAPI(t, answers{
 		getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
 		getProfile: cloudhttptest.InTurn(reply(http.StatusOK, inJSON(object{"uuid": strangerID, "email": "canary@example.com"})), theProfile()),
@@ -63,7 +63,7 @@ func TestAProfileOfSomebodyElseIsNotKept(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForAProfileHasADeadlineOfTheirOwn(t *testing.T) {
+func TestEachWaitForAProfileHasItsOwnDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loads := 0
 		cloud, stop := offline(t, answers{

@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-func TestARegionThatIsNoneIsNotAsked(t *testing.T) {
+func TestInvalidRegionSendsNoRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		regions  []string
 		region   string
@@ -63,7 +63,7 @@ func TestARegionThatIsNoneIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestOptionsThatAreWrong(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	tokens := &fakeTokens{}
 	legacy := func() (cloudsigma.LegacyCredentials, error) { return cloudsigma.LegacyCredentials{}, nil }
 	const wantURL = `the URL of the API has to be https://, a host and a path, such as "https://{region}.cloudsigma.com/api/2.0/"`

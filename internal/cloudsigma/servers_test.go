@@ -147,7 +147,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-func TestAListWithoutAnEndIsGivenUp(t *testing.T) {
+func TestListIsLimitedToMaxPages(t *testing.T) {
 	const most = 100
 	endless := answers{getProfile: theProfile()}
 	for n := range most {
@@ -164,7 +164,7 @@ func TestAListWithoutAnEndIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAProfileThatIsKnownIsNotCounted(t *testing.T) {
+func TestCachedProfileIsNotCounted(t *testing.T) {
 	cloud := newAPI(t, answers{getProfile: theProfile(), getPage1: reply(http.StatusOK, aPage(0))}).cloud(&fakeTokens{})
 	for _, want := range []int{2, 1} {
 		if _, requests, err := cloud.Instances(t.Context(), account()); err != nil || requests != want {

@@ -1,10 +1,13 @@
 package controllermanager_test
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -59,14 +62,14 @@ func withEnv(more ...corev1.EnvVar) func(*controllermanager.Pod) {
 
 func TestFlags(t *testing.T) {
 	const (
-		isSomebody = `is "boss@shalb.com"; it has to be "tsap@shalb.com", as whom CloudSigmaCluster "metal" acts: remove the flag`
-		isElse     = "comes from elsewhere, where it cannot be checked; it has to be \"tsap@shalb.com\", as whom CloudSigmaCluster \"metal\" acts: remove the flag"
+		isSomebody = `is "boss@shalb.com"; it has to be "tsap@shalb.com", the user of CloudSigmaCluster "metal": remove the flag`
+		isElse     = "comes from another source, which cannot be checked; it has to be \"tsap@shalb.com\", the user of CloudSigmaCluster \"metal\": remove the flag"
 		isGlobal   = "is of the global credentials, with which the cloud does not show the servers of the cluster's user: remove the flag"
-		unchecked  = "an argument begins with a variable that comes from elsewhere, so that it could be any flag; " +
+		unchecked  = "an argument begins with a variable from another source, so that it could be any flag; " +
 			"write it as --flag=$(VARIABLE), or give the variable a plain value"
 		byValue = "was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of manifests may keep; " +
 			"it may only be $(CLOUDSIGMA_CLIENT_SECRET), which comes from the key client-secret of Secret \"cloudsigma-impersonation\": " +
-			"remove the flag, and have a new client secret made"
+			"remove the flag, and create a new client secret"
 	)
 	user := func(spelling string, at string) []controllermanager.Problem {
 		return []controllermanager.Problem{{Reason: "UserEmailMismatch", Field: at, Message: "the flag --" + spelling + " " + isSomebody}}
@@ -79,47 +82,55 @@ func TestFlags(t *testing.T) {
 		modify func(*controllermanager.Pod)
 		want   []controllermanager.Problem
 	}{
-		"none":                                     {},
-		"flags of something else":                  {args: []string{"--cloud-provider=cloudsigma", "-v=4", "--leader-elect", "serve", "-", "--", "$"}},
-		"an email":                                 {args: []string{"--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
-		"an email in the next word":                {args: []string{"--user-email", "boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
-		"one dash":                                 {args: []string{"-user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
-		"one dash, and the next word":              {args: []string{"-user-email", "boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
-		"an underscore":                            {args: []string{"--user_email=boss@shalb.com"}, want: user("user_email", argsAt+"[0]")},
-		"other letters":                            {args: []string{"--User.Email=boss@shalb.com"}, want: user("User.Email", argsAt+"[0]")},
-		"the prefix of the environment":            {args: []string{"--cloudsigma-user-email=boss@shalb.com"}, want: user("cloudsigma-user-email", argsAt+"[0]")},
-		"after what is no flag":                    {args: []string{"serve", "--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[1]")},
-		"after two dashes":                         {args: []string{"--", "--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[1]")},
-		"a right one, and then another":            {args: []string{"--user-email=tsap@shalb.com", "--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[1]")},
-		"another one, and then the right":          {args: []string{"--user-email=boss@shalb.com", "--user-email=tsap@shalb.com"}, want: user("user-email", argsAt+"[0]")},
-		"the same email":                           {args: []string{"--user-email=TSAP@shalb.com", "--user-email", "tsap@shalb.com"}},
-		"the email of the environment":             {args: []string{"--user-email=$(CLOUDSIGMA_USER_EMAIL)", "--region", "$(CLOUDSIGMA_REGION)"}},
-		"an email that is put together":            {args: []string{"--user-email=tsap@$(DOMAIN)"}, modify: withEnv(corev1.EnvVar{Name: "DOMAIN", Value: "shalb.com"})},
-		"a variable with an email":                 {args: []string{"--user-email=$(WHO)"}, modify: withEnv(corev1.EnvVar{Name: "WHO", Value: "boss@shalb.com"}), want: user("user-email", argsAt+"[0]")},
-		"a variable with a whole flag":             {args: []string{"$(FLAG)"}, modify: withEnv(corev1.EnvVar{Name: "FLAG", Value: "--user-email=boss@shalb.com"}), want: user("user-email", argsAt+"[0]")},
-		"a variable with half a flag":              {args: []string{"--user$(HALF)=boss@shalb.com"}, modify: withEnv(corev1.EnvVar{Name: "HALF", Value: "-email"}), want: user("user-email", argsAt+"[0]")},
-		"a variable with dashes":                   {args: []string{"$(DASH)user-email", "boss@shalb.com"}, modify: withEnv(corev1.EnvVar{Name: "DASH", Value: "--"}), want: user("user-email", argsAt+"[0]")},
-		"no variable, because of two dollars":      {args: []string{"$$(FLAG)"}, modify: withEnv(fromSecret("FLAG", "own", "flag"))},
-		"a variable that there is not":             {args: []string{"$(FLAG)"}},
-		"a variable that envFrom may have":         {args: []string{"$(FLAG)"}, modify: fromConfigMap("X_"), want: one("ArgumentUnchecked", unchecked)},
-		"a flag from elsewhere":                    {args: []string{"$(FLAG)"}, modify: withEnv(fromSecret("FLAG", "own", "flag")), want: one("ArgumentUnchecked", unchecked)},
-		"the name of a flag from elsewhere":        {args: []string{"--$(FLAG)=x"}, modify: withEnv(fromSecret("FLAG", "own", "flag")), want: one("ArgumentUnchecked", unchecked)},
+		"none":                                {},
+		"flags of something else":             {args: []string{"--cloud-provider=cloudsigma", "-v=4", "--leader-elect", "serve", "-", "--", "$"}},
+		"an email":                            {args: []string{"--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
+		"an email in the next word":           {args: []string{"--user-email", "boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
+		"one dash":                            {args: []string{"-user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
+		"one dash, and the next word":         {args: []string{"-user-email", "boss@shalb.com"}, want: user("user-email", argsAt+"[0]")},
+		"an underscore":                       {args: []string{"--user_email=boss@shalb.com"}, want: user("user_email", argsAt+"[0]")},
+		"other letters":                       {args: []string{"--User.Email=boss@shalb.com"}, want: user("User.Email", argsAt+"[0]")},
+		"the prefix of the environment":       {args: []string{"--cloudsigma-user-email=boss@shalb.com"}, want: user("cloudsigma-user-email", argsAt+"[0]")},
+		"after what is no flag":               {args: []string{"serve", "--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[1]")},
+		"after two dashes":                    {args: []string{"--", "--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[1]")},
+		"a right one, and then another":       {args: []string{"--user-email=tsap@shalb.com", "--user-email=boss@shalb.com"}, want: user("user-email", argsAt+"[1]")},
+		"another one, and then the right":     {args: []string{"--user-email=boss@shalb.com", "--user-email=tsap@shalb.com"}, want: user("user-email", argsAt+"[0]")},
+		"the same email":                      {args: []string{"--user-email=TSAP@shalb.com", "--user-email", "tsap@shalb.com"}},
+		"the email of the environment":        {args: []string{"--user-email=$(CLOUDSIGMA_USER_EMAIL)", "--region", "$(CLOUDSIGMA_REGION)"}},
+		"an email that is put together":       {args: []string{"--user-email=tsap@$(DOMAIN)"}, modify: withEnv(corev1.EnvVar{Name: "DOMAIN", Value: "shalb.com"})},
+		"a variable with an email":            {args: []string{"--user-email=$(WHO)"}, modify: withEnv(corev1.EnvVar{Name: "WHO", Value: "boss@shalb.com"}), want: user("user-email", argsAt+"[0]")},
+		"a variable with a whole flag":        {args: []string{"$(FLAG)"}, modify: withEnv(corev1.EnvVar{Name: "FLAG", Value: "--user-email=boss@shalb.com"}), want: user("user-email", argsAt+"[0]")},
+		"a variable with half a flag":         {args: []string{"--user$(HALF)=boss@shalb.com"}, modify: withEnv(corev1.EnvVar{Name: "HALF", Value: "-email"}), want: user("user-email", argsAt+"[0]")},
+		"a variable with dashes":              {args: []string{"$(DASH)user-email", "boss@shalb.com"}, modify: withEnv(corev1.EnvVar{Name: "DASH", Value: "--"}), want: user("user-email", argsAt+"[0]")},
+		"no variable, because of two dollars": {args: []string{"$$(FLAG)"}, modify: withEnv(fromSecret("FLAG", "own", "flag"))},
+		"a variable that there is not":        {args: []string{"$(FLAG)"}},
+		"a variable that envFrom may have":    {args: []string{"$(FLAG)"}, modify: fromConfigMap("X_"), want: one("ArgumentUnchecked", unchecked)},
+		"a flag from elsewhere":               {args: []string{"$(FLAG)"}, modify: withEnv(fromSecret("FLAG", "own", "flag")), want: one("ArgumentUnchecked", unchecked)},
+		"the name of a flag from elsewhere":   {args: []string{"--$(FLAG)=x"}, modify: withEnv(fromSecret("FLAG", "own", "flag")), want: one("ArgumentUnchecked", unchecked)},
+		"a flag from elsewhere, and another": {args: []string{"$(FLAG)", "--region=zrh"}, modify: withEnv(fromSecret("FLAG", "own", "flag")), want: []controllermanager.Problem{
+			{Reason: "ArgumentUnchecked", Field: argsAt + "[0]", Message: unchecked},
+			{Reason: "RegionMismatch", Field: argsAt + "[1]", Message: `the flag --region is "zrh"; it has to be "next", the region of CloudSigmaCluster "metal": remove the flag`},
+		}},
+		"a variable without its first parenthesis": {args: []string{"--region=$CLOUDSIGMA_REGION)"}, want: one("RegionMismatch",
+			`the flag --region is "$CLOUDSIGMA_REGION)"; it has to be "next", the region of CloudSigmaCluster "metal": remove the flag`)},
+		"a variable without its last parenthesis": {args: []string{"--region=$(CLOUDSIGMA_REGION"}, want: one("RegionMismatch",
+			`the flag --region is "$(CLOUDSIGMA_REGION"; it has to be "next", the region of CloudSigmaCluster "metal": remove the flag`)},
 		"a flag that the Secret says":              {args: []string{"$(CLOUDSIGMA_CLIENT_ID)"}, want: one("ArgumentUnchecked", unchecked)},
 		"a flag by way of another variable":        {args: []string{"$(B)"}, modify: withEnv(corev1.EnvVar{Name: "B", Value: "$(A)"}), want: one("ArgumentUnchecked", unchecked)},
 		"a flag in one of two of a name":           {args: []string{"$(A)"}, modify: withEnv(corev1.EnvVar{Name: "A", Value: "x"}, corev1.EnvVar{Name: "A", Value: "--region=zrh"}), want: one("ArgumentUnchecked", unchecked)},
 		"the value of another flag from elsewhere": {args: []string{"--node-name=$(NODE)", "/path/$(NODE)"}, modify: withEnv(fromSecret("NODE", "own", "node"))},
 		"an email from elsewhere":                  {args: []string{"--user-email=$(WHO)"}, modify: withEnv(fromSecret("WHO", "own", "who")), want: one("UserEmailMismatch", "the flag --user-email "+isElse)},
 		"an email in the next word from elsewhere": {args: []string{"--user-email", "$(WHO)"}, modify: withEnv(fromSecret("WHO", "own", "who")), want: one("UserEmailMismatch", "the flag --user-email "+isElse)},
-		"no email":                                 {args: []string{"--user-email"}, want: one("UserEmailMismatch", `the flag --user-email is ""; it has to be "tsap@shalb.com", as whom CloudSigmaCluster "metal" acts: remove the flag`)},
-		"a region":                                 {args: []string{"--region=zrh"}, want: one("RegionMismatch", `the flag --region is "zrh"; it has to be "next", where CloudSigmaCluster "metal" is: remove the flag`)},
-		"its region":                               {args: []string{"--region=next"}},
-		"a client secret":                          {args: []string{"--client-secret=s3cret"}, want: one("ClientSecretByValue", "the flag --client-secret "+byValue)},
-		"a client secret, next":                    {args: []string{"--client-secret", "s3cret"}, want: one("ClientSecretByValue", "the flag --client-secret "+byValue)},
-		"the client secret by its name":            {args: []string{"--client-secret=$(CLOUDSIGMA_CLIENT_SECRET)", "--client-id", "$(CLOUDSIGMA_CLIENT_ID)", "--oauth-url=$(CLOUDSIGMA_OAUTH_URL)"}},
+		"no email":                      {args: []string{"--user-email"}, want: one("UserEmailMismatch", `the flag --user-email is ""; it has to be "tsap@shalb.com", the user of CloudSigmaCluster "metal": remove the flag`)},
+		"a region":                      {args: []string{"--region=zrh"}, want: one("RegionMismatch", `the flag --region is "zrh"; it has to be "next", the region of CloudSigmaCluster "metal": remove the flag`)},
+		"its region":                    {args: []string{"--region=next"}},
+		"a client secret":               {args: []string{"--client-secret=s3cret"}, want: one("ClientSecretByValue", "the flag --client-secret "+byValue)},
+		"a client secret, next":         {args: []string{"--client-secret", "s3cret"}, want: one("ClientSecretByValue", "the flag --client-secret "+byValue)},
+		"the client secret by its name": {args: []string{"--client-secret=$(CLOUDSIGMA_CLIENT_SECRET)", "--client-id", "$(CLOUDSIGMA_CLIENT_ID)", "--oauth-url=$(CLOUDSIGMA_OAUTH_URL)"}},
 		"a client secret from a file": {args: []string{"--client-secret-file=/x"}, want: one("SecretReferenceMismatch",
 			`the flag --client-secret-file is set; it takes the client secret from elsewhere than the key client-secret of Secret "cloudsigma-impersonation": remove the flag`)},
 		"another identity provider": {args: []string{"--oauth-url=https://evil.example"}, want: one("SecretReferenceMismatch",
-			`the flag --oauth-url says something else; it may only be $(CLOUDSIGMA_OAUTH_URL), which comes from the key oauth-url of Secret "cloudsigma-impersonation": remove the flag`)},
+			`the flag --oauth-url has another value; it may only be $(CLOUDSIGMA_OAUTH_URL), which comes from the key oauth-url of Secret "cloudsigma-impersonation": remove the flag`)},
 		"the old mode":                   {args: []string{"--enable-legacy-credentials"}, want: one("GlobalCredentials", "the flag --enable-legacy-credentials is set; it "+isGlobal)},
 		"the old mode, in other words":   {args: []string{"-enable_legacy_credentials=T"}, want: one("GlobalCredentials", "the flag --enable_legacy_credentials is set; it "+isGlobal)},
 		"the old mode is off":            {args: []string{"--enable-legacy-credentials=false"}},
@@ -128,7 +139,7 @@ func TestFlags(t *testing.T) {
 			{Reason: "GlobalCredentials", Field: argsAt + "[0]", Message: "the flag --username is set; it " + isGlobal},
 			{Reason: "GlobalCredentials", Field: argsAt + "[1]", Message: "the flag --cloudsigma-password is set; it " + isGlobal},
 		}},
-		"impersonation is off": {args: []string{"--impersonation-enabled=false"}, want: one("ImpersonationNotEnabled", "the flag --impersonation-enabled says something else; it has to be true: remove the flag")},
+		"impersonation is off": {args: []string{"--impersonation-enabled=false"}, want: one("ImpersonationNotEnabled", "the flag --impersonation-enabled has another value; it has to be true: remove the flag")},
 		"impersonation is on":  {args: []string{"--impersonation-enabled", "--impersonation-enabled=1"}},
 		"a flag in the command": {
 			modify: func(p *controllermanager.Pod) {
@@ -163,7 +174,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-func TestEnvFromCannotSetTheOldMode(t *testing.T) {
+func TestEnvFromCannotEnableLegacyCredentials(t *testing.T) {
 	legacy := map[string]string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS": "false", "CLOUDSIGMA_USERNAME": "", "CLOUDSIGMA_PASSWORD": ""}
 	for name, tc := range map[string]struct {
 		modify []func(*controllermanager.Pod)
@@ -191,6 +202,124 @@ func TestEnvFromCannotSetTheOldMode(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	const (
+		at          = "spec.template.spec.containers[0].env"
+		ofTheSecret = ` of Secret "cloudsigma-impersonation" (valueFrom.secretKeyRef, not optional)`
+		hasEmail    = `it has to be "tsap@shalb.com", the user of CloudSigmaCluster "metal"`
+		removeIt    = ": remove the variable, and warrantgate sets it"
+	)
+	optional := func(of bool, key string) corev1.EnvVar {
+		v := fromSecret("CLOUDSIGMA_CLIENT_ID", secret, key)
+		v.ValueFrom.SecretKeyRef.Optional = ptr.To(of)
+		return v
+	}
+	fieldRef := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}
+	right := identity()
+	replaced := func(i int) *controllermanager.Fix {
+		return &controllermanager.Fix{Index: i, Variable: right[i], Replaces: true}
+	}
+	for name, tc := range map[string]struct {
+		index int
+		have  corev1.EnvVar
+		want  *controllermanager.Problem
+	}{
+		"impersonation is off": {0, corev1.EnvVar{Value: "false"}, &controllermanager.Problem{
+			Reason: "ImpersonationNotEnabled", Message: `CLOUDSIGMA_IMPERSONATION_ENABLED has another value; it has to be "true"`, Fix: replaced(0),
+		}},
+		"impersonation is empty": {0, corev1.EnvVar{}, &controllermanager.Problem{
+			Reason: "ImpersonationNotEnabled", Message: `CLOUDSIGMA_IMPERSONATION_ENABLED is empty; it has to be "true"`,
+			Fix: &controllermanager.Fix{Index: 0, Variable: right[0]},
+		}},
+		"another Secret": {1, fromSecret("", "own", "oauth-url"), &controllermanager.Problem{
+			Reason: "SecretReferenceMismatch", Fix: replaced(1),
+			Message: `CLOUDSIGMA_OAUTH_URL comes from the key "oauth-url" of Secret "own"; it has to come from the key oauth-url` + ofTheSecret,
+		}},
+		"another source": {1, corev1.EnvVar{ValueFrom: fieldRef}, &controllermanager.Problem{
+			Reason: "SecretReferenceMismatch", Fix: replaced(1),
+			Message: "CLOUDSIGMA_OAUTH_URL has another value; it has to come from the key oauth-url" + ofTheSecret,
+		}},
+		"a plain client ID": {2, corev1.EnvVar{Value: "x"}, &controllermanager.Problem{
+			Reason: "SecretReferenceMismatch", Fix: replaced(2),
+			Message: "CLOUDSIGMA_CLIENT_ID has another value; it has to come from the key client-id" + ofTheSecret,
+		}},
+		"a key that is optional": {2, optional(true, "client-id"), &controllermanager.Problem{
+			Reason: "SecretReferenceMismatch", Fix: replaced(2),
+			Message: `CLOUDSIGMA_CLIENT_ID comes from the key "client-id" of Secret "cloudsigma-impersonation"; it has to come from the key client-id` + ofTheSecret,
+		}},
+		"a key that is not optional": {2, optional(false, "client-id"), nil},
+		"another key that is not optional": {2, optional(false, "client-secret"), &controllermanager.Problem{
+			Reason: "SecretReferenceMismatch", Fix: replaced(2),
+			Message: `CLOUDSIGMA_CLIENT_ID comes from the key "client-secret" of Secret "cloudsigma-impersonation"; it has to come from the key client-id` + ofTheSecret,
+		}},
+		"a plain client secret": {3, corev1.EnvVar{Value: "s3cret"}, &controllermanager.Problem{
+			Reason: "ClientSecretByValue", Fix: replaced(3),
+			Message: "CLOUDSIGMA_CLIENT_SECRET was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of manifests may keep; " +
+				"it has to come from the key client-secret" + ofTheSecret + ": create a new client secret, and store it there",
+		}},
+		"a client secret of another Secret": {3, fromSecret("", "own", "client-secret"), &controllermanager.Problem{
+			Reason: "SecretReferenceMismatch", Fix: replaced(3),
+			Message: `CLOUDSIGMA_CLIENT_SECRET comes from the key "client-secret" of Secret "own"; it has to come from the key client-secret` + ofTheSecret,
+		}},
+		"an email in capitals": {4, corev1.EnvVar{Value: "TSAP@shalb.com"}, nil},
+		"another email": {4, corev1.EnvVar{Value: "boss@shalb.com"}, &controllermanager.Problem{
+			Reason: "UserEmailMismatch", Message: `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; ` + hasEmail + removeIt + ", or correct the cluster",
+		}},
+		"an email from elsewhere": {4, corev1.EnvVar{ValueFrom: fieldRef}, &controllermanager.Problem{
+			Reason:  "UserEmailMismatch",
+			Message: "CLOUDSIGMA_USER_EMAIL comes from another source (valueFrom), which cannot be checked; " + hasEmail + removeIt,
+		}},
+		"an empty email": {4, corev1.EnvVar{}, &controllermanager.Problem{
+			Reason: "UserEmailMismatch", Message: "CLOUDSIGMA_USER_EMAIL is empty; " + hasEmail, Fix: &controllermanager.Fix{Index: 4, Variable: right[4]},
+		}},
+		"a region in capitals": {5, corev1.EnvVar{Value: "NEXT"}, &controllermanager.Problem{
+			Reason: "RegionMismatch", Message: `CLOUDSIGMA_REGION is "NEXT"; it has to be "next", the region of CloudSigmaCluster "metal"` + removeIt + ", or correct the cluster",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.have.Name = right[tc.index].Name
+			var want []controllermanager.Problem
+			if tc.want != nil {
+				tc.want.Field = at + "[" + strconv.Itoa(tc.index) + "]"
+				want = append(want, *tc.want)
+			}
+			p := pod(func(p *controllermanager.Pod) { p.Containers[0].Env[tc.index] = tc.have })
+			if diff := cmp.Diff(want, p.ActsAs(metal)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			// If a name occurs twice, the valid one does not excuse the other.
+			p = pod(func(p *controllermanager.Pod) { p.Containers[0].Env = slices.Insert(identity(), 0, tc.have) })
+			if got := p.ActsAs(metal); len(got) != len(want) {
+				t.Errorf("with the right one after it: %d problems, want %d", len(got), len(want))
+			}
+			p = pod(func(p *controllermanager.Pod) {
+				p.Containers[0].Env = slices.Delete(p.Containers[0].Env, tc.index, tc.index+1)
+			})
+			missing := []controllermanager.Problem{{Field: at, Fix: &controllermanager.Fix{Index: -1, Variable: right[tc.index]}}}
+			texts := cmpopts.IgnoreFields(controllermanager.Problem{}, "Reason", "Message")
+			if diff := cmp.Diff(missing, p.ActsAs(metal), texts); diff != "" {
+				t.Errorf("without it (-want +got):\n%s", diff)
+			}
+			if got := controllermanager.Joined(p.ActsAs(metal)); !strings.HasPrefix(got, tc.have.Name+" is missing; it has to ") {
+				t.Errorf("without it: %s", got)
+			}
+		})
+	}
+}
+
+func TestDollarsOfAnEmailAreNotExpanded(t *testing.T) {
+	odd := controllermanager.Identity{Cluster: "metal", Account: ownership.Account{User: "$(clientsecret)@shalb.com", Region: "next"}}
+	p := pod()
+	p.Containers[0].Env[4].Value = "$$(clientsecret)@shalb.com"
+	if got := p.ActsAs(odd); got != nil {
+		t.Errorf("problems %+v", got)
+	}
+	p.Containers[0].Env[4].Value = odd.Account.User
+	if got := p.ActsAs(odd); len(got) != 1 {
+		t.Errorf("problems %+v, want one", got)
 	}
 }
 
@@ -230,6 +359,9 @@ func TestOnlyTheManagerHasTheCredentials(t *testing.T) {
 		shared  bool
 	}{
 		"a sidecar without them":           {modify: []func(*controllermanager.Pod){sidecar(corev1.Container{Env: []corev1.EnvVar{fromSecret("A", "own", "a")}})}},
+		"other variables of a sidecar":     {modify: []func(*controllermanager.Pod){sidecar(corev1.Container{Env: []corev1.EnvVar{{Name: "A", Value: "a"}}, EnvFrom: []corev1.EnvFromSource{ofSecret("own"), {ConfigMapRef: &corev1.ConfigMapEnvSource{}}}})}},
+		"another volume of a sidecar":      {modify: []func(*controllermanager.Pod){volume(plain), sidecar(corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "tmp"}}})}},
+		"a volume of another Secret":       {modify: []func(*controllermanager.Pod){volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "own"}}), sidecar(corev1.Container{VolumeMounts: mounts})}},
 		"a variable of a sidecar":          {modify: []func(*controllermanager.Pod){sidecar(corev1.Container{Env: []corev1.EnvVar{fromSecret("A", secret, "client-secret")}})}, in: "containers[1]", has: "A"},
 		"the environment of a sidecar":     {modify: []func(*controllermanager.Pod){sidecar(corev1.Container{EnvFrom: []corev1.EnvFromSource{ofSecret(secret)}})}, in: "containers[1]", has: `envFrom Secret "cloudsigma-impersonation"`},
 		"a volume of a sidecar":            {modify: []func(*controllermanager.Pod){volume(plain), sidecar(corev1.Container{VolumeMounts: mounts})}, in: "containers[1]", has: `volume "creds"`},
@@ -253,7 +385,7 @@ func TestOnlyTheManagerHasTheCredentials(t *testing.T) {
 			case tc.has != "":
 				want = []controllermanager.Problem{{
 					Reason: "SecretInAnotherContainer", Field: "spec.template.spec." + tc.in,
-					Message: `container "other" has the credentials, too (` + tc.has + ")," + where,
+					Message: `container "other" also has the credentials (` + tc.has + ")," + where,
 				}}
 			case tc.shared:
 				want = []controllermanager.Problem{{
@@ -272,8 +404,8 @@ func TestOnlyTheManagerHasTheCredentials(t *testing.T) {
 func TestCommands(t *testing.T) {
 	refused := []controllermanager.Problem{{
 		Reason: "CommandReplaced", Field: "spec.template.spec.containers[0].command",
-		Message: "it has a command in place of the image's entrypoint, which could act as anybody with the credentials; remove it and put the flags " +
-			"into args, or have the first word of the command added to controllerManager.commands of warrantgate's configuration",
+		Message: "it has a command in place of the image's entrypoint, which could act as any user with the credentials; remove it and put the flags " +
+			"into args, or add the first word of the command to controllerManager.commands of warrantgate's configuration",
 	}}
 	for name, tc := range map[string]struct {
 		command, allowed []string
@@ -315,7 +447,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-func TestTheSignForKelvinIsNoK(t *testing.T) {
+func TestKelvinSignIsNoK(t *testing.T) {
 	kate := controllermanager.Identity{Cluster: "metal", Account: ownership.Account{User: "kate@example.com", Region: "next"}}
 	p := pod()
 	p.Containers[0].Args = []string{"--user-email=\u212aate@example.com"}

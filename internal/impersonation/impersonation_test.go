@@ -20,12 +20,14 @@ type fakeReviewer struct {
 	allowed []string
 	err     error
 	asked   []string
+	specs   []authorizationv1.SubjectAccessReviewSpec
 }
 
 var _ impersonation.Reviewer = &fakeReviewer{}
 
 func (r *fakeReviewer) Review(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 	of := spec.ResourceAttributes
+	r.specs = append(r.specs, spec)
 	r.asked = append(r.asked, strings.Join([]string{spec.User, of.Verb, of.Resource, of.Namespace, of.Name}, " "))
 	for _, name := range r.allowed {
 		if name == of.Name {
@@ -98,7 +100,7 @@ func TestMayImpersonate(t *testing.T) {
 	}
 }
 
-func TestMayImpersonateWithoutAnAnswer(t *testing.T) {
+func TestMayImpersonateFails(t *testing.T) {
 	failing := &fakeReviewer{allowed: []string{"bob@example.com"}, err: errors.New("boom")}
 	if verdict, err := impersonation.NewChecker(failing).MayImpersonate(t.Context(), alice, "bob@example.com"); !errors.Is(err, failing.err) || verdict.Allowed {
 		t.Errorf("MayImpersonate() = %t, %v, want boom", verdict.Allowed, err)
@@ -113,6 +115,24 @@ func TestMayImpersonateWithoutAnAnswer(t *testing.T) {
 	const suffix = "; use the service account's own token, as one that was impersonated in another workspace has no permissions there"
 	if !strings.HasPrefix(err.Error(), prefix) || !strings.HasSuffix(err.Error(), suffix) {
 		t.Errorf("error %q", err)
+	}
+}
+
+// TestReviewInProvidersWorkspace checks the whole identity of a review: its groups and extra fields decide which permissions apply.
+func TestReviewInProvidersWorkspace(t *testing.T) {
+	reviewer := &fakeReviewer{}
+	requester := authenticationv1.UserInfo{
+		Username: "alice", UID: "u1", Groups: []string{"team-a"}, Extra: map[string]authenticationv1.ExtraValue{"example.com/team": {"a", "b"}},
+	}
+	if _, err := impersonation.NewProviderChecker(reviewer, "pppppppp").MayImpersonate(t.Context(), requester, "bob@example.com"); err != nil {
+		t.Fatal(err)
+	}
+	want := []authorizationv1.SubjectAccessReviewSpec{{
+		User: "alice", UID: "u1", Groups: []string{"team-a"}, Extra: map[string]authorizationv1.ExtraValue{"example.com/team": {"a", "b"}},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "bob@example.com"},
+	}}
+	if diff := cmp.Diff(want, reviewer.specs); diff != "" {
+		t.Errorf("reviews (-want +got):\n%s", diff)
 	}
 }
 
@@ -153,7 +173,7 @@ func TestMayUse(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestRefusal(t *testing.T) {
 	const granted = "; name a user whom you may impersonate, or have it granted: "
 	const inWords = "verb impersonate on resource users, by the name of this user in lower case"
 	refusal := func(c *impersonation.Checker, requester authenticationv1.UserInfo, email string) impersonation.Verdict {
@@ -165,6 +185,21 @@ func TestRefusals(t *testing.T) {
 	}
 	kubernetes, provider := impersonation.NewChecker(&fakeReviewer{}), impersonation.NewProviderChecker(&fakeReviewer{}, "pppppppp")
 	const inProvider = ` in logical cluster "pppppppp", the provider's workspace`
+	named := func(name string) authenticationv1.UserInfo { return authenticationv1.UserInfo{Username: name} }
+	scoped := authenticationv1.UserInfo{
+		Username: "alice", Extra: map[string]authenticationv1.ExtraValue{"authentication.kcp.io/scopes": {"cluster:xxxxxxxx"}},
+	}
+	const (
+		role         = "warrantgate:impersonate:bob@example.com"
+		createRole   = "kubectl create clusterrole " + role + " --verb=impersonate --resource=users --resource-name=bob@example.com; "
+		withCommands = `user "alice" may not impersonate "bob@example.com"` + granted + createRole +
+			"kubectl create clusterrolebinding " + role + ":alice --clusterrole=" + role + " --user=alice"
+		ofAlice = `user "alice" may not impersonate another user` + granted + inWords
+		bound   = "system:kcp:serviceaccount:wwwwwwww:default:bot"
+		ofBot   = inProvider + `, where it is user "` + bound + `"` + granted + inWords + ", and ClusterRole system:kcp:workspace:access"
+		// unbound is the advice for an identity that is anonymous in the provider's workspace.
+		unbound = inProvider + granted + inWords + `, to an identity that is not confined to other workspaces as "alice" is (an impersonated one always is)`
+	)
 	for name, tc := range map[string]struct {
 		verdict             impersonation.Verdict
 		room                int
@@ -193,6 +228,47 @@ func TestRefusals(t *testing.T) {
 				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot"` + granted + inWords + ", and ClusterRole system:kcp:workspace:access",
 			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate another user` + inProvider +
 				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot"` + granted + inWords + ", and ClusterRole system:kcp:workspace:access",
+		},
+		"with just enough room for commands": {
+			verdict: refusal(kubernetes, alice, "bob@example.com"), room: len(withCommands), want: withCommands, wantOfAnybody: ofAlice,
+		},
+		"one byte short of room for commands": {
+			verdict: refusal(kubernetes, alice, "bob@example.com"), room: len(withCommands) - 1,
+			want: `user "alice" may not impersonate "bob@example.com"` + granted + inWords, wantOfAnybody: ofAlice,
+		},
+		"in the provider's workspace, with commands": {
+			verdict: refusal(provider, bot, "bob@example.com"), room: 900,
+			want: `user "system:serviceaccount:default:bot" may not impersonate "bob@example.com"` + inProvider + granted +
+				"kubectl ws :pppppppp; " + createRole +
+				"kubectl create clusterrolebinding " + role + ":82e3bca3 --clusterrole=" + role + " --user=" + bound + "; " +
+				"kubectl create clusterrolebinding warrantgate:access:82e3bca3 --clusterrole=system:kcp:workspace:access --user=" + bound,
+			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate another user` + ofBot,
+		},
+		"in the provider's workspace, an email that a shell could read as something else": {
+			verdict: refusal(provider, bot, "bob;rm@example.com"), room: 900,
+			want:          `user "system:serviceaccount:default:bot" may not impersonate "bob;rm@example.com"` + ofBot,
+			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate another user` + ofBot,
+		},
+		"in the provider's workspace, an identity that is anonymous there": {
+			verdict: refusal(provider, scoped, "bob@example.com"), room: 900,
+			want:          `user "alice" may not impersonate "bob@example.com"` + unbound,
+			wantOfAnybody: `user "alice" may not impersonate another user` + unbound,
+		},
+		"a user name that needs quotes": {
+			verdict: refusal(kubernetes, named("al ice"), "bob@example.com"), room: 900,
+			want: `user "al ice" may not impersonate "bob@example.com"` + granted + createRole +
+				"kubectl create clusterrolebinding '" + role + ":al ice' --clusterrole=" + role + " --user='al ice'",
+			wantOfAnybody: `user "al ice" may not impersonate another user` + granted + inWords,
+		},
+		"a user name with a quote": {
+			verdict: refusal(kubernetes, named("al'ice"), "bob@example.com"), room: 900,
+			want:          `user "al'ice" may not impersonate "bob@example.com"` + granted + inWords,
+			wantOfAnybody: `user "al'ice" may not impersonate another user` + granted + inWords,
+		},
+		"a user name with a line break": {
+			verdict: refusal(kubernetes, named("al\nice"), "bob@example.com"), room: 900,
+			want:          `user "al\nice" may not impersonate "bob@example.com"` + granted + inWords,
+			wantOfAnybody: `user "al\nice" may not impersonate another user` + granted + inWords,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

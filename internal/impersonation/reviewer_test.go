@@ -22,7 +22,7 @@ var asAlice = authorizationv1.SubjectAccessReviewSpec{
 	ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "tsap@shalb.com"},
 }
 
-func TestReviewerAsksTheAPIServer(t *testing.T) {
+func TestReviewerUsesTheAPIServer(t *testing.T) {
 	want := authorizationv1.SubjectAccessReviewStatus{EvaluationError: "role not found", Reason: "no"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || r.URL.Path != "/apis/authorization.k8s.io/v1/subjectaccessreviews" {
@@ -71,7 +71,7 @@ func TestReviewerAsksTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestReviewerNeedsAUsableConfiguration(t *testing.T) {
+func TestReviewerWithInvalidConfiguration(t *testing.T) {
 	if _, err := impersonation.NewReviewer(&rest.Config{Host: "://"}); err == nil {
 		t.Error("no error")
 	}

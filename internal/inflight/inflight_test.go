@@ -47,7 +47,7 @@ func unasked(t *testing.T) func(context.Context, inflight.Object) (string, error
 	}
 }
 
-func TestWhichWritesExcludeEachOther(t *testing.T) {
+func TestConflictingWrites(t *testing.T) {
 	otherClaim, create := claim, inflight.Write{Object: object("machines", "m3"), Uses: []inflight.Key{pool}}
 	otherClaim.Object = object("machines", "m2")
 	sameObject := change
@@ -103,7 +103,7 @@ func TestWhichWritesExcludeEachOther(t *testing.T) {
 	}
 }
 
-func TestAnAdmittedWriteIsRememberedForAWhile(t *testing.T) {
+func TestAdmittedWriteIsRememberedForLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var registry inflight.Registry
 		first, err := registry.Begin(t.Context(), claim, unasked(t))
@@ -140,7 +140,7 @@ func TestAnAdmittedWriteIsRememberedForAWhile(t *testing.T) {
 	})
 }
 
-func TestAWriteMayTurnOutToChangeMore(t *testing.T) {
+func TestExtend(t *testing.T) {
 	var registry inflight.Registry
 	pending, err := registry.Begin(t.Context(), claim, unasked(t))
 	if err != nil {
@@ -166,7 +166,7 @@ func TestAWriteMayTurnOutToChangeMore(t *testing.T) {
 	}
 }
 
-func TestATenantCannotFillTheMemory(t *testing.T) {
+func TestWritesOfANamespaceAreLimited(t *testing.T) {
 	var registry inflight.Registry
 	var err error
 	for i := 0; err == nil && i < 5_000; i++ {
@@ -189,8 +189,8 @@ func TestATenantCannotFillTheMemory(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoWinsWhateverTheOrder holds that of a claim and a change that are judged at once, exactly one is admitted.
-func TestOneOfTwoWinsWhateverTheOrder(t *testing.T) {
+// TestOneOfTwoConcurrentWritesIsAdmitted checks that exactly one of a concurrent claim and change is admitted.
+func TestOneOfTwoConcurrentWritesIsAdmitted(t *testing.T) {
 	var registry inflight.Registry
 	unchanged := func(_ context.Context, o inflight.Object) (string, error) {
 		if o == claim.Object {
@@ -216,8 +216,8 @@ func TestOneOfTwoWinsWhateverTheOrder(t *testing.T) {
 	}
 }
 
-// TestWritesThatExtendAtOnce is for the race detector.
-func TestWritesThatExtendAtOnce(t *testing.T) {
+// TestConcurrentExtend is for the race detector.
+func TestConcurrentExtend(t *testing.T) {
 	var registry inflight.Registry
 	var group sync.WaitGroup
 	for i := range 50 {

@@ -167,7 +167,7 @@ func (a *fakeAPI) holds(t *testing.T, want ...client.Object) {
 	}
 }
 
-func TestPrepareMarksAndLeavesTheEmptyOut(t *testing.T) {
+func TestPrepareAddsTheLabelAndRemovesEmptyFields(t *testing.T) {
 	object := role("create")
 	object.Labels = map[string]string{"team": "a"}
 	got, err := install.Prepare(object)
@@ -191,7 +191,7 @@ func TestPrepareMarksAndLeavesTheEmptyOut(t *testing.T) {
 
 func TestApply(t *testing.T) {
 	objects := func() []client.Object { return []client.Object{role("create", "patch"), binding()} }
-	refused := apierrors.NewForbidden(rbacv1.Resource("clusterroles"), "gate", errors.New("no"))
+	forbidden := apierrors.NewForbidden(rbacv1.Resource("clusterroles"), "gate", errors.New("no"))
 	for name, tc := range map[string]struct {
 		// before is applied first, so that the API server knows the field owners.
 		before     []client.Object
@@ -237,7 +237,7 @@ func TestApply(t *testing.T) {
 		"a forbidden read is an error": {
 			fail: func(verb, _ string) error {
 				if verb == "get" {
-					return refused
+					return forbidden
 				}
 				return nil
 			},
@@ -247,7 +247,7 @@ func TestApply(t *testing.T) {
 		"a forbidden write is an error": {
 			fail: func(verb, kind string) error {
 				if verb == "apply" && kind == "ClusterRoleBinding" {
-					return refused
+					return forbidden
 				}
 				return nil
 			},
@@ -319,7 +319,7 @@ func TestReplace(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
-	refused := apierrors.NewForbidden(rbacv1.Resource("clusterrolebindings"), "gate", errors.New("no"))
+	forbidden := apierrors.NewForbidden(rbacv1.Resource("clusterrolebindings"), "gate", errors.New("no"))
 	for name, tc := range map[string]struct {
 		held       []client.Object
 		fail       func(verb, kind string) error
@@ -357,7 +357,7 @@ func TestRemove(t *testing.T) {
 			held: []client.Object{installed(role("create")), installed(binding())},
 			fail: func(verb, _ string) error {
 				if verb == "delete" {
-					return refused
+					return forbidden
 				}
 				return nil
 			},
@@ -369,7 +369,7 @@ func TestRemove(t *testing.T) {
 			held: []client.Object{installed(role("create")), installed(binding())},
 			fail: func(verb, kind string) error {
 				if verb == "get" && kind == "ClusterRole" {
-					return refused
+					return forbidden
 				}
 				return nil
 			},

@@ -122,7 +122,7 @@ func rawAnswer(t *testing.T, server *httptest.Server, method, target string) str
 	return strings.Join(lines, "")
 }
 
-func TestOthersThanAPIServersGetTheSameAnswer(t *testing.T) {
+func TestOtherCallersGetTheSameResponse(t *testing.T) {
 	server := startGate(t, tokens(t))
 	const want = "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 	before := testutil.ToFloat64(refused.WithLabelValues(wrongPath))
@@ -144,7 +144,7 @@ func TestOthersThanAPIServersGetTheSameAnswer(t *testing.T) {
 	}
 }
 
-func TestOthersThanAPIServersGetTheSameAnswerByHTTP2(t *testing.T) {
+func TestOtherCallersGetTheSameResponseInHTTP2(t *testing.T) {
 	for name, target := range forgeries {
 		if !strings.HasPrefix(target, "/") {
 			continue
@@ -182,7 +182,7 @@ func TestOthersThanAPIServersGetTheSameAnswerByHTTP2(t *testing.T) {
 	}
 }
 
-func TestAPIServersAreAnsweredByEachToken(t *testing.T) {
+func TestEachTokenIsAccepted(t *testing.T) {
 	server := startGate(t, tokens(t))
 	for _, known := range []string{token, next} {
 		for _, path := range []string{"/gate", "/kcp/gate", "/kcp/1dz6n4ubraua7pul/gate/of"} {
@@ -207,7 +207,7 @@ func TestAPIServersAreAnsweredByEachToken(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAnsweredWhereNobodyIsNamed(t *testing.T) {
+func TestServerWithoutTokensAndClientsDeniesAll(t *testing.T) {
 	server := startGate(t, nil)
 	for _, target := range []string{"/gate", "/" + token + "/gate", "//gate"} {
 		if got := rawAnswer(t, server, http.MethodPost, target); !strings.HasPrefix(got, "HTTP/1.1 404 ") {
@@ -216,8 +216,8 @@ func TestNobodyIsAnsweredWhereNobodyIsNamed(t *testing.T) {
 	}
 }
 
-// TestARefusedConnectionIsClosed holds so for a client that has more to ask.
-func TestARefusedConnectionIsClosed(t *testing.T) {
+// TestDeniedConnectionIsClosed checks this for a client that sends a second request.
+func TestDeniedConnectionIsClosed(t *testing.T) {
 	server := startGate(t, tokens(t))
 	config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone() //nolint:errcheck,forcetypeassert // httptest makes it
 	config.NextProtos = []string{"http/1.1"}
@@ -246,7 +246,7 @@ func isReset(err error) bool {
 	return is
 }
 
-func TestAWildcardTakesOneSegment(t *testing.T) {
+func TestWildcardMatchesOneSegment(t *testing.T) {
 	hooks := New("", nil, nil, tokens(t))
 	hooks.Register("/kcp/{provider}/gate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.PathValue("provider"))

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestDrainEndsAPeriodAfterTheSignal(t *testing.T) {
+func TestDrainPeriod(t *testing.T) {
 	for name, tc := range map[string]struct {
 		period time.Duration
 	}{
@@ -44,7 +44,7 @@ func TestDrainEndsAPeriodAfterTheSignal(t *testing.T) {
 	}
 }
 
-func TestReadyUntilItDrains(t *testing.T) {
+func TestReadiness(t *testing.T) {
 	for name, tc := range map[string]struct {
 		listening, leaving bool
 		want               string
@@ -69,7 +69,7 @@ func TestReadyUntilItDrains(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreClosedAfterTheAnswerWhileItDrains(t *testing.T) {
+func TestConnectionsAreClosedAfterAResponseDuringTheDrain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		http2 bool
 		want  string

@@ -60,7 +60,7 @@ func TestParseTokens(t *testing.T) {
 	}
 }
 
-func TestTokensAreReadAgain(t *testing.T) {
+func TestTokensAreReloaded(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	write := func(content string) {
 		t.Helper()
@@ -124,13 +124,13 @@ func TestTokensAreReadAgain(t *testing.T) {
 	})
 }
 
-func TestTokensThatAreGivenDoNotChange(t *testing.T) {
+func TestParsedTokensDoNotChange(t *testing.T) {
 	if err := tokens(t).Start(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestNewTokensTellsOfAMissingFile(t *testing.T) {
+func TestNewTokensWithMissingFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "missing")
 	if _, err := NewTokens(file); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error = %v", err)

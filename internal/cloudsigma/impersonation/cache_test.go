@@ -147,8 +147,8 @@ func TestOneExchangeForAll(t *testing.T) {
 	}
 }
 
-// In a bubble all callers wait at the same place. Here some come when the token does.
-func TestOneExchangeForAllInAHurry(t *testing.T) {
+// In a bubble all callers wait at the same point. Here some arrive together with the token.
+func TestOneExchangeForAllWithoutBubble(t *testing.T) {
 	for range 50 {
 		cloud := newCloud(t)
 		s := source(t, cloud, options(v1beta1.ServiceProvider))
@@ -188,7 +188,7 @@ func TestReloadOfATokenThatIsNotDue(t *testing.T) {
 	})
 }
 
-func TestHangingProvider(t *testing.T) {
+func TestProviderThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
@@ -237,7 +237,7 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-func TestCacheIsBounded(t *testing.T) {
+func TestCacheSizeIsLimited(t *testing.T) {
 	load := func(context.Context, int) (issued, error) {
 		now := time.Now()
 		return issued{value: "opaque", obtained: now, refresh: now.Add(time.Minute), expires: now.Add(time.Minute)}, nil

@@ -210,7 +210,7 @@ func TestUnknownUsersDoNotOpenTheBreaker(t *testing.T) {
 	}
 }
 
-func TestBreakerIsOfOneServer(t *testing.T) {
+func TestBreakerPerServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)

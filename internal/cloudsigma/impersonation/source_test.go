@@ -264,7 +264,7 @@ func TestTokenRevoked(t *testing.T) {
 	}
 }
 
-func TestTokenRefusedForGood(t *testing.T) {
+func TestTokenPermanentlyRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
