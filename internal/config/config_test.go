@@ -34,10 +34,12 @@ func configuration(modify ...func(*v1beta1.GateConfiguration)) v1beta1.GateConfi
 			OwnerIntegrity: v1beta1.Gate{Mode: v1beta1.Enforce},
 		},
 		Repair:  v1beta1.Repair{Mode: v1beta1.Enforce, After: metav1.Duration{Duration: time.Minute}, WorkspacesPerSecond: 50},
-		Machine: v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Refuse},
+		Machine: v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Refuse, Settle: &metav1.Duration{Duration: 20 * time.Second}},
 		Cluster: v1beta1.Cluster{
 			Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce},
-			Delegation:    v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: v1beta1.ApplicationCredential},
+			Delegation: v1beta1.ClusterDelegation{
+				Mode: v1beta1.Enforce, Through: v1beta1.ApplicationCredential, UnrestrictedApplicationCredentials: v1beta1.WarnOfUnrestricted,
+			},
 		},
 		Delegation: v1beta1.Delegation{OpenStackRoles: v1beta1.Roles{
 			Required: []string{"load-balancer_member"}, Allowed: []string{"member", "load-balancer_member", "reader"},
@@ -130,6 +132,7 @@ repair:
 			raw: header + `machine:
   mode: Warn
   unknown: Admit
+  settle: 0s
   kinds:
   - {group: infrastructure.example.com, version: v1, kind: ExampleMachine, resource: examplemachines, provider: cloudsigma}
   - group: infrastructure.example.com
@@ -150,7 +153,7 @@ cloudSigma:
   flow: TokenExchange
 `,
 			want: configuration(func(c *v1beta1.GateConfiguration) {
-				c.Machine = v1beta1.Machine{Mode: v1beta1.Warn, Unknown: v1beta1.Admit, Kinds: []v1beta1.MachineKind{
+				c.Machine = v1beta1.Machine{Mode: v1beta1.Warn, Unknown: v1beta1.Admit, Settle: &metav1.Duration{}, Kinds: []v1beta1.MachineKind{
 					exampleMachine("ExampleMachine", "status.instanceID", "spec.providerID"),
 					exampleMachine("OtherMachine", "status.vm.id", "spec.vm.providerID"),
 				}}
@@ -183,6 +186,7 @@ cloudSigma:
     matchExpressions:
     - {key: app.kubernetes.io/name, operator: In, values: [keystone]}
   keys: [policy.yaml, policy.json]
+  base: [{namespace: keystone, name: live, keys: [policy.json]}, {namespace: keystone, name: more}]
   managerRoles: [manager, domain-admin]
   managedRoles: [member]
 `,
@@ -192,14 +196,21 @@ cloudSigma:
 					Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 						{Key: "app.kubernetes.io/name", Operator: metav1.LabelSelectorOpIn, Values: []string{"keystone"}},
 					}},
-					Keys: []string{"policy.yaml", "policy.json"}, ManagerRoles: []string{"manager", "domain-admin"}, ManagedRoles: []string{"member"},
+					Keys:         []string{"policy.yaml", "policy.json"},
+					Base:         []v1beta1.KeystonePolicyBase{{Namespace: "keystone", Name: "live", Keys: []string{"policy.json"}}, {Namespace: "keystone", Name: "more"}},
+					ManagerRoles: []string{"manager", "domain-admin"}, ManagedRoles: []string{"member"},
 				}
 			}),
 		},
 		"everything about OpenStack": {
 			raw: header + `delegation:
   openStackRoles: {required: [], allowed: [member, heat_stack_owner], denied: [cloud-support]}
-cluster: {delegation: {mode: Warn, through: Trust}}
+cluster:
+  delegation:
+    mode: Warn
+    through: Trust
+    operators: {users: [{name: admin, domain: Default}], projects: [{id: 91ab}]}
+    unrestrictedApplicationCredentials: Deny
 machine:
   kinds:
   - {group: infrastructure.example.com, version: v1, kind: ExampleMachine, resource: examplemachines, identityRefPath: spec.identity, provider: openstack}
@@ -212,7 +223,12 @@ openStack:
 				c.Delegation.OpenStackRoles = v1beta1.Roles{
 					Required: []string{}, Allowed: []string{"member", "heat_stack_owner"}, Denied: []string{"cloud-support"},
 				}
-				c.Cluster.Delegation = v1beta1.ClusterDelegation{Mode: v1beta1.Warn, Through: v1beta1.Trust}
+				c.Cluster.Delegation = v1beta1.ClusterDelegation{
+					Mode: v1beta1.Warn, Through: v1beta1.Trust, UnrestrictedApplicationCredentials: v1beta1.DenyUnrestricted,
+					Operators: v1beta1.OpenStackOperators{
+						Users: []v1beta1.OpenStackPrincipal{{Name: "admin", Domain: "Default"}}, Projects: []v1beta1.OpenStackPrincipal{{ID: "91ab"}},
+					},
+				}
 				kind := exampleMachine("ExampleMachine", "status.instanceID", "spec.providerID")
 				kind.IdentityRefPath, kind.Provider = "spec.identity", v1beta1.ProviderOpenStack
 				c.Machine.Kinds = []v1beta1.MachineKind{kind}
@@ -325,16 +341,21 @@ workspace:
 		"machines that cannot be": {
 			raw: header + `machine:
   unknown: Perhaps
+  settle: -1s
   kinds:
   - {group: infrastructure.cluster.x-k8s.io, version: v1beta1, kind: CloudSigmaMachine, resource: cloudsigmamachines, provider: cloudsigma}
   - {group: A_B, version: "1", kind: "", resource: Things, instanceIDPath: "status['id']", providerIDPath: id, identityRefPath: "spec[0]", provider: elsewhere}
   - {group: infrastructure.cluster.x-k8s.io, version: v1beta1, kind: OpenStackMachine, resource: openstackmachines, provider: openstack}
 cluster: {impersonation: {mode: maybe}}
 controllerManager: {mode: Enforce, secretName: "No Secret", clusterNameLabel: "/"}
-audit: {interval: -1m, requestsPerSecond: -1}
+audit:
+  interval: -1m
+  requestsPerSecond: -1
+  providers: [{workspace: "root:../a", apiExport: A_B}, {workspace: "root:a", apiExport: b}, {workspace: "root:a", apiExport: b}]
 `,
 			want: []string{
 				`machine.unknown: Unsupported value: "Perhaps": supported values: "Refuse", "Admit"`,
+				`machine.settle: Invalid value: "-1s": must not be negative`,
 				`machine.kinds[0]: Duplicate value: "cloudsigmamachines.infrastructure.cluster.x-k8s.io"`,
 				`machine.kinds[1].group: Invalid value: "A_B": ` + subdomain,
 				`machine.kinds[1].version: Invalid value: "1": ` + label,
@@ -353,6 +374,9 @@ audit: {interval: -1m, requestsPerSecond: -1}
 				`controllerManager.clusterNameLabel: Invalid value: "/": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 				`controllerManager.secretName: Invalid value: "No Secret": ` + subdomain,
 				`audit.interval: Invalid value: "-1m0s": must not be negative`,
+				`audit.providers[0].workspace: Invalid value: "root:../a": must be the path of a workspace, such as root:provider, or its logical cluster`,
+				`audit.providers[0].apiExport: Invalid value: "A_B": ` + subdomain,
+				`audit.providers[2]: Duplicate value: {"workspace":"root:a","apiExport":"b"}`,
 				`audit.requestsPerSecond: Invalid value: -1: must be at least 1`,
 			},
 		},
@@ -389,6 +413,20 @@ audit: {interval: -1m, requestsPerSecond: -1}
 					`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`,
 			},
 		},
+		"policies for Keystone over a base that there is not": {
+			raw: header + "keystonePolicy: {objects: [{namespace: keystone, name: policy}], base: [{namespace: keystone, name: live}, {namespace: keystone, name: live, keys: [a/b]}]}\n",
+			want: []string{
+				`keystonePolicy.base[1]: Duplicate value: "keystone/live"`,
+				`keystonePolicy.base[1].keys[0]: Invalid value: "a/b": a valid config key must consist of alphanumeric characters, '-', '_' or '.' ` +
+					`(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')`,
+			},
+		},
+		"policies for a Keystone that is not known": {
+			raw: header + "keystonePolicy: {objects: [{namespace: keystone, name: policy}], keystoneRelease: \"2023.1\"}\n",
+			want: []string{
+				`keystonePolicy.keystoneRelease: Unsupported value: "2023.1": supported values: "2022.2", "2024.1", "2024.2", "2025.1", "2025.2", "2026.1", "2026.2"`,
+			},
+		},
 		"policies for Keystone in a mode, under labels and keys that there are not": {
 			raw: header + "keystonePolicy: {mode: maybe, selector: {matchExpressions: [{key: a, operator: Like}]}, keys: [policy.yaml, a/b]}\n",
 			want: []string{
@@ -401,7 +439,12 @@ audit: {interval: -1m, requestsPerSecond: -1}
 		"an OpenStack that cannot be asked, and roles that contradict each other": {
 			raw: header + `delegation:
   openStackRoles: {required: [Admin], allowed: ["", member], denied: [Member]}
-cluster: {delegation: {mode: maybe, through: Hope}}
+cluster:
+  delegation:
+    mode: maybe
+    through: Hope
+    operators: {users: [{name: "[a"}], projects: [{}]}
+    unrestrictedApplicationCredentials: Enforce
 openStack:
   authURLs: [keystone, "https://user:password@keystone.example.com/v3"]
   concurrency: -1
@@ -412,6 +455,9 @@ openStack:
 				`delegation.openStackRoles.allowed[1]: Invalid value: "member": is among those denied as well`,
 				`cluster.delegation.mode: Unsupported value: "maybe": supported values: "Enforce", "Warn", "Off"`,
 				`cluster.delegation.through: Unsupported value: "Hope": supported values: "ApplicationCredential", "Trust"`,
+				`cluster.delegation.unrestrictedApplicationCredentials: Unsupported value: "Enforce": supported values: "Warn", "Deny"`,
+				`cluster.delegation.operators.users[0].name: Invalid value: "[a": must be a pattern of path.Match, such as "team-*"`,
+				`cluster.delegation.operators.projects[0]: Required value: id, name or domain`,
 				`openStack.authURLs[0]: Invalid value: "keystone": ` + notAnAuthURL,
 				`openStack.authURLs[1]: Invalid value: "https://user:xxxxx@keystone.example.com/v3": ` + notAnAuthURL,
 				`openStack.concurrency: Invalid value: -1: must be at least 1`,

@@ -1,0 +1,11 @@
+{{- define "gvDetails" -}}
+{{- $gv := . -}}
+
+# {{ $gv.GroupVersionString }}
+
+The fields of the configuration file. [The README of the folder above](../README.md) shows a file with all defaults.
+{{ range $gv.SortedTypes }}
+{{ template "type" . }}
+{{ end }}
+
+{{- end -}}
