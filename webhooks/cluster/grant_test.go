@@ -53,9 +53,9 @@ func TestWhatWouldGrantTheRight(t *testing.T) {
 	}
 }
 
-// TestCommandsAreTheWholeOrLeftOut holds that a message has the commands wherever there is room for them, and is never longer than
-// what a message can carry. A long name of a user is cut, but not in the commands.
-func TestCommandsAreTheWholeOrLeftOut(t *testing.T) {
+// TestCommandsAreCompleteOrLeftOut: a message has the commands if there is room for them, and is never longer than the limit. A long name
+// of a user is cut, but not in the commands.
+func TestCommandsAreCompleteOrLeftOut(t *testing.T) {
 	const most, longestName = 1024 - 80 + len(": "), 100 // the admission policy counts alike
 	filled := false
 	for length := 1; length < 250; length++ {

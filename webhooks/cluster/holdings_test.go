@@ -91,11 +91,11 @@ func userDependent(namespace, name string) clusterapi.Dependent {
 		Cluster: clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: namespace, Name: name}}
 }
 
-// TestAClusterDoesNotMoveAwayFromItsInstances is about a requester who may impersonate everybody.
-func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
+// TestAClusterKeepsTheUserOfItsInstances has a requester who may impersonate all users.
+func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 	spec := func(email, region string) object { return clusterWith(object{"userEmail": email, "region": region}) }
 	ref := clusterWith(object{"userRef": userRef("user", ""), "region": "next"})
-	refused := func(field, whom, listed string) webhookstest.Answer {
+	denied := func(field, whom, listed string) webhookstest.Answer {
 		message := field + ofCluster + `machines of cluster "prod" name instances that do not belong to ` + whom + ` in region "next": ` + listed +
 			`; delete these machines or clear their instance IDs first`
 		return webhookstest.Answer{Reason: "MachinesHoldInstances", Field: field, Message: message,
@@ -120,7 +120,7 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 	}{
 		"to another user, who does not own the instances": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID), holder("m2", tsapID)},
-			account: tsaps, want: refused("spec.userEmail", `user "tsap@shalb.com"`, one), wantAsked: []ownership.Account{tsaps},
+			account: tsaps, want: denied("spec.userEmail", `user "tsap@shalb.com"`, one), wantAsked: []ownership.Account{tsaps},
 		},
 		"to another user, who owns the instances": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m2", tsapID)},
@@ -132,19 +132,19 @@ func TestAClusterDoesNotMoveAwayFromItsInstances(t *testing.T) {
 		},
 		"with more machines than the message names": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: many, account: tsaps, wantAsked: []ownership.Account{tsaps},
-			want: refused("spec.userEmail", `user "tsap@shalb.com"`, strings.ReplaceAll(`M0, M1, M2, M3, M4, and 3 more`, "M", "CloudSigmaMachine \"m")),
+			want: denied("spec.userEmail", `user "tsap@shalb.com"`, strings.ReplaceAll(`M0, M1, M2, M3, M4, and 3 more`, "M", "CloudSigmaMachine \"m")),
 		},
 		"to another region": {
 			old: spec("tsap@shalb.com", "zrh"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
-			account: tsaps, want: refused("spec.region", `user "tsap@shalb.com"`, one), wantAsked: []ownership.Account{tsaps},
+			account: tsaps, want: denied("spec.region", `user "tsap@shalb.com"`, one), wantAsked: []ownership.Account{tsaps},
 		},
 		"by a Secret, whose content is not disclosed": {
 			old: spec("alice@shalb.com", "next"), new: ref, machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
-			want: refused("spec.userRef", `the user whom Secret "user" of namespace "team-a" names`, one), wantAsked: []ownership.Account{tsaps},
+			want: denied("spec.userRef", `the user whom Secret "user" of namespace "team-a" names`, one), wantAsked: []ownership.Account{tsaps},
 		},
 		"to the account that all clusters share": {
 			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""),
-			want: refused("spec.userEmail", "the one account that all clusters share", one), wantAsked: []ownership.Account{accountOf("")},
+			want: denied("spec.userEmail", "the one account that all clusters share", one), wantAsked: []ownership.Account{accountOf("")},
 		},
 		"to no user": {
 			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
@@ -206,8 +206,8 @@ func undecidedHoldings(status metav1.StatusReason, why string) webhookstest.Answ
 	return answer
 }
 
-// TestASecretDoesNotMoveClustersAwayFromTheirInstances holds that another tenant's clusters count, and are not told of.
-func TestASecretDoesNotMoveClustersAwayFromTheirInstances(t *testing.T) {
+// TestASecretKeepsTheUserOfInstances: the clusters of other tenants count, and are not disclosed.
+func TestASecretKeepsTheUserOfInstances(t *testing.T) {
 	const public = `the user whom Secret "user" of namespace "team-a" names`
 	for name, tc := range map[string]struct {
 		dependent clusterapi.Dependent
@@ -336,9 +336,9 @@ func (u spyUsers) AccountOf(ctx context.Context, provider v1beta1.Provider, obje
 	return u.fakeUsers.AccountOf(ctx, provider, object)
 }
 
-// TestOnlyWhoMayReadASecretHoldsItUp is about clusters of team-a that refer to a Secret of team-b, and a write of this Secret that is
-// sent before each answer of the API server. What is read of the Secret must not change any more from then on.
-func TestOnlyWhoMayReadASecretHoldsItUp(t *testing.T) {
+// TestOnlyAReaderOfASecretBlocksItsWrites has clusters of team-a that refer to a Secret of team-b, and a write of this Secret before each
+// answer of the API server. A Secret that was read must not change until the cluster is stored.
+func TestOnlyAReaderOfASecretBlocksItsWrites(t *testing.T) {
 	spec := func(region string) object {
 		return clusterWith(object{"userRef": userRef("user", "team-b"), "region": region})
 	}
@@ -431,8 +431,8 @@ func withVersion(o object, version string) object {
 
 const cloudsOf = `{clouds: {tenant: {auth: {auth_url: "https://keystone.example.com/v3", application_credential_id: %s}}}}`
 
-// TestWhichCredentialsASecretMayHold judges Secrets whether they are used or not.
-func TestWhichCredentialsASecretMayHold(t *testing.T) {
+// TestCredentialsOfSecrets checks Secrets that are used and unused ones.
+func TestCredentialsOfSecrets(t *testing.T) {
 	holding := func(content string) object { return secretWith(map[string][]byte{"clouds.yaml": []byte(content)}) }
 	other := &ownership.IdentityError{Reason: openstack.IdentityEndpointNotAllowed, Message: "another Keystone"}
 	privileged := &ownership.IdentityError{Reason: "RolePrivileged", Message: "too many: admin"}
@@ -527,8 +527,8 @@ func TestAnotherClusterOfTheSameCredentials(t *testing.T) {
 	}
 }
 
-// TestKindsThatAreConfigured holds that they are registered and judged like those that are built in.
-func TestKindsThatAreConfigured(t *testing.T) {
+// TestConfiguredKinds: they are registered and evaluated like the built-in ones.
+func TestConfiguredKinds(t *testing.T) {
 	config := v1beta1.Cluster{
 		Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce, Kinds: []v1beta1.UserKind{
 			{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.owner.email"},

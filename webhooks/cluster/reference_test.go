@@ -74,8 +74,8 @@ func onProject(secret string) ownership.Account {
 	return ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: secret, Entry: "tenant"}}
 }
 
-// TestAClusterDoesNotComeToReferToAnotherIdentity is about machines that name an instance of the first identity.
-func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
+// TestAClusterKeepsTheIdentityOfItsInstances has machines that name an instance of the first identity.
+func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 	const of = `spec.infrastructureRef of Cluster "prod" of namespace "team-a": `
 	const held = of + `machines of cluster "prod" name instances that do not belong to the project of cloud "tenant" of Secret "others" ` +
 		`in the region of its credentials: CloudSigmaMachine "m1" (` + aliceID + `); delete these machines or clear their instance IDs first`
@@ -83,11 +83,11 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 	allowed := func(reason string) webhookstest.Answer {
 		return webhookstest.Answer{Decision: webhooks.Allowed, Reason: reason}
 	}
-	refused := func(reason, message string) webhookstest.Answer {
-		return webhookstest.Answer{Reason: reason, Field: "spec.infrastructureRef", Message: message, Events: eventOnReference(reason, "Refused: "+message)}
+	denied := func(reason, message string) webhookstest.Answer {
+		return webhookstest.Answer{Reason: reason, Field: "spec.infrastructureRef", Message: message, Events: eventOnReference(reason, "Denied: "+message)}
 	}
 	undecided := func(reason, message string) webhookstest.Answer {
-		a := refused(reason, of+message)
+		a := denied(reason, of+message)
 		a.Decision = webhooks.Undecided
 		return a
 	}
@@ -101,17 +101,17 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 		want       webhookstest.Answer
 		wantAsked  []ownership.Account
 	}{
-		"whose instances they are not": {
-			old: to("a"), new: to("b"), want: refused("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+		"who does not own the instances": {
+			old: to("a"), new: to("b"), want: denied("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
 		},
 		"on a dry run": {
-			old: to("a"), new: to("b"), dryRun: true, want: refused("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+			old: to("a"), new: to("b"), dryRun: true, want: denied("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
 		},
 		"for the first time": {
-			old: referring(nil), new: to("b"), want: refused("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+			old: referring(nil), new: to("b"), want: denied("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
 		},
 		"after a reference that cannot be read": {
-			old: to(5), new: to("b"), want: refused("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+			old: to(5), new: to("b"), want: denied("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
 		},
 		"by a Cluster that is created": {
 			new: to("b"), wantAsked: []ownership.Account{onProject("others")},
@@ -125,7 +125,7 @@ func TestAClusterDoesNotComeToReferToAnotherIdentity(t *testing.T) {
 		"without a reference":                {old: to("a"), new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
 		"with another label": {
 			old: to("a"), new: to("b"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: differs},
-			want: refused("ClusterReferenceDiffers", of+differs),
+			want: denied("ClusterReferenceDiffers", of+differs),
 		},
 		"with another label, while no machine names an instance": {
 			old: to("a"), new: to("b"), free: true, err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: differs},
@@ -173,13 +173,13 @@ func eventOnReference(reason, message string) []events.Event {
 	return eventOn("cluster.x-k8s.io/v1beta2", "Cluster", "prod", reason, message)
 }
 
-func TestReferencesWhereNoMachinesAreGated(t *testing.T) {
+func TestReferencesWithoutAGateOnMachines(t *testing.T) {
 	gate := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{})
 	want := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "MachinesNotGated"}
 	compareAnswers(t, want, gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))))
 }
 
-func TestClustersThatCannotBeDecodedAreRefused(t *testing.T) {
+func TestUndecodableClustersAreDenied(t *testing.T) {
 	for _, raw := range []string{"", "{", "[]", "5", `"x"`} {
 		r := referenceRequest(t, nil, to("a"))
 		r.Object.Raw = []byte(raw)
@@ -221,8 +221,8 @@ func TestAReferenceWaitsForOtherWrites(t *testing.T) {
 	}
 }
 
-// TestAReferenceToWhatChangesMeanwhile holds that the verdict relies on no Secret of which other writes do not know.
-func TestAReferenceToWhatChangesMeanwhile(t *testing.T) {
+// TestAReferenceToAnObjectThatChangesMeanwhile: the verdict depends on no Secret that is not registered for other writes.
+func TestAReferenceToAnObjectThatChangesMeanwhile(t *testing.T) {
 	references := &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("keys")}}
 	references.then = func() { references.accounts["b"] = onProject("others") }
 	gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, references,
@@ -232,8 +232,8 @@ func TestAReferenceToWhatChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestAnObjectIsHeldAgainstAllClustersThatReferToIt is about an OpenStackCluster that says it is of none of them.
-func TestAnObjectIsHeldAgainstAllClustersThatReferToIt(t *testing.T) {
+// TestAnObjectIsCheckedForAllClustersThatReferToIt has an OpenStackCluster with the label of another Cluster.
+func TestAnObjectIsCheckedForAllClustersThatReferToIt(t *testing.T) {
 	full := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "full"}
 	for name, tc := range map[string]struct {
 		references fakeReferences
@@ -256,26 +256,26 @@ func TestAnObjectIsHeldAgainstAllClustersThatReferToIt(t *testing.T) {
 	}
 }
 
-// TestWhichCredentialsAreHeldAgainstInstances is about writes of objects while machines name instances of another project.
-func TestWhichCredentialsAreHeldAgainstInstances(t *testing.T) {
+// TestCredentialsAreCheckedForInstances has writes of objects while machines name instances of another project.
+func TestCredentialsAreCheckedForInstances(t *testing.T) {
 	full := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "full"}
 	for name, tc := range map[string]struct {
-		resource   string
-		through    v1beta1.DelegationWay
-		refused    error
-		wantReason string
+		resource      string
+		through       v1beta1.DelegationWay
+		delegationErr error
+		wantReason    string
 	}{
 		"of a cluster": {resource: "openstackclusters", wantReason: "MachinesHoldInstances"},
-		"of a cluster, with a warning about them": {resource: "openstackclusters", through: v1beta1.Trust, wantReason: "MachinesHoldInstances"},
-		"of a cluster, refused anyway":            {resource: "openstackclusters", refused: &ownership.IdentityError{Reason: "RolePrivileged"}, wantReason: "RolePrivileged"},
-		"of a cluster, undecided anyway":          {resource: "openstackclusters", refused: errors.New("away"), wantReason: "DelegationUnknown"},
-		"of a machine, whose claim has a gate":    {resource: "openstackmachines", wantReason: "DelegationAllowed"},
+		"of a cluster, with a warning about them":   {resource: "openstackclusters", through: v1beta1.Trust, wantReason: "MachinesHoldInstances"},
+		"of a cluster, denied in any case":          {resource: "openstackclusters", delegationErr: &ownership.IdentityError{Reason: "RolePrivileged"}, wantReason: "RolePrivileged"},
+		"of a cluster, undecided in any case":       {resource: "openstackclusters", delegationErr: errors.New("away"), wantReason: "DelegationUnknown"},
+		"of a machine, which has a gate of its own": {resource: "openstackmachines", wantReason: "DelegationAllowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := enforced
 			config.Delegation.Through = tc.through
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/full": {holder("m1", aliceID)}}}
-			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.refused}, nil, &fakeReferences{acting: []clusterapi.Cluster{full}},
+			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.delegationErr}, nil, &fakeReferences{acting: []clusterapi.Cluster{full}},
 				cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
 			for operation, old := range map[string]object{"update": onOpenStack(keysRef(with("name", "old"))), "creation": nil} {
 				if got := gate.Review(t.Context(), request(t, tc.resource, old, onOpenStack(keysRef()))); got.Reason != tc.wantReason {
@@ -286,8 +286,8 @@ func TestWhichCredentialsAreHeldAgainstInstances(t *testing.T) {
 	}
 }
 
-// TestACreationRefersAnew holds that a request to create a Cluster is judged whatever it says there was.
-func TestACreationRefersAnew(t *testing.T) {
+// TestACreationOfAClusterIgnoresTheOldObject: a request to create a Cluster is evaluated, also if it contains an old object.
+func TestACreationOfAClusterIgnoresTheOldObject(t *testing.T) {
 	machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
 	gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}},
 		cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
@@ -298,24 +298,24 @@ func TestACreationRefersAnew(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsAdmittedHoldsUpClaims is about a claim that comes after a write of an OpenStackCluster, which may not be stored yet.
-func TestOnlyWhatIsAdmittedHoldsUpClaims(t *testing.T) {
+// TestOnlyAdmittedWritesBlockClaims has a claim after a write of an OpenStackCluster, which may not be stored yet.
+func TestOnlyAdmittedWritesBlockClaims(t *testing.T) {
 	for name, tc := range map[string]struct {
-		through  v1beta1.DelegationWay
-		refused  error
-		want     webhooks.Decision
-		wantHeld bool
+		through       v1beta1.DelegationWay
+		delegationErr error
+		want          webhooks.Decision
+		wantHeld      bool
 	}{
 		"allowed":                 {want: webhooks.Allowed, wantHeld: true},
 		"admitted with a warning": {through: v1beta1.Trust, want: webhooks.Warned, wantHeld: true},
-		"denied":                  {refused: &ownership.IdentityError{Reason: "RolePrivileged"}, want: webhooks.Denied},
-		"undecided":               {refused: errors.New("away"), want: webhooks.Undecided},
+		"denied":                  {delegationErr: &ownership.IdentityError{Reason: "RolePrivileged"}, want: webhooks.Denied},
+		"undecided":               {delegationErr: errors.New("away"), want: webhooks.Undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := enforced
 			config.Delegation.Through = tc.through
 			registry, machines := &inflight.Registry{}, &fakeMachines{versions: map[string]string{"prod": "2"}}
-			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.refused}, nil, &fakeReferences{},
+			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.delegationErr}, nil, &fakeReferences{},
 				cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
 			if got := gate.Review(t.Context(), request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef()))); got.Decision != tc.want {
 				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.want)
@@ -334,7 +334,7 @@ func TestOnlyWhatIsAdmittedHoldsUpClaims(t *testing.T) {
 	}
 }
 
-func TestWhichWritesOfClustersAreAskedAbout(t *testing.T) {
+func TestMatchConditionsSelectClusters(t *testing.T) {
 	matches := matcherOf(t, cluster.DelegationHooks(enforced), "delegation", "reference")
 	for name, tc := range map[string]struct {
 		old, new object

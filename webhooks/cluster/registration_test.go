@@ -66,8 +66,8 @@ func TestWebhooksArePinned(t *testing.T) {
 	}
 }
 
-// TestWhatAnAPIExportCanHave: a provider's workspace on kcp does not export Secrets.
-func TestWhatAnAPIExportCanHave(t *testing.T) {
+// TestWebhooksOfAnAPIExport: a provider's workspace on kcp does not export Secrets.
+func TestWebhooksOfAnAPIExport(t *testing.T) {
 	want := registered(t, cluster.Hooks(enforced))
 	delete(want, "secrets.cluster.warrantgate.dev")
 	got := registered(t, cluster.ProviderHooks(enforced))
@@ -95,7 +95,7 @@ func pinnedOf(resources map[string]metav1.GroupVersionResource, suffix, path str
 	return want
 }
 
-func TestGatesThatOnlyWarnRefuseNothingWhileAway(t *testing.T) {
+func TestGatesThatOnlyWarnDenyNothingWhileDown(t *testing.T) {
 	warned := v1beta1.Cluster{
 		Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Warn}, Delegation: v1beta1.ClusterDelegation{Mode: v1beta1.Warn},
 	}
@@ -109,8 +109,8 @@ func TestGatesThatOnlyWarnRefuseNothingWhileAway(t *testing.T) {
 	}
 }
 
-// TestWhichRequestsAreAskedAbout evaluates the match conditions with the API server's own code.
-func TestWhichRequestsAreAskedAbout(t *testing.T) {
+// TestMatchConditionsSelectRequests evaluates the match conditions with the API server's own code.
+func TestMatchConditionsSelectRequests(t *testing.T) {
 	const newer, older = "kube-dc.com/owner-email", "cloudsigma.com/owner-email"
 	email := func(email any) object { return object{"userEmail": email} }
 	ref := func(ref any) object { return object{"userRef": ref} }
@@ -185,8 +185,8 @@ func TestWhichRequestsAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestWhichRequestsAboutConfiguredKindsAreAskedAbout is about kinds that name users in a field, in annotations, or in both.
-func TestWhichRequestsAboutConfiguredKindsAreAskedAbout(t *testing.T) {
+// TestMatchConditionsOfConfiguredKinds has kinds that name users in a field, in annotations, or in both.
+func TestMatchConditionsOfConfiguredKinds(t *testing.T) {
 	kinds := func(k v1beta1.UserKind) []webhooks.Hook {
 		k.Group, k.Version, k.Kind, k.Resource = "example.com", "v1", "Farm", "farms"
 		config := enforced
@@ -222,9 +222,9 @@ func TestWhichRequestsAboutConfiguredKindsAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestNothingPassesUnasked holds the match condition of clusters against the gate, over all that may be in the fields: what
-// the gate would refuse has to reach it.
-func TestNothingPassesUnasked(t *testing.T) {
+// TestMatchConditionsMissNoDenial compares the match condition of clusters with the gate for many values of the fields: the condition
+// must select every request that the gate denies.
+func TestMatchConditionsMissNoDenial(t *testing.T) {
 	var specs []object
 	for _, email := range []any{nil, "\u00a0", "a@b", "A@b", "c@d", 5} {
 		specs = append(specs, object{"userEmail": email})
@@ -250,8 +250,8 @@ func TestNothingPassesUnasked(t *testing.T) {
 	}
 }
 
-// TestWhichSecretsAreAskedAbout uses the typed object that an API server has of a Secret, which is built in.
-func TestWhichSecretsAreAskedAbout(t *testing.T) {
+// TestMatchConditionsSelectSecrets uses the typed object that an API server has for a built-in kind.
+func TestMatchConditionsSelectSecrets(t *testing.T) {
 	secret := func(data map[string][]byte) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "user"}, Type: corev1.SecretTypeOpaque, Data: data}
 	}

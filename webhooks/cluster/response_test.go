@@ -25,14 +25,14 @@ var _ webhooks.EventRecorder = &fakeRecorder{}
 
 func (r *fakeRecorder) Record(event events.Event) { *r = append(*r, event.Message) }
 
-// TestWhatTheAPIServerIsAnswered is about whole responses, as they leave the process.
-func TestWhatTheAPIServerIsAnswered(t *testing.T) {
+// TestResponses compares whole responses.
+func TestResponses(t *testing.T) {
 	message := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice
 	unanswered := `spec.userEmail` + ofCluster + `the permissions of the requester could not be checked; try again`
 	annotations := func(decision, reason string) map[string]string {
 		return map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
 	}
-	refused := func(code int32, status metav1.StatusReason, decision, reason, message string) *admissionv1.AdmissionResponse {
+	denied := func(code int32, status metav1.StatusReason, decision, reason, message string) *admissionv1.AdmissionResponse {
 		return &admissionv1.AdmissionResponse{
 			UID: "d1", AuditAnnotations: annotations(decision, reason), Result: &metav1.Status{
 				Status: metav1.StatusFailure, Code: code, Reason: status, Message: message,
@@ -59,12 +59,12 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 		},
 		"denied": {
 			reviewer:   reviewerThatAllows(),
-			want:       refused(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
-			wantEvents: []string{"Refused: " + message},
+			want:       denied(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
+			wantEvents: []string{"Denied: " + message},
 		},
 		"denied on a dry run, with the same reviews and no trace": {
 			dryRun: true, reviewer: reviewerThatAllows(),
-			want: refused(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
+			want: denied(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
 		},
 		"denied by a gate that only warns": {
 			mode: v1beta1.Warn, reviewer: reviewerThatAllows(),
@@ -76,8 +76,8 @@ func TestWhatTheAPIServerIsAnswered(t *testing.T) {
 		},
 		"not answered": {
 			reviewer:   &fakeReviewer{err: http.ErrServerClosed},
-			want:       refused(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "error", "ImpersonationUnknown", unanswered),
-			wantEvents: []string{"Refused: " + unanswered},
+			want:       denied(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "error", "ImpersonationUnknown", unanswered),
+			wantEvents: []string{"Denied: " + unanswered},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
