@@ -2,8 +2,6 @@
 GO               ?= go
 VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 REVISION         ?= $(shell git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null)
-CONTAINER_ENGINE ?= docker
-IMAGE            ?= warrantgate:$(VERSION)
 E2E_TIMEOUT      ?= 40m
 FUZZTIME         ?= 60s
 # How many random writes "make fuzz" makes on a kube-apiserver. On kcp it makes a tenth of them.
@@ -31,7 +29,15 @@ HELM_MOD           := .ci/helm.mod
 GOVULNCHECK_MOD    := .ci/govulncheck.mod
 GREMLINS_MOD       := .ci/gremlins.mod
 KUBECONFORM_MOD    := .ci/kubeconform.mod
+REFDOCS_MOD        := .ci/refdocs.mod
 SCHEMAS_MOD        := .ci/schemas.mod
+CRDS_MOD           := .ci/crds.mod
+GORELEASER_MOD     := .ci/goreleaser.mod
+COSIGN_MOD         := .ci/cosign.mod
+ACTIONLINT_MOD     := .ci/actionlint.mod
+# Writes the reference of the configuration file from its types.
+REFERENCE          := bin/crd-ref-docs --source-path=internal/config/v1beta1 --config=.ci/refdocs/config.yaml \
+	--templates-dir=.ci/refdocs --renderer=markdown --log-level=ERROR
 
 # The end-to-end suites, the demo and the benchmark run against this kcp: one built elsewhere if TEST_ASSET_KCP names it,
 # else the one that e2e/servers/kcp/go.mod pins. The same holds for what a kcp of several shards needs besides, and for a
@@ -52,10 +58,10 @@ KUBERNETES_BUILT := $(if $(strip $(TEST_ASSET_KUBE_APISERVER)),,bin/kube-apiserv
 
 .PHONY: help
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # The same sources make the same binary, wherever they lie and whether git knows them: no paths, no date, and the revision from
-# here. The Dockerfile builds alike.
+# here. goreleaser builds alike.
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)"
 
 .PHONY: build
@@ -64,9 +70,10 @@ build: ## Build bin/warrantgate
 
 # The sources of that release with what they build, because its chart belongs to it.
 .PHONY: generate
-generate: build ## Write the admission policies, charts/warrantgate/files/*-policies.yaml
+generate: build bin/crd-ref-docs ## Write the admission policies of the chart and the reference of the configuration file
 	bin/warrantgate install kcp --policies-only --dry-run > charts/warrantgate/files/kcp-policies.yaml
 	bin/warrantgate install kubernetes --policies-only --dry-run > charts/warrantgate/files/kubernetes-policies.yaml
+	$(REFERENCE) --output-path=internal/config/v1beta1/README.md
 
 .PHONY: before
 before: ## Build bin/before/bin/warrantgate, the release that an upgrade is tried from
@@ -98,31 +105,30 @@ unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server,
 # load has the machine to itself: an API server waits for three seconds at most.
 E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS)
 .PHONY: e2e
-e2e: build before servers keystone bin/helm ## Run the end-to-end suites on real servers
+e2e: build before servers openstack bin/helm bin/crds ## Run the end-to-end suites on real servers
 ifneq ($(strip $(SUITES)),)
 	RATE=$(RATE) $(GO) test $(E2E_FLAGS) $(addprefix ./e2e/suites/,$(SUITES))
 else
-	$(GO) test $(E2E_FLAGS) $$($(GO) list -tags e2e ./e2e/... | grep -v '/e2e/suites/replicas$$')
+	$(GO) test $(E2E_FLAGS) $$($(GO) list -tags e2e ./e2e/... | grep -vE '/e2e/suites/(replicas|release)$$')
 	RATE=$(RATE) $(GO) test $(E2E_FLAGS) ./e2e/suites/replicas
 endif
 
 .PHONY: lint
-lint: bin/golangci-lint bin/govulncheck reproducible sbom ## Check style, imports, that the modules are tidy, and what is linked
+lint: bin/golangci-lint bin/govulncheck bin/actionlint bin/crd-ref-docs reproducible ## Check style, imports, that the modules are tidy, and what is linked
 	bin/golangci-lint run ./...
 	cd $(SERVERS_KCP) && $(GO) vet -mod=readonly ./effectiveusers
 	cd $(SERVERS_KUBERNETES) && $(GO) list -mod=readonly -deps k8s.io/kubernetes/cmd/kube-apiserver go.etcd.io/etcd/server/v3 >/dev/null
 	cd .ci/sbom && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
+	cd .ci/oci && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	cd .ci/alerts && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	cd .ci/mutants && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
+	bin/actionlint -shellcheck= -pyflakes=
+	.ci/pinned .github/workflows/*.yaml
 	$(GO) mod tidy -diff
+	@file=$$(mktemp) && trap 'rm "$$file"' EXIT && $(REFERENCE) --output-path="$$file" && \
+	diff internal/config/v1beta1/README.md "$$file" || { echo "the reference of the configuration file is stale: make generate"; exit 1; }
 	.ci/govulncheck-test
 	.ci/govulncheck ./...
-
-.PHONY: sbom
-sbom: build ## Write the software bill of materials, dist/warrantgate.spdx.json
-	@mkdir -p dist
-	cd .ci/sbom && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null) \
-		$(GO) run -mod=readonly . -version=$(VERSION) $(BIN)/warrantgate >$(CURDIR)/dist/warrantgate.spdx.json
 
 # With GOCACHE=/an/empty/directory, which takes minutes, everything is compiled anew; else it is linked anew.
 .PHONY: reproducible
@@ -149,31 +155,58 @@ fuzz: build $(KCP_BUILT) $(KUBERNETES_BUILT) ## Run each fuzz target for FUZZTIM
 	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 70m $(E2E_ARGS) ./e2e/suites/attacks -ginkgo.focus='random sequences of writes'
 
 # What decides. Each mutant costs one run of its package's tests.
-MUTATE ?= internal/identity internal/ownership internal/oslopolicy webhooks webhooks/workspace webhooks/machine webhooks/cluster \
-	webhooks/controllermanager webhooks/keystone
+MUTATE ?= internal/identity internal/impersonation internal/controllermanager internal/ownership internal/settle internal/oslopolicy \
+	webhooks webhooks/workspace webhooks/machine webhooks/cluster webhooks/controllermanager webhooks/keystone
 .PHONY: mutate
 mutate: bin/gremlins ## Change the packages MUTATE in small ways, and fail where no test notices it
 	GO=$(GO) .ci/mutate bin/gremlins $(MUTATE)
 
-# The real Keystone, with its oslo.policy, comes from the distribution, and only "make e2e" installs it. Where it cannot be had,
-# its suites fail and say what to install.
+# The real Keystone, with its oslo.policy, and the real Nova come from the distribution, and only "make e2e" installs them. Where they
+# cannot be had, their suites fail and say what to install.
 PYTHON ?= $(or $(strip $(TEST_ASSET_PYTHON)),/usr/bin/python3)
-.PHONY: keystone
-keystone:
-	@$(PYTHON) -c 'import oslo_policy, keystone.common.policies' 2>/dev/null || \
-	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends python3-oslo.policy python3-keystone; } || \
-	echo "make: there is no Keystone, on which end-to-end suites run: install python3-oslo.policy and python3-keystone" >&2
+OPENSTACK := python3-oslo.policy python3-keystone python3-nova
+.PHONY: openstack
+openstack:
+	@$(PYTHON) -c 'from importlib import util; import sys; sys.exit(not all(map(util.find_spec, ["oslo_policy", "keystone", "nova"])))' || \
+	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(OPENSTACK); } || \
+	echo "make: there is no Keystone or no Nova, on which end-to-end suites run: install $(OPENSTACK)" >&2
 
 .PHONY: servers
 servers: $(KCP_BUILT) $(SHARDED_BUILT) bin/kcp-effective-users $(KUBERNETES_BUILT) ## Build the servers that the end-to-end suites run on
 
-.PHONY: image
-image: ## Build the container image IMAGE
-	@$(CONTAINER_ENGINE) info >/dev/null 2>&1 || { \
-		echo "make image: no container engine answers: '$(CONTAINER_ENGINE) info' failed." >&2; \
-		echo "Start one, or name another: make image CONTAINER_ENGINE=podman" >&2; \
-		exit 1; }
-	$(CONTAINER_ENGINE) build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) -t $(IMAGE) .
+# From a tag, goreleaser makes what is released; from any other commit a snapshot, with the version that would come next. Where
+# images are pushed to is in the chart, so that it has to be known before.
+TAG              := $(shell git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null)
+REGISTRY         ?= ghcr.io/warrantgate
+REPOSITORY       ?= $(or $(GITHUB_SERVER_URL),https://github.com)/$(or $(GITHUB_REPOSITORY),warrantgate/warrantgate)
+BUILDER          ?= $(if $(GITHUB_WORKFLOW_REF),$(GITHUB_SERVER_URL)/$(GITHUB_WORKFLOW_REF),local)
+# goreleaser asks git for the URL of a remote, which a clone of a clone, or a new repository, does not have.
+GORELEASER       = PATH="$(BIN):$$PATH" GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=$(REPOSITORY) \
+	bin/goreleaser release --config=.ci/goreleaser.yaml --clean
+RELEASE_TOOLS    := bin/goreleaser bin/sbom bin/oci
+SIGNING_TOOLS    := bin/cosign bin/crane
+OCI              = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) bin/oci -registry=$(REGISTRY) -source=$(REPOSITORY) -builder=$(BUILDER) dist && \
+	cp charts/warrantgate/files/kcp-policies.yaml dist/
+
+.PHONY: release-snapshot
+release-snapshot: $(RELEASE_TOOLS) $(if $(COSIGN_KEY),bin/cosign) ## Write what a release of this commit would publish to dist/
+	$(GORELEASER) $(if $(TAG),--skip=publish,--snapshot)$(if $(COSIGN_KEY),, --skip=sign)
+	$(OCI)
+
+# The workflow "release" runs it. Nothing is published before everything is built.
+.PHONY: release
+release: tagged release-snapshot $(SIGNING_TOOLS) ## Publish the release of a tag: files, image and chart, all signed
+	.ci/publish $(REGISTRY)
+	$(GORELEASER)
+
+.PHONY: tagged
+tagged:
+	@[ -n "$(TAG)" ] || { echo "make release: this commit has no tag such as v0.1.0" >&2; exit 1; }
+
+# Apart from "make e2e", because goreleaser and cosign take minutes to build. So do the other platforms: PLATFORMS=all builds for them.
+.PHONY: e2e-release
+e2e-release: $(RELEASE_TOOLS) $(SIGNING_TOOLS) bin/helm $(KUBERNETES_BUILT) ## Make, publish, verify and install a release on this machine
+	$(GO) test $(E2E_FLAGS) ./e2e/suites/release
 
 .PHONY: clean
 clean: ## Remove what was built, but keep the programs of others, which take minutes to build
@@ -182,8 +215,8 @@ clean: ## Remove what was built, but keep the programs of others, which take min
 demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_KCP := $(KCP)
 demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
 demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
-demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
-demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_ETCD := $(ETCD)
+demo demo-machines demo-openstack e2e e2e-release bench soak fuzz: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
+demo demo-machines demo-openstack e2e e2e-release bench soak fuzz: export TEST_ASSET_ETCD := $(ETCD)
 demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
 e2e: export TEST_ASSET_WARRANTGATE_BEFORE := $(BIN)/before/bin/warrantgate
 demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
@@ -214,12 +247,35 @@ bin/helm: $(HELM_MOD) $(HELM_MOD:.mod=.sum)
 bin/govulncheck: $(GOVULNCHECK_MOD) $(GOVULNCHECK_MOD:.mod=.sum)
 	$(GO) build -modfile=$(GOVULNCHECK_MOD) -o bin/govulncheck golang.org/x/vuln/cmd/govulncheck
 
+bin/goreleaser: $(GORELEASER_MOD) $(GORELEASER_MOD:.mod=.sum)
+	$(GO) build -modfile=$(GORELEASER_MOD) -o bin/goreleaser github.com/goreleaser/goreleaser/v2
+
+bin/cosign: $(COSIGN_MOD) $(COSIGN_MOD:.mod=.sum)
+	$(GO) build -modfile=$(COSIGN_MOD) -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
+
+bin/actionlint: $(ACTIONLINT_MOD) $(ACTIONLINT_MOD:.mod=.sum)
+	$(GO) build -modfile=$(ACTIONLINT_MOD) -o bin/actionlint github.com/rhysd/actionlint/cmd/actionlint
+
+bin/sbom bin/oci: $(wildcard .ci/sbom/*.go .ci/sbom/go.* .ci/oci/*.go .ci/oci/go.*)
+	cd .ci/$(@F) && $(GO) build -mod=readonly -o $(BIN)/$(@F) .
+
+# What pushes to registries, and serves one to the suite "release".
+bin/crane: .ci/oci/go.mod .ci/oci/go.sum
+	cd .ci/oci && $(GO) build -mod=readonly -o $(BIN)/crane github.com/google/go-containerregistry/cmd/crane
+
 bin/gremlins: $(GREMLINS_MOD) $(GREMLINS_MOD:.mod=.sum)
 	$(GO) build -modfile=$(GREMLINS_MOD) -o bin/gremlins github.com/go-gremlins/gremlins/cmd/gremlins
 
 bin/kubeconform: $(KUBECONFORM_MOD) $(KUBECONFORM_MOD:.mod=.sum)
 	$(GO) build -modfile=$(KUBECONFORM_MOD) -o bin/kubeconform github.com/yannh/kubeconform/cmd/kubeconform
 
+bin/crd-ref-docs: $(REFDOCS_MOD) $(REFDOCS_MOD:.mod=.sum)
+	$(GO) build -modfile=$(REFDOCS_MOD) -o bin/crd-ref-docs github.com/elastic/crd-ref-docs
+
 # What the chart is held against. A directory, one file for each minor.
 bin/schemas: .ci/schemas $(SCHEMAS_MOD) $(SCHEMAS_MOD:.mod=.sum)
 	.ci/schemas $@
+
+# What the chart's examples for GitOps and cert-manager are held against, a directory, too.
+bin/crds: .ci/crds $(CRDS_MOD) $(CRDS_MOD:.mod=.sum)
+	.ci/crds $@

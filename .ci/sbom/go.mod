@@ -1,4 +1,4 @@
-// Makes the software bill of materials: make sbom.
+// Makes the software bills of material of a release: .ci/goreleaser.yaml runs it.
 module warrantgate.dev/sbom
 
 go 1.26.0

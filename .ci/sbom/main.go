@@ -1,7 +1,7 @@
 // Command sbom writes the software bill of materials of a program that was built with Go, in SPDX 2.3 (ISO/IEC 5962) as JSON:
 // the modules that the linker put in, as the program itself tells them, and no guesses about what else lies around.
 //
-//	sbom -version=v1.0.0 bin/warrantgate >warrantgate.spdx.json
+//	sbom -version=v1.0.0 -output=warrantgate.spdx.json bin/warrantgate
 //
 // SOURCE_DATE_EPOCH, in seconds, is when the sources are from. With it, the same program gets the same bill.
 package main
@@ -32,11 +32,20 @@ const unsaid = "NOASSERTION"
 
 func main() {
 	version := flag.String("version", "", "version of the program")
+	output := flag.String("output", "", "file to write")
 	flag.Parse()
-	if err := run(os.Stdout, *version, flag.Arg(0)); err != nil {
+	if err := runTo(*output, *version, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
+}
+
+func runTo(output, version, program string) error {
+	var bill bytes.Buffer
+	if err := run(&bill, version, program); err != nil {
+		return err
+	}
+	return os.WriteFile(output, bill.Bytes(), 0o644)
 }
 
 func run(out io.Writer, version, program string) error {

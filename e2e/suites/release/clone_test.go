@@ -1,0 +1,168 @@
+//go:build e2e
+
+package release_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/e2e/env/process"
+)
+
+// tools are the programs that a release needs, in the repository's bin.
+var tools = []string{"goreleaser", "cosign", "crane", "sbom", "oci", "helm"}
+
+// clone is a clone of this repository at its last commit, in which releases are made.
+type clone struct {
+	dir, key string
+	registry *registry
+}
+
+// newClone clones the repository, with the tools that it has built, and makes a key to sign with.
+func newClone(ctx context.Context, r *registry) *clone {
+	GinkgoHelper()
+	root, err := charttest.Root()
+	Expect(err).NotTo(HaveOccurred())
+	c := &clone{dir: filepath.Join(GinkgoT().TempDir(), "warrantgate"), registry: r}
+	run(ctx, root, nil, "git", "clone", "--quiet", "--no-tags", root, c.dir)
+	Expect(os.Mkdir(filepath.Join(c.dir, "bin"), 0o700)).To(Succeed())
+	for _, tool := range tools {
+		built := filepath.Join(root, "bin", tool)
+		Expect(built).To(BeAnExistingFile(), "make e2e-release builds it")
+		Expect(os.Symlink(built, filepath.Join(c.dir, "bin", tool))).To(Succeed())
+	}
+	keys := GinkgoT().TempDir()
+	run(ctx, keys, []string{"COSIGN_PASSWORD="}, filepath.Join(root, "bin", "cosign"), "generate-key-pair")
+	c.key = filepath.Join(keys, "cosign.key")
+	return c
+}
+
+// before returns the commit of the last release before the last commit. Without a release it returns the commit before the last,
+// and without history the last commit. The tools and the suite are of the last commit.
+func (c *clone) before(ctx context.Context) string {
+	GinkgoHelper()
+	root, err := charttest.Root()
+	Expect(err).NotTo(HaveOccurred())
+	// The clone has no tags.
+	last := attempt(ctx, root, nil, "git", "describe", "--tags", "--match=v[0-9]*", "--abbrev=0", "HEAD^")
+	for _, name := range []string{strings.TrimSpace(last.out), "HEAD^", "HEAD"} {
+		if found := attempt(ctx, root, nil, "git", "rev-parse", "--verify", "--quiet", name+"^{commit}"); name != "" && found.err == nil {
+			return strings.TrimSpace(found.out)
+		}
+	}
+	Fail("git knows no commit")
+	return ""
+}
+
+// environment is what signs with the key, and pushes to the registry. No module is downloaded.
+func (c *clone) environment() []string {
+	return []string{
+		"COSIGN_KEY=" + c.key, "COSIGN_PASSWORD=", "REGISTRY=" + c.registry.address, "INSECURE=1", "GOPROXY=off", "GITHUB_REPOSITORY_OWNER=example",
+		"ONE_PLATFORM=" + strconv.FormatBool(onePlatform()),
+	}
+}
+
+// make builds the release. The tools are not built again, though their sources are younger here.
+func (c *clone) make(ctx context.Context) {
+	GinkgoHelper()
+	args := []string{"--no-print-directory", "release-snapshot"}
+	for _, tool := range tools {
+		args = append(args, "--old-file=bin/"+tool)
+	}
+	run(ctx, c.dir, c.environment(), "make", args...)
+}
+
+// publish pushes and signs what was made.
+func (c *clone) publish(ctx context.Context) {
+	GinkgoHelper()
+	run(ctx, c.dir, c.environment(), ".ci/publish", c.registry.address)
+}
+
+func (c *clone) git(ctx context.Context, args ...string) string {
+	GinkgoHelper()
+	return strings.TrimSpace(run(ctx, c.dir, nil, "git", args...))
+}
+
+// version is that of what was made last.
+func (c *clone) version() string {
+	GinkgoHelper()
+	var made struct{ Version string }
+	Expect(json.Unmarshal([]byte(c.read("metadata.json")), &made)).To(Succeed())
+	return made.Version
+}
+
+// read returns a file of dist.
+func (c *clone) read(name string) string {
+	GinkgoHelper()
+	content, err := os.ReadFile(c.dist(name))
+	Expect(err).NotTo(HaveOccurred())
+	return string(content)
+}
+
+func (c *clone) dist(name string) string { return filepath.Join(c.dir, "dist", name) }
+
+// bin is the path of a tool.
+func (c *clone) bin(tool string) string { return filepath.Join(c.dir, "bin", tool) }
+
+// registry is the one of go-containerregistry on this machine.
+type registry struct {
+	// address is where it listens, dir is where its blobs are.
+	address, dir string
+}
+
+func startRegistry(ctx context.Context) *registry {
+	GinkgoHelper()
+	root, err := charttest.Root()
+	Expect(err).NotTo(HaveOccurred())
+	ports, err := process.FreePorts(ctx, 1)
+	Expect(err).NotTo(HaveOccurred())
+	r := &registry{address: process.Loopback(ports[0]), dir: GinkgoT().TempDir()}
+	serve, err := process.Start(process.Options{
+		Name: "registry", LogFile: filepath.Join(GinkgoT().TempDir(), "registry.log"), Binary: filepath.Join(root, "bin", "crane"),
+		Args: []string{"registry", "serve", "--address=" + r.address, "--disk=" + r.dir},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(serve.Stop)
+	Eventually(func() error {
+		return attempt(ctx, root, nil, filepath.Join(root, "bin", "crane"), "catalog", "--insecure", r.address).err
+	}).Should(Succeed())
+	return r
+}
+
+// outcome is what a command printed, and how it ended.
+type outcome struct {
+	out string
+	err error
+}
+
+// attempt runs a command in a folder, with variables beside those of this process.
+func attempt(ctx context.Context, dir string, env []string, name string, args ...string) outcome {
+	command := exec.CommandContext(ctx, name, args...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), env...)
+	var out, errOut strings.Builder
+	command.Stdout, command.Stderr = &out, &errOut
+	err := command.Run()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w: %s%s", filepath.Base(name), strings.Join(args, " "), err, errOut.String(), out.String())
+	}
+	return outcome{out: out.String(), err: err}
+}
+
+// run is attempt for what has to succeed. It returns what the command printed.
+func run(ctx context.Context, dir string, env []string, name string, args ...string) string {
+	GinkgoHelper()
+	result := attempt(ctx, dir, env, name, args...)
+	Expect(result.err).NotTo(HaveOccurred())
+	return result.out
+}

@@ -1,0 +1,186 @@
+//go:build e2e
+
+package release_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/charts/charttest"
+)
+
+// Whoever may write to the registry, and has no key, gets nothing installed by somebody who verifies it first.
+var _ = Describe("The commands of the README that verify a release", Ordered, func() {
+	var signed string
+	BeforeAll(func(ctx SpecContext) {
+		signed = images.crane(ctx, "digest", images.chart(version))
+	})
+	AfterEach(func(ctx SpecContext) {
+		images.crane(ctx, "tag", images.chart("")+"@"+signed, version)
+	})
+
+	It("accept what was published, and name the chart and the image by digest", func(ctx SpecContext) {
+		result := verify(ctx)
+		Expect(result.err).NotTo(HaveOccurred())
+		Expect(result.image).To(Equal(images.address + "/warrantgate@" + images.crane(ctx, "digest", images.address+"/warrantgate:v"+version)))
+		Expect(result.chart).To(Equal("oci://" + images.chart("") + "@" + signed))
+	}, SpecTimeout(timeout))
+
+	It("print the bill of materials and the provenance that were signed", func(ctx SpecContext) {
+		for kind, want := range map[string]string{"spdxjson": "warrantgate_" + version + "_linux_amd64.spdx.json", "slsaprovenance1": "provenance.json"} {
+			printed := run(ctx, sources.dir, nil, sources.bin("cosign"), append(append([]string{"verify-attestation", "--type=" + kind}, signer()...),
+				images.address+"/warrantgate:v"+version)...)
+			var envelope struct{ Payload []byte }
+			Expect(json.Unmarshal([]byte(printed), &envelope)).To(Succeed())
+			var statement struct{ Predicate json.RawMessage }
+			Expect(json.Unmarshal(envelope.Payload, &statement)).To(Succeed())
+			Expect(statement.Predicate).To(MatchJSON(sources.read(want)))
+		}
+		Expect(sources.read("provenance.json")).To(ContainSubstring(sources.git(ctx, "rev-parse", "HEAD")))
+	}, SpecTimeout(timeout))
+
+	It("reject a chart that names another image", func(ctx SpecContext) {
+		images.replaceChart(ctx, images.crane(ctx, "digest", images.address+"/warrantgate:v"+snapshot))
+		Expect(verify(ctx).err).To(MatchError(ContainSubstring("no signatures found")))
+	}, SpecTimeout(timeout))
+
+	It("reject an image that nobody signed", func(ctx SpecContext) {
+		images.replaceChart(ctx, images.other(ctx, "--label=other=true"))
+		images.sign(ctx, images.chart(version))
+		Expect(verify(ctx).err).To(MatchError(ContainSubstring("no signatures found")))
+	}, SpecTimeout(timeout))
+
+	It("reject an image with another layer", func(ctx SpecContext) {
+		layer := filepath.Join(GinkgoT().TempDir(), "layer.tar")
+		Expect(os.WriteFile(filepath.Join(filepath.Dir(layer), "warrantgate"), []byte("another"), 0o600)).To(Succeed())
+		run(ctx, filepath.Dir(layer), nil, "tar", "--create", "--file="+layer, "warrantgate")
+		images.replaceChart(ctx, images.other(ctx, "--append="+layer))
+		images.sign(ctx, images.chart(version))
+		Expect(verify(ctx).err).To(MatchError(ContainSubstring("no signatures found")))
+	}, SpecTimeout(timeout))
+
+	It("reject what somebody else signed", func(ctx SpecContext) {
+		other := GinkgoT().TempDir()
+		run(ctx, other, []string{"COSIGN_PASSWORD="}, sources.bin("cosign"), "generate-key-pair")
+		images.replaceChart(ctx, images.crane(ctx, "digest", images.address+"/warrantgate:v"+snapshot))
+		run(ctx, other, []string{"COSIGN_PASSWORD="}, sources.bin("cosign"), append(append([]string{"sign"}, signing(filepath.Join(other, "cosign.key"))...),
+			images.chart("")+"@"+images.crane(ctx, "digest", images.chart(version)))...)
+		Expect(verify(ctx).err).To(MatchError(ContainSubstring("failed to verify signature")))
+	}, SpecTimeout(timeout))
+})
+
+// A registry that hands out another layer under the digest of the one that was signed is noticed by whoever pulls.
+var _ = Describe("A layer that was changed in the registry", func() {
+	It("cannot be pulled", func(ctx SpecContext) {
+		image := images.address + "/warrantgate:v" + version
+		var manifest struct{ Layers []struct{ Digest string } }
+		Expect(json.Unmarshal([]byte(images.crane(ctx, "manifest", "--platform=linux/amd64", image)), &manifest)).To(Succeed())
+		algorithm, sum, _ := strings.Cut(manifest.Layers[1].Digest, ":")
+		blob := filepath.Join(images.dir, algorithm, sum)
+		kept, err := os.ReadFile(blob)
+		Expect(err).NotTo(HaveOccurred())
+		changed := append([]byte{}, kept...)
+		changed[len(changed)/2] ^= 1
+		Expect(os.WriteFile(blob, changed, 0o600)).To(Succeed())
+		DeferCleanup(os.WriteFile, blob, kept, os.FileMode(0o600))
+		Expect(attempt(ctx, sources.dir, nil, sources.bin("crane"), "validate", "--insecure", "--platform=linux/amd64", "--remote="+image).err).To(HaveOccurred())
+	}, SpecTimeout(timeout))
+})
+
+// verified are the names of what the commands verified, or why they failed.
+type verified struct {
+	chart, image string
+	err          error
+}
+
+// verify runs the commands of the README as they are there, but with the registry and the key of the suite.
+func verify(ctx context.Context) verified {
+	GinkgoHelper()
+	root, err := charttest.Root()
+	Expect(err).NotTo(HaveOccurred())
+	readme, err := os.ReadFile(filepath.Join(root, "charts", "warrantgate", "README.md"))
+	Expect(err).NotTo(HaveOccurred())
+	_, section, found := strings.Cut(string(readme), "\n## Verify a release\n")
+	Expect(found).To(BeTrue())
+	_, commands, found := strings.Cut(section, "\n```sh\n")
+	Expect(found).To(BeTrue())
+	commands, _, found = strings.Cut(commands, "\n```\n")
+	Expect(found).To(BeTrue())
+	// The first lines say whose release it is, the others are the same for everybody.
+	_, commands, found = strings.Cut(commands, "\n\n")
+	Expect(found).To(BeTrue())
+
+	dir := GinkgoT().TempDir()
+	script := "registry=" + images.address + " version=" + version + " signer='" + strings.Join(signer(), " ") + "'\n" +
+		"helm() { command helm \"$@\" --plain-http; }\n" + commands + "\nprintf '%s %s' \"$chart\" \"$image\" >verified\n"
+	result := attempt(ctx, dir, []string{"PATH=" + filepath.Dir(sources.bin("helm")) + ":" + os.Getenv("PATH"), "HOME=" + dir}, "sh", "-c", script)
+	if result.err != nil {
+		return verified{err: result.err}
+	}
+	names, err := os.ReadFile(filepath.Join(dir, "verified"))
+	Expect(err).NotTo(HaveOccurred())
+	chart, image, _ := strings.Cut(string(names), " ")
+	return verified{chart: chart, image: image}
+}
+
+// signer are the arguments that say who has to have signed.
+func signer() []string {
+	return []string{"--key=" + strings.TrimSuffix(sources.key, ".key") + ".pub", "--insecure-ignore-tlog=true", "--allow-insecure-registry", "--allow-http-registry"}
+}
+
+// signing are the arguments that sign with a key.
+func signing(key string) []string {
+	return []string{"--key=" + key, "--yes", "--use-signing-config=false", "--tlog-upload=false", "--allow-insecure-registry", "--allow-http-registry"}
+}
+
+// chart is the chart's name in the registry, with a version if there is one.
+func (r *registry) chart(version string) string {
+	name := r.address + "/charts/warrantgate"
+	if version == "" {
+		return name
+	}
+	return name + ":" + version
+}
+
+// crane runs crane, which prints little.
+func (r *registry) crane(ctx context.Context, verb string, args ...string) string {
+	GinkgoHelper()
+	return strings.TrimSpace(run(ctx, sources.dir, nil, sources.bin("crane"), append([]string{verb, "--insecure"}, args...)...))
+}
+
+// sign signs, by digest, what a name is now, with the key of the releases.
+func (r *registry) sign(ctx context.Context, name string) {
+	GinkgoHelper()
+	repository, _, _ := strings.Cut(strings.TrimPrefix(name, r.address), ":")
+	run(ctx, sources.dir, sources.environment(), sources.bin("cosign"),
+		append(append([]string{"sign"}, signing(sources.key)...), r.address+repository+"@"+r.crane(ctx, "digest", name))...)
+}
+
+// other pushes the image of the release with a change, and returns its digest.
+func (r *registry) other(ctx context.Context, change string) string {
+	GinkgoHelper()
+	name := r.address + "/warrantgate:other"
+	r.crane(ctx, "mutate", change, "--platform=linux/amd64", "--tag="+name, r.address+"/warrantgate:v"+version)
+	return r.crane(ctx, "digest", name)
+}
+
+// replaceChart pushes, under the version of the release, a chart that differs in the digest of the image.
+func (r *registry) replaceChart(ctx context.Context, digest string) {
+	GinkgoHelper()
+	dir := GinkgoT().TempDir()
+	run(ctx, dir, nil, "tar", "--extract", "--gzip", "--file="+sources.dist("warrantgate-"+version+".tgz"))
+	values := filepath.Join(dir, "warrantgate", "values.yaml")
+	content, err := os.ReadFile(values)
+	Expect(err).NotTo(HaveOccurred())
+	named := r.crane(ctx, "digest", r.address+"/warrantgate:v"+version)
+	Expect(string(content)).To(ContainSubstring(named))
+	Expect(os.WriteFile(values, []byte(strings.ReplaceAll(string(content), named, digest)), 0o600)).To(Succeed())
+	run(ctx, dir, nil, sources.bin("helm"), "package", "warrantgate")
+	run(ctx, dir, nil, sources.bin("helm"), "push", "--plain-http", "warrantgate-"+version+".tgz", "oci://"+r.address+"/charts")
+}
