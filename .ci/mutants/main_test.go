@@ -48,3 +48,30 @@ func TestCompare(t *testing.T) {
 		})
 	}
 }
+
+// A line that was edited is on the list in vain, which only hours of "make mutate" would tell.
+func TestTheListNamesLinesOfTheSources(t *testing.T) {
+	content, err := os.ReadFile("list.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := read(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range listed {
+		parts := strings.SplitN(key, separator, 3)
+		source, err := os.ReadFile(filepath.Join("../..", parts[0]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		found := false
+		for line := range strings.Lines(string(source)) {
+			found = found || strings.TrimSpace(line) == parts[2]
+		}
+		if !found {
+			t.Errorf("%s does not contain the line %q", parts[0], parts[2])
+		}
+	}
+}
