@@ -1,18 +1,25 @@
 package charts_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 // TestTheProgramKnowsEveryArgument holds that no pod ends because of a flag that there is not, and that each file that an
@@ -93,6 +100,36 @@ func TestTheJobRegistersInKCP(t *testing.T) {
 	}
 }
 
+// The Jobs of a provider are those of kcp, with another command and another administrator. They cannot be run without its workspace.
+func TestTheJobsRegisterProviders(t *testing.T) {
+	values := certificate + "kubernetes: {enabled: false}\ncloudSigma: {enabled: true, secret: {name: cloudsigma}}\nconfig: {cloudSigma: {regions: [zrh]}}\n" +
+		"kcp: {enabled: true, user: alice, kubeconfigSecret: kcp, install: {enabled: true, kubeconfigSecret: admin, context: root, " +
+		"shardKubeconfigSecrets: [a], providers: [{kubeconfigSecret: capcs}, " +
+		"{kubeconfigSecret: other, context: root:other, workspace: root:other, apiExport: capcs}]}}\n"
+	all := jobs(t, template(t, values))
+	for _, verb := range []string{"install", "uninstall"} {
+		of := all["warrantgate-kcp-"+verb]
+		for suffix, context := range map[string]string{"-provider-0": "", "-provider-1": "--context=root:other"} {
+			want := slices.Clone(of)
+			want[1] = "provider"
+			at := slices.Index(want, "--context=root")
+			if want[at] = context; context == "" {
+				want = slices.Delete(want, at, at+1)
+			}
+			if diff := cmp.Diff(want, all["warrantgate-kcp-"+verb+suffix]); diff != "" {
+				t.Errorf("%s%s (-want +got):\n%s", verb, suffix, diff)
+			}
+			cmd := exec.CommandContext(t.Context(), warrantgate, append(want, "--help")...)
+			if out, err := cmd.CombinedOutput(); err != nil { // a flag that is not known
+				t.Errorf("%v: %s", err, out)
+			}
+		}
+	}
+	if len(all) != 6 {
+		t.Errorf("%d Jobs, want 6: %v", len(all), slices.Collect(maps.Keys(all)))
+	}
+}
+
 // jobs are the arguments of the Jobs, by their names.
 func jobs(t *testing.T, rendered charttest.Rendered) map[string][]string {
 	t.Helper()
@@ -108,4 +145,24 @@ func jobs(t *testing.T, rendered charttest.Rendered) map[string][]string {
 		found[job.Name] = job.Spec.Template.Spec.Containers[0].Args
 	}
 	return found
+}
+
+// The audit checks the providers of the configuration, and those whose gates a Job registers if their APIExport is known, each once.
+func TestTheAuditChecksProviders(t *testing.T) {
+	rendered := template(t, certificate+"kubernetes: {enabled: false}\ncloudSigma: {enabled: true, secret: {name: cloudsigma}}\n"+
+		"config: {cloudSigma: {regions: [zrh]}, audit: {interval: 5m, providers: [{workspace: root:a, apiExport: a}]}}\n"+
+		"kcp: {enabled: true, kubeconfigSecret: kcp, install: {enabled: true, kubeconfigSecret: admin, providers: [{kubeconfigSecret: none}, "+
+		"{kubeconfigSecret: a, workspace: root:a, apiExport: a}, {kubeconfigSecret: b, workspace: root:b, apiExport: b}]}}\n")
+	file, _ := find[corev1.ConfigMap](t, rendered.Objects, "ConfigMap")
+	got, err := config.Parse([]byte(file.Data["config.yaml"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := v1beta1.Audit{
+		Mode: v1beta1.Enforce, Interval: metav1.Duration{Duration: 5 * time.Minute}, RequestsPerSecond: 5,
+		Providers: []v1beta1.AuditProvider{{Workspace: "root:a", APIExport: "a"}, {Workspace: "root:b", APIExport: "b"}},
+	}
+	if diff := cmp.Diff(want, got.Audit); diff != "" {
+		t.Errorf("audit (-want +got):\n%s", diff)
+	}
 }

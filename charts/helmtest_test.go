@@ -34,31 +34,31 @@ func TestHelmTestTriesWhatIsServed(t *testing.T) {
 	}{
 		"policies": {
 			values:     "config: {machine: {mode: Off}, audit: {mode: Off}, " + policies + "}\n",
-			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--namespace=default"}},
+			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
 			wantRights: []string{"configmaps"},
 		},
 		"machines, and another namespace": {
 			values:     cloudSigma + "kubernetes: {testNamespace: tenants}\n",
-			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--namespace=tenants"}},
+			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=tenants"}},
 			wantRights: []string{"cloudsigmamachines"},
 		},
 		"machines of OpenStack": {
 			values:     "config: {openStack: {authURLs: [\"https://keystone.example.com/v3\"]}, " + policies + "}\n",
-			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--namespace=default"}},
+			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
 			wantRights: []string{"configmaps", "cloudsigmamachines", "openstackmachines"},
 		},
 		"a kcp, as whoever registers the gates": {
 			values: "kubernetes: {enabled: false}\n" + beside,
-			want:   map[string][]string{"warrantgate-test-kcp": {"kcp", "--context=root"}}, wantSecret: "admin",
+			want:   map[string][]string{"warrantgate-test-kcp": {"kcp", "--wait=30s", "--context=root"}}, wantSecret: "admin",
 		},
 		"a kcp, as somebody else": {
 			values: "kubernetes: {enabled: false}\n" + strings.Replace(beside, "kcp: {", "kcp: {test: {kubeconfigSecret: tester}, ", 1),
-			want:   map[string][]string{"warrantgate-test-kcp": {"kcp"}}, wantSecret: "tester",
+			want:   map[string][]string{"warrantgate-test-kcp": {"kcp", "--wait=30s"}}, wantSecret: "tester",
 		},
 		"both": {
 			values: "config: {machine: {mode: Off}, audit: {mode: Off}, " + policies + "}\n" + beside,
 			want: map[string][]string{
-				"warrantgate-test-kcp": {"kcp", "--context=root"}, "warrantgate-test-kubernetes": {"kubernetes", "--namespace=default"},
+				"warrantgate-test-kcp": {"kcp", "--wait=30s", "--context=root"}, "warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"},
 			},
 			wantRights: []string{"configmaps"}, wantSecret: "admin",
 		},

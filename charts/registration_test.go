@@ -67,6 +67,11 @@ keystonePolicy:
     - {key: m, operator: Exists}
     - {key: a, operator: NotIn, values: ["3"]}
 `,
+	"policies over a base": `keystonePolicy:
+  objects: [{namespace: keystone, name: policy}]
+  base: [{namespace: keystone, name: live, keys: [policy.json]}, {namespace: keystone, name: before}, {namespace: other, name: live}]
+`,
+	"policies over a base, off": "keystonePolicy: {base: [{namespace: keystone, name: live}]}\n",
 	"further kinds of clusters": `cluster:
   impersonation:
     kinds:
@@ -264,32 +269,6 @@ func TestAChangeOfTheConfigurationBringsNewPods(t *testing.T) {
 	}
 	if len(checksums) != 3 || checksums[""] {
 		t.Errorf("checksums = %v, want 3 different ones", checksums)
-	}
-}
-
-// TestTheWebhooksGoFirst holds that each webhook configuration has a hook of its name that takes it out before anything else
-// of the release goes, and the Lease one that takes it out after all.
-func TestTheWebhooksGoFirst(t *testing.T) {
-	rendered := template(t, readFile(t, "warrantgate/examples/cloudsigma.yaml"))
-	when := map[string]string{"MutatingWebhookConfiguration": "pre-delete", "ValidatingWebhookConfiguration": "pre-delete", "Lease": "post-delete"}
-	got := map[string]string{}
-	for _, hook := range rendered.Hooks {
-		got[hook.GetKind()] = hook.GetAnnotations()["helm.sh/hook"]
-		if policy := hook.GetAnnotations()["helm.sh/hook-delete-policy"]; policy != "before-hook-creation,hook-succeeded" {
-			t.Errorf("%s is taken out %q", hook.GetKind(), policy)
-		}
-		if hooks, _, _ := unstructured.NestedSlice(hook.Object, "webhooks"); len(hooks) > 0 {
-			t.Errorf("%s gates again while it is taken out", hook.GetKind())
-		}
-		if hook.GetKind() == "Lease" {
-			continue
-		}
-		if object, err := charttest.Find(rendered.Objects, hook.GetKind()); err != nil || object.GetName() != hook.GetName() {
-			t.Errorf("%s of another name than %q: %v", hook.GetKind(), hook.GetName(), err)
-		}
-	}
-	if diff := cmp.Diff(when, got); diff != "" {
-		t.Errorf("hooks (-want +got):\n%s", diff)
 	}
 }
 

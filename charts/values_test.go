@@ -59,10 +59,26 @@ func TestWhatIsRefused(t *testing.T) {
 			certificate + "cloudSigma: {enabled: true, secret: {name: cloudsigma}}\nconfig: {cloudSigma: {api: \"https://cloud.example.com/api\"}}",
 			"config.cloudSigma.regions is required",
 		},
-		"a cloud without credentials":         {certificate + "cloudSigma: {enabled: true}", "cloudSigma.enabled needs cloudSigma.secret.name"},
-		"credentials that no pod can mount":   {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}\nconfig: {cloudSigma: {regions: [zrh]}}", "has to be in the namespace of the release"},
-		"a registration in no kcp":            {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},
-		"a registration by nobody":            {certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true}}", "kcp.install.kubeconfigSecret"},
+		"a cloud without credentials":       {certificate + "cloudSigma: {enabled: true}", "cloudSigma.enabled needs cloudSigma.secret.name"},
+		"credentials that no pod can mount": {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}\nconfig: {cloudSigma: {regions: [zrh]}}", "has to be in the namespace of the release"},
+		"a registration in no kcp":          {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},
+		"a registration by nobody":          {certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true}}", "kcp.install.kubeconfigSecret"},
+		"half of what the audit needs": {
+			certificate + "kubernetes: {enabled: false}\ncloudSigma: {enabled: true, secret: {name: c}}\nconfig: {cloudSigma: {regions: [zrh]}}\n" +
+				"kcp: {enabled: true, kubeconfigSecret: a, install: {enabled: true, kubeconfigSecret: b, providers: [{kubeconfigSecret: c, workspace: root:a}]}}",
+			"kcp.install.providers: workspace and apiExport belong together",
+		},
+		"an audit on kcp without a cloud": {
+			certificate + "kubernetes: {enabled: false}\nconfig: {audit: {providers: [{workspace: root:a, apiExport: b}]}}\nkcp: {enabled: true, kubeconfigSecret: a}",
+			"config.audit.providers needs kcp.enabled, cloudSigma.enabled and kcp.kubeconfigSecret",
+		},
+		"providers without a cloud": {
+			certificate + keystoneOnly + "kcp: {enabled: true, kubeconfigSecret: a, install: {enabled: true, kubeconfigSecret: b, providers: [{kubeconfigSecret: c}]}}",
+			"kcp.install.providers needs kcp.install.enabled, cloudSigma.enabled and kcp.kubeconfigSecret",
+		},
+		"a provider without a kubeconfig": {
+			certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true, kubeconfigSecret: b, providers: [{context: c}]}}", "kubeconfigSecret",
+		},
 		"clients of an authority, by no name": {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\"}", "clients.caBundle and clients.names belong together"},
 		"clients by name, of no authority":    {certificate + keystoneOnly + "clients: {names: [kube-apiserver]}", "clients.caBundle and clients.names belong together"},
 		"a client of two names in one":        {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\", names: [\"a,b\"]}", "names"},

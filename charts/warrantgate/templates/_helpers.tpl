@@ -162,7 +162,24 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 
 {{/* The configuration file. */}}
 {{- define "warrantgate.config" -}}
-{{ toYaml (merge (dict "apiVersion" "config.warrantgate.dev/v1beta1" "kind" "GateConfiguration") .Values.config) }}
+{{- $config := deepCopy .Values.config -}}
+{{- $audited := include "warrantgate.auditedProviders" . | fromJsonArray -}}
+{{- if $audited -}}
+{{- $_ := set $config "audit" (merge (dict "providers" $audited) ($config.audit | default dict)) -}}
+{{- end -}}
+{{ toYaml (merge (dict "apiVersion" "config.warrantgate.dev/v1beta1" "kind" "GateConfiguration") $config) }}
+{{- end -}}
+
+{{/* The providers on kcp that the audit checks, in JSON: those of the configuration, and those whose gates a Job registers, if their
+     APIExport is known. */}}
+{{- define "warrantgate.auditedProviders" -}}
+{{- $audited := (.Values.config.audit | default dict).providers | default list -}}
+{{- range .Values.kcp.install.providers -}}
+{{- if .apiExport -}}
+{{- $audited = append $audited (dict "workspace" .workspace "apiExport" .apiExport) -}}
+{{- end -}}
+{{- end -}}
+{{- $audited | uniq | toJson -}}
 {{- end -}}
 
 {{/* The mode in a part of the configuration. YAML reads Off as false. A gate that has a selector is off without one,
@@ -227,6 +244,17 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- end -}}
 {{- if and $v.kcp.install.enabled (not (and $v.kcp.enabled $v.kcp.install.kubeconfigSecret)) -}}
 {{- fail "kcp.install.enabled needs kcp.enabled and kcp.install.kubeconfigSecret, a Secret with an administrator's kubeconfig" -}}
+{{- end -}}
+{{- if and $v.kcp.install.providers (not (and $v.kcp.install.enabled $v.cloudSigma.enabled $v.kcp.kubeconfigSecret)) -}}
+{{- fail "kcp.install.providers needs kcp.install.enabled, cloudSigma.enabled and kcp.kubeconfigSecret: the gates of a provider read clusters in workspaces, and ask CloudSigma" -}}
+{{- end -}}
+{{- range $v.kcp.install.providers -}}
+{{- if ne (empty .workspace) (empty .apiExport) -}}
+{{- fail "kcp.install.providers: workspace and apiExport belong together: they say whose machines the audit checks" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (ne $audit "Off") (dig "providers" list ($v.config.audit | default dict)) (not (and $v.kcp.enabled $v.cloudSigma.enabled $v.kcp.kubeconfigSecret)) -}}
+{{- fail "config.audit.providers needs kcp.enabled, cloudSigma.enabled and kcp.kubeconfigSecret: the audit reads machines in workspaces, and asks CloudSigma" -}}
 {{- end -}}
 {{- if ne (empty $v.clients.caBundle) (empty $v.clients.names) -}}
 {{- fail "clients.caBundle and clients.names belong together: an authority signs for others than API servers, too" -}}

@@ -1,0 +1,100 @@
+package charts_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"warrantgate.dev/charts/charttest"
+)
+
+// The notes say which gates are not active although they or their cloud are configured, and which providers the audit does not check.
+func TestTheNotesTellOfAGateThatIsNotActive(t *testing.T) {
+	const (
+		cloud = certificate + "cloudSigma: {enabled: true, secret: {name: cloudsigma-impersonation}}\n"
+		onKCP = "kubernetes: {enabled: false}\nconfig: {cloudSigma: {regions: [zrh]}}\nkcp: {enabled: true, kubeconfigSecret: a, "
+
+		policies = "The gate on policies for Keystone is NOT ACTIVE, although config.keystonePolicy is set: "
+		about    = "The gate on cloud controller managers is NOT ACTIVE, although cloudSigma.enabled is set: "
+	)
+	for name, tc := range map[string]struct{ values, want string }{
+		"no selector": {
+			values: cloud + "config: {cloudSigma: {regions: [zrh]}}\n",
+			want: about + "config.controllerManager has neither a selector nor objects.\nSay which Deployments they are, for example:\n\n" +
+				"  --set=config.controllerManager.selector.matchLabels.app=cloudsigma-ccm\n",
+		},
+		"a selector, and the mode Off": {
+			values: cloud + "config: {cloudSigma: {regions: [zrh]}, controllerManager: {mode: \"Off\", selector: {matchLabels: {app: ccm}}}}\n",
+			want:   about + "config.controllerManager.mode is Off.\n",
+		},
+		"a selector": {values: cloud + "config: {cloudSigma: {regions: [zrh]}, controllerManager: {selector: {matchLabels: {app: ccm}}}}\n"},
+		"names":      {values: cloud + "config: {cloudSigma: {regions: [zrh]}, controllerManager: {objects: [{namespace: tenant, name: ccm}]}}\n"},
+		"a base of Keystone's policies, without the policies": {
+			values: certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {base: [{namespace: keystone, name: live}]}}\n",
+			want: policies + "it has neither a selector nor objects.\nSay which ConfigMaps and Secrets hold policies, for example:\n\n" +
+				"  --set=config.keystonePolicy.selector.matchLabels.holds=keystone-policy\n",
+		},
+		"policies of Keystone, and the mode Off": {
+			values: certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {mode: \"Off\", selector: {matchLabels: {a: b}}}}\n",
+			want:   policies + "its mode is Off.\n",
+		},
+		"policies of Keystone":    {values: certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {selector: {matchLabels: {a: b}}}}\n"},
+		"no policies of Keystone": {values: certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {mode: \"Off\"}}\n"},
+		"a provider on kcp without a path": {
+			values: cloud + onKCP + "install: {enabled: true, kubeconfigSecret: b, providers: [{kubeconfigSecret: capcs, context: a}]}}\n",
+			want: "The audit does NOT CHECK the machines of the provider with the Secret capcs and the context a: set workspace and apiExport " +
+				"of its entry in kcp.install.providers.\n",
+		},
+		"a provider on kcp": {
+			values: cloud + onKCP + "install: {enabled: true, kubeconfigSecret: b, providers: [{kubeconfigSecret: capcs, workspace: \"root:a\", apiExport: b}]}}\n",
+		},
+		"no CloudSigma": {
+			values: certificate + "config: {openStack: {authURLs: [\"https://keystone.example.com/v3\"]}}\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			notes := notesOf(t, tc.values)
+			if tc.want != "" && !strings.Contains(notes, "\n\n"+tc.want) {
+				t.Errorf("notes:\n%s\nwant in them:\n%s", notes, tc.want)
+			}
+			if tc.want == "" && (strings.Contains(notes, "NOT ACTIVE") || strings.Contains(notes, "NOT CHECK")) {
+				t.Errorf("notes:\n%s", notes)
+			}
+		})
+	}
+}
+
+// printedNotes is a template of an object that holds the notes, which "helm template" does not print.
+const printedNotes = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: notes}
+data: {notes: {{ include (print $.Template.BasePath "/NOTES.txt") . | quote }}}
+`
+
+// notesOf returns what the chart prints after it is installed with values.
+func notesOf(t *testing.T, values string) string {
+	t.Helper()
+	chart, err := charttest.Chart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	printing := t.TempDir()
+	if err := os.CopyFS(printing, os.DirFS(chart)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(printing, "templates", "notes.yaml"), []byte(printedNotes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := charttest.TemplateOf(t.Context(), printing, values, "--set=webhookPath.tokens={"+charttest.Token+"}", "--show-only=templates/notes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes, found := find[corev1.ConfigMap](t, rendered.Objects, "ConfigMap")
+	if !found {
+		t.Fatal("there are no notes")
+	}
+	return notes.Data["notes"]
+}
