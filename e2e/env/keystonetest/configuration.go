@@ -17,6 +17,9 @@ admin_project_name = admin
 admin_project_domain_name = Default
 `
 
+// policyDirectory is the name of the directory for further policies.
+const policyDirectory = "policy.d"
+
 // keyBytes is the length of a fernet key.
 const keyBytes = 32
 
@@ -29,7 +32,7 @@ connection = sqlite:///%[1]s/keystone.db
 # Nothing has to be on the disk when Keystone has ended.
 sqlite_synchronous = false
 [cache]
-# Without a cache the check of a token costs half a second. One in memory is right for one process only.
+# Without a cache the check of a token costs half a second. One in memory works only for a single process.
 enabled = true
 backend = dogpile.cache.memory
 [fernet_tokens]
@@ -44,15 +47,15 @@ key_repository = %[1]s/credential-keys
 password_hash_rounds = 4
 [oslo_policy]
 policy_file = %[1]s/policy.yaml
-policy_dirs = %[1]s/policy.d
+policy_dirs = %[1]s/%[3]s
 enforce_scope = false
 enforce_new_defaults = false
-%[2]s`, dir, extra)
+%[2]s`, dir, extra, policyDirectory)
 }
 
 // writeFiles writes the files of Keystone into dir: its configuration, its keys and an empty folder for policies.
 func writeFiles(dir, extraConf string) error {
-	if err := os.MkdirAll(filepath.Join(dir, "policy.d"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, policyDirectory), 0o700); err != nil {
 		return err
 	}
 	for _, repository := range []string{"fernet-keys", "credential-keys"} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -12,20 +13,41 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// SetPolicy replaces the override of Keystone's own rules, in YAML or JSON; nil is no override. All requests that come after
-// its return are judged by the new policy. It is an error if Keystone cannot load it: oslo.policy goes on with the former
-// rules then. That is noticed only if nobody else asks Keystone meanwhile.
-func (k *Keystone) SetPolicy(ctx context.Context, policy []byte) error {
+// SetPolicy replaces the override of Keystone's own rules, in YAML or JSON: the policy file, and the files of the directory policy.d, which
+// Keystone loads after it in this order. nil is no override. The new policy applies to all requests after the return. It returns an error
+// if Keystone cannot load the policy: oslo.policy then keeps the former rules. This check requires that no other request reaches Keystone
+// at the same time.
+func (k *Keystone) SetPolicy(ctx context.Context, policy []byte, directory ...[]byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if err := k.writePolicyDirectory(directory); err != nil {
+		return err
+	}
 	if err := k.writePolicy(policy); err != nil {
 		return err
 	}
 	return k.applyPolicy(ctx)
 }
 
-// writePolicy replaces the file as a whole. oslo.policy looks at its modification time at every request and reads it again if
-// that has grown.
+// writePolicyDirectory replaces the files of policy.d. oslo.policy reads all of them again if the policy file has changed.
+func (k *Keystone) writePolicyDirectory(files [][]byte) error {
+	dir := k.file(policyDirectory)
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for i, file := range files {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.yaml", i)), file, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writePolicy replaces the whole file. oslo.policy checks the modification time at every request and reads the file again if the
+// time has increased.
 func (k *Keystone) writePolicy(policy []byte) error {
 	if len(policy) == 0 {
 		policy = []byte("{}\n")

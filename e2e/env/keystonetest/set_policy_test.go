@@ -47,6 +47,35 @@ func takesPolicy(t *testing.T, k *keystonetest.Keystone) {
 	}
 }
 
+// loadsDirectory checks the order: the files of policy.d come after the policy file, and the last one counts.
+func loadsDirectory(t *testing.T, k *keystonetest.Keystone) {
+	t.Helper()
+	const allRoles = `identity:list_roles: "@"`
+	for _, tc := range []struct {
+		policy    string
+		directory []string
+		want      bool
+	}{
+		{policy: noRoles, directory: []string{allRoles}, want: true},
+		{policy: allRoles, directory: []string{noRoles}},
+		{policy: allRoles, directory: []string{noRoles, allRoles}, want: true},
+		{policy: noRoles},
+		{directory: []string{noRoles}},
+		{want: true},
+	} {
+		var directory [][]byte
+		for _, file := range tc.directory {
+			directory = append(directory, []byte(file))
+		}
+		if err := k.SetPolicy(t.Context(), []byte(tc.policy), directory...); err != nil {
+			t.Fatal(err)
+		}
+		if got := mayListRoles(t, k); got != tc.want {
+			t.Errorf("with %+v the administrator may list roles: %t, want %t", tc, got, tc.want)
+		}
+	}
+}
+
 func refusesPolicy(t *testing.T, k *keystonetest.Keystone) {
 	t.Helper()
 	for _, policy := range []string{"- identity:list_roles", "identity:list_roles: 1", "a: [", "a: b\n c: d\n"} {

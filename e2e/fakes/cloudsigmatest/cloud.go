@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"warrantgate.dev/e2e/fakes/faults"
+	"warrantgate.dev/e2e/fakes/journal"
 )
 
 const (
@@ -38,10 +39,11 @@ type Cloud struct {
 	*secrets
 	*directory
 	*inventory
-	*journal
+	*journal.Journal[Operation]
 	*faults.Failures[Operation]
 	*tokens
 	provider *provider
+	recorder journal.Recorder[Operation]
 
 	url        string
 	caPEM      []byte
@@ -95,7 +97,8 @@ func (c *Cloud) prepare(options Options) error {
 	c.secrets = &secrets{}
 	c.directory = newDirectory(c.secrets)
 	c.inventory = newInventory(c.secrets, options.Regions)
-	c.journal = &journal{}
+	c.recorder = journal.NewRecorder[Operation]()
+	c.Journal = c.recorder.Journal
 	c.Failures = faults.New[Operation]()
 	c.tokens = newTokens(options.TokenLife)
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -25,6 +26,8 @@ type Server struct {
 
 	cpu, memory int
 	vncPassword string
+	// shownFrom is the time from which its owner sees it.
+	shownFrom time.Time
 }
 
 // ServerOption changes a server before it is added.
@@ -52,6 +55,24 @@ type inventory struct {
 	regions map[string]bool
 	servers map[string]*Server // by UUID
 	order   []string           // UUIDs, oldest first
+	delay   time.Duration
+}
+
+// ShowAfter delays the visibility of servers that later requests create. A cloud can create a server before its access control list
+// in the same way.
+func (i *inventory) ShowAfter(delay time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.delay = delay
+}
+
+func (i *inventory) shownFrom() time.Time {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.delay == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(i.delay)
 }
 
 func newInventory(secrets *secrets, regions []string) *inventory {
@@ -148,5 +169,5 @@ func (s *Server) clone() Server {
 
 // visibleTo returns whether a user may see the server.
 func (s *Server) visibleTo(user User) bool {
-	return s.Owner.UUID == user.UUID || slices.Contains(s.SharedWith, user.Email)
+	return s.Owner.UUID == user.UUID && !time.Now().Before(s.shownFrom) || slices.Contains(s.SharedWith, user.Email)
 }

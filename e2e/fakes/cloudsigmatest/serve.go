@@ -32,14 +32,18 @@ func unknown(status int, what string) error { return &violation{status: status, 
 
 // serve handles every request: it records, decodes and counts the request, and responds, unless a fault applies.
 func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
-	request := c.begin(r)
-	answer := &answer{ResponseWriter: w, done: func(status int) { c.end(request, status) }}
+	request := c.recorder.Begin(r)
+	answer := &answer{ResponseWriter: w, done: func(status int) {
+		c.recorder.Change(request, func(request *Request) { request.Status = status })
+	}}
 	answer.Header().Set("X-Request-Id", request.RequestID)
 	r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 
 	to, err := c.route(r)
 	c.rememberPresented(r)
-	c.known(request, to)
+	c.recorder.Change(request, func(request *Request) {
+		request.Operation, request.Region, request.User = to.operation, to.region, to.user
+	})
 	if err != nil {
 		c.refuse(answer, request, err)
 		return
@@ -60,7 +64,7 @@ func (c *Cloud) refuse(w http.ResponseWriter, request *Request, err error) {
 	if unknown := (*violation)(nil); errors.As(err, &unknown) {
 		status = unknown.status
 	}
-	c.violated(request, err.Error())
+	c.recorder.Violated(request, err.Error())
 	if strings.HasPrefix(request.Path, realmPath) {
 		writeJSON(w, status, map[string]string{"error": "invalid_request", "error_description": err.Error()})
 		return

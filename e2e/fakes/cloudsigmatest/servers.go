@@ -57,6 +57,7 @@ func (c *Cloud) answerCreate(w http.ResponseWriter, user User, region string, wa
 		server := &Server{
 			UUID: uuid.NewString(), Name: wanted[i].Name, Region: region, Status: "stopped", Owner: user, Meta: map[string]any{},
 			cpu: wanted[i].CPU, memory: wanted[i].Memory, vncPassword: wanted[i].VNCPassword,
+			shownFrom: c.shownFrom(),
 		}
 		maps.Copy(server.Meta, wanted[i].Meta)
 		put := c.put(server)

@@ -16,45 +16,39 @@ const (
 	detailPath  = serversPath + "detail"
 )
 
-// handler answers a request whose token is known to be of a project.
-type handler func(w http.ResponseWriter, r *http.Request, projectID string)
-
-// serve is the handler of everything: a request is recorded, understood, and answered unless it meets a failure.
-func (n *Nova) serve(w http.ResponseWriter, r *http.Request) {
-	request := n.begin(r)
+// serve handles every request: it records and decodes the request, and forwards it, unless a fault applies.
+func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
+	operation := operationOf(r)
+	request := f.recorder.Begin(r)
+	f.recorder.Change(request, func(request *Request) { request.Operation = operation })
 	answer := &answer{ResponseWriter: w, done: func(status int) {
-		n.change(request, func(request *Request) { request.Status = status })
+		f.recorder.Change(request, func(request *Request) { request.Status = status })
 	}}
-	answer.Header().Set("X-Openstack-Request-Id", request.RequestID)
-	answer.Header().Set("X-Compute-Request-Id", request.RequestID)
-	operation, handle := n.route(r)
-	n.change(request, func(request *Request) { request.Operation = operation })
 	if what := violation(r, operation); what != "" {
-		n.violated(request, what)
+		f.recorder.Violated(request, what)
 		writeError(answer, http.StatusBadRequest, "badRequest", what)
 		return
 	}
-	respond := func(w http.ResponseWriter, r *http.Request) { n.authenticated(w, r, request, handle) }
-	if !n.Delay(r.Context(), operation) {
+	if !f.Delay(r.Context(), operation) {
 		return
 	}
-	if failure := n.Take(operation); failure != nil {
-		failure.Answer(answer, r, respond)
+	if failure := f.Take(operation); failure != nil {
+		failure.Answer(answer, r, f.proxy.ServeHTTP)
 		return
 	}
-	respond(answer, r)
+	f.proxy.ServeHTTP(answer, r)
 }
 
-// route understands a request. Nova has far more paths; these are the ones that are needed.
-func (n *Nova) route(r *http.Request) (Operation, handler) {
+// operationOf decodes a request. Nova has more paths. warrantgate needs only these.
+func operationOf(r *http.Request) Operation {
 	if r.URL.Path == detailPath {
-		return ListServers, n.answerList
+		return ListServers
 	}
 	id, found := strings.CutPrefix(r.URL.Path, serversPath)
 	if parsed, err := uuid.Parse(id); !found || err != nil || parsed.String() != id {
-		return "", nil
+		return ""
 	}
-	return GetServer, func(w http.ResponseWriter, _ *http.Request, projectID string) { n.answerServer(w, projectID, id) }
+	return GetServer
 }
 
 // parameters are the parameters of each operation.
@@ -82,40 +76,11 @@ func violation(r *http.Request, operation Operation) string {
 	return ""
 }
 
-// authenticated lets requests pass whose token Keystone knows. The answers to others are those of keystonemiddleware.
-func (n *Nova) authenticated(w http.ResponseWriter, r *http.Request, request *Request, handle handler) {
-	token := r.Header.Get(tokenHeader)
-	projectID, ok := "", false
-	if token != "" {
-		var err error
-		if projectID, ok, err = n.validate(r.Context(), token); err != nil {
-			http.Error(w, "The server is currently unavailable. Please try again at a later time.", http.StatusServiceUnavailable)
-			return
-		}
-	}
-	n.change(request, func(request *Request) { request.ProjectID = projectID })
-	switch {
-	case !ok:
-		w.Header().Set("WWW-Authenticate", "Keystone")
-		writeJSON(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{
-			"code": http.StatusUnauthorized, "title": "Unauthorized", "message": "The request you have made requires authentication.",
-		}})
-	case projectID == "":
-		writeError(w, http.StatusForbidden, "forbidden", "Policy doesn't allow os_compute_api:servers to be performed.")
-	default:
-		handle(w, r, projectID)
-	}
-}
-
-// writeError answers in the words of Nova.
+// writeError writes an error in the format of Nova.
 func writeError(w http.ResponseWriter, status int, kind, message string) {
-	writeJSON(w, status, map[string]any{kind: map[string]any{"code": status, "message": message}})
-}
-
-func writeJSON(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // the client may have gone
+	_ = json.NewEncoder(w).Encode(map[string]any{kind: map[string]any{"code": status, "message": message}}) // the client may have disconnected
 }
 
 // answer reports the status code of a response once.

@@ -74,7 +74,7 @@ var _ = Describe("The audit", Ordered, func() {
 	// Names are a namespace's own. Else whoever names a machine like a server of somebody else has these told to delete it.
 	It("does not report the server of another tenant's machine of the same name", func(ctx SpecContext) {
 		s, other := w.beginCluster(ctx), w.beginCluster(ctx)
-		s.server("database")
+		s.server(ctx, "database")
 		other.machine(ctx, "database")
 		w.awaitPasses(ctx, 2)
 		cluster := newObject(clusterKind, s.namespace, clusterName)
@@ -97,23 +97,22 @@ func (w *world) awaitPasses(ctx context.Context, n int) {
 func (w *world) driftOfServers(ctx context.Context, add func(*unstructured.Unstructured, finding)) {
 	GinkgoHelper()
 	s := w.beginCluster(ctx)
-	named := func(name string) (*unstructured.Unstructured, openstacktest.Server) {
-		machine, server := s.machine(ctx, name), s.server(name)
+	named := func(name string) (*unstructured.Unstructured, novatest.Server) {
+		machine, server := s.machine(ctx, name), s.server(ctx, name)
 		Expect(s.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
 		Expect(s.client.Get(ctx, keyOf(machine), machine)).To(Succeed())
 		return machine, server
 	}
 	named("as-it-should-be")
-	s.server("desktop") // made for no machine, so it is nobody's business
+	s.server(ctx, "desktop") // made for no machine, so it is nobody's business
 
 	stale, server := named("stale")
-	s.nova.RemoveServer(server.ID)
-	s.nova.AddServer(openstacktest.Server{ID: server.ID, Name: "stale", ProjectID: "9e107d9d372bb6826bd81d3542a419d6"})
+	Expect(s.nova.RemoveServer(ctx, server.ID)).To(Succeed())
 	add(stale, finding{Reason: "InstanceNotFound", Instance: server.ID, Message: "there is no instance " + server.ID +
 		` of the project of cloud "openstack" of Secret "credentials" in the region of its credentials, with which cluster "pool" acts`})
 
 	twice, server := named("twice")
-	spare := s.server("twice")
+	spare := s.server(ctx, "twice")
 	add(twice, finding{Reason: "InstanceDuplicate", Instance: spare.ID, Message: "was made for this machine, which names " +
 		server.ID + "; delete the one that is not needed"})
 
@@ -122,7 +121,7 @@ func (w *world) driftOfServers(ctx context.Context, add func(*unstructured.Unstr
 	s.writeSecret(ctx, "earlier", moved.password(moved.user))
 	earlier := s.existing(ctx, newObject(clusterKind, s.namespace, "earlier", actsWith("earlier")))
 	s.machine(ctx, "left-over")
-	left := moved.server("left-over")
+	left := moved.server(ctx, "left-over")
 	add(earlier, finding{
 		Reason: "InstanceOrphaned", Instance: left.ID, Identity: s.namespace + "/earlier/" + cloudName,
 		Message: `("left-over") of the project of cloud "openstack" of Secret "earlier"`,

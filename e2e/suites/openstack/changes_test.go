@@ -18,12 +18,12 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fun
 		s := w.beginCluster(ctx)
 		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
 		machine := newMachine(s.namespace, "worker", clusterName, actsWith("poor"))
-		expectRefusal(s.client.Create(ctx, machine.DeepCopy()), "RoleMissing", identityRefPath,
+		expectDenial(s.client.Create(ctx, machine.DeepCopy()), "RoleMissing", identityRefPath,
 			`spec.identityRef of OpenStackMachine "worker" of namespace "`+s.namespace+`": cloud "openstack" of Secret "poor": user "poor"`)
 		actsWith(credentials)(machine)
 		Expect(s.client.Create(ctx, machine)).To(Succeed())
-		expectRefusal(s.set(ctx, machine, identityRefPath+".name", "poor"), "RoleMissing", identityRefPath)
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(refused("RoleMissing", `Secret "poor"`)))
+		expectDenial(s.set(ctx, machine, identityRefPath+".name", "poor"), "RoleMissing", identityRefPath)
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(denied("RoleMissing", `Secret "poor"`)))
 	}, SpecTimeout(timeout))
 
 	It("is evaluated when it changes, and does not reach the gate otherwise", func(ctx SpecContext) {
@@ -51,9 +51,9 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fun
 		s := w.beginCluster(ctx)
 		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
 		cluster, last := newObject(clusterKind, s.namespace, clusterName), s.machine(ctx, "last")
-		expectRefusal(s.set(ctx, cluster, identityRefPath+".name", "poor", client.DryRunAll), "RoleMissing", identityRefPath)
+		expectDenial(s.set(ctx, cluster, identityRefPath+".name", "poor", client.DryRunAll), "RoleMissing", identityRefPath)
 		// Events are written in order, so when there is this one, there will be none of before.
-		expectRefusal(s.set(ctx, last, identityRefPath, map[string]any{"name": "poor"}), "IdentityMissing", identityRefPath)
+		expectDenial(s.set(ctx, last, identityRefPath, map[string]any{"name": "poor"}), "IdentityMissing", identityRefPath)
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(last).Should(HaveLen(1))
 		events := &corev1.EventList{}
 		Expect(s.client.List(ctx, events, client.InNamespace(s.namespace))).To(Succeed())

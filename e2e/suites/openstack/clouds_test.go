@@ -28,12 +28,12 @@ var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, func
 	It("is denied with credentials that no cluster may act with, and admitted with others", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		poor := s.password(s.newUser(ctx, "poor", member))
-		expectRefusal(s.client.Create(ctx, secretWith(s, "own", poor)), "RoleMissing", field,
+		expectDenial(s.client.Create(ctx, secretWith(s, "own", poor)), "RoleMissing", field,
 			`cloud "openstack" of Secret "own": user "poor" in project "project"`)
 		Expect(s.client.Create(ctx, secretWith(s, "own", s.password(s.user)))).To(Succeed())
 
 		By("also when it is changed, and it keeps what it held")
-		expectRefusal(s.client.Update(ctx, secretWith(s, "own", poor)), "RoleMissing", field, `user "poor"`)
+		expectDenial(s.client.Update(ctx, secretWith(s, "own", poor)), "RoleMissing", field, `user "poor"`)
 		Expect(held(ctx, s, "own")).To(ContainSubstring(s.user.ID))
 	}, SpecTimeout(timeout))
 

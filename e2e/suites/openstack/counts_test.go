@@ -32,9 +32,9 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 		Expect(s.front.count()).To(Equal(before + 1))
 
 		By("and serve for the questions about servers as well")
-		asked := s.nova.Count(openstacktest.GetServer)
-		Expect(s.set(ctx, s.machine(ctx, "worker"), instanceIDPath, s.server("worker").ID)).To(Succeed())
-		Expect(s.nova.Count(openstacktest.GetServer)).To(Equal(asked + 1))
+		asked := s.novaFront.Count(openstacktest.GetServer)
+		Expect(s.set(ctx, s.machine(ctx, "worker"), instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
+		Expect(s.novaFront.Count(openstacktest.GetServer)).To(Equal(asked + 1))
 		Expect(s.front.count()).To(Equal(before + 1))
 	}, SpecTimeout(timeout))
 
@@ -42,7 +42,7 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 		s := w.beginCluster(ctx)
 		before := s.front.count()
 		s.writeSecret(ctx, credentials, s.password(s.newUser(ctx, "poor", member)))
-		expectRefusal(s.createCluster(ctx, "second", actsWith(credentials)), "RoleMissing", identityRefPath, `user "poor"`)
+		expectDenial(s.createCluster(ctx, "second", actsWith(credentials)), "RoleMissing", identityRefPath, `user "poor"`)
 		Expect(s.front.count()).To(Equal(before + 1))
 		s.writeSecret(ctx, credentials, s.password(s.newUser(ctx, "rich", loadBalancer)))
 		Expect(s.createCluster(ctx, "second", actsWith(credentials))).To(Succeed())
@@ -54,7 +54,7 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("mistyped-password")))
 		before := s.front.count()
 		for range 5 {
-			expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), "IdentityRefused", identityRefPath)
+			expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), "IdentityRefused", identityRefPath)
 		}
 		Expect(s.front.count()).To(Equal(before + 1))
 

@@ -47,7 +47,7 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, func() 
 		if r.reason == "" {
 			Expect(err).NotTo(HaveOccurred())
 		} else {
-			expectRefusal(err, r.reason, identityRefPath)
+			expectDenial(err, r.reason, identityRefPath)
 		}
 		held, needed := s.delegates(ctx, b, r.roles...), s.delegates(ctx, b, loadBalancer)
 		Expect(held).To(Equal(r.held), "Keystone asked to delegate %v", r.roles)

@@ -61,19 +61,19 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		It("is an admission for the project's own server on "+by.name, func(ctx SpecContext) {
 			s := w.beginCluster(ctx)
 			judged := s.admissions(ctx, ownershipGate, "allowed")
-			value := by.value(s.server("worker").ID)
+			value := by.value(s.server(ctx, "worker").ID)
 			machine, err := by.nameServer(ctx, s, value)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(s.holds(ctx, machine, by.field)).To(Equal(value))
 			Expect(s.admissions(ctx, ownershipGate, "allowed")).To(Equal(judged + 1))
 		}, SpecTimeout(timeout))
 
-		It("is to refuse another project's server, and one that does not exist, on "+by.name, func(ctx SpecContext) {
-			for _, id := range []string{w.foreignServer("worker").ID, uuid.NewString()} {
+		It("is a denial for another project's server, and for one that does not exist, on "+by.name, func(ctx SpecContext) {
+			for _, id := range []string{w.foreignServer(ctx, "worker").ID, uuid.NewString()} {
 				s := w.beginCluster(ctx)
-				own := s.server("worker")
+				own := s.server(ctx, "worker")
 				machine, err := by.nameServer(ctx, s, by.value(id))
-				expectRefusal(err, "InstanceNotFound", by.field,
+				expectDenial(err, "InstanceNotFound", by.field,
 					by.field+` "`+by.value(id)+`" of OpenStackMachine "worker" of namespace "`+s.namespace+`": there is no such instance in `+
 						`the region of its credentials of the project of cloud "openstack" of Secret "credentials" (`+s.project+
 						`), with which cluster "pool" acts; the cloud answered 404 itemNotFound, request id req-`,
@@ -82,27 +82,27 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 					continue
 				}
 				Expect(s.holds(ctx, machine, by.field)).To(BeEmpty())
-				Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(refused("InstanceNotFound", id, own.ID)))
-				Expect(s.describe(machine)).To(MatchRegexp(`(?m)^ +Warning +InstanceNotFound .*Refused: ` + by.field + ` "` + by.value(id) + `"`))
+				Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(denied("InstanceNotFound", id, own.ID)))
+				Expect(s.describe(machine)).To(MatchRegexp(`(?m)^ +Warning +InstanceNotFound .*Denied: ` + by.field + ` "` + by.value(id) + `"`))
 			}
 		}, SpecTimeout(timeout))
 
 		It("is a denial for a malformed ID on "+by.name, func(ctx SpecContext) {
 			s := w.beginCluster(ctx)
-			before := len(s.nova.Requests())
+			before := len(s.novaFront.Requests())
 			_, err := by.nameServer(ctx, s, by.value("soon"))
-			expectRefusal(err, by.malformed, by.field, by.value("soon"))
-			Expect(s.nova.Requests()).To(HaveLen(before))
+			expectDenial(err, by.malformed, by.field, by.value("soon"))
+			Expect(s.novaFront.Requests()).To(HaveLen(before))
 		}, SpecTimeout(timeout))
 	}
 
 	It("needs no request if no server is named", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
-		server := s.server("worker")
+		server := s.server(ctx, "worker")
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+server.ID)))
 		Expect(s.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
-		s.nova.RemoveServer(server.ID)
-		judged, asked := s.admissions(ctx, ownershipGate, ""), len(s.nova.Requests())
+		Expect(s.nova.RemoveServer(ctx, server.ID)).To(Succeed())
+		judged, asked := s.admissions(ctx, ownershipGate, ""), len(s.novaFront.Requests())
 		for _, step := range []struct {
 			path  string
 			value any
@@ -113,25 +113,25 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 			Expect(s.set(ctx, machine, step.path, step.value)).To(Succeed(), step.path)
 		}
 		Expect(s.admissions(ctx, ownershipGate, "")).To(Equal(judged))
-		Expect(s.nova.Requests()).To(HaveLen(asked))
+		Expect(s.novaFront.Requests()).To(HaveLen(asked))
 	}, SpecTimeout(timeout))
 
 	It("is a denial for two fields that name two servers", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
-		one, two := s.server("worker"), s.server("worker")
+		one, two := s.server(ctx, "worker"), s.server(ctx, "worker")
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+one.ID)))
-		expectRefusal(s.set(ctx, machine, instanceIDPath, two.ID), "InstanceIDMismatch", instanceIDPath,
+		expectDenial(s.set(ctx, machine, instanceIDPath, two.ID), "InstanceIDMismatch", instanceIDPath,
 			one.ID, two.ID, "clear the wrong one first")
 		Expect(s.set(ctx, machine, instanceIDPath, strings.ToUpper(one.ID))).To(Succeed(), "the same in another case")
 	}, SpecTimeout(timeout))
 
 	DescribeTable("accepts the provider IDs of OpenStack", func(ctx SpecContext, format func(id string) string) {
 		s := w.beginCluster(ctx)
-		value := format(s.server("worker").ID)
+		value := format(s.server(ctx, "worker").ID)
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, value)))
 		Expect(s.holds(ctx, machine, providerIDPath)).To(Equal(value), "it is kept as it was written")
-		theirs := newMachine(s.namespace, "thief", clusterName, with(providerIDPath, format(w.foreignServer("thief").ID)))
-		expectRefusal(s.client.Create(ctx, theirs), "InstanceNotFound", providerIDPath)
+		theirs := newMachine(s.namespace, "thief", clusterName, with(providerIDPath, format(w.foreignServer(ctx, "thief").ID)))
+		expectDenial(s.client.Create(ctx, theirs), "InstanceNotFound", providerIDPath)
 	},
 		Entry("without a region", func(id string) string { return "openstack:///" + id }, SpecTimeout(timeout)),
 		Entry("with a region", func(id string) string { return "openstack://" + region + "/" + id }, SpecTimeout(timeout)),
@@ -141,8 +141,8 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 
 	DescribeTable("rejects those of other clouds", func(ctx SpecContext, format func(id string) string) {
 		s := w.beginCluster(ctx)
-		machine := newMachine(s.namespace, "worker", clusterName, with(providerIDPath, format(s.server("worker").ID)))
-		expectRefusal(s.client.Create(ctx, machine), "ProviderIDInvalid", providerIDPath,
+		machine := newMachine(s.namespace, "worker", clusterName, with(providerIDPath, format(s.server(ctx, "worker").ID)))
+		expectDenial(s.client.Create(ctx, machine), "ProviderIDInvalid", providerIDPath,
 			`it has to be "openstack://", a region or nothing, a slash, and the UUID of a server`)
 	},
 		Entry("CloudSigma", func(id string) string { return "cloudsigma://" + id }, SpecTimeout(timeout)),
@@ -152,12 +152,12 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 
 	It("is a denial for a server that another machine names", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
-		server := s.server("holder")
+		server := s.server(ctx, "holder")
 		Expect(s.set(ctx, s.machine(ctx, "holder"), instanceIDPath, server.ID)).To(Succeed())
 		machine := s.machine(ctx, "worker")
 		// Who holds it is known from a watch, which is a moment late.
 		Eventually(func() error { return s.set(ctx, machine, instanceIDPath, server.ID, client.DryRunAll) }).WithContext(ctx).ShouldNot(Succeed())
-		expectRefusal(s.set(ctx, machine, instanceIDPath, server.ID), "InstanceIDConflict", instanceIDPath,
+		expectDenial(s.set(ctx, machine, instanceIDPath, server.ID), "InstanceIDConflict", instanceIDPath,
 			`OpenStackMachine "holder" names this instance already`)
 	}, SpecTimeout(timeout))
 
@@ -165,34 +165,34 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		s := w.begin(ctx, member, loadBalancer)
 		Expect(s.createCluster(ctx, "pool-x7k2p", actsWith(credentials), labeled(clusterName))).To(Succeed())
 		machine := s.machine(ctx, "worker")
-		expectRefusal(s.set(ctx, machine, instanceIDPath, s.foreignServer("worker").ID), "InstanceNotFound", instanceIDPath,
+		expectDenial(s.set(ctx, machine, instanceIDPath, s.foreignServer(ctx, "worker").ID), "InstanceNotFound", instanceIDPath,
 			s.project, `with which cluster "pool" acts`)
-		Expect(s.set(ctx, machine, instanceIDPath, s.server("worker").ID)).To(Succeed())
+		Expect(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("uses the machine's own credentials, if it has any", func(ctx SpecContext) {
 		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
 		s.writeSecret(ctx, "own", other.password(other.user))
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, actsWith("own")))
-		expectRefusal(s.set(ctx, machine, instanceIDPath, s.server("worker").ID), "InstanceNotFound", instanceIDPath,
+		expectDenial(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID), "InstanceNotFound", instanceIDPath,
 			`of the project of cloud "openstack" of Secret "own" (`+other.project+`)`)
-		Expect(s.set(ctx, machine, instanceIDPath, other.server("worker").ID)).To(Succeed())
+		Expect(s.set(ctx, machine, instanceIDPath, other.server(ctx, "worker").ID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("is a denial for other credentials of its own while it names a server of the former ones", func(ctx SpecContext) {
 		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
 		s.writeSecret(ctx, "own", other.password(other.user))
 		own := map[string]any{"name": "own", "cloudName": cloudName}
-		machine, id := s.machine(ctx, "worker"), s.server("worker").ID
+		machine, id := s.machine(ctx, "worker"), s.server(ctx, "worker").ID
 		Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
-		expectRefusal(s.set(ctx, machine, identityRefPath, own), "InstanceNotFound", identityRefPath,
+		expectDenial(s.set(ctx, machine, identityRefPath, own), "InstanceNotFound", identityRefPath,
 			`change of spec.identityRef of OpenStackMachine "worker"`, id, `Secret "own" (`+other.project+`)`, "leave spec.identityRef as it is")
 
 		By("as well as none any more, which is those of its cluster")
-		bringing, theirs := s.existing(ctx, newMachine(s.namespace, "bringing", clusterName, actsWith("own"))), other.server("bringing").ID
+		bringing, theirs := s.existing(ctx, newMachine(s.namespace, "bringing", clusterName, actsWith("own"))), other.server(ctx, "bringing").ID
 		Expect(s.set(ctx, bringing, instanceIDPath, theirs)).To(Succeed())
-		expectRefusal(s.set(ctx, bringing, identityRefPath, nil), "InstanceNotFound", identityRefPath, `Secret "credentials" (`+s.project+`)`)
-		expectRefusal(s.set(ctx, bringing, "metadata.labels", map[string]any{"cluster.x-k8s.io/cluster-name": nil}), "MachineWithoutCluster",
+		expectDenial(s.set(ctx, bringing, identityRefPath, nil), "InstanceNotFound", identityRefPath, `Secret "credentials" (`+s.project+`)`)
+		expectDenial(s.set(ctx, bringing, "metadata.labels", map[string]any{"cluster.x-k8s.io/cluster-name": nil}), "MachineWithoutCluster",
 			"metadata.labels[cluster.x-k8s.io/cluster-name]", "removal of label")
 
 		By("but not once it names none")
@@ -207,70 +207,70 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		for i, way := range waysToSet {
 			By("by " + way.name)
 			machine := s.machine(ctx, fmt.Sprintf("worker-%d", i))
-			Expect(s.set(ctx, machine, instanceIDPath, s.server(machine.GetName()).ID)).To(Succeed())
-			expectRefusal(way.set(ctx, s.client, machine, identityRefPath, own), "InstanceNotFound", identityRefPath,
+			Expect(s.set(ctx, machine, instanceIDPath, s.server(ctx, machine.GetName()).ID)).To(Succeed())
+			expectDenial(way.set(ctx, s.client, machine, identityRefPath, own), "InstanceNotFound", identityRefPath,
 				fmt.Sprintf(`change of spec.identityRef of OpenStackMachine %q`, machine.GetName()), `Secret "own" (`+other.project+`)`)
 			Expect(s.holds(ctx, machine, identityRefPath+".name")).To(BeEmpty())
 
 			bringing := newMachine(s.namespace, fmt.Sprintf("bringing-%d", i), clusterName)
 			Expect(s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(newMachine(s.namespace, bringing.GetName(), clusterName, actsWith("own"))),
 				client.FieldOwner("tenant"))).To(Succeed())
-			Expect(s.set(ctx, bringing, instanceIDPath, other.server(bringing.GetName()).ID)).To(Succeed())
-			expectRefusal(way.set(ctx, s.client, bringing, identityRefPath, nil), "InstanceNotFound", identityRefPath, `Secret "credentials" (`+s.project+`)`)
+			Expect(s.set(ctx, bringing, instanceIDPath, other.server(ctx, bringing.GetName()).ID)).To(Succeed())
+			expectDenial(way.set(ctx, s.client, bringing, identityRefPath, nil), "InstanceNotFound", identityRefPath, `Secret "credentials" (`+s.project+`)`)
 			Expect(s.holds(ctx, bringing, identityRefPath+".name")).To(Equal("own"))
 		}
 
 		for _, way := range waysToSet {
 			By("nor does the cluster get others by " + way.name)
 			cluster := newObject(clusterKind, s.namespace, clusterName)
-			expectRefusal(way.set(ctx, s.client, cluster, identityRefPath, own), "MachinesHoldInstances", identityRefPath, `OpenStackMachine "worker-0"`)
+			expectDenial(way.set(ctx, s.client, cluster, identityRefPath, own), "MachinesHoldInstances", identityRefPath, `OpenStackMachine "worker-0"`)
 			Expect(s.holds(ctx, cluster, identityRefPath+".name")).To(Equal(credentials))
 		}
 
 		By("nor does a write of the status change them")
 		machine := s.machine(ctx, "worker")
-		Expect(s.set(ctx, machine, instanceIDPath, s.server("worker").ID)).To(Succeed())
+		Expect(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
 		Expect(s.client.Get(ctx, keyOf(machine), machine)).To(Succeed())
 		with(identityRefPath, own)(machine)
 		if err := s.client.Status().Update(ctx, machine); err != nil {
-			expectRefusal(err, "InstanceNotFound", identityRefPath)
+			expectDenial(err, "InstanceNotFound", identityRefPath)
 		}
 		Expect(s.holds(ctx, machine, identityRefPath+".name")).To(BeEmpty())
 	}, SpecTimeout(timeout))
 
 	It("is a denial if the credentials of the cluster are not known", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
-		machine, id := s.machine(ctx, "worker"), s.server("worker").ID
-		expectRefusal(s.set(ctx, machine, instanceIDPath, id), "ClusterMissing", instanceIDPath, `there is no OpenStackCluster "pool" in namespace`)
+		machine, id := s.machine(ctx, "worker"), s.server(ctx, "worker").ID
+		expectDenial(s.set(ctx, machine, instanceIDPath, id), "ClusterMissing", instanceIDPath, `there is no OpenStackCluster "pool" in namespace`)
 		Expect(s.createCluster(ctx, clusterName)).To(Succeed())
-		expectRefusal(s.set(ctx, machine, instanceIDPath, id), "IdentityMissing", instanceIDPath,
+		expectDenial(s.set(ctx, machine, instanceIDPath, id), "IdentityMissing", instanceIDPath,
 			`OpenStackCluster "pool" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`)
 		Expect(s.set(ctx, newObject(clusterKind, s.namespace, clusterName), identityRefPath,
 			map[string]any{"name": credentials, "cloudName": cloudName})).To(Succeed())
 		Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
 		nobodys := s.existing(ctx, newMachine(s.namespace, "nobodys", ""))
-		expectRefusal(s.set(ctx, nobodys, instanceIDPath, id), "MachineWithoutCluster", instanceIDPath, "set the label first")
+		expectDenial(s.set(ctx, nobodys, instanceIDPath, id), "MachineWithoutCluster", instanceIDPath, "set the label first")
 	}, SpecTimeout(timeout))
 
 	It("is a denial if the credentials cannot be used any more", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		machine := s.machine(ctx, "worker")
 		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("no-more-the-password")))
-		expectRefusal(s.set(ctx, machine, instanceIDPath, s.server("worker").ID), "IdentityRefused", instanceIDPath,
-			`it cannot be asked whose the instance is: cloud "openstack" of Secret "credentials": Keystone at`)
+		expectDenial(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID), "IdentityRefused", instanceIDPath,
+			`the owner of the instance cannot be checked: cloud "openstack" of Secret "credentials": Keystone at`)
 	}, SpecTimeout(timeout))
 
 	DescribeTable("is undecided while Nova", func(ctx SpecContext, f openstacktest.Fault, texts ...string) {
 		s := w.beginCluster(ctx)
-		machine, id := s.machine(ctx, "worker"), s.server("worker").ID
-		failure := s.nova.Fail(f, 0)
+		machine, id := s.machine(ctx, "worker"), s.server(ctx, "worker").ID
+		failure := s.novaFront.Fail(f, 0)
 		DeferCleanup(failure.Release)
 		began := time.Now()
-		expectRefusal(s.set(ctx, machine, instanceIDPath, id), "OwnershipUnknown", instanceIDPath, append(texts,
-			"it cannot be told now whether the instance belongs to the project of "+
+		expectDenial(s.set(ctx, machine, instanceIDPath, id), "OwnershipUnknown", instanceIDPath, append(texts,
+			"it cannot be checked now whether the instance belongs to the project of "+
 				`cloud "openstack" of Secret "credentials", with which cluster "pool" acts: `)...)
 		Expect(time.Since(began)).To(BeNumerically("<", patience))
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(refused("OwnershipUnknown", texts...)))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(denied("OwnershipUnknown", texts...)))
 
 		By("and is found as soon as it can")
 		failure.Release()

@@ -38,7 +38,7 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 
 	It("a server of another project is admitted with a warning and an Event", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
-		machine, theirs := s.machine(ctx, "worker"), s.foreignServer("worker")
+		machine, theirs := s.machine(ctx, "worker"), s.foreignServer(ctx, "worker")
 		s.heard.TakeWarnings()
 		Expect(s.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed())
 		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(
@@ -65,16 +65,16 @@ var _ = Describe("With unknown: Admit", Ordered, ContinueOnFailure, func() {
 
 	It("a machine may name its server while Nova is down, with a warning and an Event", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
-		machine, theirs := s.machine(ctx, "worker"), s.foreignServer("worker")
-		down := s.nova.Fail(openstacktest.Status(503), 0)
+		machine, theirs := s.machine(ctx, "worker"), s.foreignServer(ctx, "worker")
+		down := s.novaFront.Fail(openstacktest.Status(503), 0)
 		DeferCleanup(down.Release)
 		s.heard.TakeWarnings()
-		Expect(s.set(ctx, machine, instanceIDPath, s.server("worker").ID)).To(Succeed())
+		Expect(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
 		Expect(s.heard.TakeWarnings()).To(HaveExactElements(HavePrefix("OwnershipUnknown: status.instanceID")))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
 			HaveField("Reason", "OwnershipUnknown"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
 		down.Release()
-		expectRefusal(s.set(ctx, machine, instanceIDPath, theirs.ID), "InstanceNotFound", instanceIDPath)
+		expectDenial(s.set(ctx, machine, instanceIDPath, theirs.ID), "InstanceNotFound", instanceIDPath)
 	}, SpecTimeout(timeout))
 })
 
@@ -95,14 +95,12 @@ var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
 	It("an administrator's cluster still may not name servers of other projects", func(ctx SpecContext) {
 		s := w.begin(ctx, "admin")
 		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
-		s.nova.SetAdministrators(s.project)
-		DeferCleanup(func() { s.nova.SetAdministrators() })
-		machine, theirs, own := s.machine(ctx, "worker"), s.foreignServer("worker"), s.server("worker")
-		expectRefusal(s.set(ctx, machine, instanceIDPath, theirs.ID), "InstanceNotOwned", instanceIDPath,
+		machine, theirs, own := s.machine(ctx, "worker"), s.foreignServer(ctx, "worker"), s.server(ctx, "worker")
+		expectDenial(s.set(ctx, machine, instanceIDPath, theirs.ID), "InstanceNotOwned", instanceIDPath,
 			"this instance of the region of its credentials exists, but is not one of the project of "+
 				`cloud "openstack" of Secret "credentials" (`+s.project+`)`,
 			"the cloud answered 200, owned by another project, request id req-", own.ID)
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(refused("InstanceNotOwned", theirs.ID)))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(denied("InstanceNotOwned", theirs.ID)))
 		Expect(s.set(ctx, machine, instanceIDPath, own.ID)).To(Succeed())
 	}, SpecTimeout(timeout))
 })

@@ -12,6 +12,7 @@ import (
 
 // configuredServers has the kind OpenStackServer judged, as the README says.
 const configuredServers = `machine:
+  settle: 0s
   kinds:
   - {group: infrastructure.cluster.x-k8s.io, version: v1alpha1, kind: OpenStackServer, resource: openstackservers, provider: openstack,
      identityRefPath: spec.identityRef}
@@ -43,12 +44,12 @@ var _ = Describe("An OpenStackServer", Ordered, ContinueOnFailure, func() {
 
 	It("may name the server of its machine, and no other object may", func(ctx SpecContext) {
 		s, _ := begin(ctx)
-		server, machine := s.server("worker"), s.machine(ctx, "worker")
+		server, machine := s.server(ctx, "worker"), s.machine(ctx, "worker")
 		object := serverOf(ctx, s, "worker", credentials)
 		Expect(s.set(ctx, object, instanceIDPath, server.ID)).To(Succeed())
 		Expect(s.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
-		expectRefusal(s.set(ctx, serverOf(ctx, s, "thief", credentials), instanceIDPath, server.ID), "InstanceIDConflict", instanceIDPath)
-		expectRefusal(s.set(ctx, s.machine(ctx, "other"), instanceIDPath, server.ID), "InstanceIDConflict", instanceIDPath)
+		expectDenial(s.set(ctx, serverOf(ctx, s, "thief", credentials), instanceIDPath, server.ID), "InstanceIDConflict", instanceIDPath)
+		expectDenial(s.set(ctx, s.machine(ctx, "other"), instanceIDPath, server.ID), "InstanceIDConflict", instanceIDPath)
 		w.awaitPasses(ctx, 2)
 		Expect(s.eventsOn(ctx, object)).To(BeEmpty(), "the audit finds nothing wrong with them")
 		Expect(s.eventsOn(ctx, machine)).To(BeEmpty())
@@ -56,14 +57,14 @@ var _ = Describe("An OpenStackServer", Ordered, ContinueOnFailure, func() {
 
 	It("may not name a server of another project than that of its credentials", func(ctx SpecContext) {
 		s, other := begin(ctx)
-		object, theirs := serverOf(ctx, s, "worker", credentials), other.server("worker")
-		expectRefusal(s.set(ctx, object, instanceIDPath, theirs.ID), "InstanceNotFound", instanceIDPath, `of cloud "openstack" of Secret "credentials"`)
-		own := s.server("worker")
+		object, theirs := serverOf(ctx, s, "worker", credentials), other.server(ctx, "worker")
+		expectDenial(s.set(ctx, object, instanceIDPath, theirs.ID), "InstanceNotFound", instanceIDPath, `of cloud "openstack" of Secret "credentials"`)
+		own := s.server(ctx, "worker")
 		Expect(s.set(ctx, object, instanceIDPath, own.ID)).To(Succeed())
 		By("nor after its credentials change")
-		expectRefusal(s.set(ctx, object, identityRefPath+".name", "others"), "InstanceNotFound", identityRefPath, own.ID)
+		expectDenial(s.set(ctx, object, identityRefPath+".name", "others"), "InstanceNotFound", identityRefPath, own.ID)
 		By("and those of no privileged user")
 		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
-		expectRefusal(s.set(ctx, object, identityRefPath+".name", "poor"), "RoleMissing", identityRefPath)
+		expectDenial(s.set(ctx, object, identityRefPath+".name", "poor"), "RoleMissing", identityRefPath)
 	}, SpecTimeout(timeout))
 })

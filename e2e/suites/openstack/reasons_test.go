@@ -40,7 +40,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 	DescribeTable("are denied with a reason of their own", func(ctx SpecContext, reason string, spoiled spoil) {
 		s := w.begin(ctx, member, loadBalancer)
 		texts := spoiled(ctx, s)
-		expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), reason, identityRefPath,
+		expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), reason, identityRefPath,
 			append(texts, `cloud "openstack" of Secret "credentials": `)...)
 	},
 		Entry("a wrong password", "IdentityRefused", spoil(func(ctx context.Context, s story) []string {
@@ -93,7 +93,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 	) {
 		s := w.begin(ctx, member, loadBalancer)
 		before := s.front.count()
-		expectRefusal(s.createCluster(ctx, clusterName, with(identityRefPath, ref)), reason, identityRefPath, texts...)
+		expectDenial(s.createCluster(ctx, clusterName, with(identityRefPath, ref)), reason, identityRefPath, texts...)
 		Expect(s.front.count()).To(Equal(before))
 	},
 		Entry("a Secret that does not exist", "IdentitySecretMissing", map[string]any{"name": "missing", "cloudName": cloudName},
@@ -112,8 +112,8 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 		DeferCleanup(s.front.release)
 		create := func() error { return s.createCluster(ctx, clusterName, actsWith(credentials)) }
 		began := time.Now()
-		expectRefusal(create(), "DelegationUnknown", identityRefPath,
-			append(texts, `it cannot be told now what cloud "openstack" of Secret "credentials" carries: `)...)
+		expectDenial(create(), "DelegationUnknown", identityRefPath,
+			append(texts, `it is not known now which roles cloud "openstack" of Secret "credentials" carries: `)...)
 		Expect(time.Since(began)).To(BeNumerically("<", patience))
 
 		By("and are admitted as soon as it can")

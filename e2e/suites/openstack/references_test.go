@@ -61,9 +61,9 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		return a.set(ctx, newObject(coreKind, a.namespace, clusterName), referencePath, map[string]any{"kind": clusterKind.Kind, "name": infrastructure})
 	}
 	// claim has a machine of the Cluster "pool" name a server of the first project.
-	claim := func(ctx context.Context, a attack, name string) (*unstructured.Unstructured, openstacktest.Server) {
+	claim := func(ctx context.Context, a attack, name string) (*unstructured.Unstructured, novatest.Server) {
 		GinkgoHelper()
-		machine, server := a.machine(ctx, name), a.server(name)
+		machine, server := a.machine(ctx, name), a.server(ctx, name)
 		Expect(a.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
 		return machine, server
 	}
@@ -76,27 +76,27 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		text := `spec.infrastructureRef of Cluster "pool" of namespace "` + a.namespace + `": machines of cluster "pool" name instances that do not belong ` +
 			`to the project of cloud "openstack" of Secret "others" in the region of its credentials: OpenStackMachine "worker" (` + server.ID +
 			`); delete these machines or clear their instance IDs first`
-		expectRefusal(refer(ctx, a, "two"), holds, referencePath, text)
-		Eventually(a.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(refused(holds, text)))
+		expectDenial(refer(ctx, a, "two"), holds, referencePath, text)
+		Eventually(a.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(denied(holds, text)))
 
 		By("nor by a server-side apply")
 		apply := core(a, clusterName, "two")
-		expectRefusal(a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.ForceOwnership, client.FieldOwner("attacker")), holds, referencePath)
+		expectDenial(a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.ForceOwnership, client.FieldOwner("attacker")), holds, referencePath)
 
 		By("nor by way of nothing")
 		Expect(a.set(ctx, cluster, referencePath, nil)).To(Succeed())
-		expectRefusal(refer(ctx, a, "two"), holds, referencePath)
+		expectDenial(refer(ctx, a, "two"), holds, referencePath)
 
 		By("nor by another Cluster of its name")
 		Expect(a.client.Delete(ctx, newObject(coreKind, a.namespace, clusterName))).To(Succeed())
-		expectRefusal(a.client.Create(ctx, core(a, clusterName, "two")), holds, referencePath)
+		expectDenial(a.client.Create(ctx, core(a, clusterName, "two")), holds, referencePath)
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
 
 		By("but once the machine holds none")
 		Expect(a.set(ctx, machine, instanceIDPath, "")).To(Succeed())
 		Expect(refer(ctx, a, "two")).To(Succeed())
-		expectRefusal(a.set(ctx, machine, instanceIDPath, server.ID), "InstanceNotFound", instanceIDPath, `of cloud "openstack" of Secret "others"`)
-		theirs := a.other.server("worker")
+		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID), "InstanceNotFound", instanceIDPath, `of cloud "openstack" of Secret "others"`)
+		theirs := a.other.server(ctx, "worker")
 		Expect(a.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed(), "a server of the project that it leads to")
 	}, SpecTimeout(2*timeout))
 
@@ -104,7 +104,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		a := begin(ctx)
 		Expect(a.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
 		claim(ctx, a, "worker")
-		expectRefusal(a.client.Create(ctx, core(a, clusterName, "two")), holds, referencePath)
+		expectDenial(a.client.Create(ctx, core(a, clusterName, "two")), holds, referencePath)
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
 	}, SpecTimeout(timeout))
 
@@ -114,24 +114,24 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		_, server := claim(ctx, a, "worker")
 		one := newObject(clusterKind, a.namespace, "one")
 		text := `machines of cluster "pool" name instances that do not belong to the project of cloud "openstack" of Secret "others"`
-		expectRefusal(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text, server.ID)
+		expectDenial(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text, server.ID)
 
 		By("whatever label that has or loses")
 		Expect(a.set(ctx, one, "metadata.labels", map[string]any{clusterLabel: clusterName})).To(Succeed())
-		expectRefusal(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text)
+		expectDenial(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text)
 		Expect(a.set(ctx, one, "metadata.labels", map[string]any{clusterLabel: "empty"})).To(Succeed())
-		expectRefusal(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text)
+		expectDenial(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text)
 		Expect(a.set(ctx, one, "metadata.labels", map[string]any{clusterLabel: nil})).To(Succeed())
 
 		By("nor one that is deleted and made anew")
 		Expect(a.client.Delete(ctx, one)).To(Succeed())
-		expectRefusal(a.createCluster(ctx, "one", actsWith("others")), holds, identityRefPath, text)
+		expectDenial(a.createCluster(ctx, "one", actsWith("others")), holds, identityRefPath, text)
 		Expect(a.createCluster(ctx, "one", actsWith(credentials))).To(Succeed())
 
 		By("nor to a Secret that does")
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: credentials}}
 		content := cloudsYAML(a.other.password(a.other.user).with("auth_url", a.front.authURL()))
-		expectRefusal(a.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"clouds.yaml":%q}}`, content))),
+		expectDenial(a.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"clouds.yaml":%q}}`, content))),
 			holds, "data[clouds.yaml]", `machines of cluster "pool"`, server.ID)
 	}, SpecTimeout(2*timeout))
 
@@ -139,22 +139,22 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		a := begin(ctx)
 		Expect(a.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
 		Expect(a.client.Create(ctx, core(a, clusterName, "two"))).To(Succeed())
-		machine, server := a.machine(ctx, "worker"), a.server("worker")
-		expectRefusal(a.set(ctx, machine, instanceIDPath, server.ID), "InstanceNotFound", instanceIDPath, `of cloud "openstack" of Secret "others"`)
+		machine, server := a.machine(ctx, "worker"), a.server(ctx, "worker")
+		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID), "InstanceNotFound", instanceIDPath, `of cloud "openstack" of Secret "others"`)
 
 		By("another object has the label")
 		pool := newObject(clusterKind, a.namespace, clusterName)
 		Expect(a.set(ctx, pool, "metadata.labels", map[string]any{clusterLabel: clusterName})).To(Succeed())
-		expectRefusal(a.set(ctx, machine, instanceIDPath, server.ID), differs, instanceIDPath,
-			`Cluster "pool" refers to OpenStackCluster "two" by spec.infrastructureRef, by which its provider finds it, and OpenStackCluster "pool" has the label `+
-				`cluster.x-k8s.io/cluster-name=pool; correct the reference, or take the label off`)
-		Eventually(a.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElement(refused(differs, `OpenStackCluster "two"`)))
+		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID), differs, instanceIDPath,
+			`Cluster "pool" refers to OpenStackCluster "two" by spec.infrastructureRef, which the provider uses, but OpenStackCluster "pool" has the label `+
+				`cluster.x-k8s.io/cluster-name=pool; correct the reference or remove the label`)
+		Eventually(a.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElement(denied(differs, `OpenStackCluster "two"`)))
 
 		By("the object has the label of another Cluster")
 		Expect(a.set(ctx, pool, "metadata.labels", map[string]any{clusterLabel: nil})).To(Succeed())
 		Expect(a.set(ctx, newObject(clusterKind, a.namespace, "two"), "metadata.labels", map[string]any{clusterLabel: "another"})).To(Succeed())
-		expectRefusal(a.set(ctx, machine, instanceIDPath, a.other.server("worker").ID), differs, instanceIDPath,
-			`that has the label cluster.x-k8s.io/cluster-name=another; correct the reference, or the label`)
+		expectDenial(a.set(ctx, machine, instanceIDPath, a.other.server(ctx, "worker").ID), differs, instanceIDPath,
+			`that object has the label cluster.x-k8s.io/cluster-name=another; correct the reference or the label`)
 	}, SpecTimeout(timeout))
 
 	It("cannot change while its machines claim a server at the same time", func(ctx SpecContext) {
@@ -164,7 +164,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 			name := fmt.Sprintf("pool-%d", i)
 			cluster := core(a, name, "one")
 			Expect(a.client.Create(ctx, cluster)).To(Succeed())
-			machine, server := a.existing(ctx, newMachine(a.namespace, name, name)), a.server(name)
+			machine, server := a.existing(ctx, newMachine(a.namespace, name, name)), a.server(ctx, name)
 			var claimed, referred error
 			var group sync.WaitGroup
 			group.Go(func() { claimed = a.set(ctx, machine, instanceIDPath, server.ID) })
@@ -195,9 +195,9 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		a := begin(ctx)
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
 		claim(ctx, a, "before") // by which it is known that the Cluster is stored
-		machine, server := a.machine(ctx, "worker"), a.server("worker")
+		machine, server := a.machine(ctx, "worker"), a.server(ctx, "worker")
 		giveBack := w.takeAway(ctx, coreKind.Group, "clusters", "get")
-		expectRefusal(a.set(ctx, machine, instanceIDPath, server.ID), "ObjectsUnknown", instanceIDPath)
+		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID), "ObjectsUnknown", instanceIDPath)
 		giveBack()
 		Expect(a.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
 	}, SpecTimeout(timeout))

@@ -19,7 +19,7 @@ var _ = Describe("A denial because of roles", Ordered, ContinueOnFailure, func()
 
 	It("lists the roles that were found, that are too many and that are missing", func(ctx SpecContext) {
 		s := w.begin(ctx, member, "heat_stack_owner")
-		expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleNotDelegable", identityRefPath,
+		expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleNotDelegable", identityRefPath,
 			`denied the request: spec.identityRef of OpenStackCluster "pool" of namespace "`+s.namespace+`": cloud "openstack" of Secret "credentials": `,
 			`user "tenant" in project "project" has the roles heat_stack_owner, member, reader; `,
 			"too many: heat_stack_owner, which may not be delegated; ", "missing: load-balancer_member; ",
@@ -32,11 +32,11 @@ var _ = Describe("A denial because of roles", Ordered, ContinueOnFailure, func()
 		s.writeSecret(ctx, "poor", s.password(poor))
 		cluster := newObject(clusterKind, s.namespace, clusterName)
 		change := func() error { return s.set(ctx, cluster, identityRefPath+".name", "poor") }
-		expectRefusal(change(), "RoleMissing", identityRefPath, `user "poor" in project "project"`, "missing: load-balancer_member")
+		expectDenial(change(), "RoleMissing", identityRefPath, `user "poor" in project "project"`, "missing: load-balancer_member")
 		Expect(s.holds(ctx, cluster, identityRefPath+".name")).To(Equal(credentials))
 
 		Expect(s.client.Get(ctx, keyOf(cluster), cluster)).To(Succeed())
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(refused("RoleMissing", `user "poor"`)))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(denied("RoleMissing", `user "poor"`)))
 		described, err := s.describe(cluster)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(described).To(MatchRegexp(`(?m)^ +Warning +RoleMissing .*Denied: spec.identityRef of OpenStackCluster "pool" of namespace "` +
@@ -51,7 +51,7 @@ var _ = Describe("A denial because of roles", Ordered, ContinueOnFailure, func()
 		s := w.begin(ctx, member, loadBalancer)
 		b := byCredential(false, member)(ctx, s)
 		s.writeSecret(ctx, credentials, b.entry)
-		expectRefusal(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleMissing", identityRefPath,
+		expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleMissing", identityRefPath,
 			`application credential "cluster" of user "tenant" in project "project" has the roles member`,
 			"then create a new application credential, because the roles of an existing one do not change")
 	}, SpecTimeout(timeout))

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/process"
 )
@@ -42,7 +41,7 @@ var _ = Describe("The permissions that install grants", Ordered, func() {
 		create := func() error { return s.createCluster(ctx, clusterName, actsWith(credentials)) }
 		const own = "the credentials of warrantgate are rejected; its operator has to renew them"
 		err := create()
-		expectRefusal(err, "DelegationUnknown", identityRefPath, own)
+		expectDenial(err, "DelegationUnknown", identityRefPath, own)
 		Expect(err).NotTo(MatchError(ContainSubstring("cannot get")), "what warrantgate lacks is nothing for a tenant")
 		Expect(w.log()[already:]).To(MatchRegexp(
 			`"decision":"error","reason":"DelegationUnknown".*User \\"warrantgate\\" cannot get resource \\"secrets\\"`))
@@ -51,7 +50,7 @@ var _ = Describe("The permissions that install grants", Ordered, func() {
 
 		By("for machines as well")
 		giveBack = w.takeAway(ctx, "", "secrets", "get")
-		expectRefusal(s.set(ctx, machine, instanceIDPath, s.server("worker").ID), "OwnershipUnknown", instanceIDPath, own)
+		expectDenial(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID), "OwnershipUnknown", instanceIDPath, own)
 		Expect(w.log()[already:]).To(MatchRegexp(
 			`"decision":"error","reason":"OwnershipUnknown".*User \\"warrantgate\\" cannot get resource \\"secrets\\"`))
 		giveBack()
@@ -77,7 +76,7 @@ var _ = Describe("The permissions that install grants", Ordered, func() {
 	It("are removed with the webhooks when OpenStack is not configured any more", func(ctx SpecContext) {
 		Expect(w.hooks(ctx)).To(ContainElements("openstackclusters.delegation.warrantgate.dev",
 			"openstackmachines.delegation.warrantgate.dev", "openstackmachines.machine.warrantgate.dev"))
-		bare, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{Binary: binary(asset.Warrantgate)})
+		bare, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		_, err = bare.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())

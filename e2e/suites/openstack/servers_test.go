@@ -4,20 +4,17 @@ package openstack_test
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/keystonetest"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/novatest"
 	"warrantgate.dev/e2e/fakes/openstacktest"
 )
 
@@ -30,8 +27,10 @@ type servers struct {
 	api      *kubetest.Server
 	keystone *keystonetest.Keystone
 	front    *front
-	nova     *openstacktest.Nova
-	// caFile holds whom to trust as the front and as Nova.
+	nova     *novatest.Nova
+	// novaFront is the endpoint in the catalog.
+	novaFront *openstacktest.Front
+	// caFile has the CAs of the fronts.
 	caFile string
 }
 
@@ -39,14 +38,16 @@ type servers struct {
 func startServers(ctx context.Context) *servers {
 	GinkgoHelper()
 	s := &servers{}
-	options := kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd)}
 	var starting errgroup.Group
 	starting.Go(func() (err error) {
-		s.api, err = kubetest.Start(ctx, options)
+		s.api, err = kubetest.Start(ctx, kubetest.Options{})
 		return err
 	})
 	starting.Go(func() (err error) {
-		s.keystone, err = keystonetest.Start(ctx, keystonetest.Options{})
+		if s.keystone, err = keystonetest.Start(ctx, keystonetest.Options{}); err != nil {
+			return err
+		}
+		s.nova, err = novatest.Start(ctx, novatest.Options{Keystone: s.keystone})
 		return err
 	})
 	err := starting.Wait()
@@ -56,36 +57,19 @@ func startServers(ctx context.Context) *servers {
 	if s.keystone != nil {
 		DeferCleanup(s.keystone.Stop)
 	}
+	if s.nova != nil {
+		DeferCleanup(s.nova.Stop)
+	}
 	Expect(err).NotTo(HaveOccurred())
 	Expect(s.api.ApplyCRDs(ctx, crds()...)).To(Succeed())
 
 	s.front = newFront(s.keystone.AuthURL())
 	DeferCleanup(s.front.stop)
-	s.nova, err = openstacktest.Start(openstacktest.Options{Validate: s.projectOf})
+	s.novaFront, err = openstacktest.Start(s.nova.Endpoint())
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(s.nova.Stop)
-	Expect(s.keystone.RegisterEndpoint(ctx, "compute", region, s.nova.Endpoint())).To(Succeed())
+	DeferCleanup(s.novaFront.Stop)
+	Expect(s.keystone.RegisterEndpoint(ctx, "compute", region, s.novaFront.Endpoint())).To(Succeed())
 	s.caFile = filepath.Join(s.api.Dir(), "openstack-ca.crt")
-	Expect(os.WriteFile(s.caFile, slices.Concat(s.nova.CAPEM(), s.front.caPEM()), 0o600)).To(Succeed())
+	Expect(os.WriteFile(s.caFile, slices.Concat(s.novaFront.CAPEM(), s.front.caPEM()), 0o600)).To(Succeed())
 	return s
-}
-
-// projectOf asks Keystone, past the front, which project a token is for, as Nova does.
-func (s *servers) projectOf(ctx context.Context, token string) (projectID string, ok bool, err error) {
-	got := tokens.Get(ctx, s.keystone.Admin(), token)
-	if gophercloud.ResponseCodeIs(got.Err, http.StatusNotFound) {
-		return "", false, nil
-	}
-	project, err := got.ExtractProject()
-	if err != nil || project == nil {
-		return "", err == nil, err
-	}
-	return project.ID, true, nil
-}
-
-func binary(name string) string {
-	GinkgoHelper()
-	path, err := asset.Path(name)
-	Expect(err).NotTo(HaveOccurred())
-	return path
 }

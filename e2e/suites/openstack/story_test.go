@@ -164,11 +164,19 @@ func (s story) machine(ctx context.Context, name string) *unstructured.Unstructu
 }
 
 // server adds a server of the story's project.
-func (s story) server(name string) openstacktest.Server {
-	return s.nova.AddServer(openstacktest.Server{Name: name, ProjectID: s.project, UserID: s.user.ID})
+func (s story) server(ctx context.Context, name string) novatest.Server {
+	GinkgoHelper()
+	server, err := s.nova.AddServer(ctx, novatest.Server{Name: name, ProjectID: s.project, UserID: s.user.ID})
+	Expect(err).NotTo(HaveOccurred())
+	return server
 }
 
 // foreignServer adds a server of another project.
-func (w *world) foreignServer(name string) openstacktest.Server {
-	return w.nova.AddServer(openstacktest.Server{Name: name, ProjectID: "9e107d9d372bb6826bd81d3542a419d6"})
+func (w *world) foreignServer(ctx context.Context, name string) novatest.Server {
+	GinkgoHelper()
+	server, err := w.nova.AddServer(ctx, novatest.Server{
+		Name: name, ProjectID: "9e107d9d372bb6826bd81d3542a419d6", UserID: "4705fb9a05914ead9d42b2e86493f9b4",
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return server
 }

@@ -10,14 +10,12 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 func TestOpenStack(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	RunSpecs(t, "openstack")
+	suite.Run(t, "openstack", 30*time.Second, 50*time.Millisecond)
 }
 
 // timeout limits a spec, setupTimeout the start of a world.

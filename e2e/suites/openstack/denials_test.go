@@ -16,20 +16,20 @@ import (
 // undecided are the reasons of what may be tried again.
 var undecided = []string{"DelegationUnknown", "OwnershipUnknown", "ObjectsUnknown"}
 
-// reasonOf is why a request was refused by a gate, "" where it was not.
+// reasonOf is the reason of a gate's denial, "" if there is none.
 func reasonOf(err error) string {
-	var refusal *apierrors.StatusError
-	if !errors.As(err, &refusal) || refusal.Status().Details == nil || len(refusal.Status().Details.Causes) == 0 {
+	var denial *apierrors.StatusError
+	if !errors.As(err, &denial) || denial.Status().Details == nil || len(denial.Status().Details.Causes) == 0 {
 		return ""
 	}
-	return string(refusal.Status().Details.Causes[0].Type)
+	return string(denial.Status().Details.Causes[0].Type)
 }
 
-// expectRefusal looks at what a controller acts on, code, reason and cause, and at texts for people.
-func expectRefusal(err error, reason, field string, texts ...string) {
+// expectDenial looks at what a controller acts on, code, reason and cause, and at texts for people.
+func expectDenial(err error, reason, field string, texts ...string) {
 	GinkgoHelper()
-	var refusal *apierrors.StatusError
-	Expect(errors.As(err, &refusal)).To(BeTrue(), "%v", err)
+	var denial *apierrors.StatusError
+	Expect(errors.As(err, &denial)).To(BeTrue(), "%v", err)
 	code, word := http.StatusForbidden, metav1.StatusReasonForbidden
 	switch {
 	case slices.Contains(undecided, reason):
@@ -40,16 +40,16 @@ func expectRefusal(err error, reason, field string, texts ...string) {
 	cause, found := apierrors.StatusCause(err, metav1.CauseType(reason))
 	Expect(found).To(BeTrue(), "no cause %q in: %v", reason, err)
 	Expect(cause.Field).To(Equal(field))
-	Expect(refusal.Status().Code).To(BeEquivalentTo(code))
-	Expect(refusal.Status().Reason).To(Equal(word))
+	Expect(denial.Status().Code).To(BeEquivalentTo(code))
+	Expect(denial.Status().Reason).To(Equal(word))
 	for _, text := range texts {
 		Expect(err).To(MatchError(ContainSubstring("%s", text)))
 	}
 }
 
-// refused matches an Event about a refusal.
-func refused(reason string, texts ...string) OmegaMatcher {
-	matchers := []OmegaMatcher{HavePrefix("Refused: ")}
+// denied matches an Event about a denial.
+func denied(reason string, texts ...string) OmegaMatcher {
+	matchers := []OmegaMatcher{HavePrefix("Denied: ")}
 	for _, text := range texts {
 		matchers = append(matchers, ContainSubstring("%s", text))
 	}

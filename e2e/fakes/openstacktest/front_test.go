@@ -1,0 +1,175 @@
+package openstacktest_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+
+	"warrantgate.dev/e2e/fakes/openstacktest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	serverPath = "/v2.1/servers/63dd227a-9502-4311-919e-cd49f3416753"
+	detailPath = "/v2.1/servers/detail"
+)
+
+// world is a front of a server that returns each request.
+type world struct {
+	*openstacktest.Front
+	http *http.Client
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	nova := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusAccepted)
+		fmt.Fprintf(w, "%s %s %s", r.Method, r.URL, r.Header.Get("X-Auth-Token"))
+	}))
+	front, err := openstacktest.Start(nova.URL + "/v2.1")
+	if err != nil {
+		t.Fatalf("Start() error = %v", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(front.CAPEM())
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // it is one
+	transport.TLSClientConfig.RootCAs = roots
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		front.Stop()
+		nova.Close()
+	})
+	return &world{Front: front, http: &http.Client{Transport: transport}}
+}
+
+// ask sends a request with the token "a" and returns the response.
+func (w *world) ask(ctx context.Context, method, path string, header ...string) (status int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(w.Endpoint(), "/v2.1")+path, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	request.Header.Set("X-Auth-Token", "a")
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Add(header[i], header[i+1])
+	}
+	response, err := w.http.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(read), err
+}
+
+func TestWhatIsKnownIsForwardedAndRecorded(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{serverPath, detailPath + "?limit=100&name=%5Ea%24"} {
+		status, body, err := w.ask(t.Context(), http.MethodGet, path)
+		if err != nil || status != http.StatusAccepted || body != "GET "+path+" a" {
+			t.Errorf("the answer to %s was %d %q, %v", path, status, body, err)
+		}
+	}
+	want := []openstacktest.Request{
+		{Operation: openstacktest.GetServer, Method: "GET", Path: serverPath, Status: http.StatusAccepted},
+		{Operation: openstacktest.ListServers, Method: "GET", Path: detailPath, Query: "limit=100&name=%5Ea%24", Status: http.StatusAccepted},
+	}
+	if diff := cmp.Diff(want, w.Requests(), cmpopts.IgnoreFields(openstacktest.Request{}, "RequestID", "Time")); diff != "" {
+		t.Errorf("Requests() (-want +got):\n%s", diff)
+	}
+	if got := w.Count(openstacktest.ListServers); got != 1 {
+		t.Errorf("Count() = %d, want 1", got)
+	}
+	if violations := w.Violations(); len(violations) > 0 {
+		t.Errorf("Violations() = %q, want none", violations)
+	}
+}
+
+func TestWhatIsNotKnownIsAViolation(t *testing.T) {
+	for name, tc := range map[string]struct {
+		method, path string
+		header       []string
+	}{
+		"another path":     {method: http.MethodGet, path: "/v2.1/flavors"},
+		"another version":  {method: http.MethodGet, path: "/v3" + serverPath},
+		"the short list":   {method: http.MethodGet, path: "/v2.1/servers"},
+		"no UUID":          {method: http.MethodGet, path: "/v2.1/servers/x"},
+		"upper case":       {method: http.MethodGet, path: strings.ToUpper(serverPath)},
+		"another method":   {method: http.MethodDelete, path: serverPath},
+		"all projects":     {method: http.MethodGet, path: detailPath + "?all_tenants=True"},
+		"a parameter":      {method: http.MethodGet, path: serverPath + "?limit=1"},
+		"a limit, twice":   {method: http.MethodGet, path: detailPath + "?limit=1&limit=2"},
+		"a microversion":   {method: http.MethodGet, path: serverPath, header: []string{"OpenStack-API-Version", "compute 2.79"}},
+		"several tokens":   {method: http.MethodGet, path: serverPath, header: []string{"X-Auth-Token", "b"}},
+		"the root of Nova": {method: http.MethodGet, path: "/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			status, _, err := w.ask(t.Context(), tc.method, tc.path, tc.header...)
+			if err != nil || status != http.StatusBadRequest || len(w.Violations()) != 1 {
+				t.Errorf("the answer was %d, %v, Violations() = %q, want 400 and one", status, err, w.Violations())
+			}
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	w := newWorld(t)
+	w.Fail(openstacktest.Status(http.StatusBadGateway), 1)
+	for _, want := range []int{http.StatusBadGateway, http.StatusAccepted} {
+		if status, _, err := w.ask(t.Context(), http.MethodGet, serverPath); err != nil || status != want {
+			t.Errorf("the answer was %d, %v, want %d", status, err, want)
+		}
+	}
+	hang := w.Fail(openstacktest.Hang(), 0)
+	answered := make(chan int, 1)
+	go func() {
+		status, _, _ := w.ask(t.Context(), http.MethodGet, serverPath)
+		answered <- status
+	}()
+	if err := hang.WaitMet(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	hang.Release()
+	if status := <-answered; status != http.StatusAccepted {
+		t.Errorf("the answer was %d once released, want 202", status)
+	}
+
+	gone := w.Fail(openstacktest.Hang(), 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, _, err := w.ask(ctx, http.MethodGet, serverPath)
+		failed <- err
+	}()
+	if err := gone.WaitMet(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("error = %v, want that it was canceled", err)
+	}
+	if err := gone.WaitMet(ctx, 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("WaitMet() error = %v, want that it was canceled", err)
+	}
+}
+
+func TestOnlyEndpointsOfNova(t *testing.T) {
+	for _, endpoint := range []string{"", "http://127.0.0.1:1", "http://127.0.0.1:1/v2.1/", "/v2.1", "http://%/v2.1"} {
+		if _, err := openstacktest.Start(endpoint); err == nil {
+			t.Errorf("Start(%q) error = nil", endpoint)
+		}
+	}
+}
