@@ -56,6 +56,13 @@ func TestAuthority(t *testing.T) {
 	if diff := cmp.Diff([]string{"operators", "people"}, subject.Organization); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
+	key, err := authority.KeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tls.X509KeyPair(authority.PEM(), key); err != nil {
+		t.Errorf("certificate and key of the CA: %v", err)
+	}
 	server, err := authority.ServingPair("warrantgate")
 	if err != nil {
 		t.Fatal(err)

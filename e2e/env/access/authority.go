@@ -52,7 +52,16 @@ func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
 
-// ClientPair signs a client certificate: Kubernetes reads the user from the common name, its groups from the organizations.
+// KeyPEM returns the private key of the CA.
+func (a *Authority) KeyPEM() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// ClientPair signs a client certificate. Kubernetes reads the user from the common name and its groups from the organizations.
 func (a *Authority) ClientPair(user string, groups []string) (KeyPair, error) {
 	return a.sign(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth)
 }

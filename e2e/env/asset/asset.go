@@ -77,7 +77,15 @@ func Path(env string) (string, error) {
 	return path, nil
 }
 
-// repositoryRoot finds the directory of go.mod from the working directory upwards: tests run in their package's folder.
+// Default sets an empty path to the path of a binary.
+func Default(env string, path *string) (err error) {
+	if *path == "" {
+		*path, err = Path(env)
+	}
+	return err
+}
+
+// repositoryRoot finds the directory of go.mod in the working directory or above it. Tests run in the folder of their package.
 func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -2,6 +2,7 @@ package kcptest
 
 import (
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -60,7 +61,17 @@ func (s *Server) clientPair(name string, groups ...string) access.KeyPair {
 	return pair
 }
 
-// Anonymous has no credentials. With a BearerToken it becomes whoever the token is of.
+// ClientCA returns files with the certificate and the key of the CA whose client certificates kcp accepts.
+func (s *Server) ClientCA() (certificate, key string, err error) {
+	content, err := s.clientCA.KeyPEM()
+	if err != nil {
+		return "", "", err
+	}
+	key = filepath.Join(s.options.Dir, "client-ca.key")
+	return s.clientCAFile(), key, os.WriteFile(key, content, 0o600)
+}
+
+// Anonymous has no credentials. With a BearerToken, it acts as the user of the token.
 func (s *Server) Anonymous(cluster string) *rest.Config {
 	return s.config(s.url, cluster)
 }

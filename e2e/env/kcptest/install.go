@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/kcp"
 )
 
 // Install runs "warrantgate install kcp" with optional further arguments, waits until the admission policies are active in kcp, and
@@ -26,28 +28,23 @@ func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, erro
 
 // InstallOnly runs "warrantgate install kcp" and does not wait. Use it for configurations that install no admission policy.
 func (w *Warrantgate) InstallOnly(ctx context.Context, args ...string) (string, error) {
-	return w.Run(ctx, slices.Concat(
-		[]string{"install", "kcp", "--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root"}, w.InstallArgs(),
-		[]string{"--user=" + WarrantgateUser, "--config=" + w.ConfigFile()}, w.shardArgs(), args,
-	)...)
+	return w.InstallIn(ctx, "kcp", w.adminArgs(), args)
 }
 
 // Uninstall runs "warrantgate uninstall kcp", waits until the admission policies, validating and mutating, are inactive, and returns
 // the output.
 func (w *Warrantgate) Uninstall(ctx context.Context, args ...string) (string, error) {
-	output, err := w.Run(ctx, append([]string{
-		"uninstall", "kcp",
-		"--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root",
-	}, append(w.shardArgs(), args...)...)...)
+	output, err := w.Run(ctx, slices.Concat([]string{"uninstall", "kcp"}, w.adminArgs(), args)...)
 	if err != nil {
 		return output, err
 	}
 	return output, w.waitGuarded(ctx, false)
 }
 
-// shardArgs name every shard: rights that hold in every workspace of a shard are given on the shard itself.
-func (w *Warrantgate) shardArgs() []string {
-	args := []string{"--shard-context=system:admin"}
+// adminArgs are the flags for the kubeconfigs of the administrator: in root, and on every shard, where install creates the RBAC rules
+// that apply to all workspaces of the shard.
+func (w *Warrantgate) adminArgs() []string {
+	args := []string{"--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root", "--shard-context=system:admin"}
 	for _, kubeconfig := range w.kcp.ShardKubeconfigs() {
 		args = append(args, "--shard-kubeconfig="+kubeconfig)
 	}
@@ -75,9 +72,16 @@ func waitGuardedAt(ctx context.Context, config *rest.Config, want bool) error {
 		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
 		OfType("root", "universal")(ws)
 		WithAnnotation("warrantgate.dev/probe", "true")(ws)
+		if !want {
+			WithAnnotation(kcp.CanaryAnnotation, kcp.PolicyCanary)(ws)
+		}
 		last = c.Create(ctx, ws, client.DryRunAll)
 		if last != nil && !apierrors.IsForbidden(last) && !apierrors.IsInternalError(last) {
 			return false, last
+		}
+		if !want && last == nil {
+			// The mutating policy removes its canary. kcp can stop applying it after the validating one, and rewrites owners until then.
+			return ws.Annotations[kcp.CanaryAnnotation] != "", nil
 		}
 		return (last != nil) == want, nil
 	})

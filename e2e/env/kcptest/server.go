@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/process"
 	"warrantgate.dev/internal/kcp"
 )
@@ -68,6 +69,9 @@ type Server struct {
 
 // Start runs kcp and waits until it is ready.
 func Start(ctx context.Context, options Options) (*Server, error) {
+	if err := asset.Default(asset.KCP, &options.Binary); err != nil {
+		return nil, err
+	}
 	s, err := newServer(options)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
 
+	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/process"
 )
 
@@ -46,6 +47,13 @@ type Sharded struct {
 // StartSharded runs kcp and waits until workspaces can be created on every shard. It leaves a workspace of an administrator on each
 // shard, such as root:on-shard-1.
 func StartSharded(ctx context.Context, options ShardedOptions) (*Sharded, error) {
+	for env, path := range map[string]*string{
+		asset.KCP: &options.KCP, asset.FrontProxy: &options.FrontProxy, asset.CacheServer: &options.CacheServer,
+	} {
+		if err := asset.Default(env, path); err != nil {
+			return nil, err
+		}
+	}
 	server, err := newServer(Options{Binary: options.KCP, Dir: options.Dir, Keep: options.Keep})
 	if err != nil {
 		return nil, err

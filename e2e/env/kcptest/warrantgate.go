@@ -23,17 +23,7 @@ type Warrantgate struct {
 
 // StartWarrantgate installs warrantgate in a kcp and starts it. To do only one of both, use NewWarrantgate.
 func StartWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptions) (*Warrantgate, error) {
-	w, err := NewWarrantgate(ctx, kcp, options)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Install(ctx); err != nil {
-		return nil, err
-	}
-	if err := w.Start(ctx); err != nil {
-		return nil, err
-	}
-	return w, nil
+	return warrantgatetest.InstallAndStart(ctx, func() (*Warrantgate, error) { return NewWarrantgate(ctx, kcp, options) })
 }
 
 // NewWarrantgate prepares a warrantgate for a kcp: its ports, certificates, configuration and kubeconfig.

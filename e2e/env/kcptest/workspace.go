@@ -12,6 +12,7 @@ import (
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -123,11 +124,31 @@ func GetLogicalCluster(ctx context.Context, config *rest.Config) (*corev1alpha1.
 
 // WaitReady waits until a workspace is Ready. After the timeout, the error contains the state of the workspace.
 func WaitReady(ctx context.Context, config *rest.Config, name string) (*tenancyv1alpha1.Workspace, error) {
-	return WaitWorkspace(ctx, config, name, func(ws *tenancyv1alpha1.Workspace) error {
+	ws, err := WaitWorkspace(ctx, config, name, func(ws *tenancyv1alpha1.Workspace) error {
 		if ws.Status.Phase != corev1alpha1.LogicalClusterPhaseReady {
 			return errors.New("not Ready")
 		}
 		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ws, waitForPath(ctx, config, name)
+}
+
+// waitForPath waits until kcp knows the path of a workspace. It looks paths up in an index, which can be a moment behind the phase.
+func waitForPath(ctx context.Context, config *rest.Config, name string) error {
+	child := rest.CopyConfig(config)
+	child.Host += ":" + name
+	c, err := NewClient(child)
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		var status *apierrors.StatusError
+		err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &corev1alpha1.LogicalCluster{})
+		unknown := apierrors.IsNotFound(err) && errors.As(err, &status) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "workspaces"
+		return !unknown, nil // what else it answers, such as 403, comes from the workspace
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/process"
 )
 
@@ -54,6 +55,11 @@ type Server struct {
 // Start runs etcd and kube-apiserver and waits until the API server is healthy and serves all kinds. The end of ctx ends a start,
 // but not a server that has started.
 func Start(ctx context.Context, options Options) (*Server, error) {
+	for env, path := range map[string]*string{asset.KubeAPIServer: &options.KubeAPIServer, asset.Etcd: &options.Etcd} {
+		if err := asset.Default(env, path); err != nil {
+			return nil, err
+		}
+	}
 	options.Keep = options.Keep || os.Getenv(process.KeepEnv) != ""
 	if options.Dir == "" {
 		dir, err := os.MkdirTemp("", "kubetest-")

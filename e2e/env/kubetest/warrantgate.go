@@ -2,7 +2,6 @@ package kubetest
 
 import (
 	"context"
-	"slices"
 
 	"warrantgate.dev/e2e/env/warrantgatetest"
 )
@@ -21,17 +20,7 @@ type Warrantgate struct {
 
 // StartWarrantgate installs warrantgate in a kube-apiserver and starts it. To do only one of both, use NewWarrantgate.
 func StartWarrantgate(ctx context.Context, server *Server, options WarrantgateOptions) (*Warrantgate, error) {
-	w, err := NewWarrantgate(ctx, server, options)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Install(ctx); err != nil {
-		return nil, err
-	}
-	if err := w.Start(ctx); err != nil {
-		return nil, err
-	}
-	return w, nil
+	return warrantgatetest.InstallAndStart(ctx, func() (*Warrantgate, error) { return NewWarrantgate(ctx, server, options) })
 }
 
 // NewWarrantgate prepares a warrantgate for a kube-apiserver: its ports, certificates, configuration and kubeconfig. Call
@@ -53,8 +42,5 @@ func NewWarrantgate(ctx context.Context, server *Server, options WarrantgateOpti
 // Install runs "warrantgate install kubernetes" with optional further arguments, and returns its output. An API server calls a new
 // webhook with a short delay: wait for the first denial before you rely on it.
 func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, error) {
-	return w.Run(ctx, slices.Concat(
-		[]string{"install", "kubernetes", "--kubeconfig=" + w.server.adminKubeconfig}, w.InstallArgs(),
-		[]string{"--user=" + WarrantgateUser, "--config=" + w.ConfigFile()}, args,
-	)...)
+	return w.InstallIn(ctx, "kubernetes", []string{"--kubeconfig=" + w.server.adminKubeconfig}, args)
 }

@@ -29,10 +29,13 @@ type Kubelet struct {
 	Namespace string
 	// Binary is the path of warrantgate. Dir is an existing directory for its files. Nothing else writes there.
 	Binary, Dir string
+	// Addresses are the addresses of the process of a Deployment, by those of its container. Without them, the Deployment does not run.
+	Addresses map[string]string
 
 	mu      sync.Mutex
 	outputs map[string]string
 	seen    map[types.UID]bool
+	serving serving
 }
 
 // Run runs Jobs and Pods until ctx ends. It returns the first error.
@@ -41,8 +44,9 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	k.outputs, k.seen = map[string]string{}, map[types.UID]bool{}
 	k.mu.Unlock()
 	err := wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) {
-		return false, errors.Join(k.runJobs(ctx), k.runPods(ctx))
+		return false, errors.Join(k.runDeployments(ctx), k.runJobs(ctx), k.runPods(ctx))
 	})
+	k.serving.stop()
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // that it was to end is no error, nor what was under way then
 	}

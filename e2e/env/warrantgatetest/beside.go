@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+
+	"warrantgate.dev/e2e/env/asset"
 )
 
 // Settings configure a warrantgate that runs beside a server.
@@ -25,6 +27,9 @@ type Settings struct {
 func Beside(
 	ctx context.Context, dir, flag string, settings Settings, kubeconfig func(name string) (path string, err error),
 ) (*Warrantgate, error) {
+	if err := asset.Default(asset.Warrantgate, &settings.Binary); err != nil {
+		return nil, err
+	}
 	own, err := os.MkdirTemp(dir, "warrantgate-")
 	if err != nil {
 		return nil, err
@@ -39,4 +44,24 @@ func Beside(
 		Binary: settings.Binary, Dir: own, Configuration: settings.Configuration, Env: settings.Env,
 		Args: append([]string{flag + "=" + path}, settings.Args...),
 	})
+}
+
+// InstallAndStart prepares a warrantgate, installs it in its server, and starts it.
+func InstallAndStart[W interface {
+	Install(ctx context.Context, args ...string) (string, error)
+	Start(ctx context.Context) error
+}](ctx context.Context, prepare func() (W, error),
+) (W, error) {
+	var none W
+	w, err := prepare()
+	if err != nil {
+		return none, err
+	}
+	if _, err := w.Install(ctx); err != nil {
+		return none, err
+	}
+	if err := w.Start(ctx); err != nil {
+		return none, err
+	}
+	return w, nil
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -169,7 +170,15 @@ func (w *Warrantgate) HookURL(path string) string { return w.URL() + "/" + w.tok
 // PathFile is the file with the token, the first element of the path of each webhook.
 func (w *Warrantgate) PathFile() string { return w.pathFile }
 
-// InstallArgs are the flags by which each "warrantgate install" is told where serve is, and how it is asked.
+// InstallIn runs "warrantgate install" for a kind of server, "kcp" or "kubernetes", and returns its output. The flags in admin are the
+// kubeconfigs of the administrator. The flags in args come last, and so override all others.
+func (w *Warrantgate) InstallIn(ctx context.Context, server string, admin, args []string) (string, error) {
+	return w.Run(ctx, slices.Concat(
+		[]string{"install", server}, admin, w.InstallArgs(), []string{"--user=" + User, "--config=" + w.ConfigFile()}, args,
+	)...)
+}
+
+// InstallArgs are the flags of "warrantgate install" for the URL, the CA and the path of the webhooks.
 func (w *Warrantgate) InstallArgs() []string {
 	return []string{"--url=" + w.URL(), "--ca-file=" + w.CAFile(), "--webhook-path-file=" + w.PathFile()}
 }

@@ -1,0 +1,86 @@
+//go:build e2e
+
+// Package suite starts end-to-end suites and their servers. It is the Ginkgo side of packages kcptest and kubetest: every failure ends
+// the spec, and each server stops at the end of the suite or spec that starts it.
+package suite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/kubetest"
+)
+
+// Run runs the specs of a suite. timeout and interval are the defaults of Eventually.
+func Run(t *testing.T, name string, timeout, interval time.Duration) {
+	t.Helper()
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(timeout)
+	SetDefaultEventuallyPollingInterval(interval)
+	RunSpecs(t, name)
+}
+
+// Binary returns the path of a binary; see package asset.
+func Binary(name string) string {
+	GinkgoHelper()
+	path, err := asset.Path(name)
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}
+
+// Output is what a command of warrantgate prints, and its exit status.
+type Output struct {
+	Stdout, Stderr string
+	Status         int
+}
+
+// Warrantgate runs a command of warrantgate, which must exit by itself.
+func Warrantgate(ctx context.Context, args ...string) Output {
+	GinkgoHelper()
+	var stdout, stderr bytes.Buffer
+	command := exec.CommandContext(ctx, Binary(asset.Warrantgate), args...)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	err := command.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); !exited {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	Expect(command.ProcessState.Exited()).To(BeTrue(), "%v\n%s", err, &stderr)
+	return Output{Stdout: stdout.String(), Stderr: stderr.String(), Status: command.ProcessState.ExitCode()}
+}
+
+// KCP starts a kcp of one shard with further arguments.
+func KCP(ctx context.Context, args ...string) *kcptest.Server {
+	GinkgoHelper()
+	server, err := kcptest.Start(ctx, kcptest.Options{Args: args})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(server.Stop)
+	return server
+}
+
+// KubeAPIServer starts a kube-apiserver with further arguments.
+func KubeAPIServer(ctx context.Context, args ...string) *kubetest.Server {
+	GinkgoHelper()
+	server, err := kubetest.Start(ctx, kubetest.Options{Args: args})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(server.Stop)
+	return server
+}
+
+// KCPClient returns a client for a workspace of kcp.
+func KCPClient(config *rest.Config) client.Client {
+	GinkgoHelper()
+	c, err := kcptest.NewClient(config)
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
