@@ -39,7 +39,7 @@ func measurements() []measurement {
 		{"workspaces", anywhere(measureWorkspaces)},
 		{"policies", anywhere(measurePolicies)},
 		{"parents", anywhere(measurePolicyParents)},
-		{"healing", anywhere(measureHealing)},
+		{"repair", anywhere(measureRepairs)},
 		{"watched", anywhere(measureWatched)},
 	}
 }

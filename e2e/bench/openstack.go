@@ -73,7 +73,7 @@ func countRoleChecks(ctx context.Context, cloud *openstack.Cloud, counter *reque
 
 // checkRolesAtOnce runs all checks at the same time, as for many clusters that refer to one Secret. Each must allow the identity.
 func checkRolesAtOnce(ctx context.Context, cloud *openstack.Cloud) error {
-	policy := v1beta1.Default().RolePolicy()
+	policy := v1beta1.Default().CredentialPolicy()
 	begin := make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	for range roleChecks {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"warrantgate.dev/internal/config/v1beta1"
@@ -11,12 +14,18 @@ import (
 )
 
 const (
-	policyLintBound = 5
+	policyLintBound       = 5
+	policyBaseLintBound   = 15
+	policyDifferenceBound = 100
 
 	// policyFile is an override of 37 rules that has nothing wrong with it, so that all of it is looked at. The path begins in the
 	// root of the repository.
 	policyFile = "e2e/suites/oslopolicy/testdata/domain-manager.yaml"
-	// lints is how often it is linted.
+	// operatorsPolicies are two overrides of 37 rules and the live policy that they refer to.
+	operatorsPolicies = "e2e/suites/keystonepolicy/testdata/operators"
+	// baseRules is how many rules the base has.
+	baseRules = 200
+	// lints is how often each is linted or compared.
 	lints = 500
 )
 
@@ -25,7 +34,82 @@ func measurePolicy(ctx context.Context, out *figures, dir string) error {
 	if err := measureLint(ctx, out); err != nil {
 		return err
 	}
+	if err := measureBase(ctx, out); err != nil {
+		return err
+	}
 	return measureLintProcess(ctx, out, dir)
+}
+
+// measureBase measures the linter over a base of 200 rules, and the comparison of two policies of 37 rules, which finds a witness for
+// each rule that differs.
+func measureBase(ctx context.Context, out *figures) error {
+	progress("linter of policies over a base, and differences between policies")
+	var sources []oslopolicy.Source
+	for _, name := range []string{"live.json", "before.yaml", "after.yaml"} {
+		document, err := os.ReadFile(filepath.Join(operatorsPolicies, name))
+		if err != nil {
+			return fmt.Errorf("read the policy, which is found from the root of the repository only: %w", err)
+		}
+		sources = append(sources, oslopolicy.Source{Name: name, Data: document})
+	}
+	files, err := oslopolicy.ReadAll(append(sources, furtherRules(baseRules-len(liveRules(sources[0])))))
+	if err != nil {
+		return err
+	}
+	live, before, after, further := files[0], files[1], files[2], files[3]
+	base := []*oslopolicy.File{live, further}
+	linted, err := timed(func() error {
+		findings, err := oslopolicy.LintKeystone(ctx, sources[2:], oslopolicy.LintOptions{Base: base})
+		if err == nil && len(findings) == 0 {
+			err = errors.New("the override is to have findings, and has none")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	one, other := oslopolicy.NewKeystonePolicy(append(base, before)...), oslopolicy.NewKeystonePolicy(live, further, after)
+	compared, err := timed(func() error {
+		for _, d := range oslopolicy.Compare(one, other) {
+			if d.More != nil && d.Incomplete == "" {
+				return nil
+			}
+		}
+		return errors.New("the policies are to differ")
+	})
+	if err != nil {
+		return err
+	}
+	out.atMost("policy_base_lint_ms", median(linted), "ms", policyBaseLintBound)
+	out.atMost("policy_difference_ms", median(compared), "ms", policyDifferenceBound)
+	return nil
+}
+
+// timed returns how many milliseconds each of many runs takes.
+func timed(run func() error) ([]float64, error) {
+	millis := make([]float64, lints)
+	for i := range millis {
+		start := time.Now()
+		err := run()
+		if millis[i] = milliseconds(time.Since(start)); err != nil {
+			return nil, err
+		}
+	}
+	return millis, nil
+}
+
+// liveRules are the lines with a rule of a policy that has one in a line.
+func liveRules(source oslopolicy.Source) []string {
+	return strings.Split(strings.TrimSpace(string(source.Data)), "\n")[1:]
+}
+
+// furtherRules are so many rules of which some refer to others.
+func furtherRules(n int) oslopolicy.Source {
+	var document strings.Builder
+	for i := range n {
+		fmt.Fprintf(&document, "%q: \"rule:cloud_admin or (rule:admin_and_matching_target_user_domain_id and project_id:%d)\"\n", fmt.Sprintf("further_%d", i), i)
+	}
+	return oslopolicy.Source{Name: "further.yaml", Data: []byte(document.String())}
 }
 
 // measureLint measures one run of the linter by itself, as the gate on policies makes it.
@@ -40,7 +124,7 @@ func measureLint(ctx context.Context, out *figures) error {
 	millis := make([]float64, lints)
 	for i := range millis {
 		start := time.Now()
-		findings, err := oslopolicy.LintKeystone(ctx, policyFile, document, options)
+		findings, err := oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: policyFile, Data: document}}, options)
 		millis[i] = milliseconds(time.Since(start))
 		if err != nil {
 			return err

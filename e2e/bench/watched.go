@@ -27,7 +27,7 @@ const (
 // measureWatched measures the memory of a stuck workspace in a serve that only reports it. This is the worst case: serve drops a
 // workspace from memory when it is repaired or Ready.
 func measureWatched(ctx context.Context, out *figures) (err error) {
-	h, err := startHealing(ctx)
+	h, err := startRepairs(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,18 +85,18 @@ func deleteWorkspaces(ctx context.Context, c client.Client) error {
 	return group.Wait()
 }
 
-// memoryWith waits until serve knows so many workspaces that hang, has told of each, and its memory grows no more.
-func (h *healing) memoryWith(ctx context.Context, w *kcptest.Warrantgate, hanging int) (float64, error) {
+// memoryWith waits until serve knows a number of stuck workspaces and has reported each, and until its memory is stable.
+func (h *repairs) memoryWith(ctx context.Context, w *kcptest.Warrantgate, stuckCount int) (float64, error) {
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		stuck, err := w.Metric(ctx, "warrantgate_stuck_workspaces", nil)
 		if err != nil {
 			return false, err
 		}
 		told, err := w.Metric(ctx, "warrantgate_repairs_total", map[string]string{"outcome": "foreign"})
-		return stuck == float64(hanging) && told >= float64(hanging), err
+		return stuck == float64(stuckCount) && told >= float64(stuckCount), err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("wait until serve knows %d workspaces that hang: %w", hanging, err)
+		return 0, fmt.Errorf("wait until serve knows %d stuck workspaces: %w", stuckCount, err)
 	}
 	var highest float64
 	since := time.Now()

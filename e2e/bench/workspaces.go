@@ -61,7 +61,7 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 	}
 	defer func() { err = errors.Join(err, warrantgate.Stop()) }()
 
-	serviceAccount, person, err := race.run(ctx, warrantgate, admissions, universal)
+	serviceAccount, user, err := race.run(ctx, warrantgate, admissions, universal)
 	if err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 		return err
 	}
 	out.show("workspace_ready_service_account_ms", median(serviceAccount), "ms")
-	out.show("workspace_ready_person_ms", median(person), "ms")
-	out.atMost("workspace_ready_ratio", median(serviceAccount)/median(person), "ratio", workspaceReadyBound)
+	out.show("workspace_ready_user_ms", median(user), "ms")
+	out.atMost("workspace_ready_ratio", median(serviceAccount)/median(user), "ratio", workspaceReadyBound)
 
 	out.show("serve_start_ms", started, "ms")
 	progress("warrantgate becomes idle")
@@ -145,9 +145,9 @@ func installed(binary, dir string) (_ string, err error) {
 // every workspace, and faster as it warms up. For a user's request, kcp only evaluates a few conditions of the webhook
 // configuration, which takes microseconds.
 type race struct {
-	admin                  *rest.Config
-	serviceAccount, person client.Client
-	watch                  watch.Interface
+	admin                *rest.Config
+	serviceAccount, user client.Client
+	watch                watch.Interface
 }
 
 // racer is one of the two.
@@ -185,7 +185,7 @@ func prepareRace(ctx context.Context, kcp *kcptest.Server) (*race, error) {
 	if r.serviceAccount, err = kcptest.NewClient(account); err != nil {
 		return nil, err
 	}
-	if r.person, err = kcptest.NewClient(kcp.Person(path, "alice")); err != nil {
+	if r.user, err = kcptest.NewClient(kcp.Person(path, "alice")); err != nil {
 		return nil, err
 	}
 	r.watch, err = kcptest.WatchWorkspaces(ctx, admin)
@@ -196,9 +196,9 @@ func prepareRace(ctx context.Context, kcp *kcptest.Server) (*race, error) {
 // first of a pair. counter is the metric of warrantgate for workspaces of the service account, which are of the type kind.
 func (r *race) run(
 	ctx context.Context, warrantgate *kcptest.Warrantgate, counter string, kind kcptest.WorkspaceOption,
-) (serviceAccount, person []float64, err error) {
+) (serviceAccount, user []float64, err error) {
 	racers := []*racer{
-		{name: "person", client: r.person, kind: universal, took: &person},
+		{name: "user", client: r.user, kind: universal, took: &user},
 		{name: "service-account", client: r.serviceAccount, kind: kind, took: &serviceAccount, isRewritten: true},
 	}
 	for i := range warmUps + pairs {
@@ -228,7 +228,7 @@ func (r *race) run(
 		}
 		slices.Reverse(racers)
 	}
-	return serviceAccount, person, nil
+	return serviceAccount, user, nil
 }
 
 // timeToReady creates a workspace and returns the time until a watch reports it as Ready.
