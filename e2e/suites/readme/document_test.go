@@ -1,0 +1,127 @@
+//go:build e2e
+
+package readme_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+const (
+	// indent is the beginning of each line of a block.
+	indent = "    "
+	// The paragraph before a block ends with shown if the block is the output of the block before it, and with apart if its command
+	// keeps running in another terminal.
+	shown, apart = "The output is similar to this:", "in a terminal of its own:"
+	// anything stands for any text in a line of shown output or, by itself, for any number of lines.
+	anything = "..."
+)
+
+// block is a block of commands in a document.
+type block struct {
+	commands string
+	// output is the output that the document shows for the commands. It is empty if the commands print nothing.
+	output string
+	// apart means that the command keeps running in a terminal of its own.
+	apart bool
+}
+
+// blocksOf returns the blocks of a section, up to the next heading of any level. Commands are in indented blocks. Fenced blocks are
+// something else, such as diagrams.
+func blocksOf(document, heading string) ([]block, error) {
+	_, text, found := strings.Cut("\n"+document, "\n"+heading+"\n")
+	if !found {
+		return nil, fmt.Errorf("there is no section %q", heading)
+	}
+	var blocks []block
+	var paragraph, before string // before is the paragraph before the current block
+	inBlock, fenced := false, false
+	for line := range strings.Lines(text) {
+		content, indented := strings.CutPrefix(line, indent)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fenced = !fenced
+			continue
+		case fenced:
+			continue
+		case strings.HasPrefix(line, "#"):
+			return blocks, nil
+		case !indented:
+			if strings.TrimSpace(line) != "" {
+				paragraph, inBlock = strings.TrimSpace(line), false
+			}
+			continue
+		case !inBlock:
+			before, inBlock = paragraph, true
+			if !strings.HasSuffix(before, shown) {
+				blocks = append(blocks, block{apart: strings.HasSuffix(before, apart)})
+			} else if len(blocks) == 0 {
+				return nil, fmt.Errorf("section %q shows output before any command", heading)
+			}
+		}
+		last := &blocks[len(blocks)-1]
+		if strings.HasSuffix(before, shown) {
+			last.output += content
+		} else {
+			last.commands += content
+		}
+	}
+	return blocks, nil
+}
+
+// similar returns the regular expression of all output that is similar to shown output.
+func similar(output string) string {
+	var expression strings.Builder
+	for line := range strings.Lines(output) {
+		if strings.TrimSpace(line) == anything {
+			expression.WriteString(`(.*\n)*`)
+			continue
+		}
+		parts := strings.Split(line, anything)
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		expression.WriteString(strings.Join(parts, ".*"))
+	}
+	return `\A` + expression.String() + `\z`
+}
+
+var _ = Describe("A quick start in the README", func() {
+	It("is followed by a spec of this suite, and no other section has commands", func() {
+		followed := []string{start, policiesAlone, helmBesideKCP, helmForClusterAPI}
+		for line := range strings.Lines(file(readme)) {
+			if heading := strings.TrimSpace(line); strings.HasPrefix(heading, "#") && !slices.Contains(followed, heading) {
+				Expect(section(readme, heading)).To(BeEmpty(), heading)
+			}
+		}
+		for _, heading := range followed {
+			Expect(section(readme, heading)).NotTo(BeEmpty(), heading)
+		}
+	})
+
+	It("is read with its commands and their output", func() {
+		blocks, err := blocksOf("# A\n\n    other\n\n## B\n```mermaid\n    a --> b\n```\nStart it in a terminal of its own:\n\n    serve\n\nCall it:\n\n    call <<EOF\n      x\n\n    EOF\n\n"+
+			"The output is similar to this:\n\n    called\n    ...\n\nStop it:\n\n    stop\n\n### C\n\n    another\n", "## B")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(blocks).To(Equal([]block{
+			{commands: "serve\n", apart: true}, {commands: "call <<EOF\n  x\nEOF\n", output: "called\n...\n"}, {commands: "stop\n"},
+		}))
+	})
+
+	DescribeTable("shows output that is similar or not", func(output, printed string, want bool) {
+		Expect(regexp.MatchString(similar(output), printed)).To(Equal(want))
+	},
+		Entry("equal", "a.b\n", "a.b\n", true),
+		Entry("different", "a.b\n", "a-b\n", false),
+		Entry("with another text in a line", "a ... c\n", "a b c\n", true),
+		Entry("with another text across lines", "a ... c\n", "a\nc\n", false),
+		Entry("with more lines in the middle", "a\n...\nd\n", "a\nb\nc\nd\n", true),
+		Entry("with more lines at the end", "a\n", "a\nb\n", false),
+		Entry("without output", "", "a\n", false),
+	)
+})

@@ -1,0 +1,94 @@
+//go:build e2e
+
+package readme_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
+	"warrantgate.dev/internal/kcp"
+)
+
+const (
+	// policiesAlone is the quick start on kcp.
+	policiesAlone = "### kcp, with admission policies only"
+	// Before v0.32, kcp has no mutating policies, and these commands are run instead of the one that applies the policies.
+	workspaces, oneMachine = "webhooks/workspace/README.md", "### On one machine"
+	apply                  = "kubectl apply "
+)
+
+var _ = Describe("The quick start on kcp", func() {
+	It("leads from an empty directory to a denied forgery", func(ctx SpecContext) {
+		t := newKCPTerminal(ctx)
+		t.follow(section(readme, start)...)
+		applied := false
+		for _, b := range section(readme, policiesAlone) {
+			before, applying, found := strings.Cut(b.commands, apply)
+			if !found {
+				t.follow(b)
+				continue
+			}
+			applied = true
+			t.follow(block{commands: before})
+			server, err := discovery.NewDiscoveryClientForConfig(t.admin())
+			Expect(err).NotTo(HaveOccurred())
+			byPolicy, err := kcp.HasMutatingPolicies(server)
+			Expect(err).NotTo(HaveOccurred())
+			if byPolicy {
+				t.follow(block{commands: apply + applying, output: b.output})
+			} else {
+				t.follow(section(workspaces, oneMachine)...)
+			}
+		}
+		Expect(applied).To(BeTrue())
+
+		By("reading the workspace of the service account")
+		team, err := kcptest.GetWorkspace(ctx, t.admin(), "team")
+		Expect(err).NotTo(HaveOccurred())
+		app, err := kcptest.GetWorkspace(ctx, kcptest.In(t.admin(), team.Spec.Cluster), "app")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(app.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseReady))
+		Expect(app.Annotations).To(And(
+			HaveKeyWithValue(kcptest.CreatedByAnnotation, team.Spec.Cluster+":default:bot"),
+			HaveKeyWithValue(kcptest.OwnerAnnotation, HavePrefix(`{"username":"system:kcp:serviceaccount:`+team.Spec.Cluster+`:default:bot"`)),
+		))
+	}, SpecTimeout(specTimeout))
+})
+
+// newKCPTerminal is a terminal with kcp, kubectl and warrantgate. kcp and warrantgate listen on free ports of the loopback interface
+// instead of their defaults, because suites run at the same time.
+func newKCPTerminal(ctx context.Context) *terminal {
+	GinkgoHelper()
+	ports, err := process.FreePorts(ctx, 6)
+	Expect(err).NotTo(HaveOccurred())
+	t := newTerminal(ctx, map[string]string{
+		"kcp": fmt.Sprintf(`exec %s "$@" --bind-address=127.0.0.1 --external-hostname=127.0.0.1 --secure-port=%d --shard-base-url=https://127.0.0.1:%[2]d `+
+			`--embedded-etcd-client-port=%d --embedded-etcd-peer-port=%d`, suite.Binary(asset.KCP), ports[0], ports[1], ports[2]),
+		"warrantgate": fmt.Sprintf(`if [ "$1" = serve ]; then set -- "$@" --metrics-address=127.0.0.1:%d --health-address=127.0.0.1:%d; fi; exec %s "$@"`,
+			ports[3], ports[4], suite.Binary(asset.Warrantgate)),
+	})
+	t.replaced = strings.NewReplacer("localhost:9443", fmt.Sprintf("localhost:%d", ports[5]))
+	return t
+}
+
+// admin is the administrator of the kcp that was started in the terminal.
+func (t *terminal) admin() *rest.Config {
+	GinkgoHelper()
+	kubeconfig, _ := t.run(`printf %s "$PWD/$KUBECONFIG"`, false)
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Clean(kubeconfig))
+	Expect(err).NotTo(HaveOccurred())
+	return config
+}
