@@ -4,7 +4,6 @@ package chart_test
 
 import (
 	"cmp"
-	"os"
 	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -54,14 +53,10 @@ func examples() []string {
 	GinkgoHelper()
 	chart, err := charttest.Chart()
 	Expect(err).NotTo(HaveOccurred())
-	files, err := os.ReadDir(filepath.Join(chart, "examples"))
+	files, err := filepath.Glob(filepath.Join(chart, "examples", "*.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(files).NotTo(BeEmpty())
-	var paths []string
-	for _, file := range files {
-		paths = append(paths, filepath.Join(chart, "examples", file.Name()))
-	}
-	return paths
+	return files
 }
 
 // renderedPod is a pod of the chart, and the kind and name of the object that creates it.

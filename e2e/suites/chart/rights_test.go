@@ -89,6 +89,18 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 		Eventually(func() bool { return apierrors.IsServiceUnavailable(try()) }).Should(BeTrue())
 	}, SpecTimeout(timeout))
 
+	It("are needed to compare a cluster with its KdcCluster", func(ctx SpecContext) {
+		w.startAsked(ctx)
+		named := cluster(w.newTenancy(ctx), "another", map[string]any{"region": region, "userEmail": tenant})
+		Expect(w.admin.Create(ctx, named.DeepCopy(), client.DryRunAll)).To(Succeed())
+		Expect(w.pod.logged()).NotTo(ContainSubstring("OwnerEmailNotCompared"))
+		w.without(ctx, "kdcclusters", "get")
+		Eventually(func(g Gomega) {
+			g.Expect(w.admin.Create(ctx, named.DeepCopy(), client.DryRunAll)).To(Succeed())
+			g.Expect(w.pod.logged()).To(ContainSubstring("OwnerEmailNotCompared"))
+		}).Should(Succeed())
+	}, SpecTimeout(timeout))
+
 	It("are needed to find the cluster of a machine of OpenStack by the Cluster", func(ctx SpecContext) {
 		w.startAsked(ctx)
 		machine := ofProvider("OpenStackMachine", map[string]any{"providerID": "openstack:///63dd227a-9502-4311-919e-4d0b8b3a6c11"})

@@ -8,15 +8,11 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 func TestChart(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	RunSpecs(t, "chart")
+	suite.Run(t, "chart", 30*time.Second, 50*time.Millisecond)
 }
 
 // timeout limits a spec.

@@ -23,6 +23,7 @@ import (
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -73,9 +74,7 @@ func startWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := &world{}
 	var err error
-	w.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd)})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(w.api.Stop)
+	w.api = suite.KubeAPIServer(ctx)
 	Expect(w.api.ApplyCRDs(ctx, crds()...)).To(Succeed())
 	w.admin = w.api.Client()
 	w.kubeconfig, err = w.api.KubeconfigFile("helm", w.api.Config())
@@ -203,7 +202,7 @@ func (w *world) newPod(ctx context.Context, folder string, port int) pod {
 	ports, err := process.FreePorts(ctx, 2)
 	Expect(err).NotTo(HaveOccurred())
 	p := pod{
-		dir: filepath.Join(w.api.Dir(), folder), binary: binary(asset.Warrantgate), deployment: client.ObjectKey{Namespace: namespace, Name: release},
+		dir: filepath.Join(w.api.Dir(), folder), binary: suite.Binary(asset.Warrantgate), deployment: client.ObjectKey{Namespace: namespace, Name: release},
 		addresses: map[string]string{":9443": ":" + strconv.Itoa(port), ":8080": process.Loopback(ports[0]), ":8081": process.Loopback(ports[1])},
 	}
 	p.mount(ctx, w.admin)
@@ -224,11 +223,4 @@ func (w *world) asked(ctx context.Context) error {
 		return fmt.Errorf("a broken policy passes")
 	}
 	return refusedByGate(err)
-}
-
-func binary(name string) string {
-	GinkgoHelper()
-	path, err := asset.Path(name)
-	Expect(err).NotTo(HaveOccurred())
-	return path
 }

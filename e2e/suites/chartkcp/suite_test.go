@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -19,9 +20,6 @@ const (
 )
 
 func TestChartBesideKCP(t *testing.T) {
-	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
-	RunSpecs(t, "The chart beside a kcp")
+	suite.Run(t, "The chart beside a kcp", time.Minute, 100*time.Millisecond)
 }

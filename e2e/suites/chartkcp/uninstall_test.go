@@ -24,8 +24,9 @@ import (
 var _ = Describe("helm uninstall beside a kcp", func() {
 	It("removes the webhook configurations from root and from a provider's workspace, and leaves no objects there", func(ctx SpecContext) {
 		w := newWorld(ctx)
+		w.provide(ctx)
 		Expect(kcptest.Grant(ctx, w.kcp.Admin("root"), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
-		places := []*rest.Config{w.kcp.ShardAdmin("root"), w.kcp.ShardAdmin("system:admin")}
+		places := []*rest.Config{w.kcp.ShardAdmin("root"), w.kcp.ShardAdmin("system:admin"), w.kcp.ShardAdmin(providerPath)}
 		var before [][]string
 		for _, place := range places {
 			before = append(before, objects(ctx, place))
@@ -34,10 +35,13 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 		w.deploy(ctx, "install")
 		serve := w.serve(ctx)
 		w.awaitAsked(ctx)
-		Eventually(objects).WithArguments(ctx, places[0]).Should(ContainElement(HavePrefix("Lease/")), "no replica leads the repair")
+		Eventually(objects).WithArguments(ctx, places[0]).Should(And(
+			ContainElement("Lease/default/warrantgate-repair"), ContainElement("Lease/default/warrantgate-audit")), "no replica leads")
+		w.providerGate(ctx)
 
 		Expect(w.helm(ctx, "uninstall", "--wait")).To(Succeed())
 		Expect(w.kubelet.Output("warrantgate-kcp-uninstall")).To(ContainSubstring(`root: ValidatingWebhookConfiguration "warrantgate" deleted`))
+		Expect(w.kubelet.Output("warrantgate-kcp-uninstall-provider-0")).To(ContainSubstring(`provider: ValidatingWebhookConfiguration "warrantgate" deleted`))
 		Expect(serve.Alive()).To(Succeed())
 		Expect(serve.Stop()).To(Succeed())
 

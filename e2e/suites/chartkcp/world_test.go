@@ -29,6 +29,7 @@ import (
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/podtest"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const release, namespace = charttest.Release, charttest.Namespace
@@ -56,18 +57,12 @@ func newWorld(ctx context.Context) *world {
 	w := &world{}
 	DeferCleanup(w.stop)
 	servers, starting := errgroup.WithContext(ctx)
-	paths := map[string]string{}
-	for _, name := range []string{asset.KCP, asset.KubeAPIServer, asset.Etcd, asset.Warrantgate} {
-		path, err := asset.Path(name)
-		Expect(err).NotTo(HaveOccurred())
-		paths[name] = path
-	}
 	servers.Go(func() (err error) {
-		w.kcp, err = kcptest.Start(starting, kcptest.Options{Binary: paths[asset.KCP]})
+		w.kcp, err = kcptest.Start(starting, kcptest.Options{})
 		return err
 	})
 	servers.Go(func() (err error) {
-		w.api, err = kubetest.Start(starting, kubetest.Options{KubeAPIServer: paths[asset.KubeAPIServer], Etcd: paths[asset.Etcd]})
+		w.api, err = kubetest.Start(starting, kubetest.Options{})
 		return err
 	})
 	Expect(servers.Wait()).To(Succeed())
@@ -76,7 +71,7 @@ func newWorld(ctx context.Context) *world {
 	w.kubeconfig, err = w.api.KubeconfigFile("helm", w.api.Config())
 	Expect(err).NotTo(HaveOccurred())
 	w.prepare(ctx)
-	w.kubelet = &podtest.Kubelet{Client: w.host, Namespace: namespace, Binary: paths[asset.Warrantgate], Dir: filepath.Join(w.api.Dir(), "pods")}
+	w.kubelet = &podtest.Kubelet{Client: w.host, Namespace: namespace, Binary: suite.Binary(asset.Warrantgate), Dir: filepath.Join(w.api.Dir(), "pods")}
 	running, halt := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- w.kubelet.Run(running) }()
@@ -166,7 +161,13 @@ func (w *world) deploy(ctx context.Context, verb string) {
 	chart, err := charttest.Chart()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.helm(ctx, verb, chart, "--values=-")).To(Succeed())
-	// Nothing here routes to the address of a Service. The API server resolves one of this type by itself.
+	w.route(ctx)
+}
+
+// route makes the API server reach warrantgate by the Service.
+func (w *world) route(ctx context.Context) {
+	GinkgoHelper()
+	// The address of a Service has no route here. The API server resolves a Service of this type itself.
 	service := &corev1.Service{}
 	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, service)).To(Succeed())
 	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: service.Spec.Ports}

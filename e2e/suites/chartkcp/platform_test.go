@@ -1,0 +1,326 @@
+//go:build e2e
+
+package chartkcp_test
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/process"
+)
+
+// webhookPath is the Secret of webhookPath.existingSecret in the examples for GitOps.
+const webhookPath = "warrantgate-webhook-path"
+
+// Platform teams install the chart by its examples: the Secrets come from kcp-operator, from cert-manager for kcp's Helm chart, or from a script,
+// and Argo CD, Flux or Helm install it. The specs do what these would do with the example's objects, which the API server accepts.
+var _ = Describe("The examples for platform teams", Ordered, func() {
+	var (
+		w   *world
+		bot *rest.Config
+		// here are the values by which the processes reach each other on this machine.
+		here map[string]any
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx)
+		Expect(json.Unmarshal([]byte(w.values), &here)).To(Succeed())
+		Expect(w.api.ApplyCRDs(ctx, downloadedCRDs()...)).To(Succeed())
+		for _, name := range []string{"kcp", "argocd"} {
+			Expect(w.host.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+		}
+		w.issueServingCertificate(ctx)
+		_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), "provider")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), "provider")
+		Expect(err).NotTo(HaveOccurred())
+		bot = w.bot(ctx)
+	}, NodeTimeout(startTimeout))
+
+	It("register the gates of the cluster with Argo CD, and remove them first", func(ctx SpecContext) {
+		values, err := json.Marshal(map[string]any{
+			"config": here["config"], "kubernetes": here["kubernetes"], "service": here["service"], "drainSeconds": here["drainSeconds"],
+			"certificates": map[string]any{"certManager": map[string]any{"enabled": true}},
+			"webhookPath":  map[string]any{"tokens": []string{charttest.Token}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		argo := newArgoCD(ctx, w.host, string(values))
+		var serving *process.Process
+		argo.sync(ctx, func() { serving = w.serve(ctx) })
+		w.route(ctx)
+		w.injectCA(ctx)
+		check := func() (string, error) {
+			out, err := exec.CommandContext(ctx, w.kubelet.Binary, "check", "admission", "kubernetes", "--kubeconfig="+w.kubeconfig,
+				"--config="+filepath.Join(w.api.Dir(), "serve", "config", "config.yaml")).CombinedOutput()
+			return string(out), err
+		}
+		Eventually(check).WithContext(ctx).Should(ContainSubstring("policies.keystone.warrantgate.dev: ok\n"))
+
+		argo.remove(ctx)
+		Expect(serving.Alive()).To(Succeed())
+		Expect(w.host.Get(ctx, client.ObjectKeyFromObject(registered()), registered())).To(MatchError(apierrors.IsNotFound, "is gone"))
+		Expect(serving.Stop()).To(Succeed())
+	}, SpecTimeout(specTimeout))
+
+	// local are values of an example that hold on this machine.
+	local := func(values map[string]any) string {
+		GinkgoHelper()
+		for _, name := range []string{"service", "drainSeconds"} {
+			values[name] = here[name]
+		}
+		kcp, is := values["kcp"].(map[string]any)
+		Expect(is).To(BeTrue())
+		kcp["url"], _, _ = unstructured.NestedString(here, "kcp", "url")
+		text, err := json.Marshal(values)
+		Expect(err).NotTo(HaveOccurred())
+		return string(text)
+	}
+
+	It("work with kcp-operator and Argo CD", func(ctx SpecContext) {
+		w.put(ctx, webhookPath, map[string][]byte{"tokens": []byte(charttest.Token)})
+		DeferCleanup(func(ctx SpecContext) { w.remove(ctx, webhookPath) }, NodeTimeout(specTimeout))
+		for _, object := range exampleObjects("kcp-operator/kubeconfigs.yaml") {
+			w.actAsOperator(ctx, object)
+		}
+		application := exampleObjects("gitops/argocd.yaml")[0]
+		Expect(strict(w.host).Create(ctx, application)).To(Succeed())
+		values, found, err := unstructured.NestedMap(application.Object, "spec", "source", "helm", "valuesObject")
+		Expect(found, err).To(BeTrue())
+		argo := newArgoCD(ctx, w.host, local(values))
+
+		var serving *process.Process
+		argo.sync(ctx, func() { serving = w.serve(ctx) })
+		w.expectGates(ctx, bot, "by-argo-cd")
+
+		argo.remove(ctx)
+		w.expectNoGates(ctx)
+		Expect(serving.Stop()).To(Succeed())
+	}, SpecTimeout(specTimeout))
+
+	It("work with kcp's Helm chart and Flux", func(ctx SpecContext) {
+		w.put(ctx, webhookPath, map[string][]byte{"tokens": []byte(charttest.Token)})
+		DeferCleanup(func(ctx SpecContext) { w.remove(ctx, webhookPath) }, NodeTimeout(specTimeout))
+		for _, object := range exampleObjects("kcp-chart/users.yaml") {
+			w.actAsCertManager(ctx, object)
+		}
+		objects := exampleObjects("gitops/flux.yaml")
+		for _, object := range objects {
+			Expect(strict(w.host).Create(ctx, object)).To(Succeed())
+		}
+		values, found, err := unstructured.NestedMap(objects[1].Object, "spec", "values")
+		Expect(found, err).To(BeTrue())
+		w.values = local(values) // helm-controller runs Helm
+		w.deploy(ctx, "install")
+		serving := w.serve(ctx)
+		w.expectGates(ctx, bot, "by-flux")
+
+		Expect(w.helm(ctx, "uninstall", "--wait")).To(Succeed())
+		w.expectNoGates(ctx)
+		Expect(serving.Stop()).To(Succeed())
+	}, SpecTimeout(specTimeout))
+
+	It("work with any other kcp and Helm", func(ctx SpecContext) {
+		certificate, key, err := w.kcp.ClientCA()
+		Expect(err).NotTo(HaveOccurred())
+		script := exec.CommandContext(ctx, example("kcp/kubeconfigs.sh"), namespace, w.kcp.AdminKubeconfig(), certificate, key)
+		script.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig, "HOME="+w.api.Dir())
+		out, err := script.CombinedOutput()
+		Expect(err).NotTo(HaveOccurred(), string(out))
+
+		values := map[string]any{}
+		Expect(yaml.UnmarshalStrict(readExample("kcp.yaml"), &values)).To(Succeed())
+		w.values = local(values)
+		w.deploy(ctx, "install")
+		serving := w.serve(ctx)
+		w.expectGates(ctx, bot, "by-helm")
+
+		Expect(w.helm(ctx, "uninstall", "--wait")).To(Succeed())
+		w.expectNoGates(ctx)
+		Expect(serving.Stop()).To(Succeed())
+	}, SpecTimeout(specTimeout))
+})
+
+// example is the path of an example.
+func example(name string) string {
+	GinkgoHelper()
+	chart, err := charttest.Chart()
+	Expect(err).NotTo(HaveOccurred())
+	return filepath.Join(chart, "examples", name)
+}
+
+func readExample(name string) []byte {
+	GinkgoHelper()
+	content, err := os.ReadFile(example(name))
+	Expect(err).NotTo(HaveOccurred())
+	return content
+}
+
+func exampleObjects(name string) []*unstructured.Unstructured {
+	GinkgoHelper()
+	objects, err := charttest.Decode(string(readExample(name)))
+	Expect(err).NotTo(HaveOccurred())
+	return objects
+}
+
+// downloadedCRDs are the CRDs of "make bin/crds".
+func downloadedCRDs() []*apiextensionsv1.CustomResourceDefinition {
+	GinkgoHelper()
+	root, err := charttest.Root()
+	Expect(err).NotTo(HaveOccurred())
+	files, err := filepath.Glob(filepath.Join(root, "bin", "crds", "*.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(files).NotTo(BeEmpty(), "there are no CRDs: run `make bin/crds`")
+	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(files))
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		Expect(yaml.Unmarshal(content, crd)).To(Succeed(), file)
+		crds = append(crds, crd)
+	}
+	return crds
+}
+
+// strict is a client whose writes fail if a field is unknown.
+func strict(c client.Client) client.Client {
+	return client.WithFieldValidation(c, metav1.FieldValidationStrict)
+}
+
+// put creates or replaces a Secret.
+func (w *world) put(ctx context.Context, name string, data map[string][]byte) {
+	GinkgoHelper()
+	w.remove(ctx, name)
+	Expect(w.host.Create(ctx, &corev1.Secret{ObjectMeta: w.named(name), Data: data})).To(Succeed())
+}
+
+// remove deletes a Secret, if it exists.
+func (w *world) remove(ctx context.Context, name string) {
+	GinkgoHelper()
+	Expect(client.IgnoreNotFound(w.host.Delete(ctx, &corev1.Secret{ObjectMeta: w.named(name)}))).To(Succeed())
+}
+
+// issueServingCertificate creates the Secret that cert-manager would create for the chart's Certificate.
+func (w *world) issueServingCertificate(ctx context.Context) {
+	GinkgoHelper()
+	authority, err := access.NewAuthority("cert-manager")
+	Expect(err).NotTo(HaveOccurred())
+	pair, err := authority.ServingPair(release, func(certificate *x509.Certificate) {
+		certificate.DNSNames = append(certificate.DNSNames, release+"."+namespace+".svc")
+	})
+	Expect(err).NotTo(HaveOccurred())
+	w.put(ctx, release+"-tls", map[string][]byte{
+		corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, "ca.crt": authority.PEM(),
+	})
+}
+
+// injectCA writes the CA into the webhooks, as cert-manager does.
+func (w *world) injectCA(ctx context.Context) {
+	GinkgoHelper()
+	secret, configuration := &corev1.Secret{}, registered()
+	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release + "-tls"}, secret)).To(Succeed())
+	Expect(w.host.Get(ctx, client.ObjectKeyFromObject(configuration), configuration)).To(Succeed())
+	Expect(configuration.Annotations).To(HaveKeyWithValue("cert-manager.io/inject-ca-from", namespace+"/"+secret.Name))
+	for i := range configuration.Webhooks {
+		configuration.Webhooks[i].ClientConfig.CABundle = secret.Data["ca.crt"]
+	}
+	Expect(w.host.Update(ctx, configuration)).To(Succeed())
+}
+
+// actAsOperator writes the Secret of a Kubeconfig, as kcp-operator does (internal/resources/kubeconfig).
+func (w *world) actAsOperator(ctx context.Context, object *unstructured.Unstructured) {
+	GinkgoHelper()
+	kubeconfig, err := charttest.DecodeKubeconfig(object)
+	Expect(err).NotTo(HaveOccurred())
+	user := kubeconfig.Spec.Username
+	config := w.kcp.Person("root", user, append(kubeconfig.Spec.Groups, "kubeconfig:"+kubeconfig.Name)...)
+	file := clientcmdapi.NewConfig()
+	file.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	for name, server := range map[string]string{"base": w.kcp.URL(), "default": w.kcp.URL() + "/clusters/root"} {
+		file.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: config.CAData}
+		file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
+	}
+	file.CurrentContext = "default"
+	content, err := clientcmd.Write(*file)
+	Expect(err).NotTo(HaveOccurred())
+	w.put(ctx, kubeconfig.Spec.SecretRef.Name, map[string][]byte{"kubeconfig": content})
+}
+
+// actAsCertManager creates a Secret of the example, with the address of this kcp, or adds to it what its Certificate asks for, as cert-manager does.
+func (w *world) actAsCertManager(ctx context.Context, object *unstructured.Unstructured) {
+	GinkgoHelper()
+	object.SetNamespace(namespace)
+	if object.GetKind() == "Secret" {
+		kubeconfig, _, err := unstructured.NestedString(object.Object, "stringData", "kubeconfig")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(kubeconfig).To(ContainSubstring(`"https://kcp:6443"`))
+		w.put(ctx, object.GetName(), map[string][]byte{"kubeconfig": []byte(strings.Replace(kubeconfig, "https://kcp:6443", w.kcp.URL(), 1))})
+		return
+	}
+	Expect(strict(w.host).Create(ctx, object)).To(Succeed())
+	var certificate struct {
+		Spec struct {
+			SecretName, CommonName string
+			Subject                struct{ Organizations []string }
+		}
+	}
+	content, err := object.MarshalJSON()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(json.Unmarshal(content, &certificate)).To(Succeed())
+	config := w.kcp.Person("root", certificate.Spec.CommonName, certificate.Spec.Subject.Organizations...)
+	secret := &corev1.Secret{}
+	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: certificate.Spec.SecretName}, secret)).To(Succeed())
+	secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey], secret.Data["ca.crt"] = config.CertData, config.KeyData, config.CAData
+	Expect(w.host.Update(ctx, secret)).To(Succeed())
+}
+
+// expectGates expects that the gates are registered, that warrantgate may repair, and that it may write Events. Before it may, it asks again every
+// five seconds, and writes none about what happens meanwhile.
+func (w *world) expectGates(ctx context.Context, bot *rest.Config, name string) {
+	GinkgoHelper()
+	Eventually(objects).WithArguments(ctx, w.kcp.ShardAdmin("root")).WithContext(ctx).Should(ContainElement(HavePrefix("Lease/")), "no replica leads the repair")
+	var workspace string
+	var created time.Time
+	Eventually(func(g Gomega) {
+		if time.Since(created) > 5*time.Second {
+			workspace, created = name+"-"+rand.String(5), time.Now()
+			_, err := kcptest.CreateWorkspace(ctx, bot, workspace)
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root:provider"), workspace)
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		g.Expect(kcptest.Describe(ctx, w.kcp.Admin("root:provider"), workspace)).To(ContainSubstring("event Normal OwnerRewritten"))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// expectNoGates expects that a Job has removed the gates from root.
+func (w *world) expectNoGates(ctx context.Context) {
+	GinkgoHelper()
+	Expect(w.kubelet.Output("warrantgate-kcp-uninstall")).To(ContainSubstring(`root: ValidatingWebhookConfiguration "warrantgate" deleted`))
+	root, err := kcptest.NewClient(w.kcp.Admin("root"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(root.Get(ctx, client.ObjectKeyFromObject(registered()), registered())).To(MatchError(apierrors.IsNotFound, "is gone"))
+	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, &corev1.Service{})).To(MatchError(apierrors.IsNotFound, "is gone"))
+}
