@@ -54,7 +54,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		w := kcp(ctx)
 		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
 		own, theirs := w.user(attacker.name+"@example.com"), w.user(victim.name+"@example.com")
-		server, secret := w.machineServer(theirs, "worker-of-"+victim.name), w.machineServer(theirs, "machine")
+		server, secret := w.server(theirs, "worker-of-"+victim.name), w.server(theirs, "machine")
 		w.permit(ctx, attacker.name, own.Email)
 		w.permit(ctx, victim.name, theirs.Email)
 		for who, email := range map[*owner]string{&attacker: own.Email, &victim: theirs.Email} {
@@ -144,8 +144,8 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 			By(to)
 			expectRefused(attacker.client.Patch(ctx, machine.DeepCopy(), moved(to, also)), http.StatusUnprocessableEntity, changed)
 		}
-		By("while a client need not repeat the annotation")
-		server := w.machineServer(own, "machine")
+		By("a client need not repeat the annotation")
+		server := w.server(own, "machine")
 		for _, to := range []string{"null", "", attacker.cluster} {
 			Expect(attacker.client.Patch(ctx, machine.DeepCopy(), moved(to, `,"spec":{"providerID":"cloudsigma://`+server.UUID+`"}`))).To(Succeed())
 			Expect(attacker.client.Get(ctx, client.ObjectKeyFromObject(machine), machine)).To(Succeed())

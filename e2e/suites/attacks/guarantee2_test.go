@@ -36,7 +36,7 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 	It("with RBAC in its own workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
 		attacker, stranger := w.owner(ctx, "mallory"), w.user("stranger-of-mallory@example.com")
-		server := w.machineServer(stranger, "stolen")
+		server := w.server(stranger, "stolen")
 		Expect(kcptest.Grant(ctx, attacker.config, kcptest.User(attacker.name), rbacv1.PolicyRule{
 			APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"},
 		})).To(Succeed())

@@ -100,8 +100,8 @@ var _ = Describe("the editor of a namespace whose clusters refer to another tena
 	}, SpecTimeout(startTimeout))
 })
 
-// letRead permits a person to read the Secret "user" of a namespace, until what it returns is deleted.
-func letRead(ctx context.Context, w *kubeWorld, namespace, person string) *rbacv1.RoleBinding {
+// letRead gives a user the permission to read the Secret "user" of a namespace. Deleting the returned object removes it.
+func letRead(ctx context.Context, w *kubeWorld, namespace, username string) *rbacv1.RoleBinding {
 	GinkgoHelper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "read-user"}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"user"}, Verbs: []string{"get"},
@@ -110,7 +110,7 @@ func letRead(ctx context.Context, w *kubeWorld, namespace, person string) *rbacv
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: person}},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: username}},
 	}
 	Expect(w.admin.Create(ctx, binding)).To(Succeed())
 	return binding

@@ -4,10 +4,7 @@ package attacks_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,10 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
-	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
 const (
@@ -34,9 +29,11 @@ const (
 // kcpWorld is a kcp with a provider's workspace, a CloudSigma, and a warrantgate with the gates on Workspaces and on the kinds of
 // the provider.
 type kcpWorld struct {
-	server *kcptest.Server
-	cloud  *cloudsigmatest.Cloud
-	gate   *kcptest.Warrantgate
+	cloudWorld
+	kcp  *kcptest.Server
+	gate *kcptest.Warrantgate
+	// options are those of gate.
+	options kcptest.WarrantgateOptions
 	// provider is an administrator in the provider's workspace.
 	provider *rest.Config
 	// owners is the number of owners, for unique names.
@@ -55,41 +52,28 @@ func kcp(ctx SpecContext) *kcpWorld {
 func startKCP(ctx SpecContext) *kcpWorld {
 	GinkgoHelper()
 	w := &kcpWorld{}
-	started := false
-	defer func() {
-		if !started {
-			w.stop()
-		}
-	}()
-	var account cloudsigmatest.Client
-	w.cloud, account = startCloud(ctx)
+	complete := false
+	defer w.stopUnless(&complete)
+	w.startCloud(ctx)
 	var err error
-	w.server, err = kcptest.Start(ctx, kcptest.Options{Binary: binary(asset.KCP)})
+	w.kcp, err = kcptest.Start(ctx, kcptest.Options{})
 	Expect(err).NotTo(HaveOccurred())
+	w.started(w.kcp.Stop)
 	w.makePlaces(ctx)
 
-	caFile, err := w.cloud.CAFile(w.server.Dir())
+	w.options = w.settings(w.kcp.Dir(), "machine: {settle: 0s}\n")
+	w.gate, err = kcptest.NewWarrantgate(ctx, w.kcp, w.options)
 	Expect(err).NotTo(HaveOccurred())
-	secretFile := filepath.Join(w.server.Dir(), "client-secret")
-	Expect(os.WriteFile(secretFile, []byte(account.Secret), 0o600)).To(Succeed())
-	w.gate, err = kcptest.NewWarrantgate(ctx, w.server, kcptest.WarrantgateOptions{
-		Binary: binary(asset.Warrantgate),
-		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
-			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n", w.cloud.APITemplate(), w.cloud.ServiceProviderTemplate(), caFile),
-		Args: []string{
-			"--impersonation-enabled", "--oauth-url=" + w.cloud.OAuthURL(), "--client-id=" + account.ID, "--client-secret-file=" + secretFile,
-		},
-	})
-	Expect(err).NotTo(HaveOccurred())
+	w.started(w.gate.Stop)
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	kubeconfig, err := w.server.KubeconfigFile("provider-admin", w.provider)
+	kubeconfig, err := w.kcp.KubeconfigFile("provider-admin", w.provider)
 	Expect(err).NotTo(HaveOccurred())
 	output, err := w.gate.Run(ctx, append(w.gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
-		"--config="+w.gate.ConfigFile(), "--shard-kubeconfig="+w.server.AdminKubeconfig(), "--shard-context=system:admin")...)
+		"--config="+w.gate.ConfigFile(), "--shard-kubeconfig="+w.kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
 	Expect(err).NotTo(HaveOccurred(), output)
 	Expect(w.gate.Start(ctx)).To(Succeed())
-	started = true
+	complete = true
 	return w
 }
 
@@ -97,41 +81,30 @@ func startKCP(ctx SpecContext) *kcpWorld {
 func (w *kcpWorld) makePlaces(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{"provider", "tenants"} {
-		_, err := kcptest.CreateWorkspace(ctx, w.server.Admin("root"), name)
+		_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), name)
 		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, w.server.Admin("root"), name)
+		_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), name)
 		Expect(err).NotTo(HaveOccurred())
 	}
-	w.provider = w.server.Admin(providerPath)
+	w.provider = w.kcp.Admin(providerPath)
 	crds, err := kubetest.CRDs("CloudSigmaMachine", "CloudSigmaCluster")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(kcptest.Export(ctx, w.provider, exportName, crds...)).To(Succeed())
 	w.grantInProvider(ctx, kcptest.Group(user.AllAuthenticated), kcptest.BindRule(exportName))
-	Expect(kcptest.Grant(ctx, w.server.Admin(tenantsPath), kcptest.Group(tenantsGroup), kcptest.CreatorRules()...)).To(Succeed())
+	Expect(kcptest.Grant(ctx, w.kcp.Admin(tenantsPath), kcptest.Group(tenantsGroup), kcptest.CreatorRules()...)).To(Succeed())
 }
 
-// stop ends what has been started, as far as it came. The cloud must not have been asked anything that it does not know.
-func (w *kcpWorld) stop() {
-	GinkgoHelper()
-	var errs []error
-	if w.gate != nil {
-		errs = append(errs, w.gate.Stop())
-	}
-	if w.server != nil {
-		errs = append(errs, w.server.Stop())
-	}
-	if w.cloud != nil {
-		errs = append(errs, w.cloud.Stop())
-		Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know")
-	}
-	Expect(errors.Join(errs...)).To(Succeed())
-}
-
-// grantInProvider gives a subject permissions in the provider's workspace, which need not let it enter that workspace. kcp acts on
-// them a moment later.
+// grantInProvider gives a subject permissions in the provider's workspace, not necessarily that to enter it. kcp's authorizer
+// observes them a moment later.
 func (w *kcpWorld) grantInProvider(ctx context.Context, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) {
 	GinkgoHelper()
-	c, err := kcptest.NewClient(w.provider)
+	grantIn(ctx, w.provider, subject, rules...)
+}
+
+// grantIn is grantInProvider for any workspace.
+func grantIn(ctx context.Context, config *rest.Config, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+	GinkgoHelper()
+	c, err := kcptest.NewClient(config)
 	Expect(err).NotTo(HaveOccurred())
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "attacks-"}, Rules: rules}
 	Expect(c.Create(ctx, role)).To(Succeed())
@@ -142,11 +115,11 @@ func (w *kcpWorld) grantInProvider(ctx context.Context, subject rbacv1.Subject, 
 	})).To(Succeed())
 }
 
-// permit lets somebody impersonate users, by their e-mails, in the provider's workspace, where warrantgate asks. It takes access to
-// that workspace, too. The name may be the global one of a service account.
-func (w *kcpWorld) permit(ctx context.Context, person string, emails ...string) {
+// permit allows a user to impersonate users, by their email addresses, in the provider's workspace, where warrantgate checks this.
+// It also allows access to that workspace. The name can be the global one of a service account.
+func (w *kcpWorld) permit(ctx context.Context, username string, emails ...string) {
 	GinkgoHelper()
-	w.grantInProvider(ctx, kcptest.User(person), kcptest.AccessRule(), rbacv1.PolicyRule{
+	w.grantInProvider(ctx, kcptest.User(username), kcptest.AccessRule(), rbacv1.PolicyRule{
 		APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: emails, Verbs: []string{"impersonate"},
 	})
 }
@@ -163,25 +136,33 @@ type owner struct {
 // Objects are in the namespace default.
 func (w *kcpWorld) owner(ctx context.Context, name string) owner {
 	GinkgoHelper()
+	who := w.newOwner(ctx, name)
+	Eventually(func() error { // until kcp observes workspace-admin and the permission to bind
+		return kcptest.Bind(ctx, who.config, providerPath, exportName, machineKind)
+	}).Should(Or(Succeed(), MatchError(ContainSubstring("already exists"))))
+	var err error
+	who.client, err = client.New(who.heard.Listen(who.config), client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func() error { // until the webhooks of the APIExport are active here
+		return who.client.Create(ctx, newMachine(metav1.NamespaceDefault, "canary", "pool", map[string]any{"providerID": "cloudsigma://no-uuid"}),
+			client.DryRunAll)
+	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
+	return who
+}
+
+// newOwner is owner without the provider's kinds.
+func (w *kcpWorld) newOwner(ctx context.Context, name string) owner {
+	GinkgoHelper()
 	w.owners++
 	who := owner{tenant: tenant{name: fmt.Sprintf("%s-%d", name, w.owners), namespace: metav1.NamespaceDefault, heard: &kubetest.Heard{}}}
 	who.path = tenantsPath + ":" + who.name
-	maker := w.server.Person(tenantsPath, who.name, tenantsGroup)
+	maker := w.kcp.Person(tenantsPath, who.name, tenantsGroup)
 	_, err := kcptest.CreateWorkspace(ctx, maker, who.name)
 	Expect(err).NotTo(HaveOccurred())
 	workspace, err := kcptest.WaitReady(ctx, maker, who.name)
 	Expect(err).NotTo(HaveOccurred())
 	who.cluster = workspace.Spec.Cluster
-	who.config, who.admin = w.server.Person(who.path, who.name, tenantsGroup), w.server.Admin(who.path)
-	Eventually(func() error { // until kcp acts on workspace-admin, and on the permission to bind
-		return kcptest.Bind(ctx, who.config, providerPath, exportName, machineKind)
-	}).Should(Or(Succeed(), MatchError(ContainSubstring("already exists"))))
-	who.client, err = client.New(who.heard.Listen(who.config), client.Options{})
-	Expect(err).NotTo(HaveOccurred())
-	Eventually(func() error { // until the webhooks of the APIExport hold here
-		return who.client.Create(ctx, newMachine(metav1.NamespaceDefault, "canary", "pool", map[string]any{"providerID": "cloudsigma://no-uuid"}),
-			client.DryRunAll)
-	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
+	who.config, who.admin = w.kcp.Person(who.path, who.name, tenantsGroup), w.kcp.Admin(who.path)
 	return who
 }
 
@@ -193,15 +174,4 @@ func (o owner) as(username string, groups []string, extra map[string][]string) c
 	c, err := client.New(o.heard.Listen(config), client.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	return c
-}
-
-// user adds a user of the cloud, whom warrantgate may act as there. Nobody may impersonate the user before permit.
-func (w *kcpWorld) user(email string) cloudsigmatest.User {
-	GinkgoHelper()
-	return addUser(w.cloud, email)
-}
-
-// machineServer adds a server of a user.
-func (w *kcpWorld) machineServer(owner cloudsigmatest.User, name string) cloudsigmatest.Server {
-	return w.cloud.AddServer(region, owner, name)
 }

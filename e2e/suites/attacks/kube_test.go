@@ -4,10 +4,7 @@ package attacks_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,18 +15,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
-	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
 // kubeWorld is a kube-apiserver with the kinds of the providers, a CloudSigma, and a warrantgate with all gates, whose user only has
 // the documented permissions.
 type kubeWorld struct {
-	api   *kubetest.Server
-	cloud *cloudsigmatest.Cloud
-	gate  *kubetest.Warrantgate
-	// admin is of group system:masters.
+	cloudWorld
+	api  *kubetest.Server
+	gate *kubetest.Warrantgate
+	// admin is in the group system:masters.
 	admin client.Client
 	// labeled is true if the label holds: keystone-policy selects policies for Keystone.
 	labeled bool
@@ -42,6 +37,7 @@ type kubeWorld struct {
 // are denied at once: guarantee7_claims_test.go attacks those that are undecided at first.
 const kubeConfiguration = `
 audit: {interval: 24h}
+machine: {settle: 0s}
 controllerManager:
   selector: {matchLabels: {app: cloudsigma-ccm}}
   objects: [{namespace: named-managers, name: ccm}]
@@ -69,59 +65,27 @@ func newKube(ctx SpecContext, configuration string) *kubeWorld {
 func startKube(ctx SpecContext, configuration string) *kubeWorld {
 	GinkgoHelper()
 	w := &kubeWorld{labeled: strings.Contains(configuration, "holds: keystone-policy")}
-	started := false
-	defer func() {
-		if !started {
-			w.stop()
-		}
-	}()
-	var account cloudsigmatest.Client
-	w.cloud, account = startCloud(ctx)
+	complete := false
+	defer w.stopUnless(&complete)
+	w.startCloud(ctx)
 	var err error
-	w.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd)})
+	w.api, err = kubetest.Start(ctx, kubetest.Options{})
 	Expect(err).NotTo(HaveOccurred())
+	w.started(w.api.Stop)
 	w.admin = w.api.Client()
 
-	caFile, err := w.cloud.CAFile(w.api.Dir())
+	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, w.settings(w.api.Dir(), configuration))
 	Expect(err).NotTo(HaveOccurred())
-	secretFile := filepath.Join(w.api.Dir(), "client-secret")
-	Expect(os.WriteFile(secretFile, []byte(account.Secret), 0o600)).To(Succeed())
-	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
-		Binary: binary(asset.Warrantgate),
-		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
-			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n%s",
-			w.cloud.APITemplate(), w.cloud.ServiceProviderTemplate(), caFile, configuration),
-		Args: []string{
-			"--impersonation-enabled", "--oauth-url=" + w.cloud.OAuthURL(), "--client-id=" + account.ID, "--client-secret-file=" + secretFile,
-		},
-	})
-	Expect(err).NotTo(HaveOccurred())
+	w.started(w.gate.Stop)
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	w.awaitGates(ctx)
-	started = true
+	complete = true
 	return w
 }
 
-// stop ends what has been started, as far as it came. The cloud must not have been asked anything that it does not know.
-func (w *kubeWorld) stop() {
-	GinkgoHelper()
-	var errs []error
-	if w.gate != nil {
-		errs = append(errs, w.gate.Stop())
-	}
-	if w.api != nil {
-		errs = append(errs, w.api.Stop())
-	}
-	if w.cloud != nil {
-		errs = append(errs, w.cloud.Stop())
-		Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud was asked what it does not know")
-	}
-	Expect(errors.Join(errs...)).To(Succeed())
-}
-
-// awaitGates returns once the API server asks the gates: it does so a moment after they have been registered.
+// awaitGates returns once the API server calls the gates, a moment after the installation of the webhook configurations.
 func (w *kubeWorld) awaitGates(ctx context.Context) {
 	GinkgoHelper()
 	namespace := w.namespace(ctx)
@@ -174,8 +138,8 @@ func (w *kubeWorld) editor(ctx context.Context, namespace string) tenant {
 	return who
 }
 
-// permit lets a person impersonate users, by their e-mails, and waits until the API server acts on it.
-func (w *kubeWorld) permit(ctx context.Context, person string, emails ...string) {
+// permit allows a user to impersonate users, by their email addresses, and waits until the API server observes it.
+func (w *kubeWorld) permit(ctx context.Context, username string, emails ...string) {
 	GinkgoHelper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "impersonate-"}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: emails, Verbs: []string{"impersonate"},
@@ -184,26 +148,15 @@ func (w *kubeWorld) permit(ctx context.Context, person string, emails ...string)
 	Expect(w.admin.Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: person}},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: username}},
 	})).To(Succeed())
 	for _, email := range emails {
 		Eventually(func() (bool, error) {
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: person, ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: "users", Name: email, Verb: "impersonate"},
+				User: username, ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: "users", Name: email, Verb: "impersonate"},
 			}}
 			err := w.admin.Create(ctx, review)
 			return review.Status.Allowed, err
 		}).Should(BeTrue())
 	}
-}
-
-// user adds a user of the cloud, whom warrantgate may act as there. Nobody may impersonate the user in the API server before permit.
-func (w *kubeWorld) user(email string) cloudsigmatest.User {
-	GinkgoHelper()
-	return addUser(w.cloud, email)
-}
-
-// server adds a server of a user.
-func (w *kubeWorld) server(owner cloudsigmatest.User, name string) cloudsigmatest.Server {
-	return w.cloud.AddServer(region, owner, name)
 }

@@ -56,8 +56,8 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			Eventually(ctx, describeWorkspace).WithArguments(attacker.config, ws).Should(
 				MatchRegexp(`(?m)^ +Warning +OwnerNotRewritten .*it was impersonated elsewhere, so its home is only claimed \(HomeOutOfScope\)`))
 
-			By("looking for what only the victim's service account may bind")
-			Consistently(ctx, boundIn).WithArguments(w.server.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
+			By("listing the APIBindings, for the APIExport that only the victim's service account may bind")
+			Consistently(ctx, boundIn).WithArguments(w.kcp.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
 		},
 		Entry("impersonated with its home", func(_, _ owner, _ map[string][]string) {}, SpecTimeout(startTimeout)),
 		Entry("with a scope of both workspaces", func(victim, attacker owner, extra map[string][]string) {
@@ -77,8 +77,8 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			cluster := attacker.placed(ctx, ws)
 			Expect(recordedOwner(ctx, w, cluster)).NotTo(Or(ContainSubstring("system:kcp:admin"), ContainSubstring("root-boss")))
 			Eventually(ctx, describeWorkspace).WithArguments(attacker.config, ws).Should(And(
-				MatchRegexp(`(?m)^ +\w+ +WarrantDropped .*1 warrant carried an administrator's power`), ContainSubstring(wantReason)))
-			Consistently(ctx, boundIn).WithArguments(w.server.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
+				MatchRegexp(`(?m)^ +\w+ +WarrantDropped .*1 warrant had an administrator's permissions`), ContainSubstring(wantReason)))
+			Consistently(ctx, boundIn).WithArguments(w.kcp.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
 		},
 		Entry("with a user", impersonated("alice", nil), "OwnerRewritten", SpecTimeout(startTimeout)),
 		Entry("with a service account without a home", impersonated("system:serviceaccount:default:bot", nil), "HomeUnknown", SpecTimeout(startTimeout)),
@@ -240,7 +240,7 @@ func (o owner) placed(ctx context.Context, name string) string {
 // recordedOwner is the owner in a LogicalCluster, as which kcp acts there.
 func recordedOwner(ctx context.Context, w *kcpWorld, cluster string) string {
 	GinkgoHelper()
-	lc, err := kcptest.GetLogicalCluster(ctx, w.server.ShardAdmin(cluster))
+	lc, err := kcptest.GetLogicalCluster(ctx, w.kcp.ShardAdmin(cluster))
 	Expect(err).NotTo(HaveOccurred())
 	return kcpapi.RecordedOwner(lc)
 }

@@ -32,7 +32,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/suite"
 )
@@ -54,11 +53,8 @@ var (
 )
 
 func TestAttacks(t *testing.T) {
-	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	RunSpecs(t, "attacks")
+	suite.Run(t, "attacks", 30*time.Second, 50*time.Millisecond)
 }
 
 // The worlds that have started.
@@ -111,27 +107,4 @@ func newObject(kind schema.GroupVersionKind, namespace, name string, spec map[st
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	return object
-}
-
-// startCloud starts a cloud whose service account may act for the users that addUser adds.
-func startCloud(ctx SpecContext) (*cloudsigmatest.Cloud, cloudsigmatest.Client) {
-	GinkgoHelper()
-	cloud, err := cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
-	Expect(err).NotTo(HaveOccurred())
-	account := cloud.AddClient(serviceAccount)
-	return cloud, account
-}
-
-func addUser(cloud *cloudsigmatest.Cloud, email string) cloudsigmatest.User {
-	GinkgoHelper()
-	user := cloud.AddUser(email)
-	Expect(cloud.AllowImpersonation(serviceAccount, email)).To(Succeed())
-	return user
-}
-
-func binary(name string) string {
-	GinkgoHelper()
-	path, err := asset.Path(name)
-	Expect(err).NotTo(HaveOccurred())
-	return path
 }

@@ -34,8 +34,8 @@ var _ = Describe("the attackers", func() {
 		attacker, other := w.owner(ctx, "attacker"), w.owner(ctx, "other")
 		own := w.user(attacker.name + "@example.com")
 		w.permit(ctx, attacker.name, own.Email)
-		server := w.machineServer(own, "worker")
-		Eventually(func() error { // until kcp acts on the permission
+		server := w.server(own, "worker")
+		Eventually(func() error { // until kcp observes the permission
 			return attacker.client.Create(ctx, newCluster(attacker.namespace, "pool", own.Email))
 		}).Should(Succeed())
 		Expect(attacker.client.Create(ctx, newMachine(attacker.namespace, "worker", "pool",

@@ -1,0 +1,127 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/internal/identity"
+)
+
+// mostMemory is how much the resident memory of warrantgate may grow. A pod of the chart has 256 MiB.
+const mostMemory = 64 << 20
+
+// Guarantee 7: what warrantgate keeps in memory does not depend on how large the objects and names of a tenant are.
+var _ = Describe("the memory of warrantgate, against tenants with large objects and names", Serial, func() {
+	It("does not grow with the owner references of machines", func(ctx SpecContext) {
+		const machines, size = 120, 1 << 20
+		w := newKube(ctx, kubeConfiguration)
+		attacker := w.editor(ctx, w.namespace(ctx))
+		before := peak(w.gate.PID())
+		many(machines, func(i int) error {
+			machine := newMachine(attacker.namespace, fmt.Sprintf("large-%d", i), "pool", nil)
+			machine.SetOwnerReferences([]metav1.OwnerReference{{
+				APIVersion: clusterAPI.String(), Kind: "Machine", Name: "worker", UID: types.UID(strings.Repeat("x", size)),
+			}})
+			return attacker.client.Create(ctx, machine)
+		})
+		Consistently(func() int64 { return peak(w.gate.PID()) - before }).WithTimeout(hangTime).Should(BeNumerically("<", mostMemory))
+	}, SpecTimeout(startTimeout))
+
+	It("does not grow with lists of large machines", func(ctx SpecContext) {
+		const machines, size, writes = 100, 1 << 20, 12
+		w := newKube(ctx, kubeConfiguration)
+		attacker := w.editor(ctx, w.namespace(ctx))
+		many(machines, func(i int) error {
+			machine := newMachine(attacker.namespace, fmt.Sprintf("large-%d", i), "pool", nil)
+			machine.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "any", UID: types.UID(strings.Repeat("x", size))}})
+			return attacker.client.Create(ctx, machine)
+		})
+		before := peak(w.gate.PID())
+		many(writes, func(i int) error {
+			machine := newObject(clusterAPI.WithKind("Machine"), attacker.namespace, fmt.Sprintf("worker-%d", i), nil)
+			machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "pool"})
+			_ = attacker.client.Create(ctx, machine) // it may be refused, if not all machines can be read in time
+			return nil
+		})
+		AddReportEntry("MiB", fmt.Sprintf("%d before, %d after", before>>20, peak(w.gate.PID())>>20))
+		Expect(peak(w.gate.PID()) - before).To(BeNumerically("<", 3*mostMemory))
+	}, SpecTimeout(startTimeout))
+
+	It("does not grow with the names of users whom a tenant impersonates, nor does its log", func(ctx SpecContext) {
+		const attempts, size = 100, 700 << 10
+		const group = "long-names"
+		w := kcp(ctx)
+		attacker := w.owner(ctx, "attacker")
+		_, err := kcptest.CreateWorkspace(ctx, attacker.config, "child")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.WaitReady(ctx, attacker.config, "child")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(attacker.client.Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: group}, Subjects: []rbacv1.Subject{kcptest.Group(group)},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		})).To(Succeed())
+		forge := func(name string) error {
+			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
+			return newKCPClient(attacker.impersonating(identity.Owner{Username: name, Groups: []string{group, "system:authenticated"}})).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
+		}
+		Eventually(ctx, func() error { return forge("short") }).Should(MatchError(ContainSubstring("only the system may change it")))
+		before, logged := peak(w.gate.PID()), logSize(w.gate.LogFile())
+		var forbidden atomic.Int64
+		many(attempts, func(i int) error {
+			err := forge(fmt.Sprintf("%d-%s", i, strings.Repeat("x", size)))
+			if !apierrors.IsForbidden(err) {
+				return fmt.Errorf("attempt %d: %.300s", i, fmt.Sprint(err))
+			}
+			forbidden.Add(1)
+			return nil
+		})
+		AddReportEntry("forbidden", forbidden.Load())
+		Expect(peak(w.gate.PID()) - before).To(BeNumerically("<", mostMemory))
+		Expect(logSize(w.gate.LogFile())-logged).To(BeNumerically("<", attempts*16<<10), "bytes of log")
+	}, SpecTimeout(startTimeout))
+})
+
+// many does something so many times, some at a time.
+func many(count int, do func(i int) error) {
+	GinkgoHelper()
+	var group errgroup.Group
+	group.SetLimit(4)
+	for i := range count {
+		group.Go(func() error { return do(i) })
+	}
+	Expect(group.Wait()).To(Succeed())
+}
+
+// peak is the most memory that a process has had, in bytes.
+func peak(pid int) int64 {
+	GinkgoHelper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	Expect(err).NotTo(HaveOccurred())
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	var kibibytes int64
+	_, err = fmt.Sscan(after, &kibibytes)
+	Expect(err).NotTo(HaveOccurred())
+	return kibibytes << 10
+}
+
+func logSize(path string) int64 {
+	GinkgoHelper()
+	info, err := os.Stat(path)
+	Expect(err).NotTo(HaveOccurred())
+	return info.Size()
+}
