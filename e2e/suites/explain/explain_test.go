@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 var _ = Describe("explain workspace", func() {
@@ -50,7 +51,7 @@ var _ = Describe("explain workspace", func() {
 		// A right under the name that counts at home only: the repaired owner has it by its warrant.
 		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(widgets.Export))).To(Succeed())
 		create(ctx, bot, "child", ofType)
-		home.waitRefused(ctx, `User "system:serviceaccount:default:bot" cannot create`)
+		home.waitDenied(ctx, `User "system:serviceaccount:default:bot" cannot create`)
 
 		text, found := explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(1), text.out)
@@ -76,7 +77,7 @@ var _ = Describe("explain workspace", func() {
 		})
 		guard(ctx)
 		create(ctx, home.bot(ctx), "child", ofType)
-		home.waitRefused(ctx, "no permission to bind to export")
+		home.waitDenied(ctx, "no permission to bind to export")
 
 		text, found := explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(1), text.out)
@@ -101,7 +102,7 @@ var _ = Describe("explain workspace", func() {
 
 		By("granting what is printed")
 		for _, f := range found.Findings {
-			c := newClient(kcp.Admin(f.Grant.Workspace))
+			c := suite.KCPClient(kcp.Admin(f.Grant.Workspace))
 			for _, raw := range f.Grant.Objects {
 				Expect(text.out).To(ContainSubstring("name: " + asObject(raw).GetName()))
 				Expect(c.Create(ctx, asObject(raw))).To(Succeed())
@@ -127,15 +128,15 @@ var _ = Describe("explain workspace", func() {
 			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{gone, goneToo},
 		})
 		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: gone.Export}}
-		Expect(newClient(home.admin()).Delete(ctx, export)).To(Succeed())
-		root := newClient(kcp.Admin("root"))
+		Expect(suite.KCPClient(home.admin()).Delete(ctx, export)).To(Succeed())
+		root := suite.KCPClient(kcp.Admin("root"))
 		lostWorkspace := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: strings.TrimPrefix(lost.path, "root:")}}
 		Expect(root.Delete(ctx, lostWorkspace)).To(Succeed())
 		Eventually(ctx, func() error {
 			return root.Get(ctx, client.ObjectKeyFromObject(lostWorkspace), &tenancyv1alpha1.Workspace{})
 		}).Should(MatchError(apierrors.IsNotFound, "is gone"))
 		create(ctx, home.alice(ctx), "child", ofType)
-		home.waitRefused(ctx, "unable to find at least 1 APIExport")
+		home.waitDenied(ctx, "unable to find at least 1 APIExport")
 
 		text, found := explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(1), text.out)
@@ -150,12 +151,12 @@ var _ = Describe("explain workspace", func() {
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
 		alice := home.alice(ctx)
 		Expect(kcptest.Grant(ctx, home.admin(), kcptest.User("alice"), kcptest.BindRule(widgets.Export))).To(Succeed())
-		c := newClient(home.admin())
+		c := suite.KCPClient(home.admin())
 		export := &apisv1alpha2.APIExport{}
 		Expect(c.Get(ctx, client.ObjectKey{Name: widgets.Export}, export)).To(Succeed())
 		Expect(c.Delete(ctx, export)).To(Succeed())
 		create(ctx, alice, "child", ofType)
-		home.waitRefused(ctx, "unable to find at least 1 APIExport")
+		home.waitDenied(ctx, "unable to find at least 1 APIExport")
 		Expect(explainAsJSON(ctx, home.path+":child").Findings[0].Next).To(HaveSuffix("kcp goes on by itself"))
 
 		again := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: export.Name}, Spec: apisv1alpha2.APIExportSpec{Resources: export.Spec.Resources}}
@@ -200,7 +201,7 @@ var _ = Describe("explain workspace", func() {
 		asAlice := home.admin() // kcp lets an administrator be alice in this workspace only
 		asAlice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
 		create(ctx, asAlice, "child")
-		home.waitRefused(ctx, `User "alice" cannot create`)
+		home.waitDenied(ctx, `User "alice" cannot create`)
 
 		text, found := explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(1), text.out)
@@ -259,7 +260,7 @@ var _ = Describe("explain workspace", func() {
 		})
 		ws, err := kcptest.WaitReady(ctx, home.admin(), "child")
 		Expect(err).NotTo(HaveOccurred())
-		c := newClient(home.admin())
+		c := suite.KCPClient(home.admin())
 		Expect(c.Delete(ctx, ws)).To(Succeed())
 
 		text, found := explainAsAdmin(ctx, home.path+":child")
@@ -284,7 +285,7 @@ var _ = Describe("explain workspace", func() {
 		create(ctx, kcp.ShardAdmin(home.path), "child",
 			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"carol","groups":["system:authenticated"]}`),
 			kcptest.WithAnnotation("authorization.kcp.io/required-groups", "team-a,on-call;operators"))
-		home.waitRefused(ctx, `User "carol" cannot create`)
+		home.waitDenied(ctx, `User "carol" cannot create`)
 
 		// kcp's own initializer may still be at work.
 		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("OwnerRefused"))
@@ -293,14 +294,37 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.out).To(ContainSubstring(`requires the groups "team-a,on-call;operators"`))
 	}, SpecTimeout(specTimeout))
 
-	It("gives no verdict about what it may not ask, and names the right that is missing", func(ctx SpecContext) {
+	It("reports that required groups may prevent Events, and a group of warrantgate's user allows them", func(ctx SpecContext) {
+		const group = "warrantgate-events"
+		with, without := newPlace(ctx), newPlace(ctx)
+		inGroup, err := kcp.KubeconfigFile("in-group", kcp.Person("root", kcptest.WarrantgateUser, group))
+		Expect(err).NotTo(HaveOccurred())
+		w := guardAs(ctx, inGroup)
+		for at, groups := range map[place]string{with: "team-a;" + group, without: "team-a"} {
+			bot := at.bot(ctx)
+			at.requireGroups(ctx, groups)
+			create(ctx, bot, "child")
+			_, err := kcptest.WaitReady(ctx, at.admin(), "child")
+			Expect(err).NotTo(HaveOccurred())
+			text, _ := explainAsAdmin(ctx, at.path+":child")
+			Expect(text.code).To(Equal(0), text.out)
+			Expect(text.out).To(ContainSubstring(`the workspace requires the groups %q, so there may be no Events of warrantgate about it`, groups))
+		}
+		Eventually(ctx, func() string { return kcptest.Describe(ctx, with.admin(), "child") }).Should(ContainSubstring("event Normal OwnerRewritten"))
+		Eventually(ctx, func() (float64, error) {
+			return w.Metric(ctx, "warrantgate_events_total", map[string]string{"outcome": "failed"})
+		}).Should(BeNumerically(">=", 1))
+		Expect(kcptest.Describe(ctx, without.admin(), "child")).NotTo(ContainSubstring("event Normal OwnerRewritten"))
+	}, SpecTimeout(specTimeout))
+
+	It("gives no verdict without a permission to read, and names the missing permission", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		widgets := home.export(ctx, "widgets")
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
 		alice, err := kcp.KubeconfigFile("alice-"+home.cluster, home.alice(ctx))
 		Expect(err).NotTo(HaveOccurred())
 		create(ctx, kcp.Person(home.path, "alice"), "child", ofType)
-		home.waitRefused(ctx, "no permission to bind to export")
+		home.waitDenied(ctx, "no permission to bind to export")
 
 		asAlice := explain(ctx, alice, home.path+":child")
 		Expect(asAlice.code).To(Equal(2), asAlice.out)
@@ -349,13 +373,14 @@ var _ = Describe("explain workspace", func() {
 		}
 	}, SpecTimeout(specTimeout))
 
-	It("tells a workspace that does not exist from what cannot be read", func(ctx SpecContext) {
-		const refused = "; if kcp refused to create it with \"no permission to bind one or more of the default API bindings\", as it does from v0.33 on, " +
-			"its creator needs \"bind\" on each APIExport that the WorkspaceType binds by default\n"
+	It("distinguishes a missing workspace from one that cannot be read", func(ctx SpecContext) {
+		refused := func(path string) string {
+			return "; if kcp refused to create it, `warrantgate explain workspace " + path + " --creator=USER --type=PATH:NAME` says what USER lacks\n"
+		}
 		home := newPlace(ctx)
 		for path, want := range map[string]string{
-			home.path + ":nothing":        `warrantgate: there is no workspace "nothing" in ` + home.path + refused,
-			home.path + ":nothing:at-all": `warrantgate: there is no workspace "at-all" in ` + home.path + ":nothing" + refused,
+			home.path + ":nothing":        `warrantgate: there is no workspace "nothing" in ` + home.path + refused(home.path+":nothing"),
+			home.path + ":nothing:at-all": `warrantgate: there is no workspace "at-all" in ` + home.path + ":nothing" + refused(home.path+":nothing:at-all"),
 			"root:what?":                  "warrantgate: \"root:what?\" is not the path of a workspace, such as root:orgs:team-a\n",
 		} {
 			got := explain(ctx, kcp.AdminKubeconfig(), path, "--context=root")
@@ -369,7 +394,13 @@ var _ = Describe("explain workspace", func() {
 // guard installs warrantgate until the end of the spec.
 func guard(ctx SpecContext) *kcptest.Warrantgate {
 	GinkgoHelper()
-	w, err := kcptest.StartWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary})
+	return guardAs(ctx, "")
+}
+
+// guardAs is guard with the user of a kubeconfig, who has the name of that of the default.
+func guardAs(ctx SpecContext, kubeconfig string) *kcptest.Warrantgate {
+	GinkgoHelper()
+	w, err := kcptest.StartWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Kubeconfig: kubeconfig})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		_, err := w.Uninstall(ctx)

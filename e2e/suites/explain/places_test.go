@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // place is a workspace that an administrator created for one spec.
@@ -33,8 +35,8 @@ func newPlace(ctx context.Context) place {
 	ws, err := kcptest.WaitReady(ctx, kcp.Admin("root"), name)
 	Expect(err).NotTo(HaveOccurred())
 	p := place{path: "root:" + name, cluster: ws.Spec.Cluster}
-	Eventually(ctx, func() error { // kcp calls a workspace Ready somewhat before it serves what is bound there
-		return newClient(p.admin()).List(ctx, &tenancyv1alpha1.WorkspaceList{})
+	Eventually(ctx, func() error { // kcp reports a workspace as Ready somewhat before it serves the bound APIs
+		return suite.KCPClient(p.admin()).List(ctx, &tenancyv1alpha1.WorkspaceList{})
 	}).Should(Succeed())
 	return p
 }
@@ -57,7 +59,19 @@ func (p place) alice(ctx context.Context) *rest.Config {
 	return kcp.Person(p.path, "alice")
 }
 
-// export makes an API in this workspace that others can bind, if they may.
+// requireGroups denies access to users who are not in the groups. Workspaces that are created here require them, too.
+func (p place) requireGroups(ctx context.Context, groups string) {
+	GinkgoHelper()
+	alice := suite.KCPClient(p.alice(ctx))
+	lc, err := kcptest.GetLogicalCluster(ctx, p.admin())
+	Expect(err).NotTo(HaveOccurred())
+	before := lc.DeepCopy()
+	metav1.SetMetaDataAnnotation(&lc.ObjectMeta, "authorization.kcp.io/required-groups", groups)
+	Expect(suite.KCPClient(kcp.ShardAdmin(p.path)).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
+	Eventually(ctx, func() error { return alice.List(ctx, &tenancyv1alpha1.WorkspaceList{}) }).Should(MatchError(apierrors.IsForbidden, "is refused"))
+}
+
+// export exports an API from this workspace.
 func (p place) export(ctx context.Context, plural string) tenancyv1alpha1.APIExportReference {
 	GinkgoHelper()
 	group := plural + ".example.io"
@@ -79,7 +93,7 @@ func (p place) export(ctx context.Context, plural string) tenancyv1alpha1.APIExp
 			Storage: apisv1alpha2.ResourceSchemaStorage{CRD: &apisv1alpha2.ResourceSchemaStorageCRD{}},
 		}}},
 	}
-	c := newClient(p.admin())
+	c := suite.KCPClient(p.admin())
 	Expect(c.Create(ctx, schema)).To(Succeed())
 	Expect(c.Create(ctx, export)).To(Succeed())
 	Eventually(ctx, func() (string, error) {
@@ -92,7 +106,7 @@ func (p place) export(ctx context.Context, plural string) tenancyv1alpha1.APIExp
 // workspaceType creates a WorkspaceType here, and waits until kcp observes it.
 func (p place) workspaceType(ctx context.Context, name string, spec tenancyv1alpha1.WorkspaceTypeSpec) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	c := newClient(p.admin())
+	c := suite.KCPClient(p.admin())
 	Expect(c.Create(ctx, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})).To(Succeed())
 	ofType := kcptest.OfType(p.path, name)
 	Eventually(ctx, func() error {
@@ -108,7 +122,7 @@ func (p place) touch(ctx context.Context, typeName string) {
 	GinkgoHelper()
 	wt := &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: typeName}}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"warrantgate.dev/touched":%q}}}`, rand.String(6))
-	Expect(newClient(p.admin()).Patch(ctx, wt, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
+	Expect(suite.KCPClient(p.admin()).Patch(ctx, wt, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
 }
 
 func create(ctx context.Context, config *rest.Config, name string, options ...kcptest.WorkspaceOption) {
@@ -117,8 +131,8 @@ func create(ctx context.Context, config *rest.Config, name string, options ...kc
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// waitRefused waits until kcp has tried to make the default API bindings of the workspace "child", and could not.
-func (p place) waitRefused(ctx context.Context, because string) {
+// waitDenied waits until kcp has failed to create the default API bindings of the workspace "child".
+func (p place) waitDenied(ctx context.Context, because string) {
 	GinkgoHelper()
 	ws := p.waitChild(ctx, func(ws *tenancyv1alpha1.Workspace) bool {
 		return ws.Status.Phase == corev1alpha1.LogicalClusterPhaseInitializing

@@ -5,46 +5,28 @@
 package explain_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"os/exec"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const specTimeout = 90 * time.Second
 
-var (
-	kcp *kcptest.Server
-	// binary is the warrantgate that is asked.
-	binary string
-)
+var kcp *kcptest.Server
 
 func TestExplain(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
-	RunSpecs(t, "explain")
+	suite.Run(t, "explain", 30*time.Second, 100*time.Millisecond)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	kcpBinary, err := asset.Path(asset.KCP)
-	Expect(err).NotTo(HaveOccurred())
-	binary, err = asset.Path(asset.Warrantgate)
-	Expect(err).NotTo(HaveOccurred())
-	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: kcpBinary, Args: []string{"--feature-gates=WorkspaceMounts=true"}})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() error { return kcp.Stop() })
+	kcp = suite.KCP(ctx, "--feature-gates=WorkspaceMounts=true")
 }, NodeTimeout(3*time.Minute))
 
 // explanation is the output of the command and its exit status.
@@ -56,14 +38,8 @@ type explanation struct {
 // explain runs "warrantgate explain workspace" as the user of a kubeconfig.
 func explain(ctx context.Context, kubeconfig, path string, args ...string) explanation {
 	GinkgoHelper()
-	var out, errText bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary, append([]string{"explain", "workspace", path, "--kubeconfig=" + kubeconfig}, args...)...)
-	cmd.Stdout, cmd.Stderr = &out, &errText
-	err := cmd.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		Expect(err).NotTo(HaveOccurred())
-	}
-	return explanation{code: cmd.ProcessState.ExitCode(), out: out.String(), errText: errText.String()}
+	printed := suite.Warrantgate(ctx, append([]string{"explain", "workspace", path, "--kubeconfig=" + kubeconfig}, args...)...)
+	return explanation{code: printed.Status, out: printed.Stdout, errText: printed.Stderr}
 }
 
 // explainAsAdmin explains a workspace to an administrator, in text and as JSON. Both must have the same verdict.
@@ -148,11 +124,4 @@ func (r report) reasons() []string {
 		}
 	}
 	return reasons
-}
-
-func newClient(config *rest.Config) client.Client {
-	GinkgoHelper()
-	c, err := kcptest.NewClient(config)
-	Expect(err).NotTo(HaveOccurred())
-	return c
 }

@@ -25,6 +25,7 @@ import (
 
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 var _ = Describe("install and uninstall", func() {
@@ -68,7 +69,7 @@ var _ = Describe("install and uninstall", func() {
 		Expect(output).NotTo(Or(ContainSubstring("created"), ContainSubstring("configured")))
 		Expect(contents(ctx)).To(Equal(before))
 
-		root := newClient(kcp.Admin("root"))
+		root := suite.KCPClient(kcp.Admin("root"))
 		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate-owner-integrity"}}
 		Expect(root.Delete(ctx, binding)).To(Succeed())
 		output, err = w.Install(ctx)
@@ -76,8 +77,8 @@ var _ = Describe("install and uninstall", func() {
 		Expect(output).To(ContainSubstring(`ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity" created`))
 	}, SpecTimeout(time.Minute))
 
-	It("touches nothing of the same name that it has not made", func(ctx SpecContext) {
-		root := newClient(kcp.Admin("root"))
+	It("do not change an object of the same name that install did not create", func(ctx SpecContext) {
+		root := suite.KCPClient(kcp.Admin("root"))
 		foreign := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
 		Expect(root.Create(ctx, foreign)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) error { return root.Delete(ctx, foreign) })
@@ -137,9 +138,7 @@ func planned(ctx context.Context, w *kcptest.Warrantgate) []*unstructured.Unstru
 // runInstall runs install without the kubeconfig of the shard, and returns its output.
 func runInstall(ctx context.Context, w *kcptest.Warrantgate, args ...string) string {
 	GinkgoHelper()
-	binary, err := asset.Path(asset.Warrantgate)
-	Expect(err).NotTo(HaveOccurred())
-	output, err := exec.CommandContext(ctx, binary, slices.Concat(
+	output, err := exec.CommandContext(ctx, suite.Binary(asset.Warrantgate), slices.Concat(
 		[]string{"install", "kcp", "--kubeconfig=" + kcp.AdminKubeconfig(), "--context=root"}, w.InstallArgs(), args,
 	)...).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
@@ -175,7 +174,7 @@ func objects(ctx context.Context) []unstructured.Unstructured {
 	GinkgoHelper()
 	var all []unstructured.Unstructured
 	for config, lists := range places() {
-		c := newClient(config)
+		c := suite.KCPClient(config)
 		for _, list := range lists {
 			kind, err := c.GroupVersionKindFor(list)
 			Expect(err).NotTo(HaveOccurred())

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
@@ -41,7 +42,7 @@ var _ = Describe("a gate", func() {
 			ContainSubstring("ValidatingAdmissionPolicy 'warrantgate-owner-integrity'"), ContainSubstring(`user "alice" tried to change`))))
 
 		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate-owner-integrity"}}
-		Expect(newClient(kcp.Admin("root")).Delete(ctx, binding)).To(Succeed())
+		Expect(suite.KCPClient(kcp.Admin("root")).Delete(ctx, binding)).To(Succeed())
 		var refusal error
 		Eventually(func() string {
 			refusal = forge(ctx, kcp.Person("root:provider", "alice"), ws)
@@ -105,7 +106,7 @@ var _ = Describe("a gate", func() {
 			ContainSubstring(`ValidatingAdmissionPolicy "warrantgate-owner-integrity" deleted`)))
 		createAs(ctx, bot, "still-rewritten")
 		configurations := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
-		Expect(newClient(kcp.Admin("root")).List(ctx, configurations)).To(Succeed())
+		Expect(suite.KCPClient(kcp.Admin("root")).List(ctx, configurations)).To(Succeed())
 		Expect(configurations.Items).To(HaveLen(1))
 		Expect(configurations.Items[0].Webhooks).To(HaveExactElements(HaveField("Name", "owner-notice.warrantgate.dev")))
 	}, SpecTimeout(time.Minute))
@@ -115,7 +116,7 @@ var _ = Describe("a gate", func() {
 func forge(ctx context.Context, forger *rest.Config, ws *tenancyv1alpha1.Workspace, options ...client.PatchOption) error {
 	GinkgoHelper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner)
-	return newClient(forger).Patch(ctx, ws.DeepCopy(), client.RawPatch(types.MergePatchType, patch), options...)
+	return suite.KCPClient(forger).Patch(ctx, ws.DeepCopy(), client.RawPatch(types.MergePatchType, patch), options...)
 }
 
 // installWarning installs a configuration that denies nothing, and waits until kcp uses it.

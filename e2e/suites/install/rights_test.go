@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 var _ = Describe("the user of serve", func() {
@@ -31,7 +32,7 @@ var _ = Describe("the user of serve", func() {
 // rights returns which of all relevant permissions a user has in a workspace. The user is only in the group system:authenticated.
 func rights(ctx context.Context, workspace, username string) []string {
 	GinkgoHelper()
-	c := newClient(kcp.Admin(workspace))
+	c := suite.KCPClient(kcp.Admin(workspace))
 	allowed := func(spec authorizationv1.SubjectAccessReviewSpec) bool {
 		spec.User, spec.Groups = username, []string{"system:authenticated"}
 		review := &authorizationv1.SubjectAccessReview{Spec: spec}

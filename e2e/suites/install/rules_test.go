@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // ruleTimeout is for a spec that runs three times: with a rule, without it, and with it again.
@@ -137,7 +138,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 		create := func() error {
 			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "usable-"}}
 			extending(ws)
-			return newClient(bot).Create(ctx, ws, client.DryRunAll)
+			return suite.KCPClient(bot).Create(ctx, ws, client.DryRunAll)
 		}
 		Expect(create()).To(Succeed())
 		giveBack := without(ctx, "warrantgate-warranted", "workspacetypes", "use")

@@ -14,11 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
-// The same of what install writes into the shards, which holds in every workspace there.
-var _ = Describe("of the rights in the shards", Ordered, func() {
-	const hanging = "root:provider:hanging"
+// The same for the RBAC rules that install writes into the shards. They apply to every workspace there.
+var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
+	const stuck = "root:provider:stuck"
 	var (
 		w                        *kcptest.Warrantgate
 		readingFile, writingFile string
@@ -35,7 +36,7 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 		install(ctx, w, "--rewrite=Webhook") // most specs need a stuck workspace, which the policy would prevent
 
 		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "shard-rules.example.io"}}
-		Expect(newClient(provider).Create(ctx, export)).To(Succeed())
+		Expect(suite.KCPClient(provider).Create(ctx, export)).To(Succeed())
 		binding, err := kcptest.CreateWorkspaceType(ctx, provider, "root:provider", &tenancyv1alpha1.WorkspaceType{
 			ObjectMeta: metav1.ObjectMeta{Name: "binding"},
 			Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: "root:provider", Export: export.Name}}},
@@ -64,11 +65,11 @@ var _ = Describe("of the rights in the shards", Ordered, func() {
 
 	DescribeTable("one is needed to explain why a workspace is stuck:", func(ctx SpecContext, role, resource, verb, want string) {
 		tells := And(ContainSubstring("BindPermissionMissing"), Not(ContainSubstring("CouldNotTell")), Not(ContainSubstring("you lack")))
-		Eventually(explained(ctx, hanging)).Should(tells)
+		Eventually(explained(ctx, stuck)).Should(tells)
 		giveBack := without(ctx, role, resource, verb)
-		Eventually(explained(ctx, hanging)).Should(ContainSubstring(want))
+		Eventually(explained(ctx, stuck)).Should(ContainSubstring(want))
 		giveBack()
-		Eventually(explained(ctx, hanging)).Should(tells)
+		Eventually(explained(ctx, stuck)).Should(tells)
 	},
 		Entry("to enter the workspace", "warrantgate-events", "/", "access", `could not be read: you lack "get"`, SpecTimeout(ruleTimeout)),
 		Entry("to read its LogicalCluster", "warrantgate-explain", "logicalclusters", "get",

@@ -14,10 +14,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // auditPolicy records the audit annotations of writes of Workspaces.
@@ -42,27 +41,18 @@ var (
 )
 
 func TestInstall(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	RunSpecs(t, "install")
+	suite.Run(t, "install", 30*time.Second, 50*time.Millisecond)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	binary, err := asset.Path(asset.KCP)
-	Expect(err).NotTo(HaveOccurred())
 	dir := GinkgoT().TempDir()
 	auditLog = filepath.Join(dir, "audit.log")
 	policyFile := filepath.Join(dir, "audit-policy.yaml")
 	Expect(os.WriteFile(policyFile, []byte(auditPolicy), 0o600)).To(Succeed())
 
-	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: binary, Args: []string{
-		"--audit-policy-file=" + policyFile, "--audit-log-path=" + auditLog,
-	}})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() error { return kcp.Stop() })
+	kcp = suite.KCP(ctx, "--audit-policy-file="+policyFile, "--audit-log-path="+auditLog)
 
-	_, err = kcptest.CreateWorkspace(ctx, kcp.Admin("root"), "provider")
+	_, err := kcptest.CreateWorkspace(ctx, kcp.Admin("root"), "provider")
 	Expect(err).NotTo(HaveOccurred())
 	_, err = kcptest.WaitReady(ctx, kcp.Admin("root"), "provider")
 	Expect(err).NotTo(HaveOccurred())
@@ -76,9 +66,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // serve starts a warrantgate with a configuration. kcp does not call it before install. At the end of the spec, it is uninstalled.
 func serve(ctx context.Context, configuration string, args ...string) *kcptest.Warrantgate {
 	GinkgoHelper()
-	binary, err := asset.Path(asset.Warrantgate)
-	Expect(err).NotTo(HaveOccurred())
-	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary, Configuration: configuration, Args: args})
+	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Configuration: configuration, Args: args})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.Start(ctx)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { //nolint:contextcheck // the story's own context has ended by then
@@ -95,11 +83,4 @@ func install(ctx context.Context, w *kcptest.Warrantgate, args ...string) {
 	_, err := w.Install(ctx, args...)
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(logOf(w)).Should(ContainSubstring("Events are on"))
-}
-
-func newClient(config *rest.Config) client.Client {
-	GinkgoHelper()
-	c, err := kcptest.NewClient(config)
-	Expect(err).NotTo(HaveOccurred())
-	return c
 }

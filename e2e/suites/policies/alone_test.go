@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
-	// manyAlone is how many service accounts create a workspace each, and underFire how many of those are forged meanwhile.
-	manyAlone, underFire = 200, 100
+	// manyAlone is the number of service accounts that create a workspace each, forgedAlone the number of those that are forged meanwhile.
+	manyAlone, forgedAlone = 200, 100
 	// manySharded is the same on two shards.
 	manySharded = 50
 )
@@ -58,7 +58,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		Expect(kcptest.Grant(ctx, h.admin(), kcptest.User("mallory"), append(kcptest.CreatorRules(),
 			rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
 			rbacv1.PolicyRule{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}})...)).To(Succeed())
-		children := h.many(ctx, "child", manyAlone, ignored, func(i int) bool { return i < underFire })
+		children := h.many(ctx, "child", manyAlone, ignored, func(i int) bool { return i < forgedAlone })
 		h.expectOwned(ctx, children)
 		met, total := 0, 0.0
 		for i, c := range children {
@@ -71,7 +71,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 				h.expectImpostorLockedOut(ctx, c)
 			}
 		}
-		Expect(met).To(Equal(underFire), "every workspace has to be under fire")
+		Expect(met).To(Equal(forgedAlone), "every workspace has to be under fire")
 		AddReportEntry("seconds to Ready, on average", total/manyAlone)
 	}, SpecTimeout(manyTimeout))
 
@@ -118,13 +118,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 // Policies in root hold for the Workspaces of all shards.
 var _ = Describe("With the policies alone on two shards", func() {
 	It("fifty workspaces of service accounts become Ready on either shard, each its creator's", func(ctx SpecContext) {
-		options := kcptest.ShardedOptions{}
-		for env, path := range map[string]*string{asset.KCP: &options.KCP, asset.FrontProxy: &options.FrontProxy, asset.CacheServer: &options.CacheServer} {
-			var err error
-			*path, err = asset.Path(env)
-			Expect(err).NotTo(HaveOccurred())
-		}
-		kcp, err := kcptest.StartSharded(ctx, options)
+		kcp, err := kcptest.StartSharded(ctx, kcptest.ShardedOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(kcp.Stop)
 		if byPolicy, err := kcp.HasMutatingPolicies(); !byPolicy {
@@ -177,6 +171,6 @@ func (h home) widgetType(ctx SpecContext) kcptest.WorkspaceOption {
 func (h home) expectAPIs(ctx SpecContext, config *rest.Config, ws *tenancyv1alpha1.Workspace) {
 	GinkgoHelper()
 	bindings := &apisv1alpha2.APIBindingList{}
-	Expect(newClient(kcptest.In(config, ws.Spec.Cluster)).List(ctx, bindings)).To(Succeed())
+	Expect(suite.KCPClient(kcptest.In(config, ws.Spec.Cluster)).List(ctx, bindings)).To(Succeed())
 	Expect(bindings.Items).To(ContainElement(HaveField("Spec.Reference.Export.Name", widgets)))
 }

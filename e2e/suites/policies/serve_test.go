@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -37,7 +38,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 			applyPolicies(ctx, kcp)
 		}
 		var err error
-		gate, err = kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: warrantgate})
+		gate, err = kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		output, err := gate.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -94,7 +95,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		unlimited := lc.DeepCopy()
 		metav1.SetMetaDataAnnotation(&lc.ObjectMeta, "authorization.kcp.io/required-groups", "team-a")
-		Expect(newClient(kcp.ShardAdmin(h.path)).Patch(ctx, lc, client.MergeFrom(unlimited))).To(Succeed())
+		Expect(suite.KCPClient(kcp.ShardAdmin(h.path)).Patch(ctx, lc, client.MergeFrom(unlimited))).To(Succeed())
 		Eventually(ctx, func(g Gomega) { // until kcp gives them to new workspaces
 			name := fmt.Sprintf("grouped-%d", time.Now().UnixNano())
 			bot, err := kcptest.ServiceAccount(ctx, kcp.ShardAdmin(h.path), metav1.NamespaceDefault, name)
@@ -189,7 +190,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 var _ = Describe("On a kcp whose admission plugin is disabled", func() {
 	It("install omits the policy, and the webhook rewrites owners", func(ctx SpecContext) {
 		kcp, byPolicy := startKCP(ctx, "--feature-gates=MutatingAdmissionPolicy=false")
-		gate, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: warrantgate})
+		gate, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		if byPolicy {
 			output, code := run(ctx, kcp, "install", "kcp", "--policies-only", "--wait=5s")

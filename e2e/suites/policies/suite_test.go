@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -32,8 +31,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -48,31 +47,16 @@ const (
 	abreast = 5
 )
 
-var warrantgate string
-
 func TestPolicies(t *testing.T) {
-	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(readyTimeout)
-	SetDefaultEventuallyPollingInterval(pollInterval)
-	RunSpecs(t, "Policies")
+	suite.Run(t, "Policies", readyTimeout, pollInterval)
 }
 
-var _ = BeforeSuite(func() {
-	var err error
-	warrantgate, err = asset.Path(asset.Warrantgate)
-	Expect(err).NotTo(HaveOccurred())
-})
-
-// startKCP starts a kcp of one shard for a container of specs, and tells whether it has MutatingAdmissionPolicies.
+// startKCP starts a kcp of one shard for a container of specs, and reports whether it has MutatingAdmissionPolicies.
 func startKCP(ctx context.Context, args ...string) (server *kcptest.Server, byPolicy bool) {
 	GinkgoHelper()
-	binary, err := asset.Path(asset.KCP)
-	Expect(err).NotTo(HaveOccurred())
-	server, err = kcptest.Start(ctx, kcptest.Options{Binary: binary, Args: args})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(server.Stop)
-	byPolicy, err = server.HasMutatingPolicies()
+	server = suite.KCP(ctx, args...)
+	byPolicy, err := server.HasMutatingPolicies()
 	Expect(err).NotTo(HaveOccurred())
 	return server, byPolicy
 }
@@ -80,13 +64,8 @@ func startKCP(ctx context.Context, args ...string) (server *kcptest.Server, byPo
 // run runs warrantgate as an administrator of root, and returns what it prints and its exit code.
 func run(ctx context.Context, server *kcptest.Server, args ...string) (output string, code int) {
 	GinkgoHelper()
-	command := exec.CommandContext(ctx, warrantgate, append(args, "--kubeconfig="+server.AdminKubeconfig(), "--context=root")...)
-	printed, err := command.CombinedOutput()
-	if exit := (&exec.ExitError{}); errors.As(err, &exit) {
-		return string(printed), exit.ExitCode()
-	}
-	Expect(err).NotTo(HaveOccurred())
-	return string(printed), 0
+	printed := suite.Warrantgate(ctx, append(args, "--kubeconfig="+server.AdminKubeconfig(), "--context=root")...)
+	return printed.Stdout + printed.Stderr, printed.Status
 }
 
 // applyPolicies applies the file of the policies as "kubectl apply --server-side" does, and waits until kcp acts on them.
@@ -94,7 +73,7 @@ func applyPolicies(ctx context.Context, server *kcptest.Server) {
 	GinkgoHelper()
 	file, err := os.ReadFile("../../../charts/warrantgate/files/kcp-policies.yaml")
 	Expect(err).NotTo(HaveOccurred())
-	root := newClient(server.Admin("root"))
+	root := suite.KCPClient(server.Admin("root"))
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file), len(file))
 	for {
 		object := &unstructured.Unstructured{}
@@ -112,13 +91,6 @@ func applyPolicies(ctx context.Context, server *kcptest.Server) {
 		}
 		return output, nil
 	}).Should(And(ContainSubstring("warrantgate-owner-rewrite: ok"), ContainSubstring("warrantgate-owner-integrity: ok")))
-}
-
-func newClient(config *rest.Config) client.Client {
-	GinkgoHelper()
-	c, err := kcptest.NewClient(config)
-	Expect(err).NotTo(HaveOccurred())
-	return c
 }
 
 // home is a workspace whose service accounts may create workspaces.
@@ -257,7 +229,7 @@ func (h home) expectOwned(ctx context.Context, children []child) {
 		}
 		Expect(lc.Annotations[kcptest.OwnerAnnotation]).NotTo(ContainSubstring("root-boss"))
 		expectAtWork(ctx, c.bot, c.ws.Spec.Cluster)
-		other := newClient(kcptest.In(children[(i+1)%len(children)].bot, c.ws.Spec.Cluster))
+		other := suite.KCPClient(kcptest.In(children[(i+1)%len(children)].bot, c.ws.Spec.Cluster))
 		Expect(other.List(ctx, &corev1.NamespaceList{})).To(WithTransform(apierrors.IsForbidden, BeTrue()), c.name)
 	}
 }
@@ -276,7 +248,7 @@ func (h home) expectOneWarrant(ctx context.Context, c child) {
 // expectAtWork expects that a user can create a namespace in a workspace, once kcp observes the permissions there.
 func expectAtWork(ctx context.Context, config *rest.Config, cluster string) {
 	GinkgoHelper()
-	c := newClient(kcptest.In(config, cluster))
+	c := suite.KCPClient(kcptest.In(config, cluster))
 	Eventually(ctx, func() error {
 		return client.IgnoreAlreadyExists(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "work"}}))
 	}).Should(Succeed())
@@ -288,8 +260,8 @@ func (h home) expectImpostorLockedOut(ctx context.Context, c child) {
 	impostor, err := kcptest.ServiceAccount(ctx, h.server.Admin(c.ws.Spec.Cluster), metav1.NamespaceDefault, c.name)
 	Expect(err).NotTo(HaveOccurred())
 	for _, attempt := range []error{
-		newClient(impostor).List(ctx, &corev1.NamespaceList{}),
-		newClient(impostor).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "intruder"}}),
+		suite.KCPClient(impostor).List(ctx, &corev1.NamespaceList{}),
+		suite.KCPClient(impostor).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "intruder"}}),
 	} {
 		Expect(attempt).To(WithTransform(apierrors.IsForbidden, BeTrue()), c.name)
 	}

@@ -43,7 +43,7 @@ var _ = Describe("warrantgate repair", func() {
 		child := p.stuck(ctx, p.bot)
 		Eventually(ctx, func() time.Duration {
 			return time.Since(child.CreationTimestamp.Time)
-		}).WithTimeout(time.Minute).Should(BeNumerically(">", longHung))
+		}).WithTimeout(time.Minute).Should(BeNumerically(">", longStuck))
 		_, _, status := repair(ctx, "--under="+p.path)
 		Expect(status).To(BeZero())
 		soon, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -41,12 +41,12 @@ var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 	BeforeAll(func(ctx SpecContext) {
 		var err error
 		w, err = kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{
-			Binary: binary, Configuration: withGates, Kubeconfig: reading, Args: []string{"--logical-cluster-kubeconfig=" + writing},
+			Configuration: withGates, Kubeconfig: reading, Args: []string{"--logical-cluster-kubeconfig=" + writing},
 		})
 		Expect(err).NotTo(HaveOccurred())
 		// This suite has the webhooks off, before and after.
 		DeferCleanup(func(ctx SpecContext) {
-			off, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary, Configuration: withoutGates})
+			off, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Configuration: withoutGates})
 			Expect(err).NotTo(HaveOccurred())
 			_, err = off.InstallOnly(ctx, "--user="+account)
 			Expect(err).NotTo(HaveOccurred())
@@ -77,9 +77,9 @@ var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 		expectOwned(ctx, p, manyDuringOutage)
 		how(ctx, p, w)
 	},
-		Entry("with failurePolicy Fail: they wait, without a logical cluster, and are rewritten as ever", nothing, waitUnscheduled, rewritten, SpecTimeout(outageSpecTimeout)),
-		Entry("with failurePolicy Ignore: they get a logical cluster with an owner that cannot work, and are healed", ignoreFailures, waitHanging, healed, SpecTimeout(outageSpecTimeout)),
-		Entry("with the webhook taken out: the same", unregister, waitHanging, healed, SpecTimeout(outageSpecTimeout)),
+		Entry("with failurePolicy Fail: they wait without a logical cluster, and are rewritten by the webhook", nothing, waitUnscheduled, rewritten, SpecTimeout(outageSpecTimeout)),
+		Entry("with failurePolicy Ignore: they get a logical cluster with an owner that kcp cannot act as, and are repaired", ignoreFailures, waitHanging, wantRepaired, SpecTimeout(outageSpecTimeout)),
+		Entry("without the webhook: the same", unregister, waitHanging, wantRepaired, SpecTimeout(outageSpecTimeout)),
 	)
 })
 
@@ -158,13 +158,13 @@ func waitUnscheduled(ctx context.Context, p place) {
 			if err == nil && ws.Spec.Cluster != "" {
 				return 0, StopTrying("workspace " + name + " has a logical cluster, although no replica could rewrite its owner")
 			}
-			return refusals(p.cluster + "|" + name)
+			return denials(p.cluster + "|" + name)
 		}).WithTimeout(outageTimeout).Should(BeNumerically(">", 0), name)
 	}
 }
 
-// refusals is how often kcp's log says that its scheduler could not update a Workspace because nobody answered.
-func refusals(key string) (int, error) {
+// denials is the number of updates of Workspaces in kcp's log that its scheduler could not make because no replica answered.
+func denials(key string) (int, error) {
 	log, err := os.ReadFile(kcp.LogFile())
 	if err != nil {
 		return 0, err
@@ -195,10 +195,10 @@ func rewritten(ctx context.Context, p place, _ *kcptest.Warrantgate) {
 	}
 }
 
-// healed expects warrantgate to have healed as many since it is back.
-func healed(ctx context.Context, _ place, w *kcptest.Warrantgate) {
+// wantRepaired expects warrantgate to have repaired as many since it is back.
+func wantRepaired(ctx context.Context, _ place, w *kcptest.Warrantgate) {
 	GinkgoHelper()
-	Expect(healedBy(ctx, w)).To(BeNumerically(">=", manyDuringOutage))
+	Expect(repairedBy(ctx, w)).To(BeNumerically(">=", manyDuringOutage))
 }
 
 // expectOwned expects that each workspace belongs to the service account only.

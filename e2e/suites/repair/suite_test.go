@@ -6,9 +6,7 @@
 package repair_test
 
 import (
-	"bytes"
 	"context"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -16,19 +14,19 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
 	startTimeout = 5 * time.Minute
 	specTimeout  = 3 * time.Minute
-	// healedTimeout is many times what kcp needs to make a workspace Ready once its owner is right.
-	healedTimeout = 45 * time.Second
+	// repairTimeout is far longer than a workspace takes to become Ready once its owner is valid.
+	repairTimeout = 45 * time.Second
 	pollInterval  = 100 * time.Millisecond
-	hangTime      = 2 * time.Second
-	// longHung is so long that kcp v0.30 looks at a workspace every six seconds only.
-	longHung = 30 * time.Second
+	stuckTime     = 2 * time.Second
+	// longStuck is so long that kcp v0.30 reconciles a workspace only every six seconds.
+	longStuck = 30 * time.Second
 )
 
 // withoutGates is a configuration with the repair only.
@@ -45,35 +43,25 @@ var (
 	// group that may write LogicalClusters.
 	account          string
 	reading, writing string
-	binary           string
 )
 
 func TestRepair(t *testing.T) {
-	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(healedTimeout)
-	SetDefaultEventuallyPollingInterval(pollInterval)
-	SetDefaultConsistentlyDuration(hangTime)
+	SetDefaultConsistentlyDuration(stuckTime)
 	SetDefaultConsistentlyPollingInterval(pollInterval)
-	RunSpecs(t, "Repair")
+	suite.Run(t, "Repair", repairTimeout, pollInterval)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	server, err := asset.Path(asset.KCP)
-	Expect(err).NotTo(HaveOccurred())
-	binary, err = asset.Path(asset.Warrantgate)
-	Expect(err).NotTo(HaveOccurred())
-	kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: server})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() error { return kcp.Stop() })
-
+	kcp = suite.KCP(ctx)
 	var config *rest.Config
+	var err error
 	account, config = readingAccount(ctx)
 	reading, err = kcp.KubeconfigFile("reading", config)
 	Expect(err).NotTo(HaveOccurred())
 	writing, err = kcp.KubeconfigFile("writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 	Expect(err).NotTo(HaveOccurred())
-	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary, Configuration: withoutGates})
+	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Configuration: withoutGates})
 	Expect(err).NotTo(HaveOccurred())
 	_, err = w.InstallOnly(ctx, "--user="+account)
 	Expect(err).NotTo(HaveOccurred())
@@ -110,11 +98,6 @@ func repair(ctx context.Context, args ...string) (out, notes string, status int)
 
 func run(ctx context.Context, args ...string) (out, notes string, status int) {
 	GinkgoHelper()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); cmd.ProcessState == nil {
-		Expect(err).NotTo(HaveOccurred())
-	}
-	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+	printed := suite.Warrantgate(ctx, args...)
+	return printed.Stdout, printed.Stderr, printed.Status
 }

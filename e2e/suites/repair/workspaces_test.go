@@ -120,7 +120,7 @@ func (p place) waitScheduled(ctx context.Context, name string) {
 
 func waitReady(ctx context.Context, admin *rest.Config, name string) *tenancyv1alpha1.Workspace {
 	GinkgoHelper()
-	ctx, cancel := context.WithTimeout(ctx, healedTimeout)
+	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
 	ws, err := kcptest.WaitReady(ctx, admin, name)
 	Expect(err).NotTo(HaveOccurred())
@@ -222,6 +222,6 @@ func atRest(ctx context.Context, p place, ws *tenancyv1alpha1.Workspace) []strin
 		same := slices.Equal(before, now)
 		before = now
 		return same
-	}).WithPolling(hangTime).Should(BeTrue())
+	}).WithPolling(stuckTime).Should(BeTrue())
 	return before
 }

@@ -11,8 +11,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -25,36 +25,23 @@ const (
 )
 
 var (
-	// kcp has warrantgate installed, and gate is the one that it calls.
-	kcp    *kcptest.Sharded
-	gate   *kcptest.Warrantgate
-	binary string
+	// kcp is the server with warrantgate installed, gate is that warrantgate.
+	kcp  *kcptest.Sharded
+	gate *kcptest.Warrantgate
 )
 
 func TestSharded(t *testing.T) {
-	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(readyTimeout)
-	SetDefaultEventuallyPollingInterval(pollInterval)
-	RunSpecs(t, "Sharded")
+	suite.Run(t, "Sharded", readyTimeout, pollInterval)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	options := kcptest.ShardedOptions{}
-	for env, path := range map[string]*string{
-		asset.KCP: &options.KCP, asset.FrontProxy: &options.FrontProxy, asset.CacheServer: &options.CacheServer,
-		asset.Warrantgate: &binary,
-	} {
-		var err error
-		*path, err = asset.Path(env)
-		Expect(err).NotTo(HaveOccurred())
-	}
 	var err error
-	kcp, err = kcptest.StartSharded(ctx, options)
+	kcp, err = kcptest.StartSharded(ctx, kcptest.ShardedOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() error { return kcp.Stop() })
+	DeferCleanup(kcp.Stop)
 
-	gate, err = kcptest.StartWarrantgate(ctx, kcp.Server, kcptest.WarrantgateOptions{Binary: binary})
+	gate, err = kcptest.StartWarrantgate(ctx, kcp.Server, kcptest.WarrantgateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return gate.Stop() })
 }, NodeTimeout(startTimeout))

@@ -24,7 +24,7 @@ var _ = Describe("A workspace whose type binds an API that the service account m
 		bot := home.serviceAccount(ctx, "bot")
 		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
 		create(ctx, bot, "child", widgets)
-		home.expectHanging(ctx, "child", refusedBindings("system:serviceaccount:default:bot"))
+		home.expectStuck(ctx, "child", deniedBindings("system:serviceaccount:default:bot"))
 	}, SpecTimeout(specTimeout))
 
 	It("becomes Ready with warrantgate, and the service account uses the API", func(ctx SpecContext) {
@@ -47,7 +47,7 @@ var _ = Describe("A workspace whose type binds an API that the service account m
 		home.createAs(ctx, authenticationv1.UserInfo{
 			Username: home.globalName("bot"), Groups: []string{"system:authenticated"},
 		}, "child", widgets)
-		home.expectHanging(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
+		home.expectStuck(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
 	}, SpecTimeout(specTimeout))
 
 	It("is stuck in Initializing if the service account has no such permission, or is denied at once, as from kcp v0.33 on", func(ctx SpecContext) {
@@ -60,6 +60,6 @@ var _ = Describe("A workspace whose type binds an API that the service account m
 			return
 		}
 		Expect(err).NotTo(HaveOccurred())
-		home.expectHanging(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
+		home.expectStuck(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
 	}, SpecTimeout(specTimeout))
 })

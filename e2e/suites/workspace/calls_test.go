@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // What is right as it is costs nothing: kcp asks warrantgate about foreign owners only, and once.
@@ -65,7 +67,7 @@ var _ = Describe("The owner-rewrite webhook", func() {
 		ws := create(ctx, parent.impersonated(ctx, "alice"), "child", nowhere)
 		before := rewriteCalls(ctx)
 		patch := []byte(`{"metadata":{"resourceVersion":"1","annotations":{"internal.tenancy.kcp.io/cluster":"late"}}}`)
-		err := newClient(guarded.ShardAdmin(parent.path)).Patch(ctx, ws, client.RawPatch(types.MergePatchType, patch))
+		err := suite.KCPClient(guarded.ShardAdmin(parent.path)).Patch(ctx, ws, client.RawPatch(types.MergePatchType, patch))
 		Expect(err).To(WithTransform(apierrors.IsConflict, BeTrue()))
 		Expect(rewriteCalls(ctx)).To(Equal(before))
 		Consistently(ctx, parent.reasonsOf).WithArguments(ws).Should(BeEmpty())

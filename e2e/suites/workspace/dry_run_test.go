@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // Whoever tries something out gets the answer, and leaves no trace.
@@ -29,7 +30,7 @@ var _ = Describe("A dry run of scheduling a service account's workspace", func()
 			wantCalls++
 		}
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"internal.tenancy.kcp.io/cluster":%q}}}`, "trial")
-		Expect(newClient(guarded.ShardAdmin(parent.path)).Patch(ctx, ws,
+		Expect(suite.KCPClient(guarded.ShardAdmin(parent.path)).Patch(ctx, ws,
 			client.RawPatch(types.MergePatchType, patch), client.DryRunAll)).To(Succeed())
 		Expect(rewriteCalls(ctx)).To(Equal(wantCalls))
 		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, parent.cluster+":default:bot"))

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -74,7 +75,7 @@ func (a *attack) run(ctx context.Context, n int) int {
 	GinkgoHelper()
 	clients := make([]client.Client, 0, forgers)
 	for range forgers {
-		clients = append(clients, newClient(kcptest.OwnConnection(a.mallory)))
+		clients = append(clients, suite.KCPClient(kcptest.OwnConnection(a.mallory)))
 	}
 	wins := 0
 	for i := range n {

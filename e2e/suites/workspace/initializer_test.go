@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
@@ -40,11 +39,9 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 		By("starting the initializer")
 		writing, err := guarded.KubeconfigFile("writing", guarded.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 		Expect(err).NotTo(HaveOccurred())
-		binary, err := asset.Path(asset.Warrantgate)
-		Expect(err).NotTo(HaveOccurred())
 		// A replica that kcp does not call: its webhooks are registered nowhere.
 		initializing, err := kcptest.NewWarrantgate(ctx, guarded, kcptest.WarrantgateOptions{
-			Binary: binary, Args: []string{"--logical-cluster-kubeconfig=" + writing},
+			Args: []string{"--logical-cluster-kubeconfig=" + writing},
 		})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(initializing.Start(ctx)).To(Succeed())

@@ -5,6 +5,7 @@ package workspace_test
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // forgedOwner is what a forger would like to be.
@@ -52,7 +54,47 @@ var _ = Describe("The recorded owner of a workspace", func() {
 		Entry("while warrantgate is down", kcptest.OwnerAnnotation, forgedOwner, false, SpecTimeout(specTimeout)),
 	)
 
-	It("does not keep its owner from changing the rest", func(ctx SpecContext) {
+	It("has no Event about a dry run or a change of other fields", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		mallory := parent.person(ctx, "mallory")
+		create(ctx, mallory, "child")
+		child := waitSettled(ctx, parent.admin(), "child")
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner)
+		Expect(suite.KCPClient(mallory).Patch(ctx, child.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.DryRunAll)).To(beNotAllowed)
+		Expect(annotate(ctx, mallory, "child", "example.com/team", "red")).To(Succeed())
+		Consistently(ctx, parent.reasonsOf).WithArguments(child).Should(BeEmpty())
+	}, SpecTimeout(specTimeout))
+
+	It("has few Events about many forgeries of several users", func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		create(ctx, parent.person(ctx, "alice"), "child")
+		child := waitSettled(ctx, parent.admin(), "child")
+		mallory, eve := suite.KCPClient(parent.person(ctx, "mallory")), suite.KCPClient(parent.person(ctx, "eve"))
+		forge := func(c client.Client, i int) {
+			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q,"warrantgate.dev/a-%d":""}}}`, kcptest.OwnerAnnotation, forgedOwner, i)
+			Expect(c.Patch(ctx, child.DeepCopy(), client.RawPatch(types.MergePatchType, patch))).To(beNotAllowed)
+		}
+		for i := range 100 {
+			forge(mallory, i)
+		}
+		forge(eve, 0)
+		by := func(g Gomega) map[string]int32 {
+			events, err := kcptest.Events(ctx, parent.admin(), child)
+			g.Expect(err).NotTo(HaveOccurred())
+			counts := map[string]int32{}
+			for i := range events {
+				user := strings.Fields(events[i].Message)[1]
+				counts[user] += events[i].Count
+				g.Expect(events[i].Message).To(HavePrefix("User " + user + " tried to change " + kcptest.OwnerAnnotation + ", warrantgate.dev/*: "))
+			}
+			return counts
+		}
+		want := map[string]int32{`"mallory"`: 5, `"eve"`: 1}
+		Eventually(ctx, func(g Gomega) { g.Expect(by(g)).To(Equal(want)) }).Should(Succeed())
+		Consistently(ctx, func(g Gomega) { g.Expect(by(g)).To(Equal(want)) }).Should(Succeed())
+	}, SpecTimeout(specTimeout))
+
+	It("does not prevent its owner from changing other fields", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		mallory := parent.person(ctx, "mallory")
 		create(ctx, mallory, "child")
@@ -84,7 +126,7 @@ func annotate(ctx context.Context, config *rest.Config, name, key string, value 
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, key, text)
 	ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return newClient(config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, patch))
+	return suite.KCPClient(config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, patch))
 }
 
 // stopGate stops warrantgate for the rest of the spec.

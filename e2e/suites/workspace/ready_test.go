@@ -18,7 +18,7 @@ var _ = Describe("A service account's workspace", func() {
 			home := where(ctx, bare)
 			bot := home.serviceAccount(ctx, name)
 			create(ctx, bot, name+"-child")
-			home.expectHanging(ctx, name+"-child", refusedBindings("system:serviceaccount:default:"+name))
+			home.expectStuck(ctx, name+"-child", deniedBindings("system:serviceaccount:default:"+name))
 		},
 		Entry("under a workspace", inNewPlace, "bot", SpecTimeout(specTimeout)),
 		Entry("directly under root", inRoot, "rootbot", SpecTimeout(specTimeout)),

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -29,7 +30,7 @@ var _ = Describe("A workspace below one that requires groups", func() {
 		bot := parent.serviceAccount(ctx, "bot")
 		parent.requireGroups(ctx)
 		create(ctx, bot, "child")
-		parent.expectHanging(ctx, "child", refusedBindings("system:serviceaccount:default:bot"))
+		parent.expectStuck(ctx, "child", deniedBindings("system:serviceaccount:default:bot"))
 	}, SpecTimeout(specTimeout))
 
 	It("becomes Ready with warrantgate, and the service account works in it", func(ctx SpecContext) {
@@ -60,7 +61,7 @@ var _ = Describe("A workspace below one that requires groups", func() {
 		parent.createAs(ctx, authenticationv1.UserInfo{
 			Username: parent.globalName("bot"), Groups: []string{"system:authenticated"},
 		}, "child", kcptest.WithAnnotation(requiredGroupsAnnotation, requiredGroups))
-		parent.expectHanging(ctx, "child", refusedBindings(parent.globalName("bot")))
+		parent.expectStuck(ctx, "child", deniedBindings(parent.globalName("bot")))
 	}, SpecTimeout(specTimeout))
 
 	It("has an owner without more permissions elsewhere than the service account", func(ctx SpecContext) {
@@ -92,13 +93,13 @@ var _ = Describe("A workspace below one that requires groups", func() {
 // requireGroups keeps everybody out who is not in the groups, from now on.
 func (p place) requireGroups(ctx context.Context) {
 	GinkgoHelper()
-	visitor := newClient(p.person(ctx, "visitor")) // who has rights, but is not in the groups
+	visitor := suite.KCPClient(p.person(ctx, "visitor")) // who has permissions, but is not in the groups
 	Expect(visitor.List(ctx, &tenancyv1alpha1.WorkspaceList{})).To(Succeed())
 
 	lc, err := kcptest.GetLogicalCluster(ctx, p.admin())
 	Expect(err).NotTo(HaveOccurred())
 	before := lc.DeepCopy()
 	metav1.SetMetaDataAnnotation(&lc.ObjectMeta, requiredGroupsAnnotation, requiredGroups)
-	Expect(newClient(p.server.ShardAdmin(p.path)).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
+	Expect(suite.KCPClient(p.server.ShardAdmin(p.path)).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
 	Eventually(ctx, func() error { return visitor.List(ctx, &tenancyv1alpha1.WorkspaceList{}) }).Should(beNotAllowed)
 }

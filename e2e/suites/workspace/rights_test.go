@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 var errNotYet = errors.New("not yet")
@@ -28,14 +29,14 @@ var beNotAllowed = WithTransform(apierrors.IsForbidden, BeTrue())
 func createNamespace(ctx context.Context, config *rest.Config, cluster, name string) error {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return newClient(kcptest.In(config, cluster)).Create(ctx, namespace)
+	return suite.KCPClient(kcptest.In(config, cluster)).Create(ctx, namespace)
 }
 
 // listBindings tries what a newcomer does first: look at which APIs there are.
 func listBindings(ctx context.Context, config *rest.Config, cluster string) ([]apisv1alpha2.APIBinding, error) {
 	GinkgoHelper()
 	bindings := &apisv1alpha2.APIBindingList{}
-	err := newClient(kcptest.In(config, cluster)).List(ctx, bindings)
+	err := suite.KCPClient(kcptest.In(config, cluster)).List(ctx, bindings)
 	return bindings.Items, err
 }
 
@@ -79,7 +80,7 @@ var probes = map[string]authorizationv1.SubjectAccessReviewSpec{
 // rightsOf asks kcp what a user may do in a cluster, and lists which of the probes are allowed.
 func rightsOf(ctx context.Context, server *kcptest.Server, cluster string, user authenticationv1.UserInfo) []string {
 	GinkgoHelper()
-	c := newClient(server.ShardAdmin(cluster))
+	c := suite.KCPClient(server.ShardAdmin(cluster))
 	allowed := []string{}
 	for name, probe := range probes {
 		review := &authorizationv1.SubjectAccessReview{Spec: *probe.DeepCopy()}

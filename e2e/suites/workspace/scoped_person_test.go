@@ -16,7 +16,7 @@ var _ = Describe("The workspace of a user whom an administrator impersonated", f
 	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
 		parent := newPlace(ctx, bare)
 		create(ctx, parent.impersonated(ctx, "alice"), "child")
-		parent.expectHanging(ctx, "child", refusedBindings("alice"))
+		parent.expectStuck(ctx, "child", deniedBindings("alice"))
 	}, SpecTimeout(specTimeout))
 
 	It("becomes Ready with warrantgate, and the user works in it", func(ctx SpecContext) {

@@ -15,8 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -26,9 +26,9 @@ const (
 	specTimeout = 3 * time.Minute
 	// readyTimeout is far longer than a workspace takes to become Ready, which is about a second.
 	readyTimeout = 45 * time.Second
-	// hangTime is how long a hanging workspace is watched after kcp has said why it hangs.
-	hangTime = 2 * time.Second
-	// pollInterval is how often Eventually looks.
+	// stuckTime is how long a stuck workspace is watched after kcp has logged the reason.
+	stuckTime = 2 * time.Second
+	// pollInterval is the polling interval of Eventually.
 	pollInterval = 100 * time.Millisecond
 	// manyWorkspaces limits specs that create dozens of workspaces.
 	manyWorkspaces = 10 * time.Minute
@@ -44,34 +44,27 @@ var (
 )
 
 func TestWorkspaces(t *testing.T) {
-	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(readyTimeout)
-	SetDefaultEventuallyPollingInterval(pollInterval)
-	SetDefaultConsistentlyDuration(hangTime)
+	SetDefaultConsistentlyDuration(stuckTime)
 	SetDefaultConsistentlyPollingInterval(pollInterval)
-	RunSpecs(t, "Workspaces")
+	suite.Run(t, "Workspaces", readyTimeout, pollInterval)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	kcp, err := asset.Path(asset.KCP)
-	Expect(err).NotTo(HaveOccurred())
-	warrantgate, err := asset.Path(asset.Warrantgate)
-	Expect(err).NotTo(HaveOccurred())
-
 	DeferCleanup(stopServers)
 	servers, startCtx := errgroup.WithContext(ctx)
 	servers.Go(func() (err error) {
-		bare, err = kcptest.Start(startCtx, kcptest.Options{Binary: kcp})
+		bare, err = kcptest.Start(startCtx, kcptest.Options{})
 		return err
 	})
 	servers.Go(func() (err error) {
-		guarded, err = kcptest.Start(startCtx, kcptest.Options{Binary: kcp})
+		guarded, err = kcptest.Start(startCtx, kcptest.Options{})
 		return err
 	})
 	Expect(servers.Wait()).To(Succeed())
 
-	gate, err = kcptest.StartWarrantgate(ctx, guarded, kcptest.WarrantgateOptions{Binary: warrantgate})
+	var err error
+	gate, err = kcptest.StartWarrantgate(ctx, guarded, kcptest.WarrantgateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(startTimeout))
 

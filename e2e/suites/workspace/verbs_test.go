@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // A verdict depends on the changed fields, not on the kind of request.
@@ -25,7 +26,7 @@ var _ = Describe("The same forgery", func() {
 			create(ctx, mallory, "child")
 			child := waitSettled(ctx, parent.admin(), "child") // else kcp's own writes make a PUT conflict
 
-			err := send(ctx, newClient(mallory), child.DeepCopy())
+			err := send(ctx, suite.KCPClient(mallory), child.DeepCopy())
 			Expect(err).To(beNotAllowed)
 			Expect(err).To(MatchError(And( // other changed annotations may be before or after the owner
 				ContainSubstring(`user "mallory" tried to change `), ContainSubstring(kcptest.OwnerAnnotation), ContainSubstring(`of workspace "child"`))))

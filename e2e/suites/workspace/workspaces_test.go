@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // place is a workspace that an administrator created for one spec.
@@ -49,17 +50,10 @@ func (p place) admin() *rest.Config { return p.server.Admin(p.path) }
 // client acts as an administrator.
 func (p place) client() client.Client {
 	GinkgoHelper()
-	return newClient(p.admin())
+	return suite.KCPClient(p.admin())
 }
 
-func newClient(config *rest.Config) client.Client {
-	GinkgoHelper()
-	c, err := kcptest.NewClient(config)
-	Expect(err).NotTo(HaveOccurred())
-	return c
-}
-
-// globalName is the name by which a service account of this workspace is known everywhere.
+// globalName is the global name of a service account of this workspace.
 func (p place) globalName(name string) string {
 	return "system:kcp:serviceaccount:" + p.cluster + ":default:" + name
 }
@@ -162,26 +156,26 @@ func (p place) waitInitializing(ctx context.Context, name string) string {
 	return ws.Spec.Cluster
 }
 
-// expectHanging expects a workspace to hang, and for the reason given: kcp's own words why it cannot go on.
-func (p place) expectHanging(ctx context.Context, name, reason string) {
+// expectStuck expects that a workspace is stuck in Initializing, and that kcp logs the given reason.
+func (p place) expectStuck(ctx context.Context, name, reason string) {
 	GinkgoHelper()
 	cluster := p.waitInitializing(ctx, name)
 	Eventually(ctx, func() (string, error) {
 		return p.server.InitializationError(ctx, cluster)
 	}).Should(ContainSubstring(reason))
-	hangs := func(g Gomega) {
+	stuck := func(g Gomega) {
 		ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(ws.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseInitializing))
 		g.Expect(conditionsOf(ws)).To(ContainElement(
 			"WorkspaceInitialized=False InitializerExists: Initializers still exist: [system:apibindings]"))
 	}
-	Eventually(ctx, hangs).Should(Succeed())
-	Consistently(ctx, hangs).Should(Succeed())
+	Eventually(ctx, stuck).Should(Succeed())
+	Consistently(ctx, stuck).Should(Succeed())
 }
 
-// refusedBindings is what kcp says of an owner that may not do anything in the new workspace.
-func refusedBindings(user string) string {
+// deniedBindings is the error of kcp for an owner that has no permission in the new workspace.
+func deniedBindings(user string) string {
 	return `apibindings.apis.kcp.io is forbidden: User "` + user + `" cannot create resource "apibindings" ` +
 		`in API group "apis.kcp.io" at the cluster scope: access denied`
 }

@@ -1,0 +1,112 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// What kcp-dev/kcp#4038 reports: the service account, its home, the workspace whose consumer it acted for, and the owner that kcp recorded.
+const (
+	reportedAccount  = "platform-mesh-provider-account-operator-kubeconfig"
+	reportedHome     = "2zdbzrlcu6lvqr7p"
+	reportedConsumer = "61i8h8nir1vojygo"
+	reportedOwner    = `{"username":"system:serviceaccount:default:platform-mesh-provider-account-operator-kubeconfig",` +
+		`"uid":"cad8af27-6d62-4812-8aed-58a3534c1388","groups":["system:serviceaccounts","system:serviceaccounts:default","system:authenticated"],` +
+		`"extra":{"authentication.kcp.io/cluster-name":["2zdbzrlcu6lvqr7p"],"authentication.kcp.io/scopes":["cluster:2zdbzrlcu6lvqr7p"],` +
+		`"authentication.kubernetes.io/credential-id":["JTI=1caa34c6-0c1b-4734-add3-8f64e013e46f"],` +
+		`"authorization.kcp.io/warrant":["{\"user\":\"system:serviceaccount:default:rest\",\"groups\":[\"system:kcp:admin\"],` +
+		`\"extra\":{\"authentication.kcp.io/cluster-name\":[\"61i8h8nir1vojygo\"]}}"]}}`
+)
+
+// The bug report itself: an account operator with the kubeconfig of a service account creates workspaces for its consumers, through the
+// virtual workspace of its APIExport.
+var _ = Describe("The workspace of kcp-dev/kcp#4038", func() {
+	var provider, consumer place
+	setUp := func(ctx context.Context, server *kcptest.Server) *rest.Config {
+		provider, consumer = newPlace(ctx, server), newPlace(ctx, server)
+		return provider.serviceAccount(ctx, reportedAccount)
+	}
+	// here is a text of the report with the logical clusters of this spec.
+	here := func(text string) string {
+		return strings.NewReplacer(reportedHome, provider.cluster, reportedConsumer, consumer.cluster).Replace(text)
+	}
+	createReported := func(ctx context.Context, options ...kcptest.WorkspaceOption) {
+		GinkgoHelper()
+		create(ctx, consumer.server.ShardAdmin(consumer.path), "test8",
+			append(options, kcptest.WithAnnotation(kcptest.OwnerAnnotation, here(reportedOwner)))...)
+	}
+
+	It("is stuck in Initializing with the reported owner, for the reported reason", func(ctx SpecContext) {
+		setUp(ctx, bare)
+		createReported(ctx)
+		consumer.expectStuck(ctx, "test8", deniedBindings("system:serviceaccount:default:"+reportedAccount))
+	}, SpecTimeout(specTimeout))
+
+	It("becomes Ready with the reported owner and warrantgate, and the service account works in it", func(ctx SpecContext) {
+		operator := setUp(ctx, guarded)
+		createReported(ctx)
+		expectAtHome(ctx, operator, waitReady(ctx, consumer.admin(), "test8").Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+
+	It("has the same owner in the annotation and in spec.createdBy, and no administrator in either", func(ctx SpecContext) {
+		setUp(ctx, guarded)
+		createReported(ctx, consumer.heldType(ctx))
+		cluster := consumer.waitInitializing(ctx, "test8")
+		lc, err := kcptest.GetLogicalCluster(ctx, guarded.ShardAdmin(cluster))
+		Expect(err).NotTo(HaveOccurred())
+		ws, err := kcptest.GetWorkspace(ctx, consumer.admin(), "test8")
+		Expect(err).NotTo(HaveOccurred())
+
+		want := authenticationv1.UserInfo{
+			Username: provider.globalName(reportedAccount), Groups: []string{"system:authenticated"},
+			Extra: map[string]authenticationv1.ExtraValue{"authorization.kcp.io/warrant": {here(
+				`{"user":"system:serviceaccount:default:` + reportedAccount + `","uid":"cad8af27-6d62-4812-8aed-58a3534c1388",` +
+					`"groups":["system:serviceaccounts","system:serviceaccounts:default","system:authenticated"],` +
+					`"extra":{"authentication.kcp.io/cluster-name":["2zdbzrlcu6lvqr7p"],"authentication.kcp.io/scopes":["cluster:2zdbzrlcu6lvqr7p"]}}`)}},
+		}
+		for _, annotation := range []string{ws.Annotations[kcptest.OwnerAnnotation], lc.Annotations[kcptest.OwnerAnnotation]} {
+			var got authenticationv1.UserInfo
+			Expect(json.Unmarshal([]byte(annotation), &got)).To(Succeed())
+			Expect(got).To(Equal(want))
+		}
+		Expect(ownerOf(lc)).To(Equal(want))
+		v32, err := guarded.HasMutatingPolicies() // which record spec.createdBy, too
+		Expect(err).NotTo(HaveOccurred())
+		Expect(lc.Spec.CreatedBy != nil).To(Equal(v32))
+	}, SpecTimeout(specTimeout))
+
+	It("has the reported owner if it is created the way the report did", func(ctx SpecContext) {
+		admitted, err := bare.AdmitsServiceAccounts()
+		Expect(err).NotTo(HaveOccurred())
+		operator := setUp(ctx, bare)
+		provider.exportWithClaim(ctx)
+		Expect(kcptest.Grant(ctx, provider.admin(), kcptest.ServiceAccountSubject("default", reportedAccount),
+			kcptest.Rule("apis.kcp.io", []string{"apiexports/content"}, []string{"*"}))).To(Succeed())
+		consumer.bindWithClaim(ctx, provider)
+		consumer.createThrough(ctx, provider, operator, "test8")
+		if !admitted {
+			return // createThrough has shown that kcp v0.30 denies this route to service accounts
+		}
+		consumer.expectStuck(ctx, "test8", deniedBindings("system:serviceaccount:default:"+reportedAccount))
+
+		ws, err := kcptest.GetWorkspace(ctx, consumer.admin(), "test8")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(withoutUUIDs(ws.Annotations[kcptest.OwnerAnnotation])).To(Equal(withoutUUIDs(here(reportedOwner))), "but for the UIDs, to the letter")
+	}, SpecTimeout(specTimeout))
+})
+
+var uuid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// withoutUUIDs replaces what is different for each service account and token.
+func withoutUUIDs(text string) string { return uuid.ReplaceAllString(text, "UUID") }
