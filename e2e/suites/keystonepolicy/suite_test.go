@@ -11,27 +11,20 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/keystonetest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const specTimeout = time.Minute
 
-var (
-	keystone *keystonetest.Keystone
-	// binary is the warrantgate that is asked.
-	binary string
-)
+var keystone *keystonetest.Keystone
 
 func TestKeystonePolicy(t *testing.T) {
-	RegisterFailHandler(Fail)
-	RunSpecs(t, "Keystone policy")
+	suite.Run(t, "Keystone policy", 30*time.Second, 100*time.Millisecond)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
-	binary, err = asset.Path(asset.Warrantgate)
-	Expect(err).NotTo(HaveOccurred())
 	keystone, err = keystonetest.Start(ctx, keystonetest.Options{ExtraConf: keystonetest.AdminProject})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return keystone.Stop() })

@@ -3,20 +3,19 @@
 package keystonepolicy_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // checkCase is a case for "warrantgate check keystone-policy".
@@ -77,12 +76,6 @@ func lint(ctx context.Context, policyFile string) []finding {
 // run runs a command of warrantgate.
 func run(ctx context.Context, args ...string) (code int, out, errText string) {
 	GinkgoHelper()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if _, exited := errors.AsType[*exec.ExitError](err); !exited {
-		Expect(err).NotTo(HaveOccurred())
-	}
-	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
+	printed := suite.Warrantgate(ctx, args...)
+	return printed.Status, printed.Stdout, printed.Stderr
 }

@@ -19,8 +19,8 @@ import (
 	"k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // authorName is the user who writes policies. It has no other permissions.
@@ -43,9 +43,7 @@ func newWorld(ctx context.Context, args ...string) *world {
 	GinkgoHelper()
 	w := &world{heard: &kubetest.Heard{}}
 	var err error
-	w.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd), Args: args})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(w.api.Stop)
+	w.api = suite.KubeAPIServer(ctx, args...)
 	w.admin = w.api.Client()
 	w.authorConfig, err = w.api.User(authorName)
 	Expect(err).NotTo(HaveOccurred())
@@ -83,7 +81,7 @@ func (w *world) start(ctx context.Context, mode string, args ...string) {
 	GinkgoHelper()
 	var err error
 	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
-		Binary: binary(asset.Warrantgate), Args: args, Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
+		Args: args, Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 machine: {mode: Off}
 audit: {mode: Off}
@@ -111,13 +109,6 @@ func (w *world) asked(ctx context.Context) (bool, error) {
 	_ = w.admin.Create(ctx, newConfigMap(metav1.NamespaceDefault, "canary", broken), client.DryRunAll)
 	after, err := w.verdicts(ctx, nil)
 	return after > before, err
-}
-
-func binary(name string) string {
-	GinkgoHelper()
-	path, err := asset.Path(name)
-	Expect(err).NotTo(HaveOccurred())
-	return path
 }
 
 func (w *world) log() string {

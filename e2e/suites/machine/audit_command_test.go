@@ -3,13 +3,11 @@
 package machine_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -174,17 +172,11 @@ type audited struct {
 // run runs the command. Whatever becomes of it, it prints no secret.
 func (c auditCommand) run(ctx context.Context, more ...string) audited {
 	GinkgoHelper()
-	command := exec.CommandContext(ctx, binary(asset.Warrantgate), append(append([]string{"audit"}, c.args...), more...)...)
-	var out, notes bytes.Buffer
-	command.Stdout, command.Stderr = &out, &notes
-	if err := command.Run(); err != nil {
-		var exit *exec.ExitError
-		Expect(errors.As(err, &exit)).To(BeTrue(), "%v", err)
-	}
+	printed := suite.Warrantgate(ctx, slices.Concat([]string{"audit"}, c.args, more)...)
 	for _, secret := range c.cloud.Secrets() {
-		Expect(strings.Contains(out.String()+notes.String(), secret)).To(BeFalse(), "it printed a secret")
+		Expect(strings.Contains(printed.Stdout+printed.Stderr, secret)).To(BeFalse(), "it printed a secret")
 	}
-	return audited{out: out.String(), notes: notes.String(), status: command.ProcessState.ExitCode()}
+	return audited{out: printed.Stdout, notes: printed.Stderr, status: printed.Status}
 }
 
 // finding is one line of the output in JSON. It has no other fields.

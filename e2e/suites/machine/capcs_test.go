@@ -33,6 +33,10 @@ type provider struct {
 	// retry is the time after a write that was denied or failed: 10 seconds in real life. resync is the
 	// time until a machine is looked at again that is fine: 10 minutes.
 	retry, resync time.Duration
+	// forgets is whether it makes another server for a machine that names none, in place of one that it made before.
+	forgets bool
+	// created, if it is set, is called after a server was created and before its UUID is written.
+	created func(machine client.ObjectKey, server *cloudsigma.Server)
 
 	mu sync.Mutex
 	// failures are what went wrong, by the name of the machine.
@@ -51,6 +55,11 @@ func (w *world) newProvider(ctx context.Context, email string) *provider {
 	GinkgoHelper()
 	token, err := w.impersonate(ctx, email)
 	Expect(err).NotTo(HaveOccurred())
+	return w.newProviderWith(token)
+}
+
+// newProviderWith returns the provider as it acts with a token.
+func (w *world) newProviderWith(token string) *provider {
 	httpClient := &http.Client{Transport: toCloud{cloud: w.cloud}}
 	sdk := cloudsigma.NewClient(cloudsigma.NewTokenCredentialsProvider(token), cloudsigma.WithLocation(region), cloudsigma.WithHTTPClient(httpClient))
 	return &provider{
@@ -129,12 +138,18 @@ func (p *provider) reconcile(ctx context.Context, key client.ObjectKey) (time.Du
 		if server, err = p.create(ctx, machine); err != nil {
 			return 0, err
 		}
+		if p.created != nil {
+			p.created(key, server)
+		}
 	}
 	return 0, p.name(ctx, machine, server.UUID)
 }
 
 // find returns the user's server that has the machine's UID, or its name and nobody's UID. A provider that forgets finds none.
 func (p *provider) find(ctx context.Context, machine *unstructured.Unstructured) (*cloudsigma.Server, error) {
+	if p.forgets {
+		return nil, nil
+	}
 	servers, _, err := p.servers.List(ctx)
 	if err != nil {
 		return nil, err
@@ -219,12 +234,32 @@ func (w *world) impersonate(ctx context.Context, email string) (string, error) {
 	return w.postForToken(ctx, at, rpt, "application/json", string(request))
 }
 
+// exchange returns a token of a user, by RFC 8693, as the provider of the incident did.
+func (w *world) exchange(ctx context.Context, account cloudsigmatest.Client, email string) (string, error) {
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, w.cloud.HTTPClient())
+	own, err := (&clientcredentials.Config{
+		ClientID: account.ID, ClientSecret: account.Secret, TokenURL: w.cloud.TokenURL(), AuthStyle: oauth2.AuthStyleInParams,
+	}).Token(ctx)
+	if err != nil {
+		return "", err
+	}
+	form := url.Values{
+		"grant_type": {"urn:ietf:params:oauth:grant-type:token-exchange"}, "client_id": {account.ID}, "client_secret": {account.Secret},
+		"subject_token": {own.AccessToken}, "subject_token_type": {"urn:ietf:params:oauth:token-type:access_token"},
+		"requested_subject": {email}, "audience": {cloudsigmatest.AudienceAPI},
+	}
+	return w.postForToken(ctx, w.cloud.TokenURL(), "", "application/x-www-form-urlencoded", form.Encode())
+}
+
 func (w *world) postForToken(ctx context.Context, at, bearer, contentType, body string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
-	request.Header = http.Header{"Content-Type": {contentType}, "Authorization": {"Bearer " + bearer}}
+	request.Header = http.Header{"Content-Type": {contentType}}
+	if bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+bearer)
+	}
 	response, err := w.cloud.HTTPClient().Do(request)
 	if err != nil {
 		return "", err

@@ -25,15 +25,15 @@ var _ = Describe("A server in another spelling", func() {
 			It(fmt.Sprintf("gets the verdict of the server that it means: %s in %s", style.name, field), func(ctx SpecContext) {
 				s := begin(ctx)
 				machine := s.createMachine(ctx, "machine")
-				expectRefusal(s.set(ctx, machine, field, write(s.othersServer("others").UUID)), "InstanceNotOwned", field)
-				expectRefusal(s.set(ctx, machine, field, write(uuid.NewString())), "InstanceNotFound", field)
+				expectDenial(s.set(ctx, machine, field, write(s.othersServer("others").UUID)), "InstanceNotOwned", field)
+				expectDenial(s.set(ctx, machine, field, write(uuid.NewString())), "InstanceNotFound", field)
 				own := s.server("own").UUID
 				Expect(s.set(ctx, machine, field, write(own))).To(Succeed())
 				Expect(s.holds(ctx, machine, field)).To(Equal(write(own)))
 
 				By("and agrees with the other field")
 				other := map[string]string{providerIDPath: instanceIDPath, instanceIDPath: providerIDPath}[field]
-				expectRefusal(s.set(ctx, machine, other, valueOf(other, s.server("another").UUID)), "InstanceIDMismatch", other)
+				expectDenial(s.set(ctx, machine, other, valueOf(other, s.server("another").UUID)), "InstanceIDMismatch", other)
 				Expect(s.set(ctx, machine, other, valueOf(other, own))).To(Succeed())
 
 				By("and is held by one machine")
@@ -47,7 +47,7 @@ var _ = Describe("A server in another spelling", func() {
 		func(ctx SpecContext, field, reason string, write func(string) string) {
 			s := begin(ctx)
 			machine := s.createMachine(ctx, "machine")
-			expectRefusal(s.set(ctx, machine, field, write(s.server("own").UUID)), reason, field)
+			expectDenial(s.set(ctx, machine, field, write(s.server("own").UUID)), reason, field)
 			Expect(s.holds(ctx, machine, field)).To(BeEmpty())
 		},
 		Entry("another cloud's scheme", providerIDPath, "ProviderIDInvalid", func(id string) string { return "openstack:///" + id }, SpecTimeout(timeout)),
@@ -107,7 +107,7 @@ var _ = Describe("Two fields that name different servers", func() {
 					}[is]
 					lookups := s.lookups()
 					err := s.set(ctx, machine, changed, valueOf(changed, id))
-					expectRefusal(err, "InstanceIDMismatch", changed)
+					expectDenial(err, "InstanceIDMismatch", changed)
 					Expect(err).To(MatchError(And(
 						ContainSubstring(`spec.providerID "cloudsigma://`), ContainSubstring(`status.instanceID "`),
 						ContainSubstring(server.UUID), ContainSubstring(id), ContainSubstring("do not name the same instance; clear the wrong one first"),
@@ -190,7 +190,7 @@ var _ = Describe("A machine whose provider acts as an unknown user", func() {
 			Expect(s.client.Create(ctx, machine)).To(Succeed())
 			for _, field := range []string{instanceIDPath, providerIDPath} {
 				err := s.set(ctx, machine, field, valueOf(field, id))
-				expectRefusal(err, reason, field)
+				expectDenial(err, reason, field)
 				Expect(err).To(MatchError(ContainSubstring(text)))
 				Expect(s.holds(ctx, machine, field)).To(BeEmpty())
 			}
@@ -250,8 +250,8 @@ func (s story) expectHeld(ctx context.Context, machine *unstructured.Unstructure
 	bare := newMachine(machine.GetNamespace(), machine.GetName(), "")
 	Eventually(func() error { return write(ctx, s.client, bare, field, value, client.DryRunAll) }).Should(MatchError(ContainSubstring(text)))
 	err := s.set(ctx, machine, field, value)
-	expectRefusal(err, "InstanceIDConflict", field)
-	Expect(err).To(MatchError(And(ContainSubstring(text), ContainSubstring("an instance can be that of one machine only"))))
+	expectDenial(err, "InstanceIDConflict", field)
+	Expect(err).To(MatchError(And(ContainSubstring(text), ContainSubstring("an instance can belong to one machine only"))))
 	for _, word := range without {
 		Expect(err).NotTo(MatchError(ContainSubstring(word)))
 	}

@@ -249,7 +249,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		text := strings.NewReplacer("{user}", s.user.Email, "{namespace}", s.namespace).Replace(wanted.text)
 		expect := func(name string, err error) {
 			GinkgoHelper()
-			expectClusterRefusal(err, identityWebhook, wanted.reason, wanted.field)
+			expectClusterDenial(err, identityWebhook, wanted.reason, wanted.field)
 			Expect(said(err)).To(Equal(fmt.Sprintf("Deployment %q of namespace %q: %s", name, s.namespace, text)))
 		}
 		expect("created", w.client.Create(ctx, newManager(s.namespace, "created", modify)))
@@ -265,7 +265,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		err := s.patchManager(ctx, modify)
 		expect("ccm", err)
 		Expect(s.deployment(ctx, "ccm")).To(Equal(before))
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(before).WithTimeout(toldWithin).Should(HaveExactElements(And(
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(before).WithTimeout(eventWithin).Should(HaveExactElements(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", wanted.reason), HaveField("Count", BeEquivalentTo(1)),
 			HaveField("Message", "Denied: "+said(err)))))
 		// Events are written in order: when there is that of the second attempt, there will be none of the first.
@@ -336,10 +336,10 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"},
 			corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"},
 			corev1.EnvVar{Name: "CLOUDSIGMA_REGION", Value: "zrh"})))
-		expectClusterRefusal(err, identityWebhook, "GlobalCredentials", "spec.template.spec")
-		var refused *apierrors.StatusError
-		Expect(errors.As(err, &refused)).To(BeTrue())
-		Expect(refused.Status().Details.Causes).To(HaveExactElements(
+		expectClusterDenial(err, identityWebhook, "GlobalCredentials", "spec.template.spec")
+		var denial *apierrors.StatusError
+		Expect(errors.As(err, &denial)).To(BeTrue())
+		Expect(denial.Status().Details.Causes).To(HaveExactElements(
 			HaveField("Type", BeEquivalentTo("GlobalCredentials")),
 			And(HaveField("Type", BeEquivalentTo("UserEmailMismatch")), HaveField("Field", envOfManager+"[1]")),
 			And(HaveField("Type", BeEquivalentTo("RegionMismatch")), HaveField("Field", envOfManager+"[2]"))))
@@ -359,7 +359,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			},
 		} {
 			err := s.patchManager(ctx, change)
-			expectClusterRefusal(err, identityWebhook, "ControllerManagerDeselected", "metadata.labels")
+			expectClusterDenial(err, identityWebhook, "ControllerManagerDeselected", "metadata.labels")
 			Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: its labels make it a controller manager (app=cloudsigma-ccm), "+
 				"and without them its next change would not be checked; leave them, or delete the object and make another one", s.namespace)))
 		}
@@ -370,7 +370,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	It("is denied as long as its Secret does not exist, with advice", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		err := w.client.Create(ctx, newManager(s.namespace, "ccm"))
-		expectClusterRefusal(err, identityWebhook, "SecretMissing", envOfManager)
+		expectClusterDenial(err, identityWebhook, "SecretMissing", envOfManager)
 		Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: there is no Secret \"cloudsigma-impersonation\" in its namespace, "+
 			"which its pods need to start; create it first, with the keys oauth-url, client-id, client-secret", s.namespace)))
 		s.putCredentials(ctx, account)
@@ -426,7 +426,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		}
 		Eventually(create).Should(HaveOccurred()) // once the other one is asked
 		err := create()
-		expectClusterRefusal(err, "controller-manager-integrity.warrantgate.dev", "UserEmailMismatch", envOfManager+"[4]")
+		expectClusterDenial(err, "controller-manager-integrity.warrantgate.dev", "UserEmailMismatch", envOfManager+"[4]")
 		Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: CLOUDSIGMA_USER_EMAIL is %q; it has to be %q, "+
 			"the user of CloudSigmaCluster \"pool\": remove the variable, and warrantgate sets it, or correct the cluster",
 			s.namespace, other, s.user.Email)))
@@ -437,7 +437,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(w.client.Create(ctx, newCluster(s.namespace, "second", "second-"+s.user.Email))).To(Succeed())
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
 		err := s.patchManager(ctx, ofCluster("second"))
-		expectClusterRefusal(err, identityWebhook, "UserEmailMismatch", envOfManager+"[4]")
+		expectClusterDenial(err, identityWebhook, "UserEmailMismatch", envOfManager+"[4]")
 		Expect(s.patchManager(ctx, func(d *appsv1.Deployment) {
 			ofCluster("second")(d)
 			d.Spec.Template.Spec.Containers[0].Env = nil

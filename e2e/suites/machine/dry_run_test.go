@@ -20,15 +20,15 @@ var _ = Describe("A dry run", func() {
 			machine := s.createMachine(ctx, "machine")
 			value := valueOf(field, s.othersServer("others").UUID)
 			for range 3 {
-				expectRefusal(write(ctx, s.client, machine, field, value, client.DryRunAll), "InstanceNotOwned", field)
-				Expect(s.lookups()).To(Equal(1), "a refusal is remembered for a moment, so that dry runs do not wear out the cloud")
+				expectDenial(write(ctx, s.client, machine, field, value, client.DryRunAll), "InstanceNotOwned", field)
+				Expect(s.lookups()).To(Equal(1), "a denial is cached for a moment, so that dry runs do not overload the cloud")
 			}
-			expectRefusal(s.client.Create(ctx, newMachine(s.namespace, "trial", clusterName, providerID(s.othersServer("x").UUID)), client.DryRunAll),
+			expectDenial(s.client.Create(ctx, newMachine(s.namespace, "trial", clusterName, providerID(s.othersServer("x").UUID)), client.DryRunAll),
 				"InstanceNotOwned", providerIDPath)
 			Consistently(s.verdictEvents, time.Second).WithArguments(ctx).Should(BeEmpty())
 
 			By("being meant")
-			expectRefusal(write(ctx, s.client, machine, field, value), "InstanceNotOwned", field)
+			expectDenial(write(ctx, s.client, machine, field, value), "InstanceNotOwned", field)
 			Eventually(s.verdictEvents).WithArguments(ctx).Should(HaveExactElements(HaveField("Reason", "InstanceNotOwned")))
 		}, SpecTimeout(timeout))
 
@@ -43,7 +43,7 @@ var _ = Describe("A dry run", func() {
 			}
 			Expect(s.holds(ctx, machine, field)).To(BeEmpty())
 			s.giveAway(server)
-			expectRefusal(write(ctx, s.client, machine, field, value), "InstanceNotOwned", field)
+			expectDenial(write(ctx, s.client, machine, field, value), "InstanceNotOwned", field)
 			for _, operation := range []cloudsigmatest.Operation{cloudsigmatest.CreateServer, cloudsigmatest.DeleteServer} {
 				Expect(s.cloud.Count(operation, s.user.Email)).To(BeZero())
 			}

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// toldWithin is how soon a refusal can be read at the machine.
-	toldWithin = 2 * time.Second
+	// eventWithin is the time until the Event about a denial.
+	eventWithin = 2 * time.Second
 	// noServer is the UUID of no server.
 	noServer = "00000000-9502-4311-919e-cd49f3416753"
 )
@@ -35,10 +35,10 @@ var _ = Describe("kubectl describe of a machine", func() {
 	named := func(s story) string { return fmt.Sprintf("user %q", s.user.Email) }
 	const clearIt = "clear the field, so that the provider adopts an instance of the user or makes one"
 
-	DescribeTable("shows why it was refused, and what to do", func(ctx SpecContext, reason string, refused request) {
+	DescribeTable("shows why it was denied, and what to do", func(ctx SpecContext, reason string, denied request) {
 		s := begin(ctx)
 		machine := s.createMachine(ctx, "worker")
-		wants, err := refused(ctx, s, machine)
+		wants, err := denied(ctx, s, machine)
 		Expect(apierrors.HasStatusCause(err, metav1.CauseType(reason))).To(BeTrue(), "%v", err)
 		switch reason {
 		case "OwnershipUnknown":
@@ -49,7 +49,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 		}
 
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).WithTimeout(toldWithin).Should(ConsistOf(And(
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).WithTimeout(eventWithin).Should(ConsistOf(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Count", BeEquivalentTo(1)),
 			HaveField("Message", HavePrefix("Denied: ")))))
 		described, err := s.describe(machine)
@@ -172,7 +172,7 @@ var _ = Describe("Events", func() {
 		}
 		expectNotOwned(create()) // owned by nobody, so there is nobody to tell
 		expectNotOwned(create(owned))
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owner).WithTimeout(toldWithin).Should(ConsistOf(And(
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owner).WithTimeout(eventWithin).Should(ConsistOf(And(
 			HaveField("Reason", "InstanceNotOwned"), HaveField("Count", BeEquivalentTo(1)), HaveField("Message", And(
 				HavePrefix(`Denied: spec.providerID "cloudsigma://`+foreign.UUID+`" of CloudSigmaMachine "worker"`),
 				ContainSubstring(s.user.Email))))))

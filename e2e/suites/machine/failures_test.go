@@ -60,19 +60,19 @@ func failureEntries() []TableEntry {
 		add(operation, "answers bad JSON", cloudsigmatest.BadJSON(), "IdentityProviderUnavailable", providerFails)
 		add(operation, "gives a token that has expired", cloudsigmatest.ExpiredToken(), "IdentityProviderUnavailable", providerFails)
 	}
-	add(cloudsigmatest.ClientCredentials, "does not know the client", oauthRefusal(http.StatusUnauthorized, "invalid_client"),
+	add(cloudsigmatest.ClientCredentials, "does not know the client", oauthError(http.StatusUnauthorized, "invalid_client"),
 		"CredentialsRefused", renewCredentials)
-	add(cloudsigmatest.UMATicket, "denies the service account access", oauthRefusal(http.StatusForbidden, "access_denied"),
+	add(cloudsigmatest.UMATicket, "denies the service account access", oauthError(http.StatusForbidden, "access_denied"),
 		"CredentialsRefused", renewCredentials)
-	add(cloudsigmatest.Impersonate, "denies access to the user", oauthRefusal(http.StatusForbidden, "access_denied"),
+	add(cloudsigmatest.Impersonate, "denies access to the user", oauthError(http.StatusForbidden, "access_denied"),
 		"UserNotImpersonable", allowUser)
 	add(cloudsigmatest.Impersonate, "gives the token of somebody else", cloudsigmatest.TokenOf("someone-else@example.com"),
 		"IdentityProviderUnavailable", providerFails)
 	return entries
 }
 
-// oauthRefusal answers in the terms of RFC 6749, section 5.2.
-func oauthRefusal(status int, code string) cloudsigmatest.Fault {
+// oauthError answers in the terms of RFC 6749, section 5.2.
+func oauthError(status int, code string) cloudsigmatest.Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}, _ http.HandlerFunc) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -181,12 +181,12 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 			cloudsigmatest.Hang()(w, r, released, answer)
 		}, 0, cloudsigmatest.GetServer)
 		DeferCleanup(failure.Release)
-		refused := make(chan error, waiters)
+		denied := make(chan error, waiters)
 		for i := range waiters {
 			name := fmt.Sprintf("node-%d", i)
 			machine := s.createMachine(ctx, name)
 			id := s.cloud.AddServer(region, s.user, name, cloudsigmatest.WithUUID(slow+uuid.NewString()[len(slow):])).UUID
-			go func() { refused <- s.setInstanceID(ctx, machine, id) }()
+			go func() { denied <- s.setInstanceID(ctx, machine, id) }()
 		}
 		Expect(failure.WaitMet(ctx, waiters)).To(Succeed())
 		theirs := bystander.cloud.AddServer(region, bystander.user, "node").UUID
@@ -195,7 +195,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 		AddReportEntry(fmt.Sprintf("the bystander took %v", time.Since(began).Round(time.Millisecond)))
 		for range waiters {
 			var err error
-			Eventually(refused).WithContext(ctx).Should(Receive(&err))
+			Eventually(denied).WithContext(ctx).Should(Receive(&err))
 			Expect(apierrors.HasStatusCause(err, "Timeout")).To(BeTrue(), "%v", err)
 		}
 	}, SpecTimeout(timeout))

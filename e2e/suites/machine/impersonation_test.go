@@ -483,8 +483,8 @@ var _ = Describe("a cluster's user", func() {
 			if p.byPolicy { // which writes no Events
 				continue
 			}
-			message := "Refused: " + said(err)
-			Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).WithTimeout(toldWithin).Should(HaveExactElements(And(
+			message := "Denied: " + said(err)
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).WithTimeout(eventWithin).Should(HaveExactElements(And(
 				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "ImpersonationNotAllowed"),
 				HaveField("Message", message), HaveField("Count", BeEquivalentTo(1)))))
 			// Events are written in order: when there is that of the second attempt, there will be none of the first.
@@ -516,8 +516,8 @@ var _ = Describe("a cluster's user", func() {
 		ownedBy(owners[0])(cluster)
 		err := who.client.Create(ctx, cluster.DeepCopy())
 		expectNotAllowed(err, ownerAnnotation, cluster, who, email)
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owners[0]).WithTimeout(toldWithin).Should(HaveExactElements(And(
-			HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", "Refused: "+said(err)), HaveField("Count", BeEquivalentTo(1)))))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owners[0]).WithTimeout(eventWithin).Should(HaveExactElements(And(
+			HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", "Denied: "+said(err)), HaveField("Count", BeEquivalentTo(1)))))
 		Expect(s.verdictEvents(ctx)).To(HaveLen(1), "none of the others, which were written before if at all")
 	}, SpecTimeout(timeout))
 
@@ -559,7 +559,7 @@ var _ = Describe("a cluster's user", func() {
 				w.heard.TakeWarnings()
 				Expect(who.client.Patch(ctx, object, p.mergePatch(fmt.Sprintf("%q", email)))).To(Succeed())
 				Expect(s.named(ctx, p, object)).To(Equal(email))
-				text := refusal(p, object, who, email)
+				text := denial(p, object, who, email)
 				Expect(w.heard.TakeWarnings()).To(HaveExactElements(
 					HavePrefix("ImpersonationNotAllowed (mode Warn, nothing was changed or denied): " + text)))
 				Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).Should(HaveExactElements(And(
@@ -586,8 +586,8 @@ func (w *world) impersonationAdmissions(ctx context.Context) float64 {
 	return w.admissions(ctx, map[string]string{"gate": "cluster-impersonation"})
 }
 
-// refusal is what a refusal begins with: where, who, whom. What would grant it follows.
-func refusal(p place, object *unstructured.Unstructured, who author, email string) string {
+// denial is the beginning of a denial: the field, the requester, and the user. The commands follow.
+func denial(p place, object *unstructured.Unstructured, who author, email string) string {
 	return fmt.Sprintf("%s of %s %q of namespace %q: user %q may not impersonate %q; name a user whom you may impersonate, or have it granted: ",
 		p.field, p.kind.Kind, object.GetName(), object.GetNamespace(), who.username, email)
 }
@@ -598,9 +598,9 @@ func expectNotAllowed(err error, p place, object *unstructured.Unstructured, who
 	if p.byPolicy {
 		expectPolicyRefusal(err, p.webhook)
 	} else {
-		expectClusterRefusal(err, p.webhook, "ImpersonationNotAllowed", p.field)
+		expectClusterDenial(err, p.webhook, "ImpersonationNotAllowed", p.field)
 	}
-	text := refusal(p, object, who, email)
+	text := denial(p, object, who, email)
 	Expect(said(err)).To(HavePrefix(text))
 	lower := strings.ToLower(email)
 	role := "warrantgate:impersonate:" + lower
@@ -610,14 +610,14 @@ func expectNotAllowed(err error, p place, object *unstructured.Unstructured, who
 		regexp.QuoteMeta(role), regexp.QuoteMeta(lower), regexp.QuoteMeta(who.flag), regexp.QuoteMeta(who.username))))
 }
 
-// expectClusterRefusal looks at what a controller acts on: code, reason and cause.
-func expectClusterRefusal(err error, webhook, reason, field string) {
+// expectClusterDenial looks at what a controller acts on: code, reason and cause.
+func expectClusterDenial(err error, webhook, reason, field string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(HavePrefix("admission webhook %q denied the request: ", webhook)))
-	var refused *apierrors.StatusError
-	Expect(errors.As(err, &refused)).To(BeTrue())
-	Expect(refused.Status().Code).To(BeEquivalentTo(http.StatusForbidden))
-	Expect(refused.Status().Reason).To(Equal(metav1.StatusReasonForbidden))
+	var denial *apierrors.StatusError
+	Expect(errors.As(err, &denial)).To(BeTrue())
+	Expect(denial.Status().Code).To(BeEquivalentTo(http.StatusForbidden))
+	Expect(denial.Status().Reason).To(Equal(metav1.StatusReasonForbidden))
 	cause, found := apierrors.StatusCause(err, metav1.CauseType(reason))
 	Expect(found).To(BeTrue(), "no cause %q in: %v", reason, err)
 	Expect(cause.Field).To(Equal(field))
@@ -627,10 +627,10 @@ func expectClusterRefusal(err error, webhook, reason, field string) {
 func expectPolicyRefusal(err error, policy string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(ContainSubstring("ValidatingAdmissionPolicy '%[1]s' with binding '%[1]s' denied request: ", policy)))
-	var refused *apierrors.StatusError
-	Expect(errors.As(err, &refused)).To(BeTrue())
-	Expect(refused.Status().Code).To(BeEquivalentTo(http.StatusForbidden))
-	Expect(refused.Status().Reason).To(Equal(metav1.StatusReasonForbidden))
+	var denial *apierrors.StatusError
+	Expect(errors.As(err, &denial)).To(BeTrue())
+	Expect(denial.Status().Code).To(BeEquivalentTo(http.StatusForbidden))
+	Expect(denial.Status().Reason).To(Equal(metav1.StatusReasonForbidden))
 }
 
 // deniedRequest are the API server's words before those of a webhook, or of a policy.

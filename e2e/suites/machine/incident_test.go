@@ -3,17 +3,29 @@
 package machine_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	cloudsigma "github.com/cloudsigma/cloudsigma-sdk-go/cloudsigma"
+	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// The incident of CAPCS in region next: a status update that lost a conflict left the UUID of a server in the machine that an
-// earlier attempt had made under another identity.
+// settlePeriod is machine.settle of the incident's world.
+const settlePeriod = 2 * time.Second
+
+// The incident of CAPCS in region next, with the identity provider's flow of that day: a status update that lost a conflict left the
+// UUID of a server in the machine that an earlier attempt had made under another identity.
 var _ = Describe("the incident", Ordered, func() {
 	var (
 		w        *world
@@ -21,12 +33,16 @@ var _ = Describe("the incident", Ordered, func() {
 		s        story
 	)
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "audit: {interval: 2s}", before: func(w *world) {
-			var err error
-			incident, err = w.cloud.Incident()
-			Expect(err).NotTo(HaveOccurred())
-			w.giveCredentials(ctx, incident.Client)
-		}})
+		w = newWorld(ctx, setup{
+			configuration: fmt.Sprintf("audit: {interval: 1s, requestsPerSecond: 200}\nmachine: {settle: %s}\n", settlePeriod),
+			cloud:         "  flow: TokenExchange\n  audience: cloudsigma-api\n",
+			before: func(w *world) {
+				var err error
+				incident, err = w.cloud.Incident()
+				Expect(err).NotTo(HaveOccurred())
+				w.giveCredentials(ctx, incident.Client)
+			},
+		})
 		s = story{world: w, namespace: w.namespace(ctx), user: incident.User}
 		Expect(w.client.Create(ctx, newCluster(s.namespace, clusterName, incident.User.Email))).To(Succeed())
 	}, NodeTimeout(3*time.Minute))
@@ -72,4 +88,144 @@ var _ = Describe("the incident", Ordered, func() {
 			Not(ContainSubstring(incident.User.Email)),
 		))
 	}, SpecTimeout(timeout))
+
+	// found returns the instances that the audit has reported about a machine, by reason.
+	found := func(ctx context.Context, machine *unstructured.Unstructured) (map[string][]string, error) {
+		events, err := w.eventsOn(ctx, machine)
+		instances := map[string][]string{}
+		for i := range events {
+			for _, server := range w.cloud.Servers() {
+				if matched, _ := ContainSubstring("Audit: instance " + server.UUID).Match(events[i].Message); matched {
+					instances[events[i].Reason] = append(instances[events[i].Reason], server.UUID)
+				}
+			}
+		}
+		return instances, err
+	}
+
+	DescribeTable("a status update that loses a conflict",
+		func(ctx SpecContext, name string, forgets bool, wantServers int) {
+			machine := s.createMachine(ctx, name)
+			token, err := w.exchange(ctx, incident.Client, incident.User.Email)
+			Expect(err).NotTo(HaveOccurred())
+			p := w.newProviderWith(token)
+			p.forgets = forgets
+			var first string
+			annotate := sync.OnceFunc(func() { // as other controllers write to machines, too
+				patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"example.com/seen":"true"}}}`))
+				Expect(w.client.Patch(ctx, newMachine(s.namespace, name, ""), patch)).To(Succeed())
+			})
+			p.created = func(_ client.ObjectKey, server *cloudsigma.Server) {
+				if first == "" {
+					first = server.UUID
+				}
+				annotate()
+			}
+
+			By("leaves the machine without its server, which the audit names after two passes")
+			_, err = p.reconcile(ctx, client.ObjectKeyFromObject(machine))
+			Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(ContainSubstring("the object has been modified; please apply your changes to the latest version")))
+			Expect(w.instanceID(ctx, machine)).To(BeEmpty())
+			Eventually(found).WithContext(ctx).WithArguments(machine).Should(Equal(map[string][]string{"InstanceNotNamed": {first}}))
+
+			By("and what the provider does next is admitted")
+			p.start(ctx, machine)
+			w.expectSettled(ctx, incident.User, machine)
+			p.halt()
+			var servers []string
+			for _, server := range w.cloud.Servers() {
+				if server.Name == name {
+					servers = append(servers, server.UUID)
+				}
+			}
+			Expect(servers).To(HaveLen(wantServers))
+			named := w.instanceID(ctx, machine)
+			Expect(named).To(Equal(servers[len(servers)-1]))
+
+			By("and the audit names each server that no machine names")
+			orphans := slices.DeleteFunc(servers, func(id string) bool { return id == named })
+			want := map[string][]string{"InstanceNotNamed": {first}}
+			if len(orphans) > 0 {
+				want["InstanceDuplicate"] = orphans
+			}
+			Eventually(found).WithContext(ctx).WithArguments(machine).Should(Equal(want))
+			w.awaitPasses(ctx, 2)
+			Expect(found(ctx, machine)).To(Equal(want))
+			Expect(w.findings(ctx, "InstanceNotNamed")).To(BeZero())
+			Expect(w.findings(ctx, "InstanceDuplicate")).To(BeEquivalentTo(len(orphans)))
+			for _, orphan := range orphans {
+				w.cloud.RemoveServer(orphan)
+			}
+			Eventually(w.findings).WithContext(ctx).WithArguments("InstanceDuplicate").Should(BeZero())
+		},
+		Entry("with a provider that adopts by name or UID: one server", "metal-worker-pool-1-hl9tl-adopt", false, 1, SpecTimeout(timeout)),
+		Entry("with a provider that creates again: two servers", "metal-worker-pool-1-hl9tl-again", true, 2, SpecTimeout(timeout)),
+	)
+
+	It("shows a server late, and the first write of its UUID is retried until then", func(ctx SpecContext) {
+		machine := s.createMachine(ctx, "metal-worker-pool-1-hl9tl-late")
+		token, err := w.exchange(ctx, incident.Client, incident.User.Email)
+		Expect(err).NotTo(HaveOccurred())
+		p := w.newProviderWith(token)
+		p.forgets = true // nothing but the request knows the UUID
+		w.cloud.ShowAfter(settlePeriod / 2)
+		DeferCleanup(w.cloud.ShowAfter, time.Duration(0))
+		p.start(ctx, machine)
+		w.expectSettled(ctx, incident.User, machine)
+		p.halt()
+		Expect(p.failed(machine)).To(BeEmpty())
+		servers := slices.DeleteFunc(w.cloud.Servers(), func(server cloudsigmatest.Server) bool { return server.Name != machine.GetName() })
+		Expect(servers).To(HaveLen(1))
+		Expect(w.eventsOn(ctx, machine)).To(ConsistOf(And(HaveField("Reason", "NotYetOwned"), HaveField("Message", ContainSubstring(servers[0].UUID)))))
+		Expect(w.admissions(ctx, map[string]string{"decision": "error", "reason": "NotYetOwned"})).To(BeNumerically(">", 0))
+	}, SpecTimeout(timeout))
+
+	DescribeTable("a first claim that is not the user's is undecided, with one text, and then denied",
+		func(ctx SpecContext, reason string, id func() string) {
+			machine, claimed := s.createMachine(ctx, "metal-worker-"+uuid.NewString()[:8]), id()
+			asked := w.cloud.Count(cloudsigmatest.GetServer)
+			text := fmt.Sprintf(`status.instanceID %q of CloudSigmaMachine %q of namespace %q: the cloud does not show it as an instance of user %q in `+
+				`region "next", as whom cluster "pool" acts, and the machine named none before, so it may have been created a moment ago; this is retried `+
+				`automatically; if the cloud does not show it within 2s, it is denied: correct the identity that cluster "pool" acts as, or delete the instance`,
+				claimed, machine.GetName(), s.namespace, incident.User.Email)
+
+			By("a dry run, which is not retried and starts no clock")
+			patch := client.MergeFrom(machine.DeepCopy())
+			changed := machine.DeepCopy()
+			with("status.instanceID", claimed)(changed)
+			err := w.client.Status().Patch(ctx, changed, patch, client.DryRunAll)
+			Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
+			Expect(apierrors.HasStatusCause(err, "NotYetOwned")).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(HaveSuffix(text)))
+			Expect(w.eventsOn(ctx, machine)).To(BeEmpty())
+
+			By("and for real")
+			began := time.Now()
+			err = w.setInstanceID(ctx, machine, claimed)
+			Expect(time.Since(began)).To(BeNumerically(">=", settlePeriod))
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+			Expect(apierrors.HasStatusCause(err, metav1.CauseType(reason))).To(BeTrue(), "%v", err)
+			Expect(w.instanceID(ctx, machine)).To(BeEmpty())
+			Expect(w.cloud.Count(cloudsigmatest.GetServer)-asked).To(BeNumerically(">=", 3), "each attempt asks the cloud")
+			Eventually(w.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElements(
+				And(HaveField("Reason", "NotYetOwned"), HaveField("Message", "Denied: "+text), HaveField("Count", BeNumerically(">=", 2))),
+				HaveField("Reason", reason),
+				And(HaveField("Reason", "InstanceClaimDenied"), HaveField("Message", fmt.Sprintf("Audit: the claim of instance %s was denied, because the "+
+					"cloud did not show it as one of user %q in region \"next\", and no machine names it; find out whether it exists, and delete it if "+
+					"nothing else uses it", claimed, incident.User.Email))),
+			))
+
+			By("and another ID at once, once the machine names one")
+			own := w.cloud.AddServer(region, incident.User, machine.GetName())
+			Expect(w.setInstanceID(ctx, machine, own.UUID)).To(Succeed())
+			current := newObject(machineKind, s.namespace, machine.GetName())
+			Expect(w.client.Get(ctx, client.ObjectKeyFromObject(machine), current)).To(Succeed())
+			began = time.Now()
+			Expect(apierrors.IsForbidden(w.setInstanceID(ctx, current, uuid.NewString()))).To(BeTrue())
+			Expect(time.Since(began)).To(BeNumerically("<", settlePeriod))
+		},
+		Entry("another user's", "InstanceNotOwned", func() string { return w.cloud.AddServer(region, incident.Other, "somebody-elses").UUID }, SpecTimeout(timeout)),
+		Entry("one that does not exist", "InstanceNotFound", uuid.NewString, SpecTimeout(timeout)),
+	)
 })

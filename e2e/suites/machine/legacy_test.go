@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
@@ -85,7 +84,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 	DescribeTable("prevent the start of warrantgate, with advice,",
 		func(ctx SpecContext, env []string, advice string) {
 			gate, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
-				Binary: binary(asset.Warrantgate), Env: env,
+				Env:           env,
 				Configuration: "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\ncloudSigma: {regions: [zrh]}\n",
 			})
 			Expect(err).NotTo(HaveOccurred())

@@ -46,7 +46,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 			err = who.client.Create(ctx, name(s, "early", email))
 			return err
 		}).Should(MatchError(HavePrefix("admission webhook %q denied the request: ", policy)))
-		expectClusterRefusal(err, policy, "ImpersonationNotAllowed", "spec.userEmail")
+		expectClusterDenial(err, policy, "ImpersonationNotAllowed", "spec.userEmail")
 		byWebhook = said(err)
 
 		By("an upgrade while somebody tries all the time")

@@ -144,8 +144,8 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 		}
 	}, NodeTimeout(3*time.Minute))
 
-	// heal does to a machine what controllers do that give it up.
-	heal := func(ctx context.Context, name string) {
+	// release changes a machine as controllers do that give it up.
+	release := func(ctx context.Context, name string) {
 		GinkgoHelper()
 		machine := machines[name]
 		Expect(remove(ctx, w.client, machine, instanceIDPath)).To(Succeed())
@@ -163,18 +163,18 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 		admissions := w.allAdmissions(ctx)
 		keeping := machines["keeping"]
 		Expect(s.set(ctx, keeping, providerIDPath, "")).To(Succeed())
-		heal(ctx, "without-cloud")
+		release(ctx, "without-cloud")
 		Expect(w.allAdmissions(ctx)).To(Equal(admissions))
 
 		By("while a server that was cleared cannot come back")
-		expectRefusal(s.set(ctx, keeping, providerIDPath, valueOf(providerIDPath, s.server("new").UUID)), "InstanceIDMismatch", providerIDPath)
+		expectDenial(s.set(ctx, keeping, providerIDPath, valueOf(providerIDPath, s.server("new").UUID)), "InstanceIDMismatch", providerIDPath)
 		Expect(s.set(ctx, keeping, instanceIDPath, "")).To(Succeed())
-		expectRefusal(s.set(ctx, keeping, instanceIDPath, s.server("new").UUID), "OwnershipUnknown", instanceIDPath)
+		expectDenial(s.set(ctx, keeping, instanceIDPath, s.server("new").UUID), "OwnershipUnknown", instanceIDPath)
 	}, SpecTimeout(timeout))
 
 	It("is admitted while warrantgate is down as well, and so are heartbeats, but no write that names a server", func(ctx SpecContext) {
 		Expect(w.gate.Stop()).To(Succeed())
-		heal(ctx, "without-warrantgate")
+		release(ctx, "without-warrantgate")
 		keeping := machines["keeping"]
 		Expect(s.set(ctx, keeping, "status.instanceState", "running")).To(Succeed())
 		for _, field := range []string{instanceIDPath, providerIDPath} {

@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
 )
 
@@ -77,8 +76,8 @@ func (w *world) replica(ctx context.Context) *kubetest.Warrantgate {
 	configuration, err := os.ReadFile(w.gate.ConfigFile())
 	Expect(err).NotTo(HaveOccurred())
 	second, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
-		Binary: binary(asset.Warrantgate), Configuration: string(configuration),
-		Args: []string{"--impersonation-enabled", "--impersonation-secret=" + secretNamespace + "/" + secretName},
+		Configuration: string(configuration),
+		Args:          []string{"--impersonation-enabled", "--impersonation-secret=" + secretNamespace + "/" + secretName},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {

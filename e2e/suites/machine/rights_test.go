@@ -47,6 +47,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 	It("are all permissions of warrantgate", func(ctx SpecContext) {
 		want := append(slices.Clone(mayBefore),
 			"get cloudsigmaclusters", "list cloudsigmaclusters", "watch cloudsigmaclusters",
+			"get kdcclusters",
 			"get cloudsigmamachines", "list cloudsigmamachines", "watch cloudsigmamachines",
 			"get machines", "list machines", "watch machines",
 			"get secrets", "create events", "patch events", "create subjectaccessreviews", "create leases",

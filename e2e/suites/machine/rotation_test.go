@@ -152,10 +152,10 @@ func writeSecretFile(file, secret string) {
 
 // notYet is an identity provider that goes on with the old secret of a client for a while, and does not know the new one.
 func notYet(old, renewed string) cloudsigmatest.Fault {
-	refuse := oauthRefusal(http.StatusUnauthorized, "unauthorized_client")
+	reject := oauthError(http.StatusUnauthorized, "unauthorized_client")
 	return func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc) {
 		if r.PostForm.Get("client_secret") != old {
-			refuse(w, r, released, answer)
+			reject(w, r, released, answer)
 			return
 		}
 		r.PostForm.Set("client_secret", renewed)

@@ -9,14 +9,12 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 func TestMachine(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	RunSpecs(t, "machine")
+	suite.Run(t, "machine", 30*time.Second, 50*time.Millisecond)
 }
 
 // shared is the world of all specs without their own.

@@ -35,17 +35,17 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		email := "hidden-" + uuid.NewString() + "@example.com"
 		s.putUser(ctx, s.namespace, email)
 		cluster := s.referringCluster("by-secret", "")
-		hidden := refusalBySecret(cluster, who, s.namespace)
+		hidden := denialBySecret(cluster, who, s.namespace)
 
 		err := who.client.Create(ctx, cluster.DeepCopy())
-		expectClusterRefusal(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
+		expectClusterDenial(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
 		Expect(said(err)).To(Equal(hidden))
 
 		By("while who may read it is told, and what would grant it")
 		s.grant(ctx, who, right{namespace: s.namespace, rule: readingUser()})
 		err = who.client.Create(ctx, cluster.DeepCopy())
-		expectClusterRefusal(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
-		Expect(said(err)).To(HavePrefix(strings.ReplaceAll(refusal(userEmailField, cluster, who, email), "spec.userEmail", "spec.userRef")))
+		expectClusterDenial(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
+		Expect(said(err)).To(HavePrefix(strings.ReplaceAll(denial(userEmailField, cluster, who, email), "spec.userEmail", "spec.userRef")))
 		s.kubectl(ctx, printed(err))
 		Eventually(who.client.Create).WithArguments(ctx, cluster).Should(Succeed())
 	}, SpecTimeout(timeout))
@@ -71,7 +71,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 				"write the user's email there under the key userEmail first, or name the user in spec.userEmail", s.namespace, fmt.Sprintf(text, namespace))
 			for _, c := range []client.Client{who.client, s.client} { // whatever somebody may do
 				err := c.Create(ctx, cluster.DeepCopy())
-				expectClusterRefusal(err, clusterWebhook, reason, "spec.userRef")
+				expectClusterDenial(err, clusterWebhook, reason, "spec.userRef")
 				Expect(said(err)).To(Equal(want))
 			}
 
@@ -79,7 +79,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			pool := newObject(clusterKind, s.namespace, clusterName)
 			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 			err := who.client.Patch(ctx, pool.DeepCopy(), byRef(ref))
-			expectClusterRefusal(err, clusterWebhook, reason, "spec.userRef")
+			expectClusterDenial(err, clusterWebhook, reason, "spec.userRef")
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveExactElements(And(
 				HaveField("Reason", reason), HaveField("Message", "Denied: "+said(err)))))
 			Expect(s.describe(pool)).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*` + regexp.QuoteMeta("Denied: "+said(err)) + `$`))
@@ -110,23 +110,23 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		want := fmt.Sprintf("spec.userRef of CloudSigmaCluster \"by-secret\" of namespace %q: it names Secret \"user\" of another namespace, %q, "+
 			"which user %q may not read; name a Secret of the cluster's own namespace or one that you may read, or have the permission granted: "+
 			"verb get on this Secret", s.namespace, namespace, who.username)
-		refused := func() {
+		denied := func() {
 			GinkgoHelper()
 			err := who.client.Create(ctx, cluster.DeepCopy())
-			expectClusterRefusal(err, clusterWebhook, "SecretNotReadable", "spec.userRef")
+			expectClusterDenial(err, clusterWebhook, "SecretNotReadable", "spec.userRef")
 			Expect(said(err)).To(Equal(want))
 		}
-		refused()
+		denied()
 		s.putUser(ctx, namespace, email)
-		refused()
+		denied()
 		s.grant(ctx, who, right{namespace: s.namespace, rule: readingUser()}) // of the wrong namespace
-		refused()
+		denied()
 
 		By("an update is denied with the same message, and has an Event")
 		pool := newObject(clusterKind, s.namespace, clusterName)
 		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 		err := who.client.Patch(ctx, pool.DeepCopy(), byRef(namespace))
-		expectClusterRefusal(err, clusterWebhook, "SecretNotReadable", "spec.userRef")
+		expectClusterDenial(err, clusterWebhook, "SecretNotReadable", "spec.userRef")
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveExactElements(And(
 			HaveField("Reason", "SecretNotReadable"), HaveField("Message", "Denied: "+said(err)))))
 
@@ -138,8 +138,8 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		s.putUser(ctx, namespace, "next-"+email)
 		next := s.referringCluster("next", namespace)
 		err = who.client.Create(ctx, next.DeepCopy())
-		expectClusterRefusal(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
-		Expect(said(err)).To(HavePrefix(strings.ReplaceAll(refusal(userEmailField, next, who, "next-"+email), "spec.userEmail", "spec.userRef")))
+		expectClusterDenial(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
+		Expect(said(err)).To(HavePrefix(strings.ReplaceAll(denial(userEmailField, next, who, "next-"+email), "spec.userEmail", "spec.userRef")))
 	}, SpecTimeout(timeout))
 
 	It("counts once the email, which has precedence, is removed", func(ctx SpecContext) {
@@ -150,8 +150,8 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		cluster := s.referringCluster("both", "", with("spec.userEmail", s.user.Email))
 		Expect(who.client.Create(ctx, cluster)).To(Succeed())
 		err := who.client.Patch(ctx, cluster.DeepCopy(), userEmailField.mergePatch("null"))
-		expectClusterRefusal(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
-		Expect(said(err)).To(Equal(refusalBySecret(cluster, who, s.namespace)))
+		expectClusterDenial(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
+		Expect(said(err)).To(Equal(denialBySecret(cluster, who, s.namespace)))
 		Expect(s.named(ctx, userEmailField, cluster)).To(Equal(s.user.Email))
 
 		By("and not if both are taken away")
@@ -182,11 +182,11 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 
 			By("on a dry run, of which there is no Event")
 			err := who.client.Patch(ctx, secret.DeepCopy(), userIs(next), client.DryRunAll)
-			expectClusterRefusal(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
+			expectClusterDenial(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
 			pool := newObject(clusterKind, s.namespace, clusterName)
 			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 			unreadable := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"userEmail":null,"userRef":{"name":"any","namespace":"kube-system"}}}`))
-			expectClusterRefusal(who.client.Patch(ctx, pool.DeepCopy(), unreadable), clusterWebhook, "SecretNotReadable", "spec.userRef")
+			expectClusterDenial(who.client.Patch(ctx, pool.DeepCopy(), unreadable), clusterWebhook, "SecretNotReadable", "spec.userRef")
 			// Events are written in order: when there is that of the second attempt, there will be none of the first.
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveLen(1))
 			Expect(s.eventsOn(ctx, secret)).To(BeEmpty())
@@ -194,7 +194,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			for _, way := range secretWrites {
 				By("by " + way.name)
 				err := way.send(ctx, who.client, secret, next)
-				expectClusterRefusal(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
+				expectClusterDenial(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
 				Expect(said(err)).To(HavePrefix(subject + fmt.Sprintf("%q", next) + acting + "kubectl create clusterrole "))
 				Expect(said(err)).NotTo(ContainSubstring(email), "whom it names so far is nothing for its author")
 				Expect(s.userIn(ctx, secret)).To(Equal(email))
@@ -209,7 +209,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			Expect(s.client.Delete(ctx, secret.DeepCopy())).To(Succeed())
 			again := userSecret(s.namespace, map[string]string{"userEmail": next})
 			err = who.client.Create(ctx, again.DeepCopy())
-			expectClusterRefusal(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
+			expectClusterDenial(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
 
 			By("until its author may")
 			s.grant(ctx, who, right{rule: impersonating(next)})
@@ -225,7 +225,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		next := "next-" + s.user.Email
 		for _, way := range secretWrites {
 			err := way.send(ctx, who.client, secret, next)
-			expectClusterRefusal(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
+			expectClusterDenial(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
 			Expect(s.userIn(ctx, secret)).To(Equal(s.user.Email), way.name)
 		}
 		s.grant(ctx, who, right{rule: impersonating(next)})
@@ -357,8 +357,8 @@ func readingUser() rbacv1.PolicyRule {
 	return reading
 }
 
-// refusalBySecret is all that somebody is told who may not read the Secret "user" of a namespace.
-func refusalBySecret(cluster *unstructured.Unstructured, who author, namespace string) string {
+// denialBySecret is the message for a requester who may not read the Secret "user" of a namespace.
+func denialBySecret(cluster *unstructured.Unstructured, who author, namespace string) string {
 	return fmt.Sprintf("spec.userRef of CloudSigmaCluster %q of namespace %q: user %q may not impersonate the user whom Secret \"user\" of namespace %q names; "+
 		"name a user whom you may impersonate, or have it granted: verb impersonate on resource users, by the name of this user in lower case",
 		cluster.GetName(), cluster.GetNamespace(), who.username, namespace)

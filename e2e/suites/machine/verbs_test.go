@@ -140,7 +140,7 @@ func sameVerdict(ctx context.Context, s story, kind schema.GroupVersionKind, by 
 			Expect(s.holds(ctx, machine, field)).To(Equal(value))
 			continue
 		}
-		expectRefusal(err, claim.reason, field)
+		expectDenial(err, claim.reason, field)
 		if !by.creates {
 			Expect(s.holds(ctx, machine, field)).To(BeEmpty())
 		}
@@ -159,6 +159,7 @@ var _ = Describe("A machine of a kind that was added to the configuration", Orde
 			configuration: `
 audit: {mode: Off}
 machine:
+  settle: 0s
   kinds:
   - {group: metal.example.com, version: v1, kind: MetalMachine, resource: metalmachines, instanceIDPath: spec.instanceID, provider: cloudsigma}
 `,
@@ -182,7 +183,7 @@ machine:
 						Expect(s.client.Create(ctx, machine)).To(Succeed())
 					}
 					value := valueOf(field, s.othersServer("others").UUID)
-					expectRefusal(verb.send(ctx, s.client, machine.DeepCopy(), field, value), "InstanceNotOwned", field)
+					expectDenial(verb.send(ctx, s.client, machine.DeepCopy(), field, value), "InstanceNotOwned", field)
 					value = valueOf(field, s.server("own").UUID)
 					Expect(verb.send(ctx, s.client, machine.DeepCopy(), field, value)).To(Succeed())
 					Expect(s.holds(ctx, machine, field)).To(Equal(value))
@@ -196,7 +197,7 @@ machine:
 		two := metal("v1", "two")
 		providerID(own)(two)
 		with(instancePath, another)(two)
-		expectRefusal(s.client.Create(ctx, two), "InstanceIDMismatch", instancePath)
+		expectDenial(s.client.Create(ctx, two), "InstanceIDMismatch", instancePath)
 		with(instancePath, strings.ToUpper(own))(two)
 		Expect(s.client.Create(ctx, two)).To(Succeed())
 	}, SpecTimeout(timeout))
@@ -211,7 +212,7 @@ machine:
 		}
 		Eventually(func() error { return claim(client.DryRunAll) }).Should(HaveOccurred()) // it is watched, so seen a moment later
 		err := claim()
-		expectRefusal(err, "InstanceIDConflict", instancePath)
+		expectDenial(err, "InstanceIDConflict", instancePath)
 		Expect(err).To(MatchError(ContainSubstring(`CloudSigmaMachine "sigma" names this instance already`)))
 	}, SpecTimeout(timeout))
 })

@@ -33,7 +33,7 @@ var _ = Describe("The verdict on a machine", func() {
 		machine := s.createMachine(ctx, "machine")
 		for _, field := range []string{instanceIDPath, providerIDPath} {
 			err := s.set(ctx, machine, field, valueOf(field, id))
-			expectRefusal(err, "InstanceNotOwned", field)
+			expectDenial(err, "InstanceNotOwned", field)
 			Expect(err).To(MatchError(And(ContainSubstring("the cloud answered 200, owned by another user"), Not(ContainSubstring(othersEmail)))))
 			Expect(s.holds(ctx, machine, field)).To(BeEmpty())
 		}
@@ -175,7 +175,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 		Expect(s.holds(ctx, machine, by.field)).To(Equal(value))
 		subject = machine
 	} else {
-		expectRefusal(err, reason, by.field)
+		expectDenial(err, reason, by.field)
 		Expect(err).To(MatchError(essentials(s, by.field, value, reason)))
 		Expect(err).NotTo(MatchError(ContainSubstring(othersEmail)))
 		if by.creates {
@@ -234,12 +234,12 @@ func decisionOf(p policy, reason string) string {
 	return "denied"
 }
 
-// expectRefusal looks at what a controller acts on: code, reason and cause.
-func expectRefusal(err error, reason, field string) {
+// expectDenial looks at what a controller acts on: code, reason and cause.
+func expectDenial(err error, reason, field string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(ContainSubstring(`.machine.warrantgate.dev" denied the request: `)))
-	var refusal *apierrors.StatusError
-	Expect(errors.As(err, &refusal)).To(BeTrue())
+	var denial *apierrors.StatusError
+	Expect(errors.As(err, &denial)).To(BeTrue())
 	code, word := http.StatusForbidden, metav1.StatusReasonForbidden
 	switch reason {
 	case "OwnershipUnknown":
@@ -247,8 +247,8 @@ func expectRefusal(err error, reason, field string) {
 	case "InstanceIDInvalid", "ProviderIDInvalid", "InstanceIDMismatch":
 		code, word = http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
 	}
-	Expect(refusal.Status().Code).To(BeEquivalentTo(code))
-	Expect(refusal.Status().Reason).To(Equal(word))
+	Expect(denial.Status().Code).To(BeEquivalentTo(code))
+	Expect(denial.Status().Reason).To(Equal(word))
 	cause, found := apierrors.StatusCause(err, metav1.CauseType(reason))
 	Expect(found).To(BeTrue(), "no cause %q in: %v", reason, err)
 	Expect(cause.Field).To(Equal(field))

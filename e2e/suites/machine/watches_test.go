@@ -30,6 +30,7 @@ var _ = Describe("The watches of warrantgate", Ordered, ContinueOnFailure, func(
 			configuration: `
 audit: {mode: Off}
 machine:
+  settle: 0s
   kinds:
   - {group: metal.example.com, version: v1, kind: MetalMachine, resource: metalmachines, instanceIDPath: spec.instanceID, provider: cloudsigma}
 `,
@@ -137,10 +138,10 @@ func (c *connection) forward(from net.Conn) {
 	}
 	defer func() { _ = to.Close() }()
 	c.mu.Lock()
-	refused := c.isCut
-	c.open[from] = !refused
+	isCut := c.isCut
+	c.open[from] = !isCut
 	c.mu.Unlock()
-	if refused {
+	if isCut {
 		return
 	}
 	defer func() {

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -61,11 +61,7 @@ func newWorld(ctx context.Context, s setup) *world {
 	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.cloud.Stop)
-	w.api, err = kubetest.Start(ctx, kubetest.Options{
-		KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd), Args: s.apiArgs,
-	})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(w.api.Stop)
+	w.api = suite.KubeAPIServer(ctx, s.apiArgs...)
 	w.client = w.listening(w.api.Config())
 	w.giveCredentials(ctx, w.cloud.AddClient(serviceAccount))
 	if s.before != nil {
@@ -77,6 +73,9 @@ func newWorld(ctx context.Context, s setup) *world {
 	if !strings.Contains(s.configuration, "audit:") {
 		// An audit during a spec would change the number of requests to the cloud. The first one is over before it begins.
 		s.configuration += "\naudit: {interval: 24h}\n"
+	}
+	if !strings.Contains(s.configuration, "machine:") {
+		s.configuration += "\nmachine: {settle: 0s}\n" // incident_test.go tests claims that are undecided at first
 	}
 	configuration := fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
@@ -91,7 +90,7 @@ cloudSigma:
 		args, env = s.credentials(w)
 	}
 	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
-		Binary: binary(asset.Warrantgate), Configuration: configuration, Args: append(args, s.args...), Env: append(env, s.env...),
+		Configuration: configuration, Args: append(args, s.args...), Env: append(env, s.env...),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	// The permissions first, without which it cannot become ready.
@@ -104,14 +103,7 @@ cloudSigma:
 	return w
 }
 
-func binary(name string) string {
-	GinkgoHelper()
-	path, err := asset.Path(name)
-	Expect(err).NotTo(HaveOccurred())
-	return path
-}
-
-// end stops warrantgate, and looks at what it left behind.
+// end stops warrantgate, and checks that it has written no secrets.
 func (w *world) end(ctx SpecContext) {
 	Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud received unknown requests")
 	var events corev1.EventList

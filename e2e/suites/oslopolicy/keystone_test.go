@@ -75,7 +75,7 @@ func lint(ctx context.Context, file string) []string {
 	document, err := os.ReadFile(filepath.Join("testdata", file))
 	Expect(err).NotTo(HaveOccurred())
 	found := map[string]bool{}
-	findings, err := oslopolicy.LintKeystone(ctx, file, document, oslopolicy.LintOptions{})
+	findings, err := oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: file, Data: document}}, oslopolicy.LintOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	for _, finding := range findings {
 		found[fmt.Sprintf("%s: %s %s", finding.Rule, finding.Severity, finding.Code)] = true
@@ -137,7 +137,7 @@ var _ = Describe("The linter", func() {
 			fmt.Fprintf(&document, "%q: \"rule:admin_required and rule:%s\"\n", "x_"+name, name)
 			fmt.Fprintf(&document, "%q: \"!\"\n", name)
 		}
-		findings, err := oslopolicy.LintKeystone(ctx, "all", []byte(document.String()), oslopolicy.LintOptions{})
+		findings, err := oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: "all", Data: []byte(document.String())}}, oslopolicy.LintOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		for _, finding := range findings {
 			Expect(finding.Code).NotTo(BeElementOf(oslopolicy.CodeUnknownRule, oslopolicy.CodeUnknownOperation), finding.Message)

@@ -20,6 +20,7 @@ import (
 
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // edition is a release of warrantgate: its program, and the objects that its own chart renders from the values of a world.
@@ -33,7 +34,7 @@ type edition struct {
 // edition returns the release of the program of an asset, with the chart of the same sources.
 func (w *world) edition(ctx context.Context, name string) edition {
 	GinkgoHelper()
-	e := edition{binary: binary(name)}
+	e := edition{binary: suite.Binary(name)}
 	chart, err := charttest.Chart()
 	if name == asset.WarrantgateBefore {
 		chart, err = filepath.Join(filepath.Dir(e.binary), "..", "charts", "warrantgate"), nil

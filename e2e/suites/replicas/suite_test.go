@@ -9,15 +9,11 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 func TestReplicas(t *testing.T) {
-	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	RunSpecs(t, "replicas")
+	suite.Run(t, "replicas", time.Minute, 50*time.Millisecond)
 }
 
 const (

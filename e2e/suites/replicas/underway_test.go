@@ -21,13 +21,13 @@ var _ = Describe("An admission in progress", Ordered, func() {
 
 	It("is completed by a replica that is terminated", func(ctx SpecContext) {
 		s := w.begin(ctx)
-		hanging, answer := s.hang(ctx)
+		blocked, answer := s.block(ctx)
 		for _, r := range w.replicas {
 			Expect(r.process.Signal(syscall.SIGTERM)).To(Succeed())
 			Eventually(r.isReady).WithContext(ctx).Should(BeFalse())
 		}
 		Expect(answer).NotTo(Receive())
-		hanging.Release()
+		blocked.Release()
 		Eventually(answer).WithContext(ctx).Should(Receive(BeNil()))
 		Expect(s.instanceID(ctx)).NotTo(BeEmpty())
 		for _, r := range w.replicas {
@@ -40,7 +40,7 @@ var _ = Describe("An admission in progress", Ordered, func() {
 	// can only guarantee that the write is not admitted without a verdict, and that the author gets a message to try again.
 	It("fails with a killed replica, and is admitted in a retry", func(ctx SpecContext) {
 		s := w.begin(ctx)
-		hanging, answer := s.hang(ctx)
+		blocked, answer := s.block(ctx)
 		for _, r := range w.replicas {
 			r.kill(ctx)
 		}
@@ -49,7 +49,7 @@ var _ = Describe("An admission in progress", Ordered, func() {
 		Expect(apierrors.IsInternalError(err)).To(BeTrue(), "%v", err)
 		Expect(err).To(MatchError(ContainSubstring(`failed calling webhook "cloudsigmamachines.machine.warrantgate.dev"`)))
 		Expect(s.instanceID(ctx)).To(BeEmpty())
-		hanging.Release()
+		blocked.Release()
 		for _, r := range w.replicas {
 			r.serve(ctx)
 		}
@@ -57,20 +57,20 @@ var _ = Describe("An admission in progress", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// hang has the story's machine name a server of its user while the cloud does not answer, and returns once the gate waits for
-// the cloud. The answer to the write is sent to the channel.
-func (s story) hang(ctx context.Context) (*cloudsigmatest.Failure, <-chan error) {
+// block makes the machine name a server of its user while the cloud does not respond, and returns once the gate waits for the cloud.
+// The result of the write is sent to the channel.
+func (s story) block(ctx context.Context) (*cloudsigmatest.Failure, <-chan error) {
 	GinkgoHelper()
-	hanging := s.cloud.Fail(cloudsigmatest.Hang(), 0, cloudsigmatest.GetServer)
-	DeferCleanup(hanging.Release)
+	blocked := s.cloud.Fail(cloudsigmatest.Hang(), 0, cloudsigmatest.GetServer)
+	DeferCleanup(blocked.Release)
 	owned := s.cloud.AddServer(region, s.user, "owned").UUID
 	answer := make(chan error, 1)
 	go func() {
 		defer GinkgoRecover()
 		answer <- s.setInstanceID(ctx, s.machine, owned)
 	}()
-	Expect(hanging.WaitMet(ctx, 1)).To(Succeed())
-	return hanging, answer
+	Expect(blocked.WaitMet(ctx, 1)).To(Succeed())
+	return blocked, answer
 }
 
 // instanceID is the instance ID of the machine in the API server.

@@ -19,6 +19,7 @@ import (
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -77,9 +78,7 @@ func startWorld(ctx context.Context) *world {
 	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.cloud.Stop)
-	w.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: binary(asset.KubeAPIServer), Etcd: binary(asset.Etcd)})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(w.api.Stop)
+	w.api = suite.KubeAPIServer(ctx)
 	w.admin, err = client.New(w.api.Config(), client.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	w.letAuthor(ctx)
@@ -142,7 +141,8 @@ func (w *world) newValues(port int) map[string]any {
 		"cloudSigma":   map[string]any{"enabled": true, "secret": map[string]any{"name": secretName}},
 		"webhookPath":  map[string]any{"tokens": []string{token}},
 		"config": map[string]any{
-			"audit": map[string]any{"interval": "1s", "requestsPerSecond": 1000},
+			"audit":   map[string]any{"interval": "1s", "requestsPerSecond": 1000},
+			"machine": map[string]any{"settle": "0s"},
 			"cloudSigma": map[string]any{
 				"api": w.cloud.APITemplate(), "serviceProviderAPI": w.cloud.ServiceProviderTemplate(), "caFile": caFile,
 			},
@@ -211,11 +211,4 @@ func newPair(authority *access.Authority, changes ...func(*x509.Certificate)) ac
 	})...)
 	Expect(err).NotTo(HaveOccurred())
 	return pair
-}
-
-func binary(name string) string {
-	GinkgoHelper()
-	path, err := asset.Path(name)
-	Expect(err).NotTo(HaveOccurred())
-	return path
 }
