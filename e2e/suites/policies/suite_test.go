@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
@@ -267,14 +267,13 @@ func (h home) expectImpostorLockedOut(ctx context.Context, c child) {
 	}
 }
 
-// reasonsOf returns the reasons of the Events of a Workspace.
-func (h home) reasonsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) (string, error) {
+// reasonsOf returns the reasons of the Events of a Workspace, each once: kcp evaluates the scheduler's update again after a conflict, and
+// each evaluation has an Event.
+func (h home) reasonsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) ([]string, error) {
 	events, err := kcptest.Events(ctx, h.admin(), ws)
-	var reasons []string
+	reasons := sets.New[string]()
 	for _, event := range events {
-		for range max(1, event.Count) {
-			reasons = append(reasons, event.Reason)
-		}
+		reasons.Insert(event.Reason)
 	}
-	return strings.Join(reasons, " "), err
+	return sets.List(reasons), err
 }
