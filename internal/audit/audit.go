@@ -356,7 +356,7 @@ func unknown(account ownership.Account, object place, instance string, err error
 	}
 	what := "the instances of %s in %s could not be listed: %s"
 	if instance != "" {
-		what = "it could not be told whether its instance belongs to %s in %s: %s"
+		what = "it could not be determined whether its instance belongs to %s in %s: %s"
 	}
 	return object.finding(Finding{
 		Reason: ownership.ReasonUnknown, Instance: instance, Account: account,

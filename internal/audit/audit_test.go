@@ -383,7 +383,7 @@ func TestPass(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", idOwn)},
 			askErr:   &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: context.DeadlineExceeded},
 			want: []string{
-				`OwnershipUnknown CloudSigmaMachine/worker: it could not be told whether its instance belongs to user "tsap@example.com" in region "next": ` +
+				`OwnershipUnknown CloudSigmaMachine/worker: it could not be determined whether its instance belongs to user "tsap@example.com" in region "next": ` +
 					"the cloud or its identity provider did not answer in time; try again",
 			},
 		},

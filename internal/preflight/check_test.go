@@ -231,7 +231,7 @@ func TestFindings(t *testing.T) {
 			given: func(k *fakeKCP) { k.unreachable = []string{"root:apis"} },
 			want: []preflight.Finding{{
 				Reason:  preflight.CouldNotTell,
-				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be told: your kubeconfig does not reach root:apis",
+				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: your kubeconfig does not reach root:apis",
 			}},
 			wantVerdict: preflight.Unknown,
 		},
@@ -239,7 +239,7 @@ func TestFindings(t *testing.T) {
 			given: func(k *fakeKCP) { k.closed = []string{"root:apis"} },
 			want: []preflight.Finding{{
 				Reason: preflight.CouldNotTell,
-				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be told: " +
+				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down`,
 			}},
 			wantVerdict: preflight.Unknown,
@@ -248,7 +248,7 @@ func TestFindings(t *testing.T) {
 			given: func(k *fakeKCP) { k.closed, k.asker = []string{"root:apis"}, "bob" },
 			want: []preflight.Finding{{
 				Reason: preflight.CouldNotTell,
-				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be told: " +
+				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
 					`kcp knows you as "bob"`,
 			}},
@@ -260,7 +260,7 @@ func TestFindings(t *testing.T) {
 			},
 			want: []preflight.Finding{{
 				Reason: preflight.CouldNotTell,
-				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be told: " +
+				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
 					`kcp knows you as "system:serviceaccount:warrantgate:warrantgate", and outside its home lets no service account use ` +
 					"workspacetypes.tenancy.kcp.io, whatever its rights: there ask with the kubeconfig of a user with a client certificate",

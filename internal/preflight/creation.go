@@ -90,7 +90,7 @@ func (c *check) typeOfCreation(ctx context.Context, parent logicalcluster.Path, 
 		t, err := c.findType(ctx, path, tenancyv1alpha1.WorkspaceTypeReference{Path: path.String(), Name: tenancyv1alpha1.WorkspaceTypeName(name)})
 		switch {
 		case err != nil:
-			return fmt.Errorf("which type kcp takes without --type could not be told: %s", missingRight(err, "get", "workspacetypes.tenancy.kcp.io", path))
+			return fmt.Errorf("which type kcp takes without --type could not be determined: %s", missingRight(err, "get", "workspacetypes.tenancy.kcp.io", path))
 		case t == nil || t.Spec.DefaultChildWorkspaceType == nil:
 			return fmt.Errorf("the type of %s, %s, has no default for the type of its children: name one with --type", parent, ofParent)
 		}
@@ -100,7 +100,7 @@ func (c *check) typeOfCreation(ctx context.Context, parent logicalcluster.Path, 
 		t, err := c.findType(ctx, parent, reference)
 		switch {
 		case err != nil:
-			return fmt.Errorf("where the type %s is could not be told: %s", reference.Name, missingRight(err, "get", "workspacetypes.tenancy.kcp.io", parent))
+			return fmt.Errorf("where the type %s is could not be determined: %s", reference.Name, missingRight(err, "get", "workspacetypes.tenancy.kcp.io", parent))
 		case t == nil:
 			return fmt.Errorf("there is no type %s in %s or above", reference.Name, parent)
 		}
@@ -120,7 +120,7 @@ func (c *check) create(ctx context.Context, parent logicalcluster.Path, cluster 
 	case err != nil:
 		c.add(Finding{
 			Reason: CouldNotTell,
-			Message: fmt.Sprintf("whether %s may create Workspaces in %s could not be told: %s", c.description, parent,
+			Message: fmt.Sprintf("whether %s may create Workspaces in %s could not be determined: %s", c.description, parent,
 				missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", parent)),
 		})
 	case !allowed:

@@ -139,7 +139,7 @@ type Report struct {
 	Findings     []Finding     `json:"findings"`
 }
 
-// Verdict sums a report up: Yes if nothing is wrong, No if something is, Unknown if that could not be told.
+// Verdict sums a report up: Yes if nothing is wrong, No if something is, Unknown if that could not be determined.
 func (r Report) Verdict() Answer {
 	verdict := Yes
 	for _, finding := range r.Findings {

@@ -300,7 +300,7 @@ func (o installOptions) warnOfOldKCP(notes io.Writer) error {
 	warning, err := cli.OwnerWarning(config)
 	switch {
 	case err != nil:
-		_, err = fmt.Fprintf(notes, "Whether this kcp is v0.32 or newer could not be told: %v\n", err)
+		_, err = fmt.Fprintf(notes, "Whether this kcp is v0.32 or newer could not be determined: %v\n", err)
 	case warning != "":
 		_, err = fmt.Fprintf(notes, "Warning: %s.\n", warning)
 	}

@@ -153,7 +153,7 @@ func (o installOptions) withPolicy(config v1beta1.Workspace, notes io.Writer) (b
 	has, err := o.hasMutatingPolicies()
 	switch {
 	case err != nil && o.dryRun:
-		_, err = fmt.Fprintf(notes, "--rewrite=Auto: whether this kcp has MutatingAdmissionPolicies could not be told, so none is printed: %v\n", err)
+		_, err = fmt.Fprintf(notes, "--rewrite=Auto: whether this kcp has MutatingAdmissionPolicies could not be determined, so none is printed: %v\n", err)
 		return false, err
 	case err != nil:
 		return false, err
@@ -196,7 +196,7 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 		_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
 		return divided, written, err
 	case found == canary.EffectUnknown:
-		_, err = fmt.Fprintf(notes, "Whether kcp acts on MutatingAdmissionPolicy %q could not be told: %v. The webhook is asked about all owners.\n",
+		_, err = fmt.Fprintf(notes, "Whether kcp acts on MutatingAdmissionPolicy %q could not be determined: %v. The webhook is asked about all owners.\n",
 			workspace.RewritePolicyName, unknown)
 		return both, written, err
 	case o.rewrite == rewriteAuto:
@@ -213,7 +213,7 @@ func (o installOptions) checkPolicyAlone(ctx context.Context, out io.Writer) err
 	found, err := o.awaitPolicy(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("whether kcp acts on MutatingAdmissionPolicy %q could not be told: %w", workspace.RewritePolicyName, err)
+		return fmt.Errorf("whether kcp acts on MutatingAdmissionPolicy %q could not be determined: %w", workspace.RewritePolicyName, err)
 	case found != canary.Acting:
 		return errors.New(noEffect + "; register the webhooks instead, with --url")
 	}

@@ -63,7 +63,7 @@ JSON: target.role.domain_id:=null. Attributes that Keystone does not fill in are
 --cases domain-manager runs the table that warrantgate has: the acceptance matrix of an override for managers of domains. They
 have the role manager on the domain acme there.
 
-The exit status is 0 if it is allowed or all cases are as expected, 1 if it is denied or a case is not, 2 if that could not be told.`,
+The exit status is 0 if it is allowed or all cases are as expected, 1 if it is denied or a case is not, 2 if that could not be determined.`,
 		Example: `  warrantgate check keystone-policy policy.yaml --as role=manager,domain=acme --can identity:create_user --target target.user.domain_id=acme
   warrantgate check keystone-policy policy.yaml --cases cases.yaml
   warrantgate check keystone-policy overrides.zip --base /etc/keystone/policy.json --cases domain-manager`,

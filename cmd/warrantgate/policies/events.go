@@ -41,7 +41,7 @@ workspaces in it. Workspaces that are created there require the same groups.
 
 The kubeconfig is that of serve, its --kcp-kubeconfig. Nothing is written.
 
-The exit status is 0 if Events can be written in all workspaces, 1 if not, 2 if that could not be told.`,
+The exit status is 0 if Events can be written in all workspaces, 1 if not, 2 if that could not be determined.`,
 		Example: `  warrantgate check events root:orgs root:orgs:team-a --kubeconfig=warrantgate.kubeconfig`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return cli.UnknownIfError(cobra.MinimumNArgs(1)(cmd, args))

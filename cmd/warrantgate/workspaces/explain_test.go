@@ -117,7 +117,7 @@ func TestLastWordOfAnExplanation(t *testing.T) {
 		"only advice found": {findings: hanging.Findings[:1], want: "Nothing is wrong with it.\n\n  UsePermissionMissing (only to know)\n    it lacks \"use\"\n"},
 		"nothing told": {
 			findings: []preflight.Finding{{Reason: preflight.CouldNotTell, Message: "you lack \"get\""}},
-			want:     "Whether something is wrong with it could not be told:\n\n  CouldNotTell\n    you lack \"get\"\n",
+			want:     "Whether something is wrong with it could not be determined:\n\n  CouldNotTell\n    you lack \"get\"\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -126,7 +126,7 @@ func printFindings(text *bytes.Buffer, report preflight.Report) error {
 	case verdict == preflight.No:
 		fmt.Fprintln(text, "Something is wrong with it:")
 	default:
-		fmt.Fprintln(text, "Whether something is wrong with it could not be told:")
+		fmt.Fprintln(text, "Whether something is wrong with it could not be determined:")
 	}
 	findings := slices.Clone(report.Findings)
 	slices.SortStableFunc(findings, func(a, b preflight.Finding) int {

@@ -329,7 +329,7 @@ var _ = Describe("explain workspace", func() {
 		asAlice := explain(ctx, alice, home.path+":child")
 		Expect(asAlice.code).To(Equal(2), asAlice.out)
 		Expect(asAlice.out).To(SatisfyAll(
-			ContainSubstring("Whether something is wrong with it could not be told:"),
+			ContainSubstring("Whether something is wrong with it could not be determined:"),
 			ContainSubstring(`you lack "get" on workspacetypes.tenancy.kcp.io in %s`, home.path),
 			ContainSubstring(`kcp knows you as "alice"`),
 		))

@@ -9,7 +9,7 @@ import (
 const (
 	// ExitWrong is that something is wrong.
 	ExitWrong = 1
-	// ExitUnknown is that it could not be told.
+	// ExitUnknown is that it could not be determined.
 	ExitUnknown = 2
 )
 
