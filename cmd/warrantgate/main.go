@@ -52,7 +52,7 @@ foreign in it, into a warrant-backed identity, so that the workspace becomes Rea
 owners.
 
 On Kubernetes it denies a machine of Cluster API that names a server which does not belong to the user that the provider
-impersonates, and a cluster that names a user whom its author may not impersonate.
+impersonates, and a cluster that names a user that its author may not impersonate.
 
 Start with: warrantgate install kcp --help, or warrantgate install kubernetes --help`,
 		SilenceUsage:  true,

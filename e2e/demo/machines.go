@@ -186,7 +186,7 @@ func describeMachine(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// refuseAuthor creates a cluster that names a user whom its author may not impersonate.
+// refuseAuthor creates a cluster that names a user that its author may not impersonate.
 func refuseAuthor(ctx context.Context, d *demo) error {
 	m := &d.machines
 	if err := m.letWriteClusters(ctx); err != nil {

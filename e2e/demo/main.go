@@ -48,7 +48,7 @@ var stories = map[string]story{
 		{"warrantgate for Cluster API on CloudSigma", startMachines},
 		{"A machine cannot name a server of another user", refuseStale},
 		{"`kubectl describe` tells the reason", describeMachine},
-		{"A cluster cannot name a user whom its author may not impersonate", refuseAuthor},
+		{"A cluster cannot name a user that its author may not impersonate", refuseAuthor},
 		{"The audit finds what was left behind", audit},
 	}},
 	"openstack": {steps: []step{

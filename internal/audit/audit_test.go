@@ -213,7 +213,7 @@ func TestPass(t *testing.T) {
 			instances: []ownership.Instance{own},
 			want: []string{
 				"InstanceNotOwned CloudSigmaMachine/worker: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
-					`as whom cluster "pool" acts; the user's own instance for this machine is ` + idOwn +
+					`which cluster "pool" acts as; the user's own instance for this machine is ` + idOwn +
 					"; clear the field, so that the provider adopts an instance of the user or makes one",
 			},
 		},
@@ -278,7 +278,7 @@ func TestPass(t *testing.T) {
 			want: []string{
 				"InstanceIDConflict CloudSigmaMachine/copy: 2 machines name instance " + idOwn + ", which can be that of one only",
 				"InstanceNotOwned CloudSigmaMachine/copy: instance " + idOwn + ` exists, but is not one of user "else@example.com" in region "next", ` +
-					`as whom cluster "other" acts; clear the field, so that the provider adopts an instance of the user or makes one`,
+					`which cluster "other" acts as; clear the field, so that the provider adopts an instance of the user or makes one`,
 				"InstanceIDConflict CloudSigmaMachine/worker: 2 machines name instance " + idOwn + ", which can be that of one only",
 			},
 		},
@@ -339,7 +339,7 @@ func TestPass(t *testing.T) {
 			instances: []ownership.Instance{own},
 			want: []string{
 				"InstanceNotOwned CloudSigmaMachine/thief: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
-					`as whom cluster "pool" acts; clear the field, so that the provider adopts an instance of the user or makes one`,
+					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or makes one`,
 			},
 		},
 		"a machine whose owner is of the same cluster": {
@@ -376,7 +376,7 @@ func TestPass(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", idOwn)}, hidden: map[string]ownership.Verdict{idOwn: ownership.Absent},
 			want: []string{
 				"InstanceNotFound CloudSigmaMachine/worker: there is no instance " + idOwn + ` of user "tsap@example.com" in region "next", ` +
-					`as whom cluster "pool" acts; clear the field, so that the provider adopts an instance of the user or makes one`,
+					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or makes one`,
 			},
 		},
 		"an instance that cannot be asked about": {
@@ -697,7 +697,7 @@ func TestControllerMakesAPassAtAnIntervalOnceAllIsSeen(t *testing.T) {
 				APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CloudSigmaMachine", Namespace: "team", Name: "worker", UID: "uid-worker",
 			},
 			Type: "Warning", Reason: "InstanceNotOwned",
-			Message: "Audit: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", as whom cluster "pool" acts; ` +
+			Message: "Audit: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", which cluster "pool" acts as; ` +
 				"clear the field, so that the provider adopts an instance of the user or makes one",
 		}}
 		if diff := cmp.Diff(want, after(2*time.Second)); diff != "" {

@@ -37,7 +37,7 @@ func TestPassOverWorkspaces(t *testing.T) {
 	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-a-worker"}
 	orphan := ownership.Instance{ID: idSpare, Name: "gone", MachineUID: "uid-gone"}
 	notOwned := func(id, user string) string {
-		return fmt.Sprintf("instance %s exists, but is not one of user %q in region \"next\", as whom cluster \"pool\" acts; clear the field, so that "+
+		return fmt.Sprintf("instance %s exists, but is not one of user %q in region \"next\", which cluster \"pool\" acts as; clear the field, so that "+
 			"the provider adopts an instance of the user or makes one", id, user)
 	}
 	const conflict = "2 machines name instance " + idOwn + ", which can be that of one only; not all of them are in this workspace"

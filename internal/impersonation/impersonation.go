@@ -139,7 +139,7 @@ func (c *Checker) knownAs(requester authenticationv1.UserInfo) (authenticationv1
 }
 
 // OrHaveItGranted is the advice in a denial. The commands or the description of the permission follow it.
-const OrHaveItGranted = "; name a user whom you may impersonate, or have it granted: "
+const OrHaveItGranted = "; name a user that you may impersonate, or have it granted: "
 
 // Refusal is the text of a denial: that the requester may not impersonate the user, and how to permit it. It contains commands if
 // the text then fits into room bytes.

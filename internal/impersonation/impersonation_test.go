@@ -174,7 +174,7 @@ func TestMayUse(t *testing.T) {
 }
 
 func TestRefusal(t *testing.T) {
-	const granted = "; name a user whom you may impersonate, or have it granted: "
+	const granted = "; name a user that you may impersonate, or have it granted: "
 	const inWords = "verb impersonate on resource users, by the name of this user in lower case"
 	refusal := func(c *impersonation.Checker, requester authenticationv1.UserInfo, email string) impersonation.Verdict {
 		verdict, err := c.MayImpersonate(t.Context(), requester, email)

@@ -51,7 +51,7 @@ func (a Account) Acting(cluster string) string {
 	if (a.Identity != Identity{}) {
 		return fmt.Sprintf("with which cluster %q acts", cluster)
 	}
-	return fmt.Sprintf("as whom cluster %q acts", cluster)
+	return fmt.Sprintf("which cluster %q acts as", cluster)
 }
 
 // Place describes the region of the instances in messages.

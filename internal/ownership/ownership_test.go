@@ -64,7 +64,7 @@ func TestAccountInMessages(t *testing.T) {
 	}{
 		"a user in a region": {
 			account: ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "zrh"},
-			want:    words{`user "tsap@example.com"`, `as whom cluster "c" acts`, `region "zrh"`},
+			want:    words{`user "tsap@example.com"`, `which cluster "c" acts as`, `region "zrh"`},
 		},
 		"credentials of the cluster": {
 			account: ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "s", Entry: "e"}},
@@ -72,7 +72,7 @@ func TestAccountInMessages(t *testing.T) {
 		},
 		"credentials that all clusters share": {
 			account: ownership.Account{Cloud: "cloudsigma", Region: "next"},
-			want:    words{"the one account that all clusters share", `as whom cluster "c" acts`, `region "next"`},
+			want:    words{"the one account that all clusters share", `which cluster "c" acts as`, `region "next"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -130,7 +130,7 @@ func missingRight(err error, verb, resource string, at logicalcluster.Path) stri
 	}
 }
 
-// asWhom says as whom kcp knows the user whom it has refused, and what to do where no right would help: APIs with a maximal
+// asWhom says as whom kcp knows the user that it has refused, and what to do where no right would help: APIs with a maximal
 // permission policy, as those of tenancy.kcp.io are, a service account can use in its home only.
 func asWhom(user, resource string) string {
 	if user == "" {

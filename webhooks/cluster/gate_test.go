@@ -258,7 +258,7 @@ const (
 		"--clusterrole=warrantgate:impersonate:tsap@shalb.com --user=alice"
 	ofCluster = ` of CloudSigmaCluster "prod" of namespace "team-a": `
 	ofSecret  = `data.userEmail of Secret "user" of namespace "team-a": `
-	remedy    = "; name a user whom you may impersonate, or have it granted: "
+	remedy    = "; name a user that you may impersonate, or have it granted: "
 	byName    = remedy + "verb impersonate on resource users, by the name of this user in lower case"
 	writeThen = "; write the user's email there under the key userEmail first, or name the user in spec.userEmail"
 )
@@ -283,7 +283,7 @@ func TestUsersOfClusters(t *testing.T) {
 	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}
 	nothing := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
 	deniedEmail := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice
-	deniedRef := `spec.userRef` + ofCluster + `user "alice" may not impersonate the user whom Secret "user" of namespace "team-a" names` + byName
+	deniedRef := `spec.userRef` + ofCluster + `user "alice" may not impersonate the user that Secret "user" of namespace "team-a" names` + byName
 
 	for name, tc := range map[string]struct {
 		old, new  object
@@ -292,7 +292,7 @@ func TestUsersOfClusters(t *testing.T) {
 		want      webhookstest.Answer
 		wantAsked []authorizationv1.SubjectAccessReviewSpec
 	}{
-		"an email of a user whom the requester may impersonate": {
+		"an email of a user that the requester may impersonate": {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
 			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
@@ -367,7 +367,7 @@ func TestUsersOfClusters(t *testing.T) {
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		// A Secret decides.
-		"a Secret of a user whom the requester may impersonate": {
+		"a Secret of a user that the requester may impersonate": {
 			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
 			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
@@ -397,7 +397,7 @@ func TestUsersOfClusters(t *testing.T) {
 			},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
 		},
-		"a Secret of another namespace that the requester may read, of a user whom it may impersonate": {
+		"a Secret of another namespace that the requester may read, of a user that it may impersonate": {
 			new:      clusterWith(object{"userRef": userRef("user", "team-b")}),
 			reviewer: reviewerThatAllows(getIn("team-b"), impersonate("tsap@shalb.com")),
 			want:     allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b"), impersonate("tsap@shalb.com")},
@@ -499,7 +499,7 @@ func TestUsersOfKdcClusters(t *testing.T) {
 		want      webhookstest.Answer
 		wantAsked []authorizationv1.SubjectAccessReviewSpec
 	}{
-		"a user whom the requester may impersonate": {
+		"a user that the requester may impersonate": {
 			old: nil, new: object{newer: "Alice@shalb.com"}, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Alice@shalb.com"), impersonate("alice@shalb.com")},
 		},
@@ -545,7 +545,7 @@ func TestUsersOfSecrets(t *testing.T) {
 	data := func(email string) map[string][]byte {
 		return map[string][]byte{"userEmail": []byte(email), "password": []byte(canary)}
 	}
-	public := `Denied: ` + ofSecret + `user "alice" may not impersonate the user whom Secret "user" of namespace "team-a" names`
+	public := `Denied: ` + ofSecret + `user "alice" may not impersonate the user that Secret "user" of namespace "team-a" names`
 
 	for name, tc := range map[string]struct {
 		old, new  object
@@ -557,7 +557,7 @@ func TestUsersOfSecrets(t *testing.T) {
 			old: secretWith(data("alice@shalb.com")), new: secretWith(data("tsap@shalb.com")), exempt: true,
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NamespaceExempt"},
 		},
-		"a user whom the requester may impersonate": {
+		"a user that the requester may impersonate": {
 			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("alice@shalb.com\n")),
 			want:      webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},

@@ -140,7 +140,7 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 		},
 		"by a Secret, whose content is not disclosed": {
 			old: spec("alice@shalb.com", "next"), new: ref, machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
-			want: denied("spec.userRef", `the user whom Secret "user" of namespace "team-a" names`, one), wantAsked: []ownership.Account{tsaps},
+			want: denied("spec.userRef", `the user that Secret "user" of namespace "team-a" names`, one), wantAsked: []ownership.Account{tsaps},
 		},
 		"to the account that all clusters share": {
 			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""),
@@ -208,7 +208,7 @@ func undecidedHoldings(status metav1.StatusReason, why string) webhookstest.Answ
 
 // TestASecretKeepsTheUserOfInstances: the clusters of other tenants count, and are not disclosed.
 func TestASecretKeepsTheUserOfInstances(t *testing.T) {
-	const public = `the user whom Secret "user" of namespace "team-a" names`
+	const public = `the user that Secret "user" of namespace "team-a" names`
 	for name, tc := range map[string]struct {
 		dependent clusterapi.Dependent
 		cloudErr  error

@@ -157,5 +157,5 @@ func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *cha
 
 // bySecret refers to a user without the email.
 func (n naming) bySecret() string {
-	return fmt.Sprintf("the user whom Secret %q of namespace %q names", message.Value(n.ref.SecretName), message.Value(n.ref.SecretNamespace))
+	return fmt.Sprintf("the user that Secret %q of namespace %q names", message.Value(n.ref.SecretName), message.Value(n.ref.SecretNamespace))
 }

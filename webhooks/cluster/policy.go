@@ -45,7 +45,7 @@ func Policies(config v1beta1.Cluster) []client.Object {
 			Variables:       celNotAllowed(clusters),
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: "variables.allowed", MessageExpression: "variables.message", Reason: ptr.To(metav1.StatusReasonForbidden),
-				Message: userEmailField + " names a user whom the requester may not impersonate", // if the expression fails
+				Message: userEmailField + " names a user that the requester may not impersonate", // if the expression fails
 			}},
 		},
 	}

@@ -128,7 +128,7 @@ const (
 var printable = regexp.MustCompile(`^[[:print:]]*$`)
 
 // check admits a write by the policy and by the gate. The policy has to deny exactly the writes that the gate denies because spec.userEmail
-// names a user whom the requester may not impersonate, with the same message. It returns which of them denies it.
+// names a user that the requester may not impersonate, with the same message. It returns which of them denies it.
 func (v validator) check(tb testing.TB, w write) string {
 	tb.Helper()
 	err := v.validate(tb.Context(), tb, w)

@@ -28,7 +28,7 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 		bot     = "system:serviceaccount:default:bot"
 		subject = `spec.userEmail of CloudSigmaCluster "prod" of namespace "team-a": `
 		where   = ` in logical cluster "pppppppp", the provider's workspace`
-		end     = "; name a user whom you may impersonate, or have it granted: "
+		end     = "; name a user that you may impersonate, or have it granted: "
 		role    = "kubectl ws :pppppppp; kubectl create clusterrole warrantgate:impersonate:tsap@shalb.com --verb=impersonate --resource=users " +
 			"--resource-name=tsap@shalb.com; kubectl create clusterrolebinding warrantgate:impersonate:tsap@shalb.com:"
 		to     = " --clusterrole=warrantgate:impersonate:tsap@shalb.com "

@@ -37,8 +37,8 @@ func (w *world) settling(t *testing.T, cloud ownership.Cloud, config v1beta1.Mac
 func notYet(id string) outcome {
 	return outcome{
 		decision: webhooks.Undecided, reason: "NotYetOwned", field: "status.instanceID",
-		message: of("status.instanceID", id) + `the cloud does not show it as an instance of user "tsap@shalb.com" in region "next", as whom cluster ` +
-			`"metal" acts, and the machine named none before, so it may have been created a moment ago; this is retried automatically; if the ` +
+		message: of("status.instanceID", id) + `the cloud does not show it as an instance of user "tsap@shalb.com" in region "next", which cluster ` +
+			`"metal" acts as, and the machine named none before, so it may have been created a moment ago; this is retried automatically; if the ` +
 			`cloud does not show it within 20s, it is denied: correct the identity that cluster "metal" acts as, or delete the instance`,
 	}
 }

@@ -22,9 +22,9 @@ import (
 // Texts of denials and their Events.
 const (
 	advice       = `clear the field, so that the provider adopts an instance of the user or makes one`
-	ofUser       = `of user "tsap@shalb.com" (` + userID + `), as whom cluster "metal" acts`
+	ofUser       = `of user "tsap@shalb.com" (` + userID + `), which cluster "metal" acts as`
 	ownCandidate = `the user's own instance for this machine is ` + ownID + ` ("` + machineName + `"): name that, or `
-	notChecked   = `it cannot be checked now whether the instance belongs to user "tsap@shalb.com", as whom cluster "metal" acts: `
+	notChecked   = `it cannot be checked now whether the instance belongs to user "tsap@shalb.com", which cluster "metal" acts as: `
 )
 
 // errorOf is the text of a parser's error. The tests of the parser check it.
@@ -111,9 +111,9 @@ func situations() map[string]situation {
 			changed: fields(instanceID(absentID)), wantID: absentID,
 			want: outcome{
 				reason: "InstanceNotFound", field: instance,
-				message: of(instance, absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", as whom cluster "metal" acts; ` +
+				message: of(instance, absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", which cluster "metal" acts as; ` +
 					`the cloud answered 404 not found; ` + advice,
-				event: of(instance, absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", as whom cluster "metal" acts; ` + advice,
+				event: of(instance, absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", which cluster "metal" acts as; ` + advice,
 			},
 		},
 		// There is no verdict.
@@ -201,9 +201,9 @@ func situations() map[string]situation {
 			changed: fields(instanceID(absentID)), world: worldOf(func(w *world) { w.now = bob }), wantID: absentID, wantAgain: bob,
 			want: outcome{
 				reason: "InstanceNotFound", field: instance,
-				message: of(instance, absentID) + `there is no such instance in region "next" of user "bob@example.com", as whom cluster "metal" acts; ` +
+				message: of(instance, absentID) + `there is no such instance in region "next" of user "bob@example.com", which cluster "metal" acts as; ` +
 					`the cloud answered 404 not found; ` + advice,
-				event: of(instance, absentID) + `there is no such instance in region "next" of user "bob@example.com", as whom cluster "metal" acts; ` + advice,
+				event: of(instance, absentID) + `there is no such instance in region "next" of user "bob@example.com", which cluster "metal" acts as; ` + advice,
 			},
 		},
 		// Another machine names it.

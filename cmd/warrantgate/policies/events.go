@@ -134,7 +134,7 @@ func identityOf(ctx context.Context, config *rest.Config) authenticationv1.UserI
 	return review.Status.UserInfo
 }
 
-// groupsNeeded says what to add, and where, if a workspace denies a user whom root permits to write Events.
+// groupsNeeded says what to add, and where, if a workspace denies a user that root permits to write Events.
 func groupsNeeded(workspace string, user authenticationv1.UserInfo) string {
 	who, group, first := "the user of serve", ownGroup, ""
 	if user.Username != "" {

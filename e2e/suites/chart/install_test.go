@@ -46,7 +46,7 @@ var _ = Describe("The chart", Ordered, func() {
 		Entry("in kube-system", metav1.NamespaceSystem, SpecTimeout(timeout)),
 	)
 
-	It("denies a cluster that names a user whom its author may not impersonate", func(ctx SpecContext) {
+	It("denies a cluster that names a user that its author may not impersonate", func(ctx SpecContext) {
 		namespace := w.newNamespace(ctx)
 		err := w.author.Create(ctx, cluster(namespace, "metal", map[string]any{"userEmail": "tenant@example.com"}))
 		Expect(err).To(MatchError(And(ContainSubstring("ValidatingAdmissionPolicy 'cloudsigmaclusters.cluster.warrantgate.dev'"),

@@ -72,7 +72,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 				{"CloudSigmaCluster", s.namespace, clusterName, "InstanceOrphaned", orphan.UUID, s.user.Email, region, fmt.Sprintf(
 					"instance %s (%q) of %s was made for a machine that is not here; delete it if nothing else uses it", orphan.UUID, "worker-0", own)},
 				{"CloudSigmaMachine", s.namespace, "worker", "InstanceNotOwned", elsewhere.UUID, s.user.Email, region, fmt.Sprintf(
-					"instance %s exists, but is not one of %s, as whom cluster %q acts; the user's own instance for this machine is %s; "+
+					"instance %s exists, but is not one of %s, which cluster %q acts as; the user's own instance for this machine is %s; "+
 						"clear the field, so that the provider adopts an instance of the user or makes one", elsewhere.UUID, own, clusterName, spare.UUID)},
 			}
 			versions, servers = w.versions(ctx, machineKind, clusterKind), w.cloud.Servers()

@@ -112,7 +112,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.env(ctx, "mixed")).To(Equal(append(mixed, own...)))
 	}, SpecTimeout(timeout))
 
-	It("gets the user whom the cluster's Secret names", func(ctx SpecContext) {
+	It("gets the user that the cluster's Secret names", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		s.putUser(ctx, s.namespace, "by-secret-"+s.user.Email)
 		Expect(w.client.Create(ctx, s.referringCluster("by-secret", ""))).To(Succeed())

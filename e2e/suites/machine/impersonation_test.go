@@ -31,7 +31,7 @@ import (
 
 var kdcClusterKind = schema.GroupVersionKind{Group: "k8s.kube-dc.com", Version: "v1alpha1", Kind: "KdcCluster"}
 
-// place is where an object names the user whom its provider acts as.
+// place is where an object names the user that its provider acts as.
 type place struct {
 	kind schema.GroupVersionKind
 	path []string
@@ -588,7 +588,7 @@ func (w *world) impersonationAdmissions(ctx context.Context) float64 {
 
 // denial is the beginning of a denial: the field, the requester, and the user. The commands follow.
 func denial(p place, object *unstructured.Unstructured, who author, email string) string {
-	return fmt.Sprintf("%s of %s %q of namespace %q: user %q may not impersonate %q; name a user whom you may impersonate, or have it granted: ",
+	return fmt.Sprintf("%s of %s %q of namespace %q: user %q may not impersonate %q; name a user that you may impersonate, or have it granted: ",
 		p.field, p.kind.Kind, object.GetName(), object.GetNamespace(), who.username, email)
 }
 

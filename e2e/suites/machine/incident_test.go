@@ -186,7 +186,7 @@ var _ = Describe("the incident", Ordered, func() {
 			machine, claimed := s.createMachine(ctx, "metal-worker-"+uuid.NewString()[:8]), id()
 			asked := w.cloud.Count(cloudsigmatest.GetServer)
 			text := fmt.Sprintf(`status.instanceID %q of CloudSigmaMachine %q of namespace %q: the cloud does not show it as an instance of user %q in `+
-				`region "next", as whom cluster "pool" acts, and the machine named none before, so it may have been created a moment ago; this is retried `+
+				`region "next", which cluster "pool" acts as, and the machine named none before, so it may have been created a moment ago; this is retried `+
 				`automatically; if the cloud does not show it within 2s, it is denied: correct the identity that cluster "pool" acts as, or delete the instance`,
 				claimed, machine.GetName(), s.namespace, incident.User.Email)
 

@@ -172,7 +172,7 @@ func (w *world) clientSecret(ctx context.Context) string {
 	return string(secret.Data["client-secret"])
 }
 
-// admitsNewUser shows that a user whom the gate has never met can name a server, for which it needs a token.
+// admitsNewUser shows that a user that the gate has never met can name a server, for which it needs a token.
 func (w *world) admitsNewUser(ctx context.Context) {
 	GinkgoHelper()
 	w.begin(ctx).admits(ctx)

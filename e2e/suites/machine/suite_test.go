@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package machine_test tests the gates on machines, clusters and controller managers of Cluster API on CloudSigma: machines that name a
-// server of another user, clusters that name a user whom their author may not impersonate, and their denials, Events, metrics and logs.
+// server of another user, clusters that name a user that their author may not impersonate, and their denials, Events, metrics and logs.
 package machine_test
 
 import (

@@ -164,7 +164,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		if elsewhere {
 			of = "of another namespace"
 		}
-		It("names no user whom its author may not impersonate while a cluster "+of+" refers to it", func(ctx SpecContext) {
+		It("names no user that its author may not impersonate while a cluster "+of+" refers to it", func(ctx SpecContext) {
 			s := begin(ctx)
 			email, next := "named-"+s.namespace+"@example.com", "next-"+s.namespace+"@example.com"
 			secret := s.putUser(ctx, s.namespace, email)
@@ -178,7 +178,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			s.awaitReferred(ctx, who, secret)
 
 			subject := fmt.Sprintf("data.userEmail of Secret \"user\" of namespace %q: user %q may not impersonate ", s.namespace, who.username)
-			const acting = "; name a user whom you may impersonate, or have it granted: "
+			const acting = "; name a user that you may impersonate, or have it granted: "
 
 			By("on a dry run, of which there is no Event")
 			err := who.client.Patch(ctx, secret.DeepCopy(), userIs(next), client.DryRunAll)
@@ -202,7 +202,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			// Not everybody who may read Events may read Secrets, so these do not say whom.
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(secret).Should(HaveExactElements(And(
 				HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Count", BeEquivalentTo(len(secretWrites))),
-				HaveField("Message", "Denied: "+subject+fmt.Sprintf("the user whom Secret \"user\" of namespace %q names", s.namespace)+acting+
+				HaveField("Message", "Denied: "+subject+fmt.Sprintf("the user that Secret \"user\" of namespace %q names", s.namespace)+acting+
 					"verb impersonate on resource users, by the name of this user in lower case"))))
 
 			By("not by deleting it and making another, either")
@@ -218,7 +218,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		}, SpecTimeout(timeout))
 	}
 
-	It("names no user whom its author may not impersonate while no cluster refers to it, either", func(ctx SpecContext) {
+	It("names no user that its author may not impersonate while no cluster refers to it, either", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.secretAuthor(ctx)
 		secret := s.putUser(ctx, s.namespace, s.user.Email)
@@ -359,8 +359,8 @@ func readingUser() rbacv1.PolicyRule {
 
 // denialBySecret is the message for a requester who may not read the Secret "user" of a namespace.
 func denialBySecret(cluster *unstructured.Unstructured, who author, namespace string) string {
-	return fmt.Sprintf("spec.userRef of CloudSigmaCluster %q of namespace %q: user %q may not impersonate the user whom Secret \"user\" of namespace %q names; "+
-		"name a user whom you may impersonate, or have it granted: verb impersonate on resource users, by the name of this user in lower case",
+	return fmt.Sprintf("spec.userRef of CloudSigmaCluster %q of namespace %q: user %q may not impersonate the user that Secret \"user\" of namespace %q names; "+
+		"name a user that you may impersonate, or have it granted: verb impersonate on resource users, by the name of this user in lower case",
 		cluster.GetName(), cluster.GetNamespace(), who.username, namespace)
 }
 

@@ -256,7 +256,7 @@ func expectDenial(err error, reason, field string) {
 
 // essentials are what a person has to read about a denial or a warning.
 func essentials(s story, field, value, reason string) OmegaMatcher {
-	ofUser := fmt.Sprintf("of user %q (%s), as whom cluster %q acts", s.user.Email, s.user.UUID, clusterName)
+	ofUser := fmt.Sprintf("of user %q (%s), which cluster %q acts as", s.user.Email, s.user.UUID, clusterName)
 	const advice = "clear the field, so that the provider adopts an instance of the user or makes one"
 	texts := map[string][]string{
 		"InstanceNotOwned": {
@@ -268,7 +268,7 @@ func essentials(s story, field, value, reason string) OmegaMatcher {
 		"ProviderIDInvalid": {fmt.Sprintf(`%q is not a provider ID of CloudSigma: it has to be "cloudsigma://" and the UUID of a server`, value)},
 		"InstanceIDInvalid": {fmt.Sprintf(`%q is not an instance ID: it has to be the UUID of a server`, value)},
 		"OwnershipUnknown": {
-			fmt.Sprintf("it cannot be checked now whether the instance belongs to user %q, as whom cluster %q acts", s.user.Email, clusterName),
+			fmt.Sprintf("it cannot be checked now whether the instance belongs to user %q, which cluster %q acts as", s.user.Email, clusterName),
 			"the cloud does not answer as it should; try again", "request id 00000000-0000-4000-8000-",
 		},
 		"InstanceIDMismatch": {"do not name the same instance; clear the wrong one first"},

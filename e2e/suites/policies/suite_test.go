@@ -115,7 +115,7 @@ func newHome(ctx context.Context, server *kcptest.Server, options ...kcptest.Wor
 
 func (h home) admin() *rest.Config { return h.server.Admin(h.path) }
 
-// impersonated is a user whom an administrator impersonates, whose identity is therefore scoped to this workspace.
+// impersonated is a user that an administrator impersonates, whose identity is therefore scoped to this workspace.
 func (h home) impersonated(ctx context.Context, name string, groups ...string) *rest.Config {
 	GinkgoHelper()
 	Expect(kcptest.Grant(ctx, h.admin(), kcptest.User(name), kcptest.CreatorRules()...)).To(Succeed())

@@ -97,7 +97,7 @@ var _ = Describe("the audit of a provider", func() {
 			", which can be that of one only; not all of them are in this workspace"
 		Eventually(in(first)).Should(ConsistOf(
 			conflict,
-			fmt.Sprintf(`InstanceNotOwned CloudSigmaMachine/stolen: instance %s exists, but is not one of user %q in region %q, as whom cluster "pool" acts; `+
+			fmt.Sprintf(`InstanceNotOwned CloudSigmaMachine/stolen: instance %s exists, but is not one of user %q in region %q, which cluster "pool" acts as; `+
 				"clear the field, so that the provider adopts an instance of the user or makes one", stolen.UUID, tenant.Email, incident.Region)))
 		Eventually(in(second)).Should(ConsistOf(conflict))
 		Eventually(in(others)).Should(ConsistOf( // after the second run

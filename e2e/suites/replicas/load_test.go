@@ -79,7 +79,7 @@ func (w *world) newLoad(ctx context.Context) *load {
 		{name: "a cluster of an administrator", write: func(ctx context.Context, number int64) (func() error, error) {
 			return create(ctx, w.admin, cluster(s.namespace, fmt.Sprintf("cluster-%d", number), s.user.Email))
 		}},
-		{name: "a cluster of a user whom its author may not impersonate", want: verdict{policy: "cloudsigmaclusters.cluster.warrantgate.dev"}, write: func(ctx context.Context, number int64) (func() error, error) {
+		{name: "a cluster of a user that its author may not impersonate", want: verdict{policy: "cloudsigmaclusters.cluster.warrantgate.dev"}, write: func(ctx context.Context, number int64) (func() error, error) {
 			return create(ctx, w.author, cluster(s.namespace, fmt.Sprintf("cluster-%d", number), s.user.Email))
 		}},
 		{name: "a policy that does what it says", write: func(ctx context.Context, number int64) (func() error, error) {

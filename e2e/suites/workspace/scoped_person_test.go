@@ -12,7 +12,7 @@ import (
 
 // An administrator creates a workspace for a user by impersonation, as support staff and portals do. kcp limits the impersonation to that
 // one workspace, and so does warrantgate.
-var _ = Describe("The workspace of a user whom an administrator impersonated", func() {
+var _ = Describe("The workspace of a user that an administrator impersonated", func() {
 	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
 		parent := newPlace(ctx, bare)
 		create(ctx, parent.impersonated(ctx, "alice"), "child")

@@ -74,7 +74,7 @@ func (p place) person(ctx context.Context, name string, groups ...string) *rest.
 	return p.server.Person(p.path, name, groups...)
 }
 
-// impersonated is a user whom an administrator of kcp impersonates, which kcp limits to this workspace.
+// impersonated is a user that an administrator of kcp impersonates, which kcp limits to this workspace.
 func (p place) impersonated(ctx context.Context, name string, groups ...string) *rest.Config {
 	GinkgoHelper()
 	p.person(ctx, name, groups...)

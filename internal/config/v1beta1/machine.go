@@ -76,7 +76,7 @@ type MachineKind struct {
 
 // Cluster configures the gates on cluster objects.
 type Cluster struct {
-	// Impersonation is the gate that denies naming a user whom the author may not impersonate.
+	// Impersonation is the gate that denies naming a user that the author may not impersonate.
 	Impersonation ClusterImpersonation `json:"impersonation,omitzero"`
 	// Delegation is the gate on the credentials that a cluster on OpenStack uses.
 	Delegation ClusterDelegation `json:"delegation,omitzero"`
@@ -90,7 +90,7 @@ func (c Cluster) Exempts(namespace string) bool {
 	return slices.Contains(c.ExemptNamespaces, namespace)
 }
 
-// ClusterImpersonation configures the gate that denies naming a user whom the author may not impersonate.
+// ClusterImpersonation configures the gate that denies naming a user that the author may not impersonate.
 type ClusterImpersonation struct {
 	// Mode is Enforce, Warn or Off. Default: Enforce.
 	Mode Mode `json:"mode,omitzero"`

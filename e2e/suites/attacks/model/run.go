@@ -288,7 +288,7 @@ func (s *sequence) run(t *rapid.T) {
 const (
 	promiseOwned       = "no machine holds an instance whose owner is not the user that its provider acts as"
 	promiseAlone       = "no two machines hold one instance"
-	promisePermitted   = "no tenant has named a user whom it may not impersonate"
+	promisePermitted   = "no tenant has named a user that it may not impersonate"
 	promiseDiscreet    = "no denial names the property of another tenant"
 	promiseUndisturbed = "every Event is in the place of its object"
 	// works is no promise to tenants, but the condition of all others.
