@@ -17,39 +17,38 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Objects are the machines and clusters to be looked at.
+// Objects are the machines and clusters to check.
 type Objects interface {
-	// Machines and Clusters yield all that there are, as they were last seen.
+	// Machines and Clusters yield all objects in their last seen state.
 	Machines() iter.Seq[clusterapi.Machine]
 	Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference]
-	// AccountNow returns as whom the provider of a cluster acts. The error is a *clusterapi.AccountError where the objects do
-	// not say.
+	// AccountNow returns the account of a cluster's provider. The error is a *clusterapi.AccountError if the objects specify no account.
 	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
-	// OwnerSeen returns the Machine of Cluster API that owns a machine, nil if none does. The error is a *clusterapi.AccountError
-	// where the owner references are to be corrected.
+	// OwnerSeen returns the Machine of Cluster API that owns a machine, nil if there is none. The error is a *clusterapi.AccountError if
+	// the owner references have to be corrected.
 	OwnerSeen(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
 }
 
 // Audit compares machines with the instances of their users.
 type Audit struct {
 	Objects Objects
-	// Refresh has Objects read all objects anew. Nil where they are watched.
+	// Refresh makes Objects read all objects again. It is nil if Objects watches them.
 	Refresh func(ctx context.Context) error
-	// Clouds by the word for each in ownership.Account.
+	// Clouds are the clouds by their names in ownership.Account.
 	Clouds map[string]ownership.Cloud
-	// Limiter bounds the requests to each cloud, by the same words.
+	// Limiter limits the requests to each cloud, by the same names.
 	Limiter map[string]*rate.Limiter
-	// Delegation finds out, anew each time and with one request, whether a cluster may act with credentials. The error is an
-	// *ownership.IdentityError where it must not. Nil where that is not asked.
+	// Delegation checks with one new request whether a cluster may use credentials. The error is an *ownership.IdentityError if it may not.
+	// Delegation is nil if credentials are not checked.
 	Delegation func(ctx context.Context, identity ownership.Identity) error
-	// notNamed are the instances that the pass before saw as such.
+	// notNamed are the instances that the previous pass saw and that their machines did not name.
 	notNamed map[notNamed]bool
 }
 
-// errNotRead: Refresh failed, so the pass found nothing out.
+// errNotRead means that Refresh failed, so that the pass has no result.
 var errNotRead = errors.New("machines and clusters could not be read")
 
-// refresh returns an errNotRead if the objects could not be read.
+// refresh returns an error that wraps errNotRead if the objects could not be read.
 func (a *Audit) refresh(ctx context.Context) error {
 	if a.Refresh == nil {
 		return nil
@@ -60,17 +59,18 @@ func (a *Audit) refresh(ctx context.Context) error {
 	return nil
 }
 
-// Result is what one pass found.
+// Result is the result of one pass.
 type Result struct {
 	Findings []Finding
-	// Machines, Accounts and Requests count what was looked at, and the requests to clouds that it took.
+	// Machines and Accounts are the numbers of checked machines and accounts, Requests the number of requests to clouds.
 	Machines, Accounts, Requests int
-	// NotNamed counts the instances that were made for a machine which names none, and that are a finding if the next pass sees the same.
+	// NotNamed is the number of instances that were created for a machine that names none, and that are a finding if the next pass sees
+	// them again.
 	NotNamed int
 }
 
-// Pass checks everything once. Passes must not run at the same time, because each compares with the one before. An account that cannot
-// be checked does not prevent that others are: it is a finding, and part of the error.
+// Pass checks all objects once. Passes must not run at the same time, because each pass compares with the previous one. An account that
+// cannot be checked is a finding and part of the error. Pass then continues with the other accounts.
 func (a *Audit) Pass(ctx context.Context) (Result, error) {
 	if err := a.refresh(ctx); err != nil {
 		return Result{}, err
@@ -95,18 +95,18 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 			return result, ctx.Err()
 		case err == nil:
 			instances[t] = found
-		case errors.As(err, &identity): // whoever wrote the credentials has to mend them, so the pass has done what it can
+		case errors.As(err, &identity): // the author of the credentials has to correct them, so the pass is complete
 			if len(refused) == 0 {
 				result.Findings = append(result.Findings, unusable(t, identity.Reason, identity.Message)...)
 			}
-		case errors.As(err, &region): // so has who wrote the region
+		case errors.As(err, &region): // the author of the cluster has to correct the region
 			result.Findings = append(result.Findings, unusable(t, reasonRegion, region.Error())...)
 		default:
 			result.Findings = append(result.Findings, unknown(t.account, t.whole(), "", err))
 			failed = errors.Join(failed, fmt.Errorf("instances of %s in %s: %w", t.account.Owner(), t.account.Place(), err))
 		}
 	}
-	// The machines last, because what was made in the meantime has come to be named by now.
+	// Read the machines after the instances: by now, machines name the instances that were created in the meantime.
 	if err := a.refresh(ctx); err != nil {
 		return Result{}, err
 	}
@@ -135,14 +135,14 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 	return result, failed
 }
 
-// seenAgain returns a function that remembers an instance whose machine names none, and reports whether the pass before saw it, too. What that
-// pass saw in an account that could not be listed this time stays remembered.
+// seenAgain returns a function that remembers an instance that its machine does not name, and reports whether the previous pass
+// saw it, too. Instances of accounts that this pass could not list stay remembered.
 func (a *Audit) seenAgain(book *register, instances map[*tenancy][]ownership.Instance, result *Result) func(notNamed) bool {
 	before := a.notNamed
 	a.notNamed = map[notNamed]bool{}
 	for seen := range before {
 		t := book.byAccount[seen.account]
-		if _, listed := instances[t]; t != nil && !listed { // it was not looked at this time
+		if _, listed := instances[t]; t != nil && !listed { // this pass could not list its account
 			a.notNamed[seen] = true
 		}
 	}
@@ -160,14 +160,13 @@ func byObject(a, b Finding) int {
 		cmp.Compare(a.Object.Name, b.Object.Name), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Instance, b.Instance))
 }
 
-// lookup is what is known of a cluster: the account that it uses, or why that is not known. The zero value is a cluster
-// that is not there.
+// lookup is the account that a cluster uses, or the reason why it is unknown. The zero value is a cluster that does not exist.
 type lookup struct {
 	tenancy *tenancy
 	refused *clusterapi.AccountError
 }
 
-// register sorts the clusters by the account that they use, and with them the machines that bring an account of their own.
+// register groups the clusters by their accounts, and adds the machines with their own identity.
 func (a *Audit) register(ctx context.Context) (*register, error) {
 	book := &register{ask: a.Objects.AccountNow, byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{}}
 	for cluster, object := range a.Objects.Clusters() {
@@ -184,7 +183,7 @@ func (a *Audit) register(ctx context.Context) (*register, error) {
 				return nil, err
 			}
 		case !known && cluster.Name != "":
-			// A Cluster can refer to an object that does not say so.
+			// A Cluster can refer to a cluster object without its label. Clusters yields that object by its own name.
 			if err := book.resolve(ctx, cluster, placeOf(machine)); err != nil {
 				return nil, err
 			}
@@ -193,16 +192,16 @@ func (a *Audit) register(ctx context.Context) (*register, error) {
 	return book, nil
 }
 
-// register sorts objects by the account that they use.
+// register groups objects by the account that they use.
 type register struct {
 	ask       func(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	byAccount map[ownership.Account]*tenancy
 	byCluster map[clusterapi.Cluster]lookup
-	// refused are the findings about objects that do not say which account is used.
+	// refused are the findings about objects that specify no account.
 	refused []Finding
 }
 
-// add takes an object that says which account a cluster uses. That it does not say is a finding.
+// add adds an object that specifies the account of a cluster. If it specifies none, add adds a finding.
 func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object place) error {
 	if _, known := r.byCluster[cluster]; !known {
 		if err := r.resolve(ctx, cluster, object); err != nil {
@@ -219,7 +218,7 @@ func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object p
 	return nil
 }
 
-// resolve finds out which account a cluster uses. object stands for an account that no other object says.
+// resolve reads the account of a cluster. If no other object specifies this account, object represents it in findings.
 func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, object place) error {
 	account, err := r.ask(ctx, cluster)
 	var refused *clusterapi.AccountError
@@ -242,7 +241,7 @@ func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, obje
 	return nil
 }
 
-// assign adds each machine to the account of its cluster, and returns what a machine itself shows to be wrong.
+// assign adds each machine to the account of its cluster, and returns the findings of alone.
 func (r *register) assign(machines []clusterapi.Machine, all named) []Finding {
 	var findings []Finding
 	for i := range machines {
@@ -261,7 +260,7 @@ func (r *register) assign(machines []clusterapi.Machine, all named) []Finding {
 	return findings
 }
 
-// sorted returns the tenancies in an order that each pass repeats.
+// sorted returns the tenancies in the same order in each pass.
 func (r *register) sorted() []*tenancy {
 	for _, t := range r.byAccount {
 		slices.SortFunc(t.about, func(a, b place) int {
@@ -280,8 +279,8 @@ func compareAccounts(a, b ownership.Account) int {
 		cmp.Compare(a.Identity.Entry, b.Identity.Entry))
 }
 
-// delegation tells of credentials with which no cluster may act, and of the requests that this took. Where it cannot be told,
-// neither can be what their instances are, which says why.
+// delegation returns a finding if no cluster may use the credentials, and the number of requests. If the check fails, it returns no
+// finding: the list of the instances then fails as well, and its error contains the reason.
 func (a *Audit) delegation(ctx context.Context, t *tenancy) (findings []Finding, requests int) {
 	if a.Delegation == nil || t.account.Identity == (ownership.Identity{}) || a.Limiter[t.account.Cloud].Wait(ctx) != nil {
 		return nil, 0
@@ -293,7 +292,7 @@ func (a *Audit) delegation(ctx context.Context, t *tenancy) (findings []Finding,
 	return findings, 1
 }
 
-// unusable tells all who say an account what is wrong with it.
+// unusable returns a finding for each object that specifies the account.
 func unusable(t *tenancy, reason, message string) []Finding {
 	findings := make([]Finding, 0, len(t.about))
 	for _, object := range t.about {
@@ -302,8 +301,9 @@ func unusable(t *tenancy, reason, message string) []Finding {
 	return findings
 }
 
-// owners compares the labels of machines that name instances with those of the Machines of Cluster API that own them, by which
-// providers go. One that cannot be read keeps the rest of its logical cluster from being compared, on Kubernetes all the rest.
+// owners compares the cluster labels of machines that name instances with those of the Machines of Cluster API that own them, because
+// providers use the latter. If an owner cannot be read, the remaining machines of its logical cluster are not compared, on Kubernetes all
+// remaining machines.
 func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Finding, error) {
 	var findings []Finding
 	add := func(machine clusterapi.Machine, reason clusterapi.Reason, message string) {
@@ -317,7 +317,7 @@ func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Fi
 		owner, err := a.Objects.OwnerSeen(ctx, machine)
 		var refused *clusterapi.AccountError
 		switch {
-		case errors.As(err, &refused) && refused.Reason == clusterapi.OwnerMachineMissing && machine.DeletionTimestamp != nil: // it goes first
+		case errors.As(err, &refused) && refused.Reason == clusterapi.OwnerMachineMissing && machine.DeletionTimestamp != nil: // deleted after its owner
 		case errors.As(err, &refused):
 			add(machine, refused.Reason, "it is not known for which cluster its provider acts: "+refused.Message)
 		case err != nil && machine.LogicalCluster != "":
@@ -331,8 +331,8 @@ func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Fi
 	return findings, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
-// instances lists those of an account. How many requests that takes is known afterwards only, so the next account waits
-// for as long as they would have had to.
+// instances lists the instances of an account. The number of requests is known only afterwards, so instances waits for the rate limit after
+// the requests, and the next account is delayed.
 func (a *Audit) instances(ctx context.Context, account ownership.Account) ([]ownership.Instance, int, error) {
 	cloud, known := a.Clouds[account.Cloud]
 	if !known {
@@ -347,7 +347,7 @@ func (a *Audit) instances(ctx context.Context, account ownership.Account) ([]own
 	return instances, requests, err
 }
 
-// unknown says that an account, or an instance of it, could not be looked at.
+// unknown returns the finding for an account, or an instance of it, that could not be checked.
 func unknown(account ownership.Account, object place, instance string, err error) Finding {
 	why := ownership.CauseCloud.Explain()
 	var cause *ownership.UnknownError

@@ -1,10 +1,10 @@
-// Package audit looks at what is there already: machines that name an instance which is not their user's, clusters of which it
-// is not known as whom they act, and instances that no machine names. It reports, and changes nothing.
+// Package audit compares existing machines with the instances in the clouds. It reports machines that name an instance of another user,
+// clusters whose provider acts as an unknown user, and instances that no machine names. It changes nothing.
 //
-// It repeats everything of the gates' checks that does not depend on who sends a request: as whom each cluster acts, what its
-// credentials carry now, whether the instances are theirs, and whether the labels, owner references and references of objects
-// agree. It cannot repeat whether somebody may name a user: an object does not say reliably who wrote it, because a tenant can
-// forge managedFields and annotations. So a permission to impersonate that is revoked has no effect on what was admitted by it.
+// The audit repeats the checks of the gates that do not depend on the requester: the user that each cluster acts as, the current roles of
+// its credentials, the owner of its instances, and whether labels, owner references and references of objects agree. It cannot repeat the
+// check whether a requester may name a user: an object does not record reliably who wrote it, because a tenant can forge managedFields and
+// annotations. So if a permission to impersonate is revoked, the audit does not report the objects that were admitted with it.
 package audit
 
 import (
@@ -24,42 +24,42 @@ import (
 
 // Reasons of findings that only the audit has. The others are those of the gate.
 const (
-	// ReasonDuplicate: an instance was made for a machine that names another one.
+	// ReasonDuplicate: an instance was created for a machine that names another instance.
 	ReasonDuplicate = "InstanceDuplicate"
-	// ReasonOrphaned: an instance was made for a machine that does not exist here, or not as one of its user.
+	// ReasonOrphaned: an instance was created for a machine that does not exist here, or whose cluster acts as another user.
 	ReasonOrphaned = "InstanceOrphaned"
-	// ReasonNotNamed: an instance was made for a machine that named none in two passes.
+	// ReasonNotNamed: an instance was created for a machine that named no instance in two passes.
 	ReasonNotNamed = "InstanceNotNamed"
 	// ReasonClaimDenied: the first claim of an instance was denied, and no machine names the instance.
 	ReasonClaimDenied = "InstanceClaimDenied"
 )
 
-// reasonRegion is the gates' reason that a region is none of those configured.
+// reasonRegion is the reason of the gates for a region that is not configured.
 const reasonRegion = "RegionNotAllowed"
 
-// notKnown says that objects do not tell which account is used.
+// notKnown returns the message for objects that do not specify an account.
 func notKnown(refused *clusterapi.AccountError) string {
 	return "it is not known as which user its provider acts: " + refused.Message
 }
 
-// Finding is one thing that is not as it should be.
+// Finding is one problem that the audit found.
 type Finding struct {
 	// Reason is a word in CamelCase, for metrics and Events.
 	Reason string
-	// LogicalCluster is where Object is on kcp, "" on Kubernetes.
+	// LogicalCluster is the logical cluster of Object on kcp, "" on Kubernetes.
 	LogicalCluster logicalcluster.Name
-	// Object is the machine or the cluster that it is about. It is empty if the finding is about an account that several workspaces of
-	// kcp use: it is for the operator only, because one workspace must not be told what another one may have left behind.
+	// Object is the machine or cluster with the problem. It is empty if the finding is about an account that several workspaces of kcp use.
+	// Such a finding is for the operator only, because one workspace must not learn about instances of another one.
 	Object corev1.ObjectReference
-	// Instance is the UUID of the instance, "" where there is none.
+	// Instance is the UUID of the instance, "" if there is none.
 	Instance string
-	// Account is whose account it was found in.
+	// Account is the account with the problem.
 	Account ownership.Account
-	// Message is for people. It is the same in each pass as long as nothing changes.
+	// Message describes the problem for users. It is the same in each pass as long as nothing changes.
 	Message string
 }
 
-// place is an object, and the logical cluster of kcp in which it is. It is comparable.
+// place is an object in a logical cluster of kcp. It is comparable.
 type place struct {
 	in     logicalcluster.Name
 	object corev1.ObjectReference
@@ -75,10 +75,10 @@ func (p place) finding(f Finding) Finding {
 	return f
 }
 
-// tenancy is all that belongs together: an account and what uses it.
+// tenancy is an account with the objects that use it.
 type tenancy struct {
 	account ownership.Account
-	// about are the objects that say so: clusters, and machines that bring an account of their own.
+	// about are the objects that specify the account: clusters, and machines with their own identity.
 	about    []place
 	machines []clusterapi.Machine
 }
@@ -88,7 +88,7 @@ func (t tenancy) in(cluster logicalcluster.Name) bool {
 	return slices.ContainsFunc(t.about, func(p place) bool { return p.in == cluster })
 }
 
-// whole returns the object for findings about the account as a whole, none if several logical clusters use it.
+// whole returns the object for findings about the whole account. It is empty if several logical clusters use the account.
 func (t tenancy) whole() place {
 	if slices.ContainsFunc(t.about, func(p place) bool { return p.in != t.about[0].in }) {
 		return place{}
@@ -96,19 +96,19 @@ func (t tenancy) whole() place {
 	return t.about[0]
 }
 
-// asker asks the cloud about one instance that a machine names.
+// asker requests an instance that a machine names from the cloud.
 type asker func(machine clusterapi.Machine, id string) (ownership.Answer, error)
 
-// notNamed is an instance that was made for a machine which names none. A pass may see one that is about to be named.
+// notNamed is an instance that was created for a machine that names none. The provider may be about to write its ID into the machine.
 type notNamed struct {
 	account  ownership.Account
 	instance string
 	machine  types.UID
 }
 
-// compare says what is not as it should be between the machines of an account and its instances. all are the machines of
-// all accounts: an instance that any of them names is no orphan. A list can miss an instance that is there, when others
-// come and go meanwhile, so the cloud is asked about what is not in it. again reports whether the pass before saw the same.
+// compare returns the differences between the machines of an account and its instances. all are the machines of all accounts: an instance
+// that any of them names is no orphan. While instances are created or deleted, a list can miss existing ones, so compare calls ask for each
+// named instance that is not in the list. again reports whether the previous pass saw the same instance.
 func compare(t tenancy, instances []ownership.Instance, all named, ask asker, again func(notNamed) bool) []Finding {
 	owned := make(map[string]bool, len(instances))
 	byName, byUID := map[string][]ownership.Instance{}, map[string][]ownership.Instance{}
@@ -120,7 +120,7 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker, ag
 		}
 	}
 	var findings []Finding
-	explained := map[string]bool{} // instances that are told of with a machine
+	explained := map[string]bool{} // instances that need no further finding
 	for _, machine := range t.machines {
 		made := made(machine, byName, byUID)
 		for _, id := range machine.IDs() {
@@ -133,8 +133,8 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker, ag
 				findings = append(findings, notOwned(t.account, machine, id, answer.Verdict, made))
 			}
 		}
-		// Where the machine names none of the user's, none is one too many: the one that was made for it is told of as the one
-		// to name, or is about to be named.
+		// If the machine names no instance of the user, an instance that was created for it is no duplicate: the finding of notOwned
+		// suggests it, or the provider is about to name it.
 		if !slices.ContainsFunc(machine.IDs(), func(id string) bool { return owned[id] }) {
 			for _, instance := range made {
 				explained[instance.ID] = true
@@ -156,7 +156,7 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker, ag
 	return append(findings, orphans(t, instances, all, explained)...)
 }
 
-// made returns the instances that were made for a machine: they have its name or its UID.
+// made returns the instances that were created for a machine: those with its UID, and those with its name and no other UID.
 func made(machine clusterapi.Machine, byName, byUID map[string][]ownership.Instance) []ownership.Instance {
 	made := slices.Concat(byUID[string(machine.UID)], byName[machine.Name])
 	made = slices.DeleteFunc(made, func(instance ownership.Instance) bool {
@@ -201,9 +201,9 @@ func unrecorded(account ownership.Account, machine clusterapi.Machine, instance 
 	})
 }
 
-// unnamedClaims are the findings about denied first claims whose instances no machine names. They are the same whether such an instance
-// exists or not, because a tenant can claim any UUID. Of kcp's workspaces, only those count that have objects here: the others bind the
-// APIExport of a provider that is not audited.
+// unnamedClaims returns findings about denied first claims of instances that no machine names. The findings do not depend on whether the
+// instance exists, because a tenant can claim any UUID. On kcp, a claim counts only if objects of its workspace are audited: all other
+// workspaces bind the APIExport of a provider that is not audited.
 func unnamedClaims(denied []settle.Claim, objects Objects) []Finding {
 	if len(denied) == 0 {
 		return nil
@@ -233,8 +233,8 @@ func unnamedClaims(denied []settle.Claim, objects Objects) []Finding {
 	return findings
 }
 
-// orphans are the instances that were made for machines, of which none is here that could name them: a machine that has
-// come to be another user's cannot. Instances that nobody made for a machine are none of ours.
+// orphans returns findings about instances that were created for a machine, if no machine here can name them: the machine does not exist,
+// or its cluster now acts as another user. Instances that were not created for a machine are ignored.
 func orphans(t tenancy, instances []ownership.Instance, all named, explained map[string]bool) []Finding {
 	var findings []Finding
 	for _, instance := range instances {
@@ -256,12 +256,12 @@ func orphans(t tenancy, instances []ownership.Instance, all named, explained map
 	return findings
 }
 
-// named are the machines of all accounts.
+// named indexes the machines of all accounts.
 type named struct {
-	// byID are the machines that name an instance.
+	// byID are the machines by the UUIDs of the instances that they name.
 	byID map[string][]clusterapi.Machine
-	// accounts are those that the machines' clusters use, by the UID of the machine, and names by its namespace and name; nil
-	// where that is not known.
+	// accounts are the accounts of the machines' clusters by the UID of the machine, names the same by the name of the machine. An account
+	// is nil if it is unknown.
 	accounts map[string]*ownership.Account
 	names    map[machineName]*ownership.Account
 	// places are the logical clusters of the machines, by their UIDs.
@@ -274,8 +274,8 @@ type machineName struct {
 	types.NamespacedName
 }
 
-// isNamed reports whether a machine names an instance of a tenancy. A machine in a workspace that does not use the account does not count if
-// it is known to be of another account: nothing in one workspace keeps a finding from another one.
+// isNamed reports whether a machine names an instance of a tenancy. A machine in a workspace that does not use the account does not count
+// if its own account is known and is another one: no workspace can suppress a finding about another workspace.
 func (n named) isNamed(id string, t tenancy) bool {
 	return slices.ContainsFunc(n.byID[id], func(machine clusterapi.Machine) bool {
 		account := n.accounts[string(machine.UID)]
@@ -283,11 +283,12 @@ func (n named) isNamed(id string, t tenancy) bool {
 	})
 }
 
-// madeFor returns the account of the machine that an instance was made for: by the machine's UID or, as not all providers
-// leave that, by its name. Only a machine in a namespace of those objects counts then: who names one in another namespace like
-// somebody's instance must not have that taken for its own. Where several machines have the name, it is not known.
+// madeFor returns the account of the machine that an instance was created for. It finds the machine by the UID in the instance or, because
+// not all providers store the UID, by its name. By name, only machines in the namespaces of t.about count: otherwise a user could claim an
+// instance of another user with a machine of this name in another namespace. The account is nil if several machines have the name.
 //
-// A machine of another account in a workspace of kcp that does not use this one does not exist: its workspace is none of the finding's.
+// A machine with another account, in a workspace of kcp that does not use this account, counts as missing: the finding must not depend on
+// that workspace.
 func (n named) madeFor(instance ownership.Instance, t tenancy) (account *ownership.Account, exists bool) {
 	if instance.MachineUID != "" {
 		account, exists = n.accounts[instance.MachineUID]
@@ -320,7 +321,7 @@ func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup
 		}
 		all.accounts[string(machine.UID)], all.places[string(machine.UID)] = account, machine.LogicalCluster
 		name := machineName{machine.LogicalCluster, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Name}}
-		if other, taken := all.names[name]; taken && other != account { // one of another kind
+		if other, taken := all.names[name]; taken && other != account { // a machine of another kind
 			account = nil
 		}
 		all.names[name] = account
@@ -331,7 +332,8 @@ func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup
 	return all
 }
 
-// alone says what is wrong with a machine by itself, and with others that name the same instance.
+// alone returns the findings about a machine that need no request to a cloud: its labels and fields, and machines that name the same
+// instance.
 func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 	var findings []Finding
 	add := func(reason, instance, message string) {
@@ -340,7 +342,7 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 	switch {
 	case machine.ClusterName() == "":
 		add(ownership.ReasonWithoutCluster, "", "it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts")
-	case cluster.refused != nil && machine.Identity != (clusterapi.IdentityRef{}): // the register tells of it
+	case cluster.refused != nil && machine.Identity != (clusterapi.IdentityRef{}): // register.add reports it
 	case cluster.refused != nil:
 		add(string(cluster.refused.Reason), "", notKnown(cluster.refused))
 	case cluster.tenancy == nil:
@@ -367,8 +369,8 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 	return findings
 }
 
-// conflicting returns the machines that name an instance, the given one included. Of another workspace of kcp, only those of the same account
-// count: who names a server of somebody else there must not cause a finding here.
+// conflicting returns the machines that name an instance, including the given one. Machines in another workspace of kcp count only if they
+// have the same account: a user who names an instance of another user there must not cause a finding here.
 func (n named) conflicting(machine clusterapi.Machine, id string, cluster lookup) []clusterapi.Machine {
 	return slices.DeleteFunc(slices.Clone(n.byID[id]), func(other clusterapi.Machine) bool {
 		if other.LogicalCluster == machine.LogicalCluster {

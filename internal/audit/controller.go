@@ -14,8 +14,8 @@ import (
 	"warrantgate.dev/internal/settle"
 )
 
-// jitter is the share by which the time between two passes varies, so that several management clusters do not ask a cloud
-// at the same time.
+// jitter is the maximum share of Controller.Interval that is added at random, so that several management clusters do not send requests to a
+// cloud at the same time.
 const jitter = 0.1
 
 // EventRecorder takes Events without blocking.
@@ -23,32 +23,32 @@ type EventRecorder interface {
 	Record(event events.Event)
 }
 
-// Elector has one of several replicas lead.
+// Elector elects one of several replicas as the leader.
 type Elector interface {
-	// Run calls lead whenever this replica leads, and returns when ctx ends.
+	// Run calls lead each time this replica becomes the leader, and returns when ctx ends.
 	Run(ctx context.Context, lead func(context.Context)) error
 }
 
-// Controller makes one pass after the other, in one of several replicas at a time, and tells of each finding by an Event. Each replica tells of
-// the first claims that it denied itself, because no other one knows them.
+// Controller makes one pass after the other on the leader, and records an Event for each finding. Each replica also reports the first
+// claims that it denied itself, because no other replica knows them.
 type Controller struct {
 	Audit *Audit
-	// Denied returns the first claims that this replica denied. Nil if there are none.
+	// Denied returns the first claims that this replica denied. It is nil if this replica denies none.
 	Denied   func() []settle.Claim
 	Recorder EventRecorder
 	Election Elector
-	// Synced returns why the objects have not all been seen yet, nil if they have been.
+	// Synced returns the reason why objects are unknown, nil if all of them have been read.
 	Synced func() error
 	// OnKCP is true if the objects are those of workspaces of kcp.
 	OnKCP bool
-	// Interval is the time from the end of one pass to the begin of the next, give or take a tenth.
+	// Interval is the time from the end of one pass to the start of the next one, without jitter.
 	Interval time.Duration
 }
 
-// syncInterval is how often it is looked whether all objects have been seen.
+// syncInterval is the time between two calls of Synced.
 const syncInterval = time.Second
 
-// Start makes passes while this replica leads, until ctx ends.
+// Start makes passes while this replica is the leader, until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
 	ctx, stop := context.WithCancel(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")))
 	defer stop()
@@ -62,11 +62,11 @@ func (c *Controller) Start(ctx context.Context) error {
 }
 
 func (c *Controller) lead(ctx context.Context) {
-	defer forget(c.platform()) // this replica's findings end with its lead
+	defer forget(c.platform()) // a former leader has no findings
 	c.repeat(ctx, c.pass)
 }
 
-// repeat calls pass at the interval, once all objects have been seen.
+// repeat calls pass at the interval, after all objects have been read.
 func (c *Controller) repeat(ctx context.Context, pass func(context.Context)) {
 	// The only error is that ctx ended.
 	if wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return c.Synced() == nil, nil }) != nil {
@@ -83,7 +83,7 @@ func (c *Controller) platform() string {
 	return "kubernetes"
 }
 
-// denied tells of the instances of denied first claims that no machine names.
+// denied reports the instances of denied first claims that no machine names.
 func (c *Controller) denied(ctx context.Context) {
 	denied := c.Denied()
 	if len(denied) > 0 {
@@ -100,7 +100,7 @@ func (c *Controller) denied(ctx context.Context) {
 func (c *Controller) pass(ctx context.Context) {
 	result, err := c.Audit.Pass(ctx)
 	if ctx.Err() != nil {
-		return // what was cut off says nothing
+		return // an incomplete result
 	}
 	log := logf.FromContext(ctx)
 	if err != nil {

@@ -38,9 +38,9 @@ func observe(platform string, result Result, err error) {
 	passes.WithLabelValues(outcome).Inc()
 	requests.Add(float64(result.Requests))
 	if errors.Is(err, errNotRead) {
-		return // what was found before may still be so
+		return // the previous findings may still be valid
 	}
-	forget(platform) // a reason that is found no more is not there
+	forget(platform) // removes reasons without findings
 	for _, finding := range result.Findings {
 		findings.WithLabelValues(platform, finding.Reason).Inc()
 	}
