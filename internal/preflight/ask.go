@@ -20,17 +20,17 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// Checker asks kcp about workspaces.
+// Checker checks workspaces with requests to kcp.
 type Checker struct {
-	// Client reaches logical clusters, by name or path. It decides as whom is asked, and thus what can be found out.
+	// Client returns a client for a logical cluster, by name or path. The permissions of its user limit what can be checked.
 	Client kcp.Clients
-	// Types lists the WorkspaceTypes of a name in a logical cluster where Client may not read them: outside its home a service account may
-	// only do so through a virtual workspace. May be nil.
+	// Types lists the WorkspaceTypes of a name in a logical cluster in which Client may not read them: outside its home, a service account
+	// can read them only through a virtual workspace. It may be nil.
 	Types func(ctx context.Context, cluster logicalcluster.Name, name string) ([]tenancyv1alpha1.WorkspaceType, error)
 }
 
-// get reads an object. It is not found only if it is certain that it does not exist: not if it may live on another shard
-// than the one that was asked.
+// get reads an object. found is false without an error only if it is certain that the object does not exist. It is an error if the object
+// may be on another shard than the one that answered.
 func (c Checker) get(ctx context.Context, at logicalcluster.Path, name string, into client.Object) (found bool, err error) {
 	within, err := c.Client(at)
 	if err != nil {
@@ -49,13 +49,13 @@ func (c Checker) get(ctx context.Context, at logicalcluster.Path, name string, i
 	}
 }
 
-// exists reports whether a workspace is there. One that is, and does not know a resource, has no objects of it either.
+// exists reports whether a workspace exists. If it exists and does not serve a resource, it has no objects of the resource.
 func (c Checker) exists(ctx context.Context, at logicalcluster.Path) bool {
 	within, err := c.Client(at)
 	return err == nil && within.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &corev1alpha1.LogicalCluster{}) == nil
 }
 
-// isMissing reports whether it is certain that there is no such workspace, because its parent or one above it does not know it.
+// isMissing reports whether it is certain that a workspace does not exist, because its parent or a workspace above does not contain it.
 func (c Checker) isMissing(ctx context.Context, at logicalcluster.Path) bool {
 	parent, name := at.Split()
 	if parent.Empty() {
@@ -69,12 +69,11 @@ func (c Checker) isMissing(ctx context.Context, at logicalcluster.Path) bool {
 	return isAboutObject(err) || leadsNowhere(err) && c.isMissing(ctx, parent)
 }
 
-// leadsNowhere reports whether an error is one with which kcp answers where there is no such workspace: 404, and up to v0.30
-// also 403.
+// leadsNowhere reports whether kcp returns the error for a workspace that does not exist: 404, and up to v0.30 also 403.
 func leadsNowhere(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
 
-// isAboutObject reports whether an error says that the object itself does not exist. For a workspace that it cannot find, kcp
-// answers with a 404 of no details, into which client-go writes what it had asked for.
+// isAboutObject reports whether an error means that the object itself does not exist. For an unknown workspace, kcp returns a 404 without
+// details. client-go then adds the requested name and the cause UnexpectedServerResponse.
 func isAboutObject(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
@@ -86,11 +85,12 @@ func isAboutObject(err error) bool {
 	})
 }
 
-// asInside is a warrant with which kcp skips the question whether somebody may enter a workspace at all, and gives no
-// right on what is asked about. kcp asks without that question itself whether an APIExport may be bound or a type be used.
+// asInside is a warrant for which kcp skips the check of workspace access. It grants no permission on the resource. kcp skips this check
+// itself when it checks whether an APIExport may be bound or a WorkspaceType may be used.
 var asInside = identity.Warrant{Groups: []string{"system:kcp:logical-cluster-admin"}}.String()
 
-// allowed asks kcp whether the owner may do something in a logical cluster, of which it need not be a visitor if inside.
+// allowed checks with a SubjectAccessReview in a logical cluster whether the owner may do something. If inside is true, the owner needs no
+// access to the logical cluster.
 func (c Checker) allowed(
 	ctx context.Context, at logicalcluster.Path, owner identity.Owner, attributes authorizationv1.ResourceAttributes, inside bool,
 ) (bool, error) {
@@ -115,7 +115,7 @@ func (c Checker) allowed(
 	return review.Status.Allowed, nil
 }
 
-// missingRight says why something could not be read or asked, as whom it was, and what right it takes.
+// missingRight describes why a request failed: the missing permission, and the user that kcp denied.
 func missingRight(err error, verb, resource string, at logicalcluster.Path) string {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -130,8 +130,8 @@ func missingRight(err error, verb, resource string, at logicalcluster.Path) stri
 	}
 }
 
-// asWhom says as whom kcp knows the user that it has refused, and what to do where no right would help: APIs with a maximal
-// permission policy, as those of tenancy.kcp.io are, a service account can use in its home only.
+// asWhom names the user that kcp denied, and the remedy if no RBAC rule helps: a service account can use APIs with a maximal permission
+// policy, such as those of tenancy.kcp.io, in its home only.
 func asWhom(user, resource string) string {
 	if user == "" {
 		return ""

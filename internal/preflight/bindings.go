@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/internal/identity"
 )
 
-// bindings looks at each default API binding of all types, each APIExport once.
+// bindings checks each default API binding of all types, each APIExport once.
 func (c *check) bindings(ctx context.Context) {
 	made, err := c.made(ctx)
 	if err != nil {
@@ -31,7 +31,8 @@ func (c *check) bindings(ctx context.Context) {
 	seen := map[tenancyv1alpha1.APIExportReference]bool{}
 	for _, t := range c.types {
 		for _, export := range t.Spec.DefaultAPIBindings {
-			// Without a path kcp takes the type's own logical cluster, by its name, which says nothing to people.
+			// Without a path, kcp uses the name of the type's logical cluster. Messages use the path of the type, because users do not know
+			// that name.
 			bound := tenancyv1alpha1.APIExportReference{Path: cmp.Or(export.Path, logicalcluster.From(t).String()), Export: export.Export}
 			if seen[bound] {
 				continue
@@ -56,7 +57,7 @@ func (c *check) bindings(ctx context.Context) {
 	}
 }
 
-// made returns the API bindings that there are, by what they bind.
+// made returns the existing API bindings by their APIExports.
 func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReference]*apisv1alpha2.APIBinding, error) {
 	if c.ws.NotCreated {
 		return nil, nil //nolint:nilnil // a workspace that does not exist has none
@@ -78,7 +79,7 @@ func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReferenc
 	return made, nil
 }
 
-// existing judges an API binding that has been made.
+// existing checks an API binding that exists.
 func (c *check) existing(made *apisv1alpha2.APIBinding, binding *Binding) {
 	if made.Status.Phase == apisv1alpha2.APIBindingPhaseBound {
 		binding.Answer, binding.Why = Yes, "bound"
@@ -98,7 +99,7 @@ func (c *check) existing(made *apisv1alpha2.APIBinding, binding *Binding) {
 	})
 }
 
-// missing finds out whether the owner can make an API binding.
+// missing checks whether the owner may create an API binding.
 func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExportReference, binding *Binding) {
 	at := logicalcluster.NewPath(reference.Path)
 	export := &apisv1alpha2.APIExport{}
@@ -137,7 +138,7 @@ func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExport
 	}
 }
 
-// bindMissing says what has to be granted to whom so that the owner may bind an APIExport, if that can be done at all.
+// bindMissing returns the finding for an owner that may not bind an APIExport, with the missing RBAC objects if RBAC can permit it.
 func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluster logicalcluster.Name) Finding {
 	finding := Finding{
 		Reason:  BindPermissionMissing,
@@ -162,8 +163,8 @@ func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluste
 	return finding
 }
 
-// subjectIn returns as whom an owner can be given rights in a logical cluster. For an owner that kcp records, this is the same whether
-// global service accounts are on or off.
+// subjectIn returns the RBAC subject of an owner in a logical cluster, or false if it has none. For an owner that kcp records, the subject
+// is the same whether global service accounts are on or off.
 func subjectIn(owner identity.Owner, cluster logicalcluster.Name, globalServiceAccounts bool) (rbacv1.Subject, bool) {
 	for _, as := range identity.Effective(owner, cluster, globalServiceAccounts) {
 		_, namespace, name, isServiceAccount := as.ServiceAccount()
@@ -178,7 +179,7 @@ func subjectIn(owner identity.Owner, cluster logicalcluster.Name, globalServiceA
 	return rbacv1.Subject{}, false
 }
 
-// bindGrant is the RBAC by which a subject may bind an APIExport. It takes no right to enter the APIExport's workspace.
+// bindGrant returns the RBAC objects that permit a subject to bind an APIExport. This needs no access to the workspace of the APIExport.
 func bindGrant(export string, subject rbacv1.Subject) []client.Object {
 	return grant("warrantgate:bind:"+export, subject, rbacv1.PolicyRule{
 		APIGroups: []string{apisv1alpha2.SchemeGroupVersion.Group}, Resources: []string{"apiexports"},
@@ -186,7 +187,7 @@ func bindGrant(export string, subject rbacv1.Subject) []client.Object {
 	})
 }
 
-// grant is a ClusterRole of a name, and a ClusterRoleBinding that binds a subject to it.
+// grant returns a ClusterRole of that name, and a ClusterRoleBinding that binds the subject to it.
 func grant(role string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) []client.Object {
 	digest := sha256.Sum256([]byte(subject.Kind + "\x00" + subject.Namespace + "\x00" + subject.Name))
 	return []client.Object{

@@ -17,8 +17,8 @@ import (
 	"warrantgate.dev/internal/identity"
 )
 
-// Check says what keeps a workspace from becoming Ready. A foreign owner is judged as it will be once it is rewritten, so
-// that what else is missing is known before.
+// Check reports why a workspace does not become Ready. It checks a foreign owner as it is after the rewrite, so that missing permissions
+// are known before the rewrite.
 func (c Checker) Check(ctx context.Context, ws Workspace) Report {
 	run := &check{Checker: c, ws: ws, report: Report{
 		Workspace: ws, Types: []Type{}, Initializers: []Initializer{}, Bindings: []Binding{}, Findings: []Finding{},
@@ -33,11 +33,11 @@ type check struct {
 	ws     Workspace
 	report Report
 
-	// actor is as whom kcp acts, or will once the owner is rewritten; nil if there is nobody.
+	// actor is the identity that kcp acts as, or will act as once the owner is rewritten. It is nil if there is none.
 	actor *identity.Owner
 	// description names the actor.
 	description string
-	// types are the workspace's type and all that it extends.
+	// types are the workspace's type and all types that it extends.
 	types []*tenancyv1alpha1.WorkspaceType
 }
 
@@ -67,12 +67,12 @@ func (c *check) add(f Finding) { c.report.Findings = append(c.report.Findings, f
 
 func (c *check) ready() bool { return c.ws.Phase == corev1alpha1.LogicalClusterPhaseReady }
 
-// waitsForBindings reports whether kcp has yet to act as the owner.
+// waitsForBindings reports whether kcp still has to create API bindings as the owner.
 func (c *check) waitsForBindings() bool {
 	return slices.Contains(c.ws.Waiting, tenancyv1alpha1.WorkspaceAPIBindingsInitializer)
 }
 
-// owner judges the recorded owner and finds out as whom kcp acts.
+// owner checks the recorded owner and sets the actor.
 func (c *check) owner(ctx context.Context) {
 	rewritten, rewrite := identity.Rewrite(c.ws.Owner, c.ws.Cluster, c.ws.RequiredGroups, identity.Policy{})
 	recorded, err := identity.ParseOwner(c.ws.Owner)
@@ -102,7 +102,7 @@ func (c *check) owner(ctx context.Context) {
 			finding.Next = "move to a new workspace: kcp no longer records the home of the service account, so this one cannot be repaired"
 		}
 		c.add(finding)
-	case c.ready(): // kcp has cut the owner down to a name, and acts as it no more
+	case c.ready(): // kcp has reduced the owner to a name, and no longer acts as it
 	case rewrite.Reason.Rewritten():
 		c.actor = &rewritten
 		c.add(Finding{
@@ -124,12 +124,12 @@ func (c *check) owner(ctx context.Context) {
 	}
 }
 
-// repair is what to do about a foreign owner.
+// repair returns the remedy for a foreign owner.
 func (c *check) repair() string {
 	return fmt.Sprintf("run `warrantgate repair --under=%s`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair", c.ws.Path)
 }
 
-// describe tells who the owner is, and as whom it counts where.
+// describe adds the owner to the report, with its identities in each logical cluster.
 func (c *check) describe(ctx context.Context, owner identity.Owner) {
 	view := &Owner{Recorded: owner, InScope: owner.InScope(c.ws.Cluster)}
 	if !c.ws.NotCreated {
@@ -172,8 +172,8 @@ func placeOf(owner identity.Owner, cluster logicalcluster.Name, path string, hom
 	return place
 }
 
-// entry asks whether kcp lets the owner make API bindings in the workspace at all, as it does not where groups are required
-// that the owner is not in.
+// entry checks whether the owner may create API bindings in the workspace. It may not if the workspace requires groups that the owner is
+// not in.
 func (c *check) entry(ctx context.Context) {
 	allowed, err := c.allowed(ctx, c.ws.Cluster.Path(), *c.actor, authorizationv1.ResourceAttributes{
 		Group: apisv1alpha2.SchemeGroupVersion.Group, Version: "*", Resource: "apibindings", Verb: "create",
@@ -198,7 +198,8 @@ func (c *check) entry(ctx context.Context) {
 	}
 }
 
-// initializers tells what is waited for, and whose turn it is. What others have to do is never the owner's fault.
+// initializers adds each initializer to the report, with the component that runs it. The owner does not cause the delay of other
+// components.
 func (c *check) initializers() {
 	for _, initializer := range c.ws.Initializers {
 		waiting := slices.Contains(c.ws.Waiting, initializer)
@@ -217,7 +218,7 @@ func (c *check) initializers() {
 				Next:    fmt.Sprintf("see whether its controller runs, and what that says about logical cluster %s", c.ws.Cluster),
 			})
 		case !slices.ContainsFunc(c.report.Findings, func(f Finding) bool {
-			// What others have to do explains nothing about this one.
+			// A pending initializer of another component does not explain why this one is pending.
 			return !f.Advisory && f.Reason != InitializerPending
 		}):
 			c.add(Finding{
@@ -230,8 +231,8 @@ func (c *check) initializers() {
 	}
 }
 
-// eventsNeedGroups says why there may be no Events about the workspace. Its parent, which has them, requires the same groups: kcp copies
-// them when a workspace is created.
+// eventsNeedGroups adds the reason why Events about the workspace may be missing. They are in the parent, which requires the same groups:
+// kcp copies the required groups when a workspace is created.
 func (c *check) eventsNeedGroups() {
 	if c.ws.RequiredGroups == "" {
 		return
@@ -245,7 +246,8 @@ func (c *check) eventsNeedGroups() {
 	})
 }
 
-// typeOf is the type that an initializer belongs to. kcp names them by the type's logical cluster, and nobody knows it by that.
+// typeOf returns the path and name of the type of an initializer. kcp names an initializer after the type's logical cluster, which users do
+// not know.
 func (c *check) typeOf(initializer corev1alpha1.LogicalClusterInitializer) string {
 	for _, t := range c.types {
 		if initialization.InitializerForType(t) == initializer {
@@ -255,13 +257,13 @@ func (c *check) typeOf(initializer corev1alpha1.LogicalClusterInitializer) strin
 	return string(initializer)
 }
 
-// touch is a command that has kcp look again at all workspaces of a type. It does not by itself when rights are given.
+// touch returns a command that makes kcp process all workspaces of a type again. kcp does not do so by itself when permissions are granted.
 func touch(workspaceType string) string {
 	path, name := logicalcluster.NewPath(workspaceType).Split()
 	return fmt.Sprintf("in %s, `kubectl annotate workspacetype %s --overwrite warrantgate.dev/touched=\"$(date)\"`", path, name)
 }
 
-// notReady says why a workspace is not Ready if nothing else does.
+// notReady adds the reason why a workspace is not Ready if there is no other finding.
 func (c *check) notReady() {
 	because := ""
 	if len(c.ws.Conditions) > 0 {

@@ -16,22 +16,22 @@ import (
 	"warrantgate.dev/internal/identity"
 )
 
-// Creation is a Workspace that somebody wants to create.
+// Creation is a Workspace that a user wants to create.
 type Creation struct {
-	// Path is the path of the Workspace. It need not exist.
+	// Path is the path of the Workspace, which need not exist.
 	Path logicalcluster.Path
-	// Type is its WorkspaceType, as PATH:NAME, or as NAME if kcp is to look for it from the parent upwards. Default: the type that kcp takes
-	// for a Workspace of the parent.
+	// Type is its WorkspaceType, as PATH:NAME, or as NAME if kcp searches it from the parent upwards. Default: the type that kcp uses for a
+	// Workspace of the parent.
 	Type string
 	// Creator is the name of a user. "system:serviceaccount:NAMESPACE:NAME" is a service account of the parent, and
 	// "system:kcp:serviceaccount:CLUSTER:NAMESPACE:NAME" one of another logical cluster.
 	Creator string
-	// Groups are those of the user, besides those that kcp gives it.
+	// Groups are the groups of the user, without those that kcp adds.
 	Groups []string
 }
 
-// CheckCreation says what a user lacks to create a Workspace that then becomes Ready. kcp stores nothing about a creation that it
-// refuses, so the report is made of what is asked.
+// CheckCreation reports which permissions a user lacks to create a Workspace that becomes Ready. kcp stores nothing about a creation that
+// it denies, so the report depends on the given creation only.
 func (c Checker) CheckCreation(ctx context.Context, creation Creation) (Report, error) {
 	parent, _ := creation.Path.Split()
 	if parent.Empty() {
@@ -64,7 +64,7 @@ func (c Checker) CheckCreation(ctx context.Context, creation Creation) (Report, 
 	return run.report, nil
 }
 
-// creatorOf is the identity that kcp knows in the parent.
+// creatorOf returns the identity of the creator in the parent.
 func creatorOf(creation Creation, parent logicalcluster.Name) (identity.Owner, error) {
 	creator := identity.Owner{Username: creation.Creator, Groups: append([]string{user.AllAuthenticated}, creation.Groups...)}
 	home, namespace, name, isServiceAccount := creator.ServiceAccount()
@@ -78,7 +78,7 @@ func creatorOf(creation Creation, parent logicalcluster.Name) (identity.Owner, e
 	}
 }
 
-// typeOfCreation finds the type that kcp would take.
+// typeOfCreation finds the type that kcp would use.
 func (c *check) typeOfCreation(ctx context.Context, parent logicalcluster.Path, in *corev1alpha1.LogicalCluster, named string) error {
 	reference := tenancyv1alpha1.WorkspaceTypeReference{}
 	if named != "" {
@@ -110,7 +110,7 @@ func (c *check) typeOfCreation(ctx context.Context, parent logicalcluster.Path, 
 	return nil
 }
 
-// create asks whether the creator may create Workspaces in the parent.
+// create checks whether the creator may create Workspaces in the parent.
 func (c *check) create(ctx context.Context, parent logicalcluster.Path, cluster logicalcluster.Name) {
 	allowed, err := c.allowed(ctx, cluster.Path(), *c.actor, authorizationv1.ResourceAttributes{
 		Group: tenancyv1alpha1.SchemeGroupVersion.Group, Version: tenancyv1alpha1.SchemeGroupVersion.Version,
@@ -148,7 +148,8 @@ func (c *check) createMissing(parent logicalcluster.Path, cluster logicalcluster
 	return finding
 }
 
-// useMissing says what has to be granted to whom so that the creator may use a type. kcp asks where the type is, not in the parent.
+// useMissing returns the finding for a creator that may not use a type, with the missing RBAC objects. kcp checks this permission in the
+// workspace of the type, not in the parent.
 func (c *check) useMissing(t *tenancyv1alpha1.WorkspaceType) Finding {
 	finding := Finding{
 		Reason:  UsePermissionMissing,
@@ -168,7 +169,7 @@ func (c *check) useMissing(t *tenancyv1alpha1.WorkspaceType) Finding {
 	return finding
 }
 
-// createAgain is what to do about permissions that a creation lacks.
+// createAgain returns the remedy for missing permissions of a creator.
 func createAgain(workspace string) string {
 	return "apply the objects below in " + workspace + ", and create the workspace again"
 }

@@ -1,6 +1,6 @@
-// Package preflight says what keeps a workspace from becoming Ready: whether the owner that kcp acts as can do what the
-// WorkspaceType asks of it, and what else is waited for.
+// Package preflight reports why a workspace does not become Ready: whether the owner that kcp acts as has the permissions that the
+// WorkspaceType requires, and which initializers have not finished.
 //
-// It only reads, and asks kcp the questions that kcp will ask itself. What it may not read or ask is a finding of its own:
-// no answer is never taken for a "no".
+// It only reads objects and creates SubjectAccessReviews, for the same permissions that kcp checks. An object that cannot be read and a
+// check that fails are findings of their own, and never count as "no".
 package preflight

@@ -10,10 +10,10 @@ import (
 	"warrantgate.dev/internal/identity"
 )
 
-// Reason is a stable word for what was found.
+// Reason is the reason of a finding. The values are stable.
 type Reason string
 
-// What can be found.
+// Reasons.
 const (
 	// OwnerForeign: the recorded owner is out of scope in the workspace, or only its bare name is left.
 	OwnerForeign Reason = "OwnerForeign"
@@ -21,49 +21,49 @@ const (
 	OwnerUnusable Reason = "OwnerUnusable"
 	// OwnerDiffers: the owner on the LogicalCluster is not the one on the Workspace.
 	OwnerDiffers Reason = "OwnerDiffers"
-	// OwnerRefused: the owner is in scope, and still may not set the workspace up.
+	// OwnerRefused: the owner is in scope, but may not create API bindings in the workspace.
 	OwnerRefused Reason = "OwnerRefused"
 	// TypeMissing: the WorkspaceType, or one that it extends, does not exist.
 	TypeMissing Reason = "TypeMissing"
-	// UsePermissionMissing: the owner may not create workspaces of this type. kcp asks that only once, at the creation.
+	// UsePermissionMissing: the owner may not create workspaces of this type. kcp checks this only when a workspace is created.
 	UsePermissionMissing Reason = "UsePermissionMissing"
 	// CreatePermissionMissing: the creator may not create Workspaces in the parent.
 	CreatePermissionMissing Reason = "CreatePermissionMissing"
-	// APIExportMissing: a default API binding leads to an APIExport that does not exist.
+	// APIExportMissing: a default API binding refers to an APIExport that does not exist.
 	APIExportMissing Reason = "APIExportMissing"
 	// BindPermissionMissing: the owner may not bind the APIExport of a default API binding.
 	BindPermissionMissing Reason = "BindPermissionMissing"
-	// BindingIncomplete: a default API binding has been made, but kcp has not completed it.
+	// BindingIncomplete: a default API binding exists, but kcp has not completed it.
 	BindingIncomplete Reason = "BindingIncomplete"
-	// InitializerPending: an initializer has yet to do its work.
+	// InitializerPending: an initializer has not finished.
 	InitializerPending Reason = "InitializerPending"
 	// EventsNeedGroups: the workspace requires groups, so warrantgate may not be able to write Events about it.
 	EventsNeedGroups Reason = "EventsNeedGroups"
 	// NotReady: the workspace is in another phase than Initializing or Ready, or about to be Ready.
 	NotReady Reason = "NotReady"
-	// CouldNotTell: something could not be read or asked.
+	// CouldNotTell: an object could not be read, or a check failed.
 	CouldNotTell Reason = "CouldNotTell"
 )
 
-// Finding is one thing that is wrong, or that could not be found out.
+// Finding is one problem, or one check that failed.
 type Finding struct {
-	// Reason is what was found.
+	// Reason is the kind of the finding.
 	Reason Reason `json:"reason"`
-	// Message says it in a sentence.
+	// Message describes the finding in a sentence.
 	Message string `json:"message"`
-	// Next is what to do about it.
+	// Next is the remedy.
 	Next string `json:"next,omitempty"`
-	// Grant would mend it.
+	// Grant contains the missing RBAC objects, if there are any.
 	Grant *Grant `json:"grant,omitempty"`
-	// Advisory marks what does not keep the workspace from becoming Ready.
+	// Advisory is true if the finding does not keep the workspace from becoming Ready.
 	Advisory bool `json:"advisory,omitempty"`
 }
 
-// Grant is RBAC that is missing.
+// Grant contains missing RBAC objects.
 type Grant struct {
-	// Workspace is where the objects belong, a path or the name of a logical cluster.
+	// Workspace is the workspace for the objects, a path or the name of a logical cluster.
 	Workspace string `json:"workspace"`
-	// Objects are to be created there.
+	// Objects are the objects to create.
 	Objects []client.Object `json:"objects"`
 }
 
@@ -79,25 +79,25 @@ const (
 
 // Owner is the recorded owner as kcp sees it.
 type Owner struct {
-	// Description names it for people, such as `service account default/bot of root:provider`.
+	// Description describes it for users, such as `service account default/bot of root:provider`.
 	Description string `json:"description"`
-	// Recorded is the identity that kcp goes by.
+	// Recorded is the identity that kcp uses.
 	Recorded identity.Owner `json:"recorded"`
 	// InScope reports whether it is valid in the workspace.
 	InScope bool `json:"inScope"`
-	// Places are the workspace and where the owner is at home, with everybody as whom it counts there, if kcp has global
-	// service accounts, as it has by default from v0.31.
+	// Places are the workspace and the homes of the owner, with all identities that the owner has there if kcp has global service accounts
+	// (the default from v0.31 on).
 	Places []Place `json:"places"`
 }
 
-// Place is a logical cluster, and as whom an owner counts there.
+// Place is a logical cluster, with the identities that an owner has there.
 type Place struct {
 	Cluster logicalcluster.Name `json:"cluster"`
-	// Workspace is the path of the logical cluster; empty where it could not be read.
+	// Workspace is the path of the logical cluster; empty if it could not be read.
 	Workspace string `json:"workspace,omitempty"`
-	// Home tells the owner's home from the workspace that is asked about.
+	// Home is true for a home of the owner, and false for the checked workspace.
 	Home bool `json:"home"`
-	// As are names, each once, and groups. Extra fields are left out: they have been counted in.
+	// As are user names without duplicates, with their groups. Extra fields are left out, because they are already evaluated.
 	As []identity.Owner `json:"as"`
 }
 
@@ -108,12 +108,12 @@ type Type struct {
 	Use Answer `json:"use"`
 }
 
-// Initializer is one of those that a workspace has to pass.
+// Initializer is an initializer of a workspace.
 type Initializer struct {
 	Name string `json:"name"`
-	// Waiting reports whether its work is still to be done.
+	// Waiting reports whether it has not finished.
 	Waiting bool `json:"waiting"`
-	// Of says whose it is.
+	// Of describes the component that runs it.
 	Of string `json:"of"`
 }
 
@@ -121,15 +121,15 @@ type Initializer struct {
 type Binding struct {
 	// Export is the APIExport: path and name.
 	Export string `json:"export"`
-	// Type asks for it.
+	// Type is the WorkspaceType with the default API binding.
 	Type string `json:"type"`
 	// Answer reports whether it is bound or can be.
 	Answer Answer `json:"answer"`
-	// Why says more.
+	// Why is the reason for the answer.
 	Why string `json:"why"`
 }
 
-// Report is all that was found out about a workspace.
+// Report is the result of the checks of a workspace.
 type Report struct {
 	Workspace    Workspace     `json:"workspace"`
 	Owner        *Owner        `json:"owner,omitempty"`
@@ -139,7 +139,7 @@ type Report struct {
 	Findings     []Finding     `json:"findings"`
 }
 
-// Verdict sums a report up: Yes if nothing is wrong, No if something is, Unknown if that could not be determined.
+// Verdict returns the summary of a report: Yes if nothing is wrong, No if something is, Unknown if that could not be determined.
 func (r Report) Verdict() Answer {
 	verdict := Yes
 	for _, finding := range r.Findings {
@@ -154,8 +154,8 @@ func (r Report) Verdict() Answer {
 	return verdict
 }
 
-// NothingMissing reports whether kcp would make the default API bindings now if it tried again: it has not made them all, and nothing that
-// it needs is missing or unknown.
+// NothingMissing reports whether kcp would create the default API bindings now if it tried again: they do not all exist, and nothing that
+// kcp needs is missing or unknown.
 func (r Report) NothingMissing() bool {
 	if !slices.ContainsFunc(r.Initializers, func(i Initializer) bool {
 		return i.Waiting && i.Name == string(tenancyv1alpha1.WorkspaceAPIBindingsInitializer)

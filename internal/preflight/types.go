@@ -14,11 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// resolveTypes finds the workspace's type and all that it extends, the way kcp does.
+// resolveTypes finds the workspace's type and all types that it extends, as kcp does.
 func (c *check) resolveTypes(ctx context.Context) {
 	path, name := logicalcluster.NewPath(c.ws.Type).Split()
 	if path.Empty() {
-		return // root, and what kcp makes for itself, have no type
+		return // root and the logical clusters that kcp creates for itself have no type
 	}
 	reference := tenancyv1alpha1.WorkspaceTypeReference{Path: path.String(), Name: tenancyv1alpha1.WorkspaceTypeName(name)}
 	c.resolveType(ctx, path, reference, "")
@@ -27,7 +27,7 @@ func (c *check) resolveTypes(ctx context.Context) {
 	}
 }
 
-// resolveType finds one type and those below it. A cycle, which kcp refuses to create workspaces of, ends where it closes.
+// resolveType finds a type and the types that it extends, each once. For a cycle of types, kcp denies the creation of workspaces.
 func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, reference tenancyv1alpha1.WorkspaceTypeReference, extendedBy string) {
 	t, err := c.findType(ctx, from, reference)
 	whose := fmt.Sprintf("the type %s", reference)
@@ -60,8 +60,8 @@ func (c *check) typeMissing() string {
 	return "create it again, or delete the workspace"
 }
 
-// findType finds a type by its path, or without one in the nearest workspace from there upwards and last in root. It returns
-// nil if there is none.
+// findType finds a type by its path. Without a path, it searches the workspaces from there upwards, and then root. It returns nil if there
+// is no such type.
 func (c *check) findType(
 	ctx context.Context, from logicalcluster.Path, reference tenancyv1alpha1.WorkspaceTypeReference,
 ) (*tenancyv1alpha1.WorkspaceType, error) {
@@ -89,7 +89,7 @@ func (c *check) findType(
 	}
 }
 
-// listType finds a type that may not be read in its workspace. If it cannot be listed either, it returns the refusal.
+// listType finds a type that may not be read in its workspace. If it cannot be listed either, it returns refusal, the error of the read.
 func (c *check) listType(
 	ctx context.Context, at logicalcluster.Path, name string, into *tenancyv1alpha1.WorkspaceType, refusal error,
 ) (found bool, err error) {
@@ -108,7 +108,7 @@ func (c *check) listType(
 	return found, nil
 }
 
-// use asks whether the owner may create workspaces of a type.
+// use checks whether the owner may create workspaces of a type.
 func (c *check) use(ctx context.Context, t *tenancyv1alpha1.WorkspaceType) {
 	answer := Type{Name: typeName(t), Use: Unknown}
 	defer func() { c.report.Types = append(c.report.Types, answer) }()
@@ -141,7 +141,7 @@ func (c *check) use(ctx context.Context, t *tenancyv1alpha1.WorkspaceType) {
 	}
 }
 
-// typeName is the path and name of a type.
+// typeName returns the path and name of a type.
 func typeName(t *tenancyv1alpha1.WorkspaceType) string { return typePath(t).Join(t.Name).String() }
 
 func typePath(t *tenancyv1alpha1.WorkspaceType) logicalcluster.Path {

@@ -15,49 +15,49 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// Workspace is what kcp has recorded about a workspace.
+// Workspace is the state of a workspace in kcp.
 type Workspace struct {
-	// Path is the workspace's path, or the name of its logical cluster where kcp does not tell that.
+	// Path is the workspace's path, or the name of its logical cluster if the path is unknown.
 	Path string `json:"path"`
-	// Cluster is its logical cluster; empty as long as it is not scheduled.
+	// Cluster is its logical cluster; empty until the workspace is scheduled.
 	Cluster logicalcluster.Name `json:"cluster,omitempty"`
-	// Phase is how far kcp has come with it.
+	// Phase is its phase in kcp.
 	Phase corev1alpha1.LogicalClusterPhaseType `json:"phase"`
-	// NotCreated tells that it need not exist: the report is about its creation.
+	// NotCreated is true if the report is about the creation of the workspace, which then need not exist.
 	NotCreated bool `json:"notCreated,omitempty"`
-	// Deleted tells that it is being deleted.
+	// Deleted is true while it is being deleted.
 	Deleted bool `json:"deleted,omitempty"`
-	// Mount is the kind and name of what is mounted there instead of a logical cluster, such as "KubeCluster default/west". It
-	// has no owner.
+	// Mount is the kind and name of the object that is mounted there instead of a logical cluster, such as "KubeCluster
+	// default/west". A mount has no owner.
 	Mount string `json:"mount,omitempty"`
 	// Type is the path and name of its WorkspaceType.
 	Type string `json:"type,omitempty"`
-	// CreatedBy names the creator: as warrantgate recorded it, else the recorded owner.
+	// CreatedBy is the creator that warrantgate recorded, otherwise the user name of the recorded owner.
 	CreatedBy string `json:"createdBy,omitempty"`
-	// RewrittenBy says what rewrote the owner: "policy" for the admission policy, "warrantgate" for a process of warrantgate, be it
-	// the webhook, the initializer or the repair. It is empty where nobody did.
+	// RewrittenBy is the component that rewrote the owner: "policy" for the admission policy, "warrantgate" for the webhook, the
+	// initializer or the repair. It is empty if the owner was not rewritten.
 	RewrittenBy string `json:"rewrittenBy,omitempty"`
-	// Owner is the recorded owner, JSON.
+	// Owner is the recorded owner as JSON.
 	Owner string `json:"-"`
-	// workspaceOwner is the owner that the Workspace has, "" where only the LogicalCluster was read.
+	// workspaceOwner is the owner on the Workspace, "" if only the LogicalCluster was read.
 	workspaceOwner string
-	// RequiredGroups are the groups that one needs for access.
+	// RequiredGroups are the groups that a user needs for access.
 	RequiredGroups string `json:"requiredGroups,omitempty"`
-	// Initializers are those that it has to pass, and Waiting those that it has not passed yet.
+	// Initializers are all initializers of the workspace, Waiting those that have not finished.
 	Initializers []corev1alpha1.LogicalClusterInitializer `json:"-"`
 	Waiting      []corev1alpha1.LogicalClusterInitializer `json:"-"`
-	// Conditions are what kcp says about what is not done yet.
+	// Conditions are the messages of the conditions that are not True.
 	Conditions []string `json:"conditions,omitempty"`
 
-	// unread is why the LogicalCluster could not be read, and only the Workspace was.
+	// unread is the reason why the LogicalCluster could not be read, if only the Workspace was.
 	unread error
 }
 
-// RewrittenByWarrantgate is an owner that a process of warrantgate has rewritten.
+// RewrittenByWarrantgate is RewrittenBy if the webhook, the initializer or the repair rewrote the owner.
 const RewrittenByWarrantgate = "warrantgate"
 
-// Load reads a workspace by its path, or by the name of its logical cluster. It takes "get" on the Workspace in its parent
-// or on its LogicalCluster; with the latter alone as much is known, with the former alone a little less.
+// Load reads a workspace by its path, or by the name of its logical cluster. It needs the permission to get the Workspace in its parent, or
+// to get its LogicalCluster. The LogicalCluster is sufficient for the whole result. With only the Workspace, a part is missing.
 func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace, error) {
 	ws := Workspace{Path: path.String()}
 	at := path
@@ -126,7 +126,7 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 	}
 }
 
-// fromLogicalCluster takes over what the LogicalCluster says, which is what kcp acts upon once it exists.
+// fromLogicalCluster copies the state of the LogicalCluster, which kcp uses once it exists.
 func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.Path = cmp.Or(from.Annotations[core.LogicalClusterPathAnnotationKey], ws.Path)
 	ws.Cluster = logicalcluster.From(from)
@@ -146,7 +146,7 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	}
 }
 
-// rewrittenBy goes by annotations that only the system may write.
+// rewrittenBy returns RewrittenBy, from annotations that only the system may write.
 func rewrittenBy(annotations map[string]string) string {
 	if annotations[kcp.CreatedByAnnotation] == "" {
 		return ""
@@ -154,7 +154,7 @@ func rewrittenBy(annotations map[string]string) string {
 	return cmp.Or(annotations[kcp.RewrittenByAnnotation], RewrittenByWarrantgate)
 }
 
-// pathOf is the path of a logical cluster, or "" where it cannot be read.
+// pathOf returns the path of a logical cluster, or "" if it cannot be read.
 func (c Checker) pathOf(ctx context.Context, cluster logicalcluster.Name) string {
 	object := &corev1alpha1.LogicalCluster{}
 	if found, err := c.get(ctx, cluster.Path(), corev1alpha1.LogicalClusterName, object); err != nil || !found {
