@@ -1,12 +1,12 @@
-// Package settle gives a cloud time to show to whom a server belongs that was created a moment ago.
+// Package settle delays the denial of first claims, because a cloud may not show the owner of a new server immediately.
 //
 // The first claim of a machine, which named no instance before, can be the only record of the UUID of a new server. A cloud may show the
-// server only after a delay, and a provider that is denied at once may create a second server. So a refused first claim is undecided at first,
-// and denied once it is older than a period.
+// server only after a delay, and a provider that is denied at once may create a second server. So a first claim that the cloud does not
+// confirm is undecided at first, and denied once it is older than a period.
 //
-// Claims is the memory of one process. Each replica has a clock of its own, which starts when the replica sees the claim for the first time: a
-// claim that is retried can stay undecided until the period has passed on each replica, at most the period after the last replica saw it.
-// A restart starts the clocks again. A claim that is forgotten is undecided once more, never admitted.
+// Claims is the memory of one process. Each replica measures the period from the time when it first sees the claim: a claim that is retried
+// can stay undecided until the period has passed on each replica, at most the period after the last replica saw it. A restart starts the
+// period again. A forgotten claim is undecided once more, never admitted.
 package settle
 
 import (
@@ -21,24 +21,24 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// A tenant can claim any number of random UUIDs, and kcp lets it create any number of workspaces. So there are at most so many claims of one
-// machine, of one share of tenants (a namespace, on kcp a logical cluster) and of all. The oldest claim of the machine or the share gives way,
-// and of the share with the most claims if there are too many of all.
+// A tenant can claim any number of random UUIDs, and kcp lets it create any number of workspaces. So these constants limit the number of
+// claims of one machine, of one share of tenants (a namespace, on kcp a logical cluster) and of all tenants. Above a limit, the oldest
+// claim of the machine or the share is removed. Above the limit of all tenants, it is a claim of the share with the most claims.
 const (
 	maxPerMachine = 4
 	maxPerShare   = 500
 	maxClaims     = 10_000
-	// rememberedFor is how long a claim is remembered that is not tried again. Controllers try again after 1000 seconds at most.
+	// rememberedFor is how long a claim is remembered that is not retried. Controllers retry after 1000 seconds at most.
 	rememberedFor = time.Hour
 )
 
-// Claim is the first claim of a machine: the account of its provider owns the instance. It is comparable.
+// Claim is the first claim of a machine: that the account of its provider owns the instance. It is comparable.
 type Claim struct {
-	// LogicalCluster is where the machine is on kcp, "" on Kubernetes.
+	// LogicalCluster is the logical cluster of the machine on kcp, "" on Kubernetes.
 	LogicalCluster string
 	// Machine is the machine, without a resource version.
 	Machine corev1.ObjectReference
-	// Account is the account that the provider of the machine acts with.
+	// Account is the account of the machine's provider.
 	Account ownership.Account
 	// ID is the UUID of the instance, in lower case.
 	ID string
@@ -52,25 +52,25 @@ type machine struct {
 
 func (c Claim) machine() machine { return machine{c.LogicalCluster, c.Machine} }
 
-// remembered is a claim that was refused.
+// remembered is a claim that the cloud did not confirm.
 type remembered struct {
 	claim       Claim
 	first, last time.Time
 	denied      bool
 }
 
-// Claims remembers first claims that a cloud refused. Its methods may be called at the same time. Use New.
+// Claims remembers first claims that a cloud did not confirm. It is safe for concurrent use. Create it with New.
 type Claims struct {
 	period time.Duration
 
 	mu     sync.Mutex
 	shares map[fairqueue.Tenant]map[machine][]*remembered
-	// counts are the number of claims of each share, total is that of all.
+	// counts are the numbers of claims by share, total is the number of all claims.
 	counts map[fairqueue.Tenant]int
 	total  int
 }
 
-// New returns what holds first claims undecided for a period. With 0 they are denied at once.
+// New returns Claims that leave first claims undecided for a period. If the period is 0, first claims are denied at once.
 func New(period time.Duration) *Claims {
 	return &Claims{period: period, shares: map[fairqueue.Tenant]map[machine][]*remembered{}, counts: map[fairqueue.Tenant]int{}}
 }
@@ -78,7 +78,7 @@ func New(period time.Duration) *Claims {
 // Period returns how long a first claim is undecided.
 func (c *Claims) Period() time.Duration { return c.period }
 
-// Settles reports whether a refusal of the claim would still be undecided, or has never been given yet. The cloud has to be asked anew then.
+// Settles reports whether the claim is undecided or unknown. The caller must then send a new request to the cloud.
 func (c *Claims) Settles(tenant fairqueue.Tenant, claim Claim) bool {
 	if c.period == 0 {
 		return false
@@ -89,7 +89,7 @@ func (c *Claims) Settles(tenant fairqueue.Tenant, claim Claim) bool {
 	return known == nil || !known.denied
 }
 
-// Refuse remembers that the cloud refused the claim, and returns whether it is to be denied. On dry run nothing is remembered.
+// Refuse remembers a claim that the cloud did not confirm, and returns whether the gate has to deny it. In a dry run it remembers nothing.
 func (c *Claims) Refuse(tenant fairqueue.Tenant, claim Claim, dryRun bool) (denied bool) {
 	now, share := time.Now(), tenant.Share()
 	c.mu.Lock()
@@ -110,7 +110,7 @@ func (c *Claims) Refuse(tenant fairqueue.Tenant, claim Claim, dryRun bool) (deni
 	return known.denied
 }
 
-// Forget forgets a claim that is admitted.
+// Forget removes a claim that is admitted.
 func (c *Claims) Forget(tenant fairqueue.Tenant, claim Claim) {
 	share := tenant.Share()
 	c.mu.Lock()
@@ -120,7 +120,7 @@ func (c *Claims) Forget(tenant fairqueue.Tenant, claim Claim) {
 	}
 }
 
-// Denied returns the claims that were denied, in an order that each call repeats, without those that were not tried for a long time.
+// Denied returns the denied claims in a stable order, without claims that were not retried for a long time.
 func (c *Claims) Denied() []Claim {
 	now := time.Now()
 	c.mu.Lock()
@@ -152,7 +152,7 @@ func (c *Claims) find(share fairqueue.Tenant, claim Claim) *remembered {
 	return nil
 }
 
-// add remembers a claim, in place of older ones where there are too many.
+// add remembers a claim. Above a limit, it removes older claims.
 func (c *Claims) add(share fairqueue.Tenant, added *remembered, now time.Time) {
 	if claims := c.shares[share][added.claim.machine()]; len(claims) >= maxPerMachine {
 		c.remove(share, oldest(claims))
@@ -179,7 +179,7 @@ func (c *Claims) add(share fairqueue.Tenant, added *remembered, now time.Time) {
 	first.Inc()
 }
 
-// makeRoom removes claims of a share that have expired, else the oldest one.
+// makeRoom removes the expired claims of a share, or the oldest claim if none has expired.
 func (c *Claims) makeRoom(share fairqueue.Tenant, now time.Time) {
 	before := c.counts[share]
 	c.expire(share, now)
