@@ -24,7 +24,7 @@ type apiWriter struct {
 	pathOf func(logicalcluster.Name) (string, error)
 	// askedIn is the URL path for the permission check.
 	askedIn string
-	// noAccess is the reason if the permission check itself is forbidden. remedy tells how to grant the permission.
+	// noAccess is the reason if the permission check itself is forbidden. remedy describes how to grant the permission.
 	noAccess, remedy string
 }
 

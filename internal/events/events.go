@@ -41,8 +41,8 @@ const (
 	slowFor = time.Minute
 	// permissionInterval is the time between two permission checks while the permission is missing.
 	permissionInterval = 5 * time.Second
-	// userBurst and userRate limit the Events that one user causes on one object for one reason: so many at once, and then one in five
-	// minutes. client-go allows an object five times as many. usersRemembered limits the memory for it.
+	// userBurst and userRate limit the Events that one user causes on one object for one reason: a burst, and then one Event in five
+	// minutes. client-go's limit for an object is five times as high. usersRemembered limits the memory for the users.
 	userBurst       = 5
 	userRate        = 1. / 300
 	usersRemembered = 4096
@@ -62,8 +62,8 @@ type Event struct {
 	Reason string
 	// Message is the text for users. It is cut to 1024 bytes.
 	Message string
-	// By is the user who caused it, "" where that is the system. Each has a small allowance of its own for each object, so that nobody
-	// can keep others' attempts from being seen.
+	// By is the user who caused it, "" if the system did. The Events of each user on an object have a small limit of their own, so that no
+	// user can suppress the Events about others.
 	By string
 }
 
@@ -99,7 +99,7 @@ type Recorder struct {
 	queue   chan *Event // pointers, because a channel allocates its whole capacity
 	mu      sync.Mutex
 	waiting map[share]int // number of queued Events by share
-	// slow says until when the Events of a share are dropped. Only the goroutine that writes uses it.
+	// slow contains the time until which the Events of a share are dropped. Only the goroutine that writes uses it.
 	slow       map[share]time.Time
 	permitted  atomic.Bool
 	correlator *record.EventCorrelator
@@ -128,8 +128,8 @@ func allowance(event *corev1.Event) string {
 	}, "/")
 }
 
-// asCausedBy is an Event whose allowance is that of its user. It has a digest of the name: allowances are remembered, and names can be
-// almost a MiB long.
+// asCausedBy returns an Event that has the limit of its user. It contains a digest of the name, because limits are remembered and names can
+// be almost a MiB long.
 func asCausedBy(event Event) *corev1.Event {
 	user := sha256.Sum256([]byte(event.By))
 	return &corev1.Event{

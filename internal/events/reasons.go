@@ -14,7 +14,7 @@ const (
 	OwnerChangeDenied = "OwnerChangeDenied"
 	// OwnerDiffers: the owner of the LogicalCluster differs from the owner of the Workspace.
 	OwnerDiffers = "OwnerDiffers"
-	// InitializationRetriggered: what kept kcp from making the default API bindings is gone, and it was made to try again.
+	// InitializationRetriggered: kcp can now create the default API bindings, and warrantgate made it try again.
 	InitializationRetriggered = "InitializationRetriggered"
 	// RepairFailed: the owner of a workspace that is stuck in Initializing could not be rewritten.
 	RepairFailed = "RepairFailed"
