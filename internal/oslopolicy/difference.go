@@ -210,8 +210,8 @@ func next(chosen []int, values [][]any) bool {
 	return false
 }
 
-// mostRoles returns how many of n roles a token needs at most to make a difference. All others can be left out of it: a role changes the
-// result only where the rule that lets the request pass asks for it, or where the rule that denies the request asks for its absence.
+// mostRoles returns how many of n roles a token needs at most to make a difference. The token does not need any other role: a role changes
+// the result only if the rule that allows the request requires it, or if the rule that denies the request requires its absence.
 func (s *search) mostRoles(which direction, n int) int {
 	passes, denies := &s.second, &s.first
 	if which == less {
@@ -310,11 +310,11 @@ func (s *search) roles() []string {
 // missing is the value of an attribute that is not in the target.
 var missing any = struct{}{}
 
-// Credentials of which the search tries every value that makes a difference: texts, and flags.
+// Credentials for which the search tries every value that makes a difference: texts, and flags.
 const (
 	textCredentials = "user_id token.user.id user_domain_id token.user.domain.id domain_id token.domain.id project_id token.project.id " +
 		"project_domain_id token.project.domain.id system_scope system"
-	// No token has is_admin: Keystone asks no rule for the token of keystone.conf that had it.
+	// No token has is_admin: Keystone evaluates no rule for the token of keystone.conf that had it.
 	flagCredentials = "is_admin_project token.system.all is_admin"
 )
 
@@ -323,13 +323,13 @@ func isSearched(c genericCheck) bool {
 	return !known(c) || hasWord(textCredentials, c.kind) || hasWord(flagCredentials, c.kind) && c.match.parts == nil
 }
 
-// known reports whether Keystone's credentials have what a check asks for.
+// known reports whether Keystone's credentials have the path of a check.
 func known(c genericCheck) bool {
 	known, _ := knowsCredential(c.kind)
 	return known
 }
 
-// raises reports whether a check of the credentials looks for something below a text or below null.
+// raises reports whether a check of the credentials has a path below a text or below null.
 func raises(c genericCheck) bool {
 	for _, caller := range []Caller{{Domain: ownDomain}, {Project: ownDomain}, {System: true}} {
 		if _, err := find(caller.Credentials(), c.path, c.match.text); err != nil {

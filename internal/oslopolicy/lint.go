@@ -44,7 +44,7 @@ type linter struct {
 	// ordinary and managers are the callers for which rules are evaluated.
 	ordinary, managers []trial
 	findings           []Finding
-	// ended reports whether nobody waits for the findings any more. Searches end then.
+	// ended reports whether the caller has stopped waiting for the findings. Searches end then.
 	ended func() bool
 }
 

@@ -14,7 +14,7 @@ import (
 type Release string
 
 const (
-	// DefaultRelease has Keystone 22, on which all that is said about rules was tested.
+	// DefaultRelease has Keystone 22. The documented behavior of rules was tested with it.
 	DefaultRelease Release = "2022.2"
 	// managerRelease is the first release with the role manager in its own rules.
 	managerRelease Release = "2024.2"

@@ -1,7 +1,7 @@
 package oslopolicy
 
-// shippedRules are the rules of Keystone 22 (OpenStack 2022.2), as its Python package registers them, and what it fills in when it
-// asks them. The suite in e2e/suites/oslopolicy compares names and rules with the real package.
+// shippedRules are the rules of Keystone 22 (OpenStack 2022.2), as its Python package registers them, with the attributes that Keystone
+// sets when it evaluates them. The suite in e2e/suites/oslopolicy compares names and rules with the real package.
 var shippedRules = []shippedRule{
 	{name: "admin_required", rule: "role:admin or is_admin:1"},
 	{name: "service_role", rule: "role:service"},
