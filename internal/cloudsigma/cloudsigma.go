@@ -119,8 +119,8 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 		return q.refuse(ctx, claim, ownership.Answer{
 			Verdict: ownership.Absent, Response: "404 not found", RequestID: x.RequestID(),
 		})
-	// The cloud, and proxies in front of it, also use 403 for operations that are not available. Such a response does not tell who
-	// owns the server.
+	// The cloud, and proxies in front of it, also use 403 for operations that are not available. Such a response does not show who owns the
+	// server.
 	case x.Status == http.StatusForbidden && x.refusal.kind == kindPermission:
 		return q.refuse(ctx, claim, ownership.Answer{
 			Verdict: ownership.Foreign, Response: "403 permission", RequestID: x.RequestID(), UserID: x.refusal.userID,

@@ -74,7 +74,7 @@ func (o Owner) Mismatch(machine Machine) string {
 		"set the same label on both", o.Name, of, ClusterNameLabel, machine.ClusterName())
 }
 
-// OwnerKey is what writes of a Machine of Cluster API and claims of the machines that it owns have in common.
+// OwnerKey is the key of writes of a Machine of Cluster API, and of claims of the machines that it owns.
 func OwnerKey(namespace, name string) inflight.Key {
 	return inflight.Key{Subject: OwnerKind, Namespace: namespace, Name: name}
 }

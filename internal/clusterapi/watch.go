@@ -212,11 +212,11 @@ func asObject(object any) *unstructured.Unstructured {
 	return typed
 }
 
-// maxKept limits the length of a text that is kept in memory, because a tenant can write a MiB into each of many objects. No longer text
-// names an instance, an object or a region.
+// maxKept limits the length of a text that is kept in memory, because a tenant can write a MiB into each of many objects. Valid names of
+// instances, objects and regions are shorter.
 const maxKept = 1 << 10
 
-// short returns a text without the blanks around it if it is too long, and no more than maxKept bytes of that.
+// short returns at most maxKept bytes of a text. It first trims the blanks around a text that is too long.
 func short(text string) string {
 	if len(text) <= maxKept {
 		return text
@@ -225,7 +225,7 @@ func short(text string) string {
 	return strings.Clone(text[:min(len(text), maxKept)])
 }
 
-// small returns what is kept of the value of a field: a text, or the texts of a reference.
+// small returns the part of a field's value that is kept: a text, or the texts of a reference.
 func small(value any) any {
 	switch value := value.(type) {
 	case string:

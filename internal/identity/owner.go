@@ -36,7 +36,7 @@ const (
 	globalServiceAccountPrefix = "system:kcp:serviceaccount:"
 )
 
-// Limits of owners. Each level of nesting doubles the quoting, so owners that nobody forged are far below them.
+// Limits of owners. Each level of nesting doubles the quoting. Owners that are not forged are far below these limits.
 const (
 	// MaxOwnerBytes is the maximum size of an owner, in bytes.
 	MaxOwnerBytes = 64 << 10

@@ -11,8 +11,8 @@
 // A key delays the writes of others. Before a caller uses a key of another tenant's object, it must have checked that the requester
 // may use that object.
 //
-// If an object is created and deleted between two reads, Begin cannot tell whether it is still to be stored. Writes that depend on
-// it wait for Lifetime.
+// If an object is created and deleted between two reads, Begin cannot determine whether it is still to be stored. Writes that depend on it
+// wait for Lifetime.
 //
 // A Registry belongs to one process. A replica does not know the writes that another replica admits, until they are stored and a
 // watch delivers them, which takes milliseconds. A webhook cannot prevent that; the audit finds the result.

@@ -35,8 +35,8 @@ func OwnerIsImmutable(server discovery.DiscoveryInterface) (bool, error) {
 	return HasMutatingPolicies(server)
 }
 
-// HasMutatingPolicies reports whether an API server serves MutatingAdmissionPolicies of admissionregistration.k8s.io/v1. kcp does
-// from v0.32 on. It does not tell whether the API server evaluates them.
+// HasMutatingPolicies reports whether an API server serves MutatingAdmissionPolicies of admissionregistration.k8s.io/v1. kcp does from
+// v0.32 on. The API server may serve them without evaluating them.
 func HasMutatingPolicies(server discovery.DiscoveryInterface) (bool, error) {
 	list, err := server.ServerResourcesForGroupVersion(admissionregistrationv1.SchemeGroupVersion.String())
 	if err != nil {

@@ -161,7 +161,7 @@ func errorOfTransport(ctx context.Context, at step, err error) error {
 		failed.fault = faultTimeout
 		return failed
 	}
-	// Errors of net/http can contain parts of the response. Errors of lower layers are safe, and tell what to fix.
+	// Errors of net/http can contain parts of the response. Errors of lower layers are safe, and describe what to fix.
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		failed.reason = lookup.Error()
 	} else if dial, ok := errors.AsType[*net.OpError](err); ok {
