@@ -28,7 +28,7 @@ import (
 	"warrantgate.dev/internal/settle"
 )
 
-// IDs of the tests: the machine's own instance, one that nobody has named, and one of somebody else.
+// IDs of the tests: the machine's own instance, an instance that no machine names, and an instance of another user.
 const (
 	idOwn   = "63dd227a-9502-4311-919e-cd49f3416753"
 	idSpare = "4192fc6e-0372-4961-99fa-6dc9d4038dbf"
@@ -37,7 +37,7 @@ const (
 
 var tsap = ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "next"}
 
-// kind takes every text that is as long as a UUID for one.
+// kind accepts every text with the length of a UUID as an ID.
 var kind = clusterapi.Kind{
 	MachineKind:     v1beta1.Default().MachineKinds()[0],
 	ParseInstanceID: parse, ParseProviderID: func(value string) (string, error) { return parse(strings.TrimPrefix(value, "cloudsigma://")) },
@@ -50,7 +50,7 @@ func parse(value string) (string, error) {
 	return value, nil
 }
 
-// machine is one of cluster "pool" in namespace "team".
+// machine returns a machine of cluster "pool" in namespace "team".
 func machine(name, instanceID string, modify ...func(*clusterapi.Machine)) clusterapi.Machine {
 	m := clusterapi.Machine{
 		ObjectMeta: metav1.ObjectMeta{
@@ -81,27 +81,27 @@ func withProviderID(id string) func(*clusterapi.Machine) {
 	return func(m *clusterapi.Machine) { m.ProviderID = "cloudsigma://" + id }
 }
 
-// ownedBy has a Machine of Cluster API own the machine.
+// ownedBy adds an owner reference to a Machine of Cluster API.
 func ownedBy(name string) func(*clusterapi.Machine) {
 	return func(m *clusterapi.Machine) {
 		m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Name: name})
 	}
 }
 
-// ofKind makes it one of another kind of the same provider.
+// ofKind changes the machine to another kind of the same provider.
 func ofKind(resource string) func(*clusterapi.Machine) {
 	return func(m *clusterapi.Machine) { m.Kind.MachineKind.Resource, m.Kind.Kind = resource, resource }
 }
 
 func deleted(m *clusterapi.Machine) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
-// fakeObjects are objects of which each cluster, namespace/name, has an account or an error, and each Machine of Cluster API the
-// name of its cluster or an error. The names of objects in a logical cluster begin with it: "a|team/pool".
+// fakeObjects contains an account or an error for each cluster (namespace/name), and the cluster name or an error for each Machine of
+// Cluster API. Names of objects in a logical cluster have it as a prefix: "a|team/pool".
 type fakeObjects struct {
 	machines []clusterapi.Machine
 	accounts map[string]any
 	owners   map[string]any
-	// unsaid are clusters that are found by a reference, and not by what an object says.
+	// unsaid are clusters that are found by a reference, and that Clusters does not yield.
 	unsaid map[string]bool
 }
 
@@ -110,7 +110,7 @@ func (o fakeObjects) Machines() iter.Seq[clusterapi.Machine] { return slices.Val
 func (o fakeObjects) Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference] {
 	return func(yield func(clusterapi.Cluster, corev1.ObjectReference) bool) {
 		for name := range o.accounts {
-			if strings.Contains(name, "#") || o.unsaid[name] { // what a machine brings, or a reference
+			if strings.Contains(name, "#") || o.unsaid[name] { // a machine's own identity, or a reference
 				continue
 			}
 			in, name, found := strings.Cut(name, "|")
@@ -156,11 +156,11 @@ func within(in logicalcluster.Name, name string) string {
 	return in.String() + "|" + name
 }
 
-// fakeCloud lists instances by user, three requests each.
+// fakeCloud lists instances by user, with three requests for each list.
 type fakeCloud struct {
 	instances map[string][]ownership.Instance
 	errs      map[string]error
-	// hidden are instances that no list shows, askErr is why none can be asked about singly.
+	// hidden are instances that no list contains. askErr is the error of Ask.
 	hidden map[string]ownership.Verdict
 	askErr error
 	mu     sync.Mutex
@@ -444,7 +444,7 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// What was made for a machine that names nothing is a finding once two passes in a row saw it so.
+// An instance that was created for a machine that names none is a finding if two passes in a row see it.
 func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-worker"}
 	byName := ownership.Instance{ID: idSpare, Name: "worker"}
@@ -455,7 +455,7 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 		instances []ownership.Instance
 		listErr   error
 		want      []string
-		// wantNew is how many are a finding if the next pass sees the same.
+		// wantNew is the number of instances that are a finding if the next pass sees the same.
 		wantNew int
 	}
 	unnamed := []clusterapi.Machine{machine("worker", "")}
@@ -530,7 +530,7 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 	}
 }
 
-// Where clusters bring their own credentials, these are looked at as well.
+// If clusters have their own credentials, the audit checks the credentials, too.
 func TestPassLooksAtCredentials(t *testing.T) {
 	keys := ownership.Account{Cloud: "cloudsigma", Identity: ownership.Identity{Namespace: "team", Secret: "keys", Entry: "tenant"}}
 	own := keys
@@ -634,7 +634,7 @@ func TestPassAsksEachAccountOnce(t *testing.T) {
 	}
 }
 
-// recorded are the Events that were recorded.
+// recorded contains the recorded Events.
 type recorded struct {
 	mu     sync.Mutex
 	events []events.Event
@@ -654,7 +654,7 @@ func (r *recorded) take() []events.Event {
 	return taken
 }
 
-// elected leads at once.
+// elected becomes the leader at once.
 type elected struct{}
 
 func (elected) Run(ctx context.Context, lead func(context.Context)) error {
@@ -737,7 +737,7 @@ func TestTheRateHoldsOverAllRequests(t *testing.T) {
 	})
 }
 
-// never does not lead.
+// never does not become the leader.
 type never struct{}
 
 func (never) Run(ctx context.Context, _ func(context.Context)) error {
@@ -745,7 +745,7 @@ func (never) Run(ctx context.Context, _ func(context.Context)) error {
 	return nil
 }
 
-// A replica that does not lead tells of the first claims that it denied, as long as no machine names the instance.
+// A replica that is not the leader reports the first claims that it denied, as long as no machine names the instance.
 func TestControllerTellsOfDeniedClaimsWithoutLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := &recorded{}
@@ -779,7 +779,7 @@ func TestControllerTellsOfDeniedClaimsWithoutLeading(t *testing.T) {
 	})
 }
 
-// arriving are objects of which one machine is created after a pass has read the machines for the first time.
+// arriving contains a machine that is created after a pass has read the machines for the first time.
 type arriving struct {
 	fakeObjects
 	late  clusterapi.Machine
@@ -793,7 +793,7 @@ func (o arriving) Machines() iter.Seq[clusterapi.Machine] {
 	return o.fakeObjects.Machines()
 }
 
-// A machine that is created during a pass is checked by the next one: its cluster may not have been there before.
+// The next pass checks a machine that is created during a pass, because its cluster may be new.
 func TestAMachineThatIsCreatedDuringAPass(t *testing.T) {
 	audited := newAudit(fakeObjects{}, &fakeCloud{})
 	audited.Objects = arriving{late: machine("worker", idOther, ofCluster("new")), asked: new(int), fakeObjects: fakeObjects{accounts: map[string]any{"team/pool": tsap}}}

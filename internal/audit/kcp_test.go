@@ -31,7 +31,7 @@ func at(in string) func(*clusterapi.Machine) {
 	}
 }
 
-// Workspaces have objects of the same names. No workspace gets a finding about what only another one contains.
+// Workspaces contain objects with the same names. No workspace gets a finding about objects of another one only.
 func TestPassOverWorkspaces(t *testing.T) {
 	const orphaned = `instance ` + idSpare + ` ("gone") of user "tsap@example.com" in region "next" was made for a machine that is not here; delete it if nothing else uses it`
 	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-a-worker"}
@@ -146,7 +146,7 @@ func TestPassOverWorkspaces(t *testing.T) {
 	}
 }
 
-// Events go to the workspace of the object. A finding without an object, and one that could not be made, cause none.
+// Events are recorded in the workspace of the object. A finding without an object, and a failed check, cause no Event.
 func TestControllerOnKCP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects := fakeObjects{
