@@ -26,8 +26,8 @@ const (
 	globalName                       = "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot"
 )
 
-// newKCP is a kcp with workspace root:org, whose type "team" extends "base" of root:apis, and where a workspace "child" of
-// alice waits for its API bindings. Alice may do all of it.
+// newKCP is a kcp with workspace root:org, whose type "team" extends "base" of root:apis. The workspace "child" of alice waits for its API
+// bindings. Alice has all permissions for it.
 func newKCP() *fakeKCP {
 	return &fakeKCP{
 		names: map[logicalcluster.Name]string{"root": "root", homeCluster: "root:org", apisCluster: "root:apis", childCluster: "root:org:child"},
@@ -69,7 +69,7 @@ func logicalCluster() *corev1alpha1.LogicalCluster {
 	return &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 }
 
-// childOf is the LogicalCluster of the workspace that is asked about.
+// childOf is the LogicalCluster of the checked workspace.
 func childOf(owner string) *corev1alpha1.LogicalCluster {
 	lc := at(logicalCluster(), childCluster, "root:org:child")
 	lc.Annotations["internal.tenancy.kcp.io/type"] = "root:org:team"
@@ -380,7 +380,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// grantTo is the right to bind the widgets.
+// grantTo is the permission to bind the APIExport widgets.
 func grantTo(suffix string, subject rbacv1.Subject) *preflight.Grant {
 	return &preflight.Grant{Workspace: "root:apis", Objects: []client.Object{
 		&rbacv1.ClusterRole{

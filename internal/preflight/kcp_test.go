@@ -22,20 +22,20 @@ import (
 	"warrantgate.dev/internal/preflight"
 )
 
-// fakeKCP answers for logical clusters as kcp does. What kcp itself would say is asked of a real one in e2e/suites/explain; here it
-// is about answers that a real one gives too seldom.
+// fakeKCP answers for logical clusters as kcp does. e2e/suites/explain tests the answers of a real kcp. fakeKCP has answers that a real kcp
+// gives too rarely.
 type fakeKCP struct {
-	// clusters hold what there is, by path.
+	// clusters contains the existing objects by path.
 	clusters map[string][]client.Object
-	// names lead from names of logical clusters to their paths.
+	// names maps the names of logical clusters to their paths.
 	names map[logicalcluster.Name]string
-	// rights are what is allowed: "user verb name path".
+	// rights are the permissions: "user verb name path".
 	rights []string
-	// closed are the paths of workspaces that may not be entered.
+	// closed are the paths of workspaces without access.
 	closed []string
-	// asker is as whom one is refused there. Empty for nobody whom the refusal names.
+	// asker is the denied user in the response for closed workspaces. It is empty if the response names no user.
 	asker string
-	// unreachable are the paths on a shard that cannot be reached, although they exist.
+	// unreachable are the paths of existing workspaces on a shard that is down.
 	unreachable []string
 }
 
@@ -92,7 +92,7 @@ func (f *fakeKCP) checker(t *testing.T) preflight.Checker {
 	}}
 }
 
-// allows answers for everybody as whom the user counts there.
+// allows checks the permissions of all identities that the user has in the logical cluster.
 func (f *fakeKCP) allows(spec authorizationv1.SubjectAccessReviewSpec, path string) bool {
 	owner := identity.Owner{Username: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: map[string][]string{}}
 	for key, values := range spec.Extra {
@@ -110,7 +110,7 @@ func (f *fakeKCP) allows(spec authorizationv1.SubjectAccessReviewSpec, path stri
 	})
 }
 
-// at says where an object is.
+// at sets the logical cluster and the path of an object.
 func at[T client.Object](object T, cluster logicalcluster.Name, path string) T {
 	object.SetAnnotations(map[string]string{
 		logicalcluster.AnnotationKey:         cluster.String(),
