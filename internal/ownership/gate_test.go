@@ -179,12 +179,12 @@ func TestCacheTTL(t *testing.T) {
 				cloud := cloudSaying(tc.answer, tc.err)
 				gate := newGate(t, 1, cloud)
 				decide := func() int32 {
-					_, _ = gate.Decide(t.Context(), tenant, claim()) // what it says is tested elsewhere
+					_, _ = gate.Decide(t.Context(), tenant, claim()) // another test checks the result
 					return cloud.asked.Load()
 				}
 				decide()
 				if tc.want > 0 {
-					// Reading does not make it last longer.
+					// Reading the cached answer does not extend its TTL.
 					for range 4 {
 						<-time.After(tc.want/4 - time.Millisecond)
 						if asked := decide(); asked != 1 {
@@ -240,7 +240,7 @@ func TestDifferentClaimsCauseSeparateLookups(t *testing.T) {
 		claim(func(c *ownership.Claim) { c.ID = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519" }),
 		claim(func(c *ownership.Claim) { c.Name = "g2b7h" }),
 		claim(func(c *ownership.Claim) { c.MachineUID = "" }),
-		// What is joined to the same text by blanks or quotes is not the same.
+		// Different values whose concatenation with blanks or quotes is equal.
 		claim(func(c *ownership.Claim) { c.User, c.Region = "a b", "c" }),
 		claim(func(c *ownership.Claim) { c.User, c.Region = "a", "b c" }),
 		claim(func(c *ownership.Claim) { c.User, c.Region = `a" "b`, "c" }),
@@ -274,7 +274,7 @@ func TestPreviewDoesNotCacheOwned(t *testing.T) {
 	ask(gate.Preview, 1)
 	ask(gate.Preview, 2)
 	ask(gate.Decide, 3)
-	ask(gate.Preview, 3) // it uses what is remembered
+	ask(gate.Preview, 3) // uses the cached answer
 	ask(gate.Decide, 3)
 }
 
@@ -307,7 +307,7 @@ func TestCanceledCallerDoesNotCancelOthers(t *testing.T) {
 			}
 		}}
 		gate := newGate(t, 1, cloud)
-		const impatient = 7 // callers, among them the one for whom the question was put
+		const impatient = 7 // callers that leave, including the one that started the lookup
 		var callers sync.WaitGroup
 		var answered, gaveUp atomic.Int32
 		for i := range 100 {
@@ -370,7 +370,7 @@ func TestLateAnswerIsCached(t *testing.T) {
 
 func TestConcurrentLookupsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const most, callers = 3, 3 * 9 // as many as there is room for
+		const most, callers = 3, 3 * 9 // as many as the queue accepts
 		var asking, tooMany atomic.Int32
 		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) {
 			if asking.Add(1) > most {
@@ -408,8 +408,8 @@ func TestConcurrentLookupsAreLimited(t *testing.T) {
 
 func TestUnresponsiveCloud(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const places = 9 // of one tenant: one question that is asked, and 8 that wait for it
-		// It is a second late to give up, so that those who wait for it give up before.
+		const places = 9 // of one tenant: one lookup in flight, and 8 queued ones
+		// It returns a second after its timeout, so that the callers that wait for it time out first.
 		hanging := &fakeCloud{ask: func(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
 			<-ctx.Done()
 			<-time.After(time.Second)

@@ -21,7 +21,7 @@ const (
 	instanceID = "63dd227a-9502-4311-919e-cd49f3416753"
 )
 
-// tenant is the tenant of tests in which it does not matter.
+// tenant is the tenant of tests that do not depend on it.
 var tenant = fairqueue.Tenant{Namespace: "team-a", User: "provider"}
 
 // claim returns the claim of a machine, after modify.
@@ -43,7 +43,7 @@ func numbered(i int) ownership.Claim {
 
 // fakeCloud answers with ask, and counts the lookups.
 type fakeCloud struct {
-	ownership.Cloud // the audit's question, which no gate asks
+	ownership.Cloud // for the other methods
 	ask             func(ctx context.Context, claim ownership.Claim) (ownership.Answer, error)
 	asked           atomic.Int32
 }

@@ -24,7 +24,7 @@ var (
 type blockingCloud struct {
 	permissions chan struct{}
 	mu          sync.Mutex
-	order       []string // the users that were asked about
+	order       []string // the users of the lookups
 }
 
 func newBlockingCloud() *blockingCloud { return &blockingCloud{permissions: make(chan struct{})} }
@@ -119,19 +119,19 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 				cloud := newBlockingCloud()
 				gate := newGate(t, slots, cloud)
 				answers := flood(t, gate, 1000)
-				if asked := len(cloud.asked()); asked != slots { // alone, a tenant may use all
+				if asked := len(cloud.asked()); asked != slots { // without other tenants, a tenant may use all slots
 					t.Fatalf("%d questions are asked at once, want %d", asked, slots)
 				}
 				answered := make(chan error, 1)
 				go func() { answered <- ask(t.Context(), gate) }()
 				synctest.Wait()
-				// The first slot that the attacker gives back is the victim's.
+				// The victim gets the first slot that the attacker releases.
 				cloud.permissions <- struct{}{}
 				synctest.Wait()
 				if asked := len(cloud.asked()); asked != slots+1 {
 					t.Fatalf("%d questions were asked, want %d", asked, slots+1)
 				}
-				for range slots { // whoever is asked about by then, with the victim among them
+				for range slots { // for all lookups in flight, including the victim's
 					cloud.permissions <- struct{}{}
 					synctest.Wait()
 				}
@@ -183,7 +183,7 @@ func TestSlowTenantUsesItsShareOnly(t *testing.T) {
 				victims++
 			}
 		}
-		if victims < 6 { // of 12 slots that were given back
+		if victims < 6 { // of 12 released slots
 			t.Errorf("the victim got %d of 12 slots, want at least half: %v", victims, cloud.asked())
 		}
 		close(cloud.permissions)
@@ -209,7 +209,7 @@ func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 					{gate.Preview, claim(), full},
 					{gate.Preview, claim(), full},
 					{gate.Decide, claim(), full},
-					// The user's own instances by the name of another machine are not those of this one.
+					// The candidates of another machine are not those of this one.
 					{gate.Preview, claim(func(c *ownership.Claim) { c.Name = "other" }), bare},
 					{gate.Decide, claim(func(c *ownership.Claim) { c.MachineUID = "other" }), bare},
 				} {
@@ -263,7 +263,7 @@ func TestInstancesErrors(t *testing.T) {
 				if !errors.As(err, &unknown) || unknown.Cause != tc.want {
 					t.Errorf("error = %v, want %s", err, tc.want)
 				}
-				<-time.After(10 * time.Second) // the question goes on without its caller
+				<-time.After(10 * time.Second) // the lookup continues without its caller
 			})
 		})
 	}
