@@ -8,7 +8,7 @@ import (
 	"warrantgate.dev/internal/openstack"
 )
 
-// An alias of a long text takes two bytes in a clouds.yaml, and as many as the text once it is JSON.
+// An alias of a long text takes two bytes in a clouds.yaml, and as many bytes as the text in JSON.
 func TestAliasesOfLongTextsTakeNoMemory(t *testing.T) {
 	const size, limit = 30 << 10, 16 << 20
 	long := strings.Repeat("x", size)
@@ -31,7 +31,7 @@ func TestAliasesOfLongTextsTakeNoMemory(t *testing.T) {
 	}
 }
 
-// People use anchors for what their clouds have in common.
+// Users write anchors for fields that their clouds have in common.
 func TestAliasesThatPeopleWrite(t *testing.T) {
 	const yaml = "common: &common {auth_url: https://keystone.example:5000/v3}\nclouds:\n  a: {auth: {<<: *common, user_id: a}}\n  b: {auth: *common}\n"
 	names, urls := openstack.CloudsIn(map[string][]byte{"clouds.yaml": []byte(yaml)})

@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// where is how each message begins.
+// where is the begin of each message.
 const where = `cloud "openstack" of Secret "cloud-config": `
 
 func TestCredentialsAreSentAsTheProviderSendsThem(t *testing.T) {
@@ -89,7 +89,7 @@ func TestCredentialsAreSentAsTheProviderSendsThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newAPI(t, nil)
-			// Nothing of the environment counts, and neither does what the entry says of certificates.
+			// The environment and the certificate fields of the entry have no effect.
 			for variable, value := range map[string]string{
 				"OS_CLOUD": "other", "OS_AUTH_URL": "https://elsewhere.example", "OS_PASSWORD": "other", "OS_PROJECT_ID": "other",
 				"OS_REGION_NAME": "other", "OS_CLIENT_CONFIG_FILE": "/nowhere", "OS_USERNAME": "other", "OS_TOKEN": "other",
@@ -294,8 +294,7 @@ func TestURLsOfTheSameKeystone(t *testing.T) {
 	}
 }
 
-// FuzzCloudsYAML checks that no Secret makes anything else of it than an error without a word of it, or a request to the one
-// Keystone.
+// FuzzCloudsYAML checks that each Secret results in an error without a word of the Secret, or in a request to the configured Keystone only.
 func FuzzCloudsYAML(f *testing.F) {
 	for _, seed := range []string{
 		"clouds:\n  openstack:\n    auth:\n      auth_url: https://keystone.example:5000/v3\n      username: alice\n      password: canary\n" +
@@ -328,7 +327,7 @@ func FuzzCloudsYAML(f *testing.F) {
 	})
 }
 
-// roundTripper is the transport of tests without a connection.
+// roundTripper is a transport for tests without a network.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

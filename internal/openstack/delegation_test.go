@@ -22,7 +22,7 @@ var policy = delegation.CredentialPolicy{
 	Roles: delegation.RolePolicy{Required: []string{"load-balancer_member"}, Allowed: []string{"member", "reader"}, Denied: []string{"support"}},
 }
 
-// roles are the roles of a token.
+// roles sets the roles of a token.
 func roles(names ...string) func(object) {
 	list := make([]object, 0, len(names))
 	for i, name := range names {
@@ -31,14 +31,14 @@ func roles(names ...string) func(object) {
 	return with("roles", list)
 }
 
-// delegable is a token that a cluster may act with.
+// delegable returns a token that a cluster may use.
 func delegable() http.HandlerFunc { return aToken(roles("member", "load-balancer_member")) }
 
 var ofApplicationCredential = with("application_credential", object{"id": "a1", "name": "capo", "restricted": true})
 
 var unrestricted = with("application_credential", object{"id": "a1", "name": "capo", "restricted": false})
 
-// aTrust is what makes a token one of a trust.
+// aTrust changes a token to a token of a trust.
 var aTrust = with("OS-TRUST:trust", object{
 	"id": "t1", "impersonation": true, "trustee_user": object{"id": "u2"}, "trustor_user": object{"id": userID},
 })
@@ -73,11 +73,11 @@ func TestWhatMayBeDelegated(t *testing.T) {
 	first := func(n int) string { return strings.Join(many(n), ", ") }
 	for name, tc := range map[string]struct {
 		token  []func(object)
-		policy *delegation.RolePolicy // nil for the usual one
-		// operators and denyUnrestricted are the rest of the policy.
+		policy *delegation.RolePolicy // nil for the default policy of the tests
+		// operators and denyUnrestricted are the other fields of the policy.
 		operators        delegation.Operators
 		denyUnrestricted bool
-		reason           string // "" where it may
+		reason           string // "" if the cluster may use the token
 		want             string
 	}{
 		"what a tenant has":                            {token: []func(object){roles("reader", "member", "load-balancer_member")}},
@@ -254,7 +254,7 @@ func TestWhatMayBeDelegated(t *testing.T) {
 	}
 }
 
-// delegationOf is a cloud whose time can stand still, with ways to ask it and to count its authentications.
+// delegationOf is a cloud with a fake clock, and a counter of its authentications.
 type delegationOf struct {
 	t     *testing.T
 	cloud *openstack.Cloud
@@ -267,7 +267,7 @@ func newDelegation(t *testing.T, answer http.HandlerFunc) delegationOf {
 	return delegationOf{t: t, cloud: cloud, count: count}
 }
 
-// expect asks, and checks the reason of the answer ("" for allowed) and how many authentications there were so far.
+// expect calls Delegation, and checks the reason ("" for allowed) and the number of authentications since the start.
 func (d delegationOf) expect(when, reason string, authentications int) {
 	d.t.Helper()
 	_, err := d.cloud.Delegation(d.t.Context(), identity, policy)
@@ -333,7 +333,7 @@ func TestDenialByCachedRolesIsRepeatedWithANewToken(t *testing.T) {
 	}
 }
 
-// TestConcurrentDenialsByCachedRolesCauseOneAuthentication is about a burst of calls while the authentication is under way.
+// TestConcurrentDenialsByCachedRolesCauseOneAuthentication tests a burst of calls while the authentication is in flight.
 func TestConcurrentDenialsByCachedRolesCauseOneAuthentication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDelegation(t, cloudhttptest.InTurn(aToken(roles("member")), func(w http.ResponseWriter, r *http.Request) {
@@ -362,7 +362,7 @@ func TestDelegationNow(t *testing.T) {
 		d := newDelegation(t, cloudhttptest.InTurn(delegable(), aToken(roles("admin")), reply(http.StatusBadGateway, "")))
 		defer d.cloud.Stop()
 		d.expect("at first", "", 1)
-		wait(1) // time stands still, so this would still be now
+		wait(1) // otherwise both authentications would have the same time
 		if _, err := d.cloud.DelegationNow(t.Context(), identity, policy); failureOf(t, err).Reason != openstack.RolePrivileged {
 			t.Errorf("DelegationNow() error = %v, want %s", err, openstack.RolePrivileged)
 		}

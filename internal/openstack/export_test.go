@@ -2,10 +2,10 @@ package openstack
 
 import "net/http"
 
-// CanonicalAuthURL is the form in which auth URLs are compared.
+// CanonicalAuthURL exports canonicalAuthURL for tests.
 var CanonicalAuthURL = canonicalAuthURL
 
-// NewWith is New over the transport of a test, for Secrets without certificate authorities.
+// NewWith is New with another transport, for Secrets without CA certificates.
 func NewWith(options Options, transport http.RoundTripper) (*Cloud, error) {
 	c, err := New(options)
 	if err == nil {

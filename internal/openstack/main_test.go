@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Who and what all tests are about.
+// Identities of all tests.
 const (
 	userID      = "4705fb9a05914ead9d42b2e86493f9b4"
 	projectID   = "0f9d5f5e8c0d4b7e9d375b0a3c1e2d11"
@@ -43,7 +43,7 @@ const (
 	region      = "RegionOne"
 )
 
-// What the tests see as requests.
+// Requests, in the notation of the tests.
 const (
 	authenticate  = "POST /identity/v3/auth/tokens"
 	getServer     = "GET /compute/v2.1/servers/" + serverID
@@ -51,7 +51,7 @@ const (
 	getPage1      = "GET /compute/v2.1/servers/detail?limit=100"
 )
 
-// canary is in whatever must not be passed on: passwords, secrets, tokens, bodies.
+// canary is a text in data that must not reach the caller: passwords, secrets, tokens, bodies.
 const canary = "canary"
 
 var identity = ownership.Identity{Namespace: "team-a", Secret: "cloud-config", Entry: "openstack"}
@@ -68,13 +68,13 @@ func claim(modify ...func(*ownership.Claim)) ownership.Claim {
 	return c
 }
 
-// object is an object in JSON.
+// object is a JSON object.
 type object = map[string]any
 
-// answers are what a server answers, by request.
+// answers are the responses of a server, by request.
 type answers map[string]http.HandlerFunc
 
-// fakeAPI is a Keystone and a Nova. A request that it does not expect fails the test.
+// fakeAPI is a Keystone and a Nova. An unexpected request fails the test.
 type fakeAPI struct {
 	t      *testing.T
 	server *httptest.Server
@@ -83,10 +83,10 @@ type fakeAPI struct {
 	answers  answers
 	requests []string
 	bodies   []string // of authentications
-	tokens   []string // that Nova was shown
+	tokens   []string // in requests to Nova
 }
 
-// newAPI starts a server that gives out tokens, unless the answers say otherwise.
+// newAPI starts a server that returns tokens, unless answers contains another response.
 func newAPI(t *testing.T, a answers) *fakeAPI {
 	t.Helper()
 	api := &fakeAPI{t: t, answers: answers{authenticate: aToken()}}
@@ -130,7 +130,7 @@ func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
-// expect checks what has been asked since the last call, in this order.
+// expect checks the requests since the last call, in order.
 func (a *fakeAPI) expect(want ...string) {
 	a.t.Helper()
 	a.mu.Lock()
@@ -148,21 +148,21 @@ func (a *fakeAPI) authentications() []string {
 	return slices.Clone(a.bodies)
 }
 
-// shown returns the tokens that Nova was shown since the last call of expect.
+// shown returns the tokens in requests to Nova since the last call of expect.
 func (a *fakeAPI) shown() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.tokens)
 }
 
-// set replaces an answer.
+// set replaces a response.
 func (a *fakeAPI) set(request string, answer http.HandlerFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.answers[request] = answer
 }
 
-// cloud returns the cloud that this is the API of, with a Secret for it.
+// cloud returns a client of this API with the given Secret.
 func (a *fakeAPI) cloud(secrets *fakeSecrets) *openstack.Cloud {
 	a.t.Helper()
 	return newCloud(a.t, openstack.Options{AuthURLs: []string{a.authURL()}, RootCAs: a.roots(), Secrets: secrets.get})
@@ -193,7 +193,7 @@ func newCloud(t *testing.T, options openstack.Options) *openstack.Cloud {
 	return cloud
 }
 
-// passwordAuth is the entry of a user with a password.
+// passwordAuth returns an entry with the password of a user.
 func passwordAuth(authURL string, modify ...func(entry, auth object)) object {
 	auth := object{
 		"auth_url": authURL, "username": "alice", "password": canary + "-password", "user_domain_name": "Default",
@@ -213,7 +213,7 @@ type fakeSecrets struct {
 	err  error
 }
 
-// secretOf returns a Secret with a clouds.yaml of one entry, in the JSON that is YAML.
+// secretOf returns a Secret with a clouds.yaml of one entry, in JSON, which is valid YAML.
 func secretOf(entry object) *fakeSecrets {
 	return &fakeSecrets{data: map[string][]byte{"clouds.yaml": []byte(inJSON(object{"clouds": object{identity.Entry: entry}}))}}
 }
@@ -233,12 +233,12 @@ func (f *fakeSecrets) get(_ context.Context, namespace, name string) (map[string
 	return f.data, f.err
 }
 
-// reply answers with a status, a body, and headers as pairs. The request id is "req-" and the status.
+// reply returns a handler that sends a status, a body, and headers as pairs. The request ID is "req-" and the status.
 func reply(status int, body string, header ...string) http.HandlerFunc {
 	return cloudhttptest.Reply(status, body, append([]string{"X-Openstack-Request-Id", fmt.Sprintf("req-%d", status), "Content-Type", "application/json"}, header...)...)
 }
 
-// inJSON returns v in JSON.
+// inJSON returns v as JSON.
 func inJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -247,12 +247,12 @@ func inJSON(v any) string {
 	return string(b)
 }
 
-// failed is an error as OpenStack says it.
+// failed returns an error in the format of OpenStack.
 func failed(status int, kind string, header ...string) http.HandlerFunc {
 	return reply(status, inJSON(object{kind: object{"code": status, "message": canary, "title": canary}}), header...)
 }
 
-// theToken is what Keystone says of a token of the project, for the Keystone and Nova at the URL.
+// theToken returns Keystone's description of a token of the project. at is the URL of Keystone and Nova.
 func theToken(at string, modify ...func(token object)) object {
 	issued := time.Now().UTC().Truncate(time.Second)
 	token := object{
@@ -274,7 +274,7 @@ func theToken(at string, modify ...func(token object)) object {
 	return token
 }
 
-// aToken answers with a token, each time another one.
+// aToken returns a handler that responds with a different token each time.
 func aToken(modify ...func(token object)) http.HandlerFunc {
 	var mu sync.Mutex
 	n := 0
@@ -294,7 +294,7 @@ func aServer(id, name, project string) object {
 	return object{"id": id, "name": name, "tenant_id": project, "user_id": userID, "status": "ACTIVE", "adminPass": canary, "created": 7}
 }
 
-// failure is an error as tests compare it.
+// failure contains the compared fields of an error.
 type failure struct {
 	Cause      ownership.Cause
 	Reason     string // of an *ownership.IdentityError
@@ -303,7 +303,7 @@ type failure struct {
 	Text       string
 }
 
-// failureOf returns what an error says. It has to be of a kind that the interface names, and without a secret.
+// failureOf returns the compared fields of an error. The error must have a type that the interface names, and contain no secret.
 func failureOf(t *testing.T, err error) failure {
 	t.Helper()
 	var unknown *ownership.UnknownError

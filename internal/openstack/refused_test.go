@@ -15,10 +15,10 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// refused is Keystone's answer to credentials that are no good.
+// refused is Keystone's response to rejected credentials.
 func refused() http.HandlerFunc { return failed(http.StatusUnauthorized, "error") }
 
-// questions are all ways to ask by which nobody wants to know it anew.
+// questions are all methods that use cached tokens and rejections.
 var questions = map[string]func(context.Context, *openstack.Cloud) error{
 	"Token": func(ctx context.Context, cloud *openstack.Cloud) error {
 		_, err := cloud.Token(ctx, identity)
@@ -38,7 +38,7 @@ var questions = map[string]func(context.Context, *openstack.Cloud) error{
 	},
 }
 
-// audits are the ways to ask for what is so now.
+// audits are the methods that do not use cached results.
 var audits = map[string]func(context.Context, *openstack.Cloud) error{
 	"TokenNow": func(ctx context.Context, cloud *openstack.Cloud) error {
 		_, err := cloud.TokenNow(ctx, identity)
@@ -73,7 +73,7 @@ func TestRejectionTTL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cloud, count := offline(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
-					wait(12 * time.Second) // as long as it may take
+					wait(12 * time.Second) // as long as possible
 					refused()(w, r)
 				}})
 				defer cloud.Stop()
@@ -107,7 +107,7 @@ func TestRejectionsAreCachedByCredentials(t *testing.T) {
 	api.expect()
 }
 
-// TestRejectionNamesTheSecretOfTheCaller is about two Secrets with the same credentials.
+// TestRejectionNamesTheSecretOfTheCaller tests two Secrets with the same credentials.
 func TestRejectionNamesTheSecretOfTheCaller(t *testing.T) {
 	api := newAPI(t, answers{authenticate: refused()})
 	data := api.secret().data
@@ -165,7 +165,7 @@ func TestTokenNowAfterARejection(t *testing.T) {
 	}
 }
 
-// TestTokenNowIgnoresEarlierRejections is about an authentication that is under way when the audit begins.
+// TestTokenNowIgnoresEarlierRejections tests an authentication that is in flight when the audit begins.
 func TestTokenNowIgnoresEarlierRejections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud, count := offline(t, answers{authenticate: cloudhttptest.InTurn(func(w http.ResponseWriter, r *http.Request) {
@@ -227,7 +227,7 @@ func TestOnlyRejectionsByKeystoneAreCached(t *testing.T) {
 	}
 }
 
-// TestInvalidCertificateIsNoRejection is about credentials that Keystone was not asked about.
+// TestInvalidCertificateIsNoRejection tests credentials that were not sent to Keystone.
 func TestInvalidCertificateIsNoRejection(t *testing.T) {
 	api := newAPI(t, nil)
 	secrets := api.secret()

@@ -24,7 +24,7 @@ func aList(servers ...object) http.HandlerFunc {
 	return reply(http.StatusOK, inJSON(object{"servers": append([]object{}, servers...)}))
 }
 
-// aPage is a list that another page follows.
+// aPage is a page of a list with a next page.
 func aPage(servers ...object) http.HandlerFunc {
 	return reply(http.StatusOK, inJSON(object{
 		"servers": append([]object{}, servers...), "servers_links": []object{{"rel": "next", "href": "https://canary.example/"}},
@@ -373,7 +373,7 @@ func TestInvalidID(t *testing.T) {
 	api.expect()
 }
 
-// numbered returns the servers from first to last, which belong to the project, and what is expected of them.
+// numbered returns the servers of the project from first to last, and the expected instances.
 func numbered(first, last int) (servers []object, want []ownership.Instance) {
 	for n := first; n <= last; n++ {
 		instance := ownership.Instance{ID: numberedID(n), Name: fmt.Sprintf("server-%05d", n)}

@@ -47,7 +47,7 @@ func TestConcurrentCallersCauseOneAuthentication(t *testing.T) {
 	}
 	close(release)
 	all.Wait()
-	mustToken(t, cloud) // warm
+	mustToken(t, cloud) // fills the cache
 	api.expect(authenticate)
 }
 
@@ -93,7 +93,7 @@ func TestChangedSecretHasAnImmediateEffect(t *testing.T) {
 	mustToken(t, cloud)
 	api.expect(authenticate, authenticate, authenticate, authenticate, authenticate)
 
-	secrets.set(api.secret()) // what was known is known still
+	secrets.set(api.secret()) // the first credentials are still cached
 	mustToken(t, cloud)
 	api.expect()
 }
@@ -115,7 +115,7 @@ func TestTokenNow(t *testing.T) {
 	}
 	api.expect(authenticate, authenticate)
 
-	// A failure changes nothing. A refusal ends what is remembered.
+	// A failure does not change the cache. A rejection replaces the cached token.
 	api.set(authenticate, reply(http.StatusBadGateway, canary))
 	if _, err := cloud.TokenNow(t.Context(), identity); failureOf(t, err).Cause != ownership.CauseIdentityProvider {
 		t.Errorf("TokenNow() error = %v", err)
@@ -128,7 +128,7 @@ func TestTokenNow(t *testing.T) {
 			t.Errorf("error = %v, want that it is refused", err)
 		}
 	}
-	api.expect(authenticate) // and is remembered itself
+	api.expect(authenticate) // the rejection is cached
 }
 
 func TestTokenNowIgnoresEarlierAuthentications(t *testing.T) {
@@ -158,7 +158,7 @@ func TestTokenNowIgnoresEarlierAuthentications(t *testing.T) {
 	api.expect(authenticate, authenticate)
 }
 
-// offline is a cloud whose answers come from functions, without a connection, so that its time can stand still.
+// offline returns a cloud whose responses come from functions, without a network, for tests with a fake clock.
 func offline(t *testing.T, a answers) (cloud *openstack.Cloud, count func(string) int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -266,14 +266,14 @@ func TestTimeouts(t *testing.T) {
 					if took := time.Since(began); took > 30*time.Second {
 						t.Errorf("it took %s, want at most 30s", took)
 					}
-					wait(time.Minute) // what was shared ends by itself
+					wait(time.Minute) // the shared authentication ends by itself
 				})
 			})
 		}
 	}
 }
 
-// wait lets the time of a bubble pass.
+// wait advances the clock of a bubble.
 func wait(d time.Duration) { <-time.After(d) }
 
 func TestPanicIsAnError(t *testing.T) {

@@ -80,7 +80,7 @@ func TestToken(t *testing.T) {
 			if life := got.ExpiresAt.Sub(got.IssuedAt); life != time.Hour {
 				t.Errorf("the token lives for %s, want 1h", life)
 			}
-			// What is remembered is nobody's to change.
+			// A caller cannot change the cached token.
 			for i := range got.Roles {
 				got.Roles[i] = "admin"
 			}
@@ -113,7 +113,7 @@ func TestRejectedCredentials(t *testing.T) {
 		auth   func(entry, auth object)
 		answer http.HandlerFunc
 		want   string
-		asked  int // how many times, 0 for once
+		asked  int // number of calls, 0 for one
 	}{
 		"401": {
 			answer: failed(http.StatusUnauthorized, "error"),
