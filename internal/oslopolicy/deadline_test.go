@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The gate has two linters for all tenants. A rule that changes each operation, is as large as rules may be, and differs from the base only
-// for tokens that are not tried, must not hold one of them for longer than the context.
+// The gate has two linters for all tenants. A rule that changes each operation, has the maximum size, and differs from the base only for
+// tokens that are not tried, must not occupy a linter for longer than the context.
 func TestHostileRulesEndWithTheContext(t *testing.T) {
 	base, err := Read("base.yaml", []byte("cloud_admin: role:admin and is_admin_project:True\nadmin_required: role:admin\n"))
 	if err != nil {

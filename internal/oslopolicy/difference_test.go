@@ -79,7 +79,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareOfManyRoles: alternatives need no tokens with several roles, however many they are, so that the search is complete.
+// TestCompareOfManyRoles: alternatives need no tokens with several roles, for any number of alternatives, so that the search is complete.
 func TestCompareOfManyRoles(t *testing.T) {
 	var roles []string
 	for i := range 40 {
@@ -199,7 +199,7 @@ func TestCompareEnds(t *testing.T) {
 	}
 }
 
-// TestCompareOfLargeRules checks that no difference is hidden after the part of a rule that is compared.
+// TestCompareOfLargeRules checks that no difference is hidden behind the part of a rule that is compared.
 func TestCompareOfLargeRules(t *testing.T) {
 	double := "x0: role:x\n"
 	for i := range 30 {
@@ -255,7 +255,7 @@ func TestCompareWithoutAttributes(t *testing.T) {
 	}
 }
 
-// TestCompareBesideAttributesWithoutEffect checks that a witness has the attributes that come after one which it does not need.
+// TestCompareBesideAttributesWithoutEffect checks that a witness has the attributes after one that it does not need.
 func TestCompareBesideAttributesWithoutEffect(t *testing.T) {
 	for name, rule := range map[string]string{
 		"a value that is not needed": "not project_id:%(target.user.default_project_id)s and domain_id:%(target.user.domain_id)s",
@@ -389,7 +389,7 @@ func FuzzCompare(f *testing.F) {
 				for i, want := range []string{w.Before, w.After} {
 					caller, err := ParseCaller(w.As)
 					if err != nil {
-						continue // names that have commas or equals signs in them
+						continue // names with commas or equals signs
 					}
 					passed, err := policies[i].Enforce(d.Operation, w.Target, caller.Credentials())
 					if got := passed && err == nil; caller.String() == w.As && got != (want == AnswerPass) {

@@ -40,8 +40,7 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// FuzzRead reads whatever may be a file. What is read has as many rules as its lines and commas leave room for, and is read
-// alike when it is written as JSON.
+// FuzzRead reads any input. A parsed file has at most one rule for each line and comma, and the same rules in JSON have the same result.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"# why\n---\n\"a\": \"role:b\" # c\n'd' : 'it''s'\ne: |-\n  role:f\n  or role:g\nh:\n- role:i\n- [role:j, \"k\"]\n", "a: >\n  b\n\n   c\n  d\n",
@@ -58,7 +57,7 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d rules in %q", rules, data)
 		}
 		values := map[string]any{}
-		for _, r := range file.rules { // the last of a name counts
+		for _, r := range file.rules { // the last rule of a name counts
 			delete(values, r.name)
 			if _, ok := r.value.(string); ok {
 				values[r.name] = r.value

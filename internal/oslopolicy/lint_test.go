@@ -218,7 +218,7 @@ func TestFindingsAreLimited(t *testing.T) {
 		"a chain":  {chain.String(), 2},
 		"a circle": {circle.String(), maxFindings},
 		"misses":   {misses.String(), maxFindings},
-		"thrice":   {thrice.String(), maxFindings}, // of which the last bring three findings where there is room for two
+		"thrice":   {thrice.String(), maxFindings}, // the last ones cause three findings, with room for two
 		"wide":     {"admin_required: \"role:admin" + wide.String() + "\"", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestFindingsAreLimited(t *testing.T) {
 	}
 }
 
-// TestCircular holds, in whatever order the rules are visited, that one that leads into a circle is not in it.
+// TestCircular checks that a rule that refers to a cycle is not part of it, for any order of the rules.
 func TestCircular(t *testing.T) {
 	want := map[string]bool{"b": true, "c": true, "d": true}
 	for range 200 {
@@ -244,7 +244,7 @@ func TestCircular(t *testing.T) {
 	}
 }
 
-// TestNearest is about what is suggested for a slip of the pen.
+// TestNearest tests the suggestions for misspelled names.
 func TestNearest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		name  string

@@ -205,7 +205,7 @@ func TestKeystonePolicy(t *testing.T) {
 	}
 }
 
-// TestLists is about the list form, whose elements that are no checks count as false and do not end it.
+// TestLists tests the list form. Elements that are no checks are false and do not end the list.
 func TestLists(t *testing.T) {
 	for value, want := range map[string]string{
 		`["role:a", "role:b"]`: "(role:a or role:b)", `[["role:a", "role:b"]]`: "(role:a and role:b)", `[["role:a"], [], ["@"]]`: "(role:a or @)",
@@ -222,7 +222,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestNotationOfSingleWords: oslo.policy takes the quotes of a text away, and keeps the word in place of a check.
+// TestNotationOfSingleWords: oslo.policy removes the quotes of a text, and keeps the word instead of a check.
 func TestNotationOfSingleWords(t *testing.T) {
 	for rule, want := range map[string]string{`'x'`: "x", `"y"`: "y", "''": "", "and": "and", "(": "("} {
 		c, err := parseRule(rule)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestYAMLValues is about the value of one rule, as PyYAML reads it.
+// TestYAMLValues tests the value of one rule, as PyYAML parses it.
 func TestYAMLValues(t *testing.T) {
 	list := func(elements ...any) []any { return append([]any{}, elements...) }
 	for name, tc := range map[string]struct {
@@ -107,7 +107,7 @@ func TestYAMLValues(t *testing.T) {
 	}
 }
 
-// TestYAMLRules is about names, and the lines where they stand.
+// TestYAMLRules tests the names of rules and their line numbers.
 func TestYAMLRules(t *testing.T) {
 	longest := strings.Repeat("n", maxKeyBytes)
 	for name, tc := range map[string]struct {
@@ -144,7 +144,7 @@ func TestYAMLRules(t *testing.T) {
 	}
 }
 
-// TestYAMLErrors is about what PyYAML refuses, and about what is refused here although PyYAML reads it.
+// TestYAMLErrors tests files that PyYAML rejects, and files that only this package rejects.
 func TestYAMLErrors(t *testing.T) {
 	const (
 		quote    = "; put the whole text in quotes"
@@ -164,7 +164,7 @@ func TestYAMLErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		document string
 		line     int
-		want     string // "" where it is read
+		want     string // "" if the file is valid
 	}{
 		"a name without a value":                {"a\n", 1, "the name of a rule is followed by the end of the line" + colon + write},
 		"a name with a comment":                 {"a #b: c", 1, "the name of a rule is followed by '#'" + colon + write},
