@@ -189,7 +189,7 @@ func TestElsewhereIsEffective(t *testing.T) {
 		for _, cluster := range append(slices.Clone(identitytest.Clusters), identitytest.NewCluster) {
 			known, err := identity.Elsewhere(tc.Owner, cluster)
 			if err != nil {
-				continue // nobody at all
+				continue // no identity
 			}
 			if !tc.Owner.InScope(cluster) {
 				foreign++

@@ -23,7 +23,7 @@ const (
 	newCluster = logicalcluster.Name("m82w61j76ws21znq")
 )
 
-// serviceAccount is the owner that kcp records for a token of default:bot, with what is changed by modify.
+// serviceAccount is the owner that kcp records for a token of default:bot, changed by modify.
 func serviceAccount(modify ...func(*identity.Owner)) identity.Owner {
 	owner := identity.Owner{
 		Username: "system:serviceaccount:default:bot",
@@ -71,7 +71,7 @@ func rewrittenServiceAccount(warrants ...string) identity.Owner {
 	}
 }
 
-// deep is a warrant nested once more than is read.
+// deep is a warrant with one level more than MaxWarrantDepth.
 var deep = func() string {
 	deep := warrantJSON(identity.Warrant{User: "bob"})
 	for range identity.MaxWarrantDepth {
@@ -96,7 +96,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 		required string
 		policy   identity.Policy
 		want     identity.Owner
-		// wantReport leaves out the message, which TestMessages compares.
+		// wantReport has no message. TestMessages compares the messages.
 		wantReport identity.Report
 	}{
 		"a service account becomes its global name, backed by itself at home": {
@@ -729,7 +729,7 @@ func TestRewriteMessages(t *testing.T) {
 	}
 }
 
-// TestKCPDecodesTheOwner holds the rewritten owner against the types that kcp itself decodes it with.
+// TestKCPDecodesTheOwner decodes the rewritten owner with kcp's own types.
 func TestKCPDecodesTheOwner(t *testing.T) {
 	raw, _ := identitytest.Rewrite(serviceAccount().String(), newCluster, "team-a", identity.Policy{})
 	var annotation authenticationv1.UserInfo
@@ -759,7 +759,7 @@ func TestKCPDecodesTheOwner(t *testing.T) {
 	}
 }
 
-// TestGeneratedOwners checks what has to hold for every owner and needs no kcp to be checked.
+// TestGeneratedOwners checks the properties that every owner must have, without a kcp.
 func TestGeneratedOwners(t *testing.T) {
 	rewritten := 0
 	cases := 20_000
@@ -817,7 +817,7 @@ func FuzzParseOwner(f *testing.F) {
 		}
 		again, err := identity.ParseOwner(owner.String())
 		if err != nil {
-			if len(owner.String()) > identity.MaxOwnerBytes { // what JSON has to escape grows
+			if len(owner.String()) > identity.MaxOwnerBytes { // escapes in JSON make it longer
 				return
 			}
 			t.Fatalf("%s cannot be read: %v", owner, err)

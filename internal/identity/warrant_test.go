@@ -32,7 +32,7 @@ func TestParseWarrant(t *testing.T) {
 	}
 }
 
-// What is within the bounds is read, and dropped as the policy says. What is not is dropped unread.
+// Warrants within the limits are decoded, and dropped by the policy. Warrants above the limits are dropped without decoding.
 func TestRewriteLimits(t *testing.T) {
 	nested := func(depth int) string {
 		warrant := identity.Warrant{User: "bob"}
