@@ -194,7 +194,7 @@ func TestGlobalCredentials(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		modify func(*controllermanager.Pod)
-		// where is what has them, "" if nothing has.
+		// where contains the fields with the global credentials, "" if there are none.
 		where string
 	}{
 		"nothing":                              {modify: withEnv()},

@@ -29,7 +29,7 @@ func fromSecret(name, secret, key string) corev1.EnvVar {
 	}}
 }
 
-// identity is the environment that a controller manager has to have, with more after it.
+// identity is the required environment of a controller manager, with additional variables.
 func identity(more ...corev1.EnvVar) []corev1.EnvVar {
 	return append([]corev1.EnvVar{
 		{Name: "CLOUDSIGMA_IMPERSONATION_ENABLED", Value: "true"},
@@ -41,7 +41,7 @@ func identity(more ...corev1.EnvVar) []corev1.EnvVar {
 	}, more...)
 }
 
-// pod is that of a controller manager that is as it has to be, with what is changed by modify.
+// pod is the pod of a valid controller manager, changed by modify.
 func pod(modify ...func(*controllermanager.Pod)) controllermanager.Pod {
 	p := controllermanager.Pod{Secret: secret, PodSpec: corev1.PodSpec{Containers: []corev1.Container{{Name: "ccm", Env: identity()}}}}
 	for _, m := range modify {
@@ -290,7 +290,7 @@ func TestEnvironment(t *testing.T) {
 			if diff := cmp.Diff(want, p.ActsAs(metal)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			// If a name occurs twice, the valid one does not excuse the other.
+			// If a name occurs twice, the valid variable does not hide the other one.
 			p = pod(func(p *controllermanager.Pod) { p.Containers[0].Env = slices.Insert(identity(), 0, tc.have) })
 			if got := p.ActsAs(metal); len(got) != len(want) {
 				t.Errorf("with the right one after it: %d problems, want %d", len(got), len(want))
@@ -354,7 +354,7 @@ func TestOnlyTheManagerHasTheCredentials(t *testing.T) {
 	plain := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret}}
 	for name, tc := range map[string]struct {
 		modify []func(*controllermanager.Pod)
-		// in is the list of the container that a problem is about, has what it has.
+		// in is the path of the container with the problem, has the field with the credentials.
 		in, has string
 		shared  bool
 	}{
@@ -428,7 +428,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// FuzzArguments has any arguments judged: no flag with another user passes, however it is put together.
+// FuzzArguments checks any arguments: no flag with another user is accepted, in any syntax.
 func FuzzArguments(f *testing.F) {
 	f.Add("--user-email=boss@shalb.com", "", "")
 	f.Add("$(A)", "--user-email", "boss@shalb.com")

@@ -1,4 +1,4 @@
 package events
 
-// Permit has a recorder take Events without asking for the permission.
+// Permit makes a recorder accept Events without a permission check.
 func Permit(r *Recorder) { r.permitted.Store(true) }

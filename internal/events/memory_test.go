@@ -9,8 +9,8 @@ import (
 	"warrantgate.dev/internal/events"
 )
 
-// On kcp a tenant can impersonate users with any names in its own workspace, and an API server takes names of almost a MiB. What is kept
-// of a name and a message must not depend on their length.
+// On kcp a tenant can impersonate users with any names in its own workspace, and an API server accepts names of almost a MiB. The memory
+// for a name and a message must not depend on their length.
 func TestLongNamesAndMessagesAreNotKept(t *testing.T) {
 	const count, size, limit = 100, 900 << 10, 32 << 20
 	recorder := events.NewRecorder(&fakeWriter{t: t})

@@ -15,7 +15,8 @@ import (
 	"warrantgate.dev/internal/events"
 )
 
-// The owner of a logical cluster can register a webhook there that delays each Event. The Events of others must not wait for all of them.
+// The owner of a logical cluster can register a webhook there that delays each Event. The Events of other logical clusters must not wait
+// for all of these.
 func TestASlowLogicalClusterDelaysOthersOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &fakeServer{}
@@ -51,7 +52,7 @@ func TestASlowLogicalClusterDelaysOthersOnce(t *testing.T) {
 		}
 		mu.Unlock()
 
-		// It is tried again later.
+		// The recorder tries again later.
 		delayed.Store(false)
 		named(cluster, 21)
 		<-time.After(2 * time.Minute)

@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/internal/fairqueue"
 )
 
-// The limits are exact, and claims that nobody tries any more give way first.
+// The limits are exact, and claims that are not retried are removed first.
 func TestLimitsAreExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		claims := New(time.Second)

@@ -41,7 +41,7 @@ func claim(machine, id string, modify ...func(*settle.Claim)) settle.Claim {
 	return c
 }
 
-// wait lets time pass.
+// wait advances the clock of a bubble.
 func wait(d time.Duration) { <-time.After(d) }
 
 func TestARefusedFirstClaimIsDeniedAfterThePeriod(t *testing.T) {
@@ -53,7 +53,7 @@ func TestARefusedFirstClaimIsDeniedAfterThePeriod(t *testing.T) {
 			dryRun                  bool
 			wantDenied, wantSettles bool
 		}{
-			{tenant: provider, dryRun: true, wantSettles: true}, // which starts no clock
+			{tenant: provider, dryRun: true, wantSettles: true}, // a dry run does not start the period
 			{after: time.Hour, tenant: provider, wantSettles: true},
 			{after: period - time.Millisecond, tenant: editor, wantSettles: true}, // of the same namespace
 			{after: time.Millisecond, tenant: provider, dryRun: true, wantDenied: true, wantSettles: true},
@@ -79,7 +79,7 @@ func TestARefusedFirstClaimIsDeniedAfterThePeriod(t *testing.T) {
 	})
 }
 
-// Each part of a claim makes it another one.
+// Claims that differ in one part are different claims.
 func TestWhatIsAnotherClaim(t *testing.T) {
 	for name, tc := range map[string]struct {
 		tenant fairqueue.Tenant
@@ -109,7 +109,7 @@ func TestWhatIsAnotherClaim(t *testing.T) {
 func TestAClaimThatIsAdmittedIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		claims, worker := settle.New(period), claim("worker", id)
-		claims.Forget(provider, worker) // which was never refused
+		claims.Forget(provider, worker) // an unknown claim
 		claims.Refuse(provider, worker, false)
 		claims.Forget(provider, worker)
 		wait(period)
@@ -132,7 +132,7 @@ func TestWithoutAPeriod(t *testing.T) {
 	}
 }
 
-// A tenant that claims random UUIDs takes the place of its own claims only, and of no more than so many.
+// A tenant that claims random UUIDs replaces only its own claims, and only up to a limit.
 func TestHowManyClaimsAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		claims := settle.New(period)
