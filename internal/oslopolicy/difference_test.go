@@ -95,7 +95,7 @@ func TestCompareOfManyRoles(t *testing.T) {
 	}
 }
 
-// TestCompareFindsAll compares the search with all tokens and targets that the rules can tell apart, for generated rules.
+// TestCompareFindsAll compares the search with all tokens and targets that the rules can distinguish, for generated rules.
 func TestCompareFindsAll(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	checks := []string{
