@@ -1,4 +1,4 @@
-// Command warrantgate makes the identities that control planes act as right at admission, and says why when it says no.
+// Command warrantgate corrects, at admission, the identities that control planes act as, and gives the reason for each denial.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/workspaces"
 )
 
-// version and revision, a commit, are set when the binary is built.
+// version and revision, which is a commit, are set when the binary is built.
 var (
 	version  = "dev"
 	revision string

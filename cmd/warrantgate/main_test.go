@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
-// asMain makes the test binary the program itself.
+// asMain is the variable that makes the test binary run as the program.
 const asMain = "WARRANTGATE_TEST_AS_MAIN"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// program is the test binary as a program of its own, as main starts it.
+// program returns the command that runs the test binary as the program, from main on.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -48,7 +48,7 @@ func run(t *testing.T, args ...string) (out, errOut string, err error) {
 	return stdout.String(), stderr.String(), err
 }
 
-// commands returns the command and all below it, by their names on the command line.
+// commands returns the command and all its subcommands, by their names on the command line.
 func commands(t *testing.T) map[string]*cobra.Command {
 	t.Helper()
 	found := map[string]*cobra.Command{}
@@ -100,7 +100,7 @@ func TestTheCommandsAreThese(t *testing.T) {
 }
 
 func TestHelpNamesEveryFlag(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/home/alice/secret/config") // what is in the environment is nobody else's business
+	t.Setenv("KUBECONFIG", "/home/alice/secret/config") // the help text must not show values of the environment
 	for path, cmd := range commands(t) {
 		t.Run(path, func(t *testing.T) {
 			out, errOut, err := run(t, append(strings.Fields(path)[1:], "--help")...)

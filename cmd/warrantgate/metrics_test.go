@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// metric is one as the README describes it.
+// metric is a metric as the README describes it.
 type metric struct {
 	Type   string
 	Labels []string
 	Alerts []string
 }
 
-// code is what the README writes as code.
+// code is the text that the README formats as code.
 var code = regexp.MustCompile("`([^`]*)`")
 
 // TestTheReadmeKnowsEveryMetric holds that the README's table is about what the registry has, no more and no less, and that
@@ -68,7 +68,7 @@ func TestTheReadmeKnowsEveryMetric(t *testing.T) {
 	}
 }
 
-// registered are the labels of all metrics of the process, by their names.
+// registered returns the labels of all metrics of the process, by name.
 func registered(t *testing.T) map[string][]string {
 	t.Helper()
 	registry, ok := metrics.Registry.(prometheus.Collector)
@@ -78,7 +78,7 @@ func registered(t *testing.T) map[string][]string {
 	descriptions := make(chan *prometheus.Desc, 1000)
 	registry.Describe(descriptions)
 	close(descriptions)
-	// A description says what it describes as text only.
+	// A prometheus.Desc shows its name and labels only as text.
 	pattern := regexp.MustCompile(`fqName: "(\w+)".* constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 	found := map[string][]string{}
 	for description := range descriptions {
@@ -96,8 +96,7 @@ func registered(t *testing.T) map[string][]string {
 	return found
 }
 
-// metricTypes are the types of the metrics that the sources make. The registry tells them only of those that have been
-// counted already.
+// metricTypes returns the types of the metrics in the sources. The registry reports only the types of metrics that already have a value.
 func metricTypes(t *testing.T) map[string]string {
 	t.Helper()
 	types := map[string]string{}
@@ -151,7 +150,7 @@ func nameIn(options ast.Expr) string {
 
 const alertsFile = "../../charts/warrantgate/files/alerts.yaml"
 
-// alertsAbout are the alerts whose expression names a metric.
+// alertsAbout returns the alerts whose expression names a metric.
 func alertsAbout(t *testing.T, name string) []string {
 	t.Helper()
 	var found []string
@@ -165,7 +164,7 @@ func alertsAbout(t *testing.T, name string) []string {
 	return found
 }
 
-// TestAlertsAreAboutMetricsThatThereAre holds that no alert waits for what never comes.
+// TestAlertsAreAboutMetricsThatThereAre checks that no alert uses a metric that does not exist.
 func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
 	known := registered(t)
 	names := regexp.MustCompile(`\bwarrantgate_[a-z_]+`).FindAllString(readFile(t, alertsFile), -1)

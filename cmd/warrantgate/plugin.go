@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// asKubectlPlugin has help show the program as it was called: kubectl runs a program kubectl-warrantgate as "kubectl
+// asKubectlPlugin makes the help text show the program as it was called: kubectl runs a program kubectl-warrantgate as "kubectl
 // warrantgate".
 func asKubectlPlugin(root *cobra.Command, program string) {
 	if !strings.HasPrefix(filepath.Base(program), "kubectl-") {

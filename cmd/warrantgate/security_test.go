@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTheThreatModelIsShownByTestsThatThereAre holds that all 18 threats have an answer, and that each one has a test that is
-// there, or is said not to be covered.
+// TestTheThreatModelIsShownByTestsThatThereAre checks that all 18 threats have an answer, and that each one names an existing test or says
+// that it is not covered.
 func TestTheThreatModelIsShownByTestsThatThereAre(t *testing.T) {
 	_, table, found := strings.Cut(readFile(t, "../../SECURITY.md"), "| # | Threat |")
 	if !found {
@@ -41,7 +41,7 @@ func TestTheThreatModelIsShownByTestsThatThereAre(t *testing.T) {
 	}
 }
 
-// TestTheGuaranteesAreAttackedByTestsThatThereAre holds that each guarantee names suites that are there.
+// TestTheGuaranteesAreAttackedByTestsThatThereAre checks that each guarantee names existing suites.
 func TestTheGuaranteesAreAttackedByTestsThatThereAre(t *testing.T) {
 	_, section, found := strings.Cut(readFile(t, "../../SECURITY.md"), "## Guarantees\n")
 	section, _, end := strings.Cut(section, "\n## ")

@@ -13,7 +13,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
-// serveArgs are the arguments with which serve starts, on free ports, with a certificate and a token of its own.
+// serveArgs returns the arguments with which serve starts, on free ports, with its own certificate and token.
 func serveArgs(t *testing.T) []string {
 	t.Helper()
 	files, addresses := clitest.NewCertificate(t).Write(t, t.TempDir()), clitest.FreeAddresses(t, 3)
@@ -52,7 +52,7 @@ func TestMistakesAboutClients(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// In a process of its own, because what was begun before a mistake was found ends with the process.
+			// The program runs in a separate process, so that anything it began before it found the mistake ends with that process.
 			out, err := program(t, append(serveArgs(t), tc.args...)...).CombinedOutput()
 			if err == nil || !strings.HasPrefix(string(out), "warrantgate: "+tc.want) {
 				t.Errorf("%v: %s, want %s", err, out, tc.want)
@@ -61,7 +61,7 @@ func TestMistakesAboutClients(t *testing.T) {
 	}
 }
 
-// The program itself: a signal ends it, and that is no failure.
+// The program itself runs here: a signal ends it, and that is no failure.
 func TestSIGTERMEndsServeWithExitCode0(t *testing.T) {
 	health := clitest.FreeAddresses(t, 1)[0]
 	cmd := program(t, append(serveArgs(t), "--health-address="+health)...)

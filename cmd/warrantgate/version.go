@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// build is what this binary was built from.
+// build is the version, commit, Go version and platform of this binary.
 type build struct {
 	Version   string `json:"version"`
 	Revision  string `json:"revision"`
@@ -24,8 +24,8 @@ func init() { //nolint:gochecknoinits // a collector belongs to the process, lik
 	metrics.Registry.MustRegister(newBuildInfo(thisBuild()))
 }
 
-// thisBuild is that of this process. The revision is the one that the linker was told, as "make build" does, so that the
-// same sources make the same binary with and without git's directory; else the one that the go command found.
+// thisBuild returns the build of this process. "make build" sets the revision with the linker, so that the same sources produce the same
+// binary with and without the .git directory. Otherwise it is the revision that the go command recorded.
 func thisBuild() build {
 	b := build{Version: version, Revision: revision, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if b.Revision == "" {
@@ -35,8 +35,8 @@ func thisBuild() build {
 	return b
 }
 
-// revisionOf returns the commit that the go command noted in a binary, with the mark -dirty if the sources were changed, and
-// "unknown" if it noted none.
+// revisionOf returns the commit that the go command recorded in a binary, with the suffix -dirty if the sources were changed, or "unknown"
+// if it recorded none.
 func revisionOf(info *debug.BuildInfo) string {
 	const unknown = "unknown"
 	if info == nil {
@@ -56,8 +56,8 @@ func revisionOf(info *debug.BuildInfo) string {
 	return commit
 }
 
-// newBuildInfo reports which replicas run what. The labels are few by intent: the collector of client_golang for this
-// (collectors/version) has seven, of which most are empty here.
+// newBuildInfo reports the build of each replica. It has few labels on purpose: client_golang's collector for this (collectors/version) has
+// seven, most of which are empty here.
 func newBuildInfo(b build) prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "warrantgate_build_info",

@@ -67,7 +67,7 @@ func noted(settings ...debug.BuildSetting) *debug.BuildInfo {
 	return &debug.BuildInfo{Settings: settings}
 }
 
-// TestBuildInfo holds that the metric says what the command does.
+// TestBuildInfo checks that the metric and the command report the same.
 func TestBuildInfo(t *testing.T) {
 	out, _, err := run(t, "version", "--output=json")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package install has the commands that register the gates with an API server, and that remove what they created.
+// Package install has the commands that register the gates with an API server, and that remove the objects they created.
 package install
 
 import (
@@ -36,7 +36,7 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// kcpTarget says which kcp, and as whom.
+// kcpTarget is the kcp that a command changes, and the kubeconfigs and contexts it uses.
 type kcpTarget struct {
 	kubeconfig       string
 	context          string
@@ -56,16 +56,16 @@ func (t *kcpTarget) addShardFlags(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&t.shardContext, "shard-context", "", "context of the shard kubeconfigs (default: the current one)")
 }
 
-// serverOptions say what is registered: which gates, and where the API server reaches them.
+// serverOptions are the gates to register, and the URL at which the API server reaches them.
 type serverOptions struct {
 	config string
 	url    string
 	caFile string
-	// pathFile is serve's --webhook-path-file.
+	// pathFile is the file of serve's flag --webhook-path-file.
 	pathFile string
 	user     string
 	dryRun   bool
-	// failurePolicy is what becomes of a request while no serve answers: Fail or Ignore.
+	// failurePolicy is the failure policy of the webhooks, Fail or Ignore. It applies while no serve answers.
 	failurePolicy string
 }
 
@@ -76,7 +76,7 @@ func (o *serverOptions) addFlags(cmd *cobra.Command) {
 	}
 }
 
-// addOptionalFlags leaves it to the command whether --ca-file is required.
+// addOptionalFlags adds the flags, and leaves it to the command whether --ca-file is required.
 func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not installed")
@@ -121,7 +121,7 @@ type installOptions struct {
 	serverOptions
 	// rewrite is what rewrites the owners of plain service accounts: Policy, Webhook or Auto.
 	rewrite string
-	// policiesOnly is whether to write what kcp evaluates by itself, and nothing else.
+	// policiesOnly is whether to write only the admission policies, which kcp evaluates by itself.
 	policiesOnly bool
 	// wait bounds the wait until kcp acts on what was registered.
 	wait time.Duration
@@ -210,7 +210,7 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	written := false
 	if byPolicy {
-		// kcp calls webhooks before it evaluates policies. Until the policy is seen to act, the webhook is asked about all owners.
+		// kcp calls webhooks before it evaluates policies. Until kcp is seen to evaluate the policy, the webhook handles all owners.
 		all := o.registration(server, config, false)
 		if registration, written, err = o.registerPolicy(ctx, out, notes, workspace.RewritePolicy(config.Workspace), all, registration); err != nil {
 			return err
@@ -230,7 +230,7 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	return nil
 }
 
-// giveRights gives the user that serve runs as its rights on the shards.
+// giveRights grants the user that serve runs as its permissions on the shards.
 func (o installOptions) giveRights(ctx context.Context, out io.Writer, roles []client.Object) error {
 	for i := range o.shardKubeconfigs {
 		if err := o.inShard(i, func(c client.Client) error {
@@ -242,7 +242,7 @@ func (o installOptions) giveRights(ctx context.Context, out io.Writer, roles []c
 	return nil
 }
 
-// registration is what belongs into root, with or without the policy that rewrites owners.
+// registration returns the objects to write to root, with or without the policy that rewrites owners.
 func (o installOptions) registration(server webhooks.Server, config v1beta1.GateConfiguration, byPolicy bool) []client.Object {
 	register := workspace.Registration
 	if byPolicy {
@@ -258,7 +258,7 @@ func (o installOptions) registration(server webhooks.Server, config v1beta1.Gate
 	return registration
 }
 
-// runPolicies writes the policies, and leaves whatever else is installed.
+// runPolicies writes the policies, and leaves all other installed objects.
 func (o installOptions) runPolicies(ctx context.Context, out io.Writer) error {
 	config, err := config.Load(o.config)
 	if err != nil {
@@ -291,7 +291,7 @@ func (o installOptions) runPolicies(ctx context.Context, out io.Writer) error {
 	return o.checkPolicyAlone(ctx, out)
 }
 
-// warnOfOldKCP prints what operators of a kcp before v0.32 have to know. That nothing is known is no failure of the install.
+// warnOfOldKCP prints a warning for operators of a kcp before v0.32. The install does not fail if the version is unknown.
 func (o installOptions) warnOfOldKCP(notes io.Writer) error {
 	config, err := o.rootConfig()
 	if err != nil {
@@ -307,7 +307,7 @@ func (o installOptions) warnOfOldKCP(notes io.Writer) error {
 	return err
 }
 
-// registerInRoot writes what is to be in root. The second time, it reports only what it changes.
+// registerInRoot writes the objects to root. At the second call it reports only the objects that it changes.
 func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, registration []client.Object, again bool) error {
 	root, err := o.rootClient()
 	if err != nil {
@@ -315,7 +315,7 @@ func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, regis
 	}
 	return report(out, "root", func() ([]install.Result, error) {
 		results, err := install.ReplaceAfter(ctx, root, registration, o.registrable(), func(gone []client.Object) error {
-			// The policy, or the webhook in its place: there is no moment without either.
+			// One of the policy and the webhook is always in place.
 			if refusing(registration) && slices.ContainsFunc(gone, isRewritePolicy) {
 				return o.awaitWebhook(ctx)
 			}
@@ -329,7 +329,8 @@ func isRewritePolicy(object client.Object) bool {
 	return object.GetName() == workspace.RewritePolicyName
 }
 
-// refusing reports whether the webhook that refuses canaries is registered so that it refuses also while no serve answers.
+// refusing reports whether the webhook that denies canaries has failurePolicy Fail, so that canaries are also denied while no serve
+// answers.
 func refusing(registration []client.Object) bool {
 	for _, object := range registration {
 		if configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
@@ -388,7 +389,7 @@ func (t kcpTarget) uninstall(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// report prints what was done, also where it ended in an error half-way.
+// report prints the objects that were changed, also if an error stopped the command half-way.
 func report(out io.Writer, where string, do func() ([]install.Result, error)) error {
 	results, err := do()
 	for _, result := range results {
@@ -402,14 +403,14 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 	return nil
 }
 
-// registrable is all that may be registered in root, whatever the configuration is or was.
+// registrable returns all objects that any configuration may register in root.
 func (kcpTarget) registrable() []client.Object {
 	config := v1beta1.Default().Workspace
 	return slices.Concat(workspace.RewritePolicy(config), workspace.Registration(webhooks.Server{}, config), owner.RootObjects(""),
 		clusterapi.AuditRoles("", gates.AuditLease))
 }
 
-// shardRegistrable is all that may be registered in system:admin of a shard.
+// shardRegistrable returns all objects that may be registered in system:admin of a shard.
 func shardRegistrable() []client.Object {
 	return append(events.KCPRoles(""), owner.ShardRoles("")...)
 }
@@ -418,7 +419,7 @@ func (t kcpTarget) rootClient() (client.Client, error) {
 	return clientFor(t.kubeconfig, t.context, kcp.Root)
 }
 
-// inShard works in the logical cluster of a shard whose RBAC holds in all of its workspaces.
+// inShard calls do with a client for the logical cluster system:admin of a shard. Its RBAC applies in all workspaces of the shard.
 func (t kcpTarget) inShard(i int, do func(client.Client) error) error {
 	c, err := clientFor(t.shardKubeconfigs[i], t.shardContext, kcp.SystemAdmin)
 	if err != nil {
@@ -476,7 +477,7 @@ func readCABundle(path string) ([]byte, error) {
 	return bundle, nil
 }
 
-// part is objects that belong into the same place.
+// part is a set of objects for the same place.
 type part struct {
 	place   string
 	objects []client.Object

@@ -36,13 +36,13 @@ type fakeKCP struct {
 	mu      sync.Mutex
 	version int
 	held    map[string]*unstructured.Unstructured
-	// gitVersion is what it says its version is.
+	// gitVersion is the version that it reports.
 	gitVersion string
-	// policies is whether it has MutatingAdmissionPolicies, and disabled whether it does not act on them.
+	// policies is whether it has MutatingAdmissionPolicies. disabled is whether it ignores them.
 	policies, disabled bool
-	// asked counts dry runs.
+	// asked is the number of dry runs.
 	asked int
-	// remembered is in how many dry runs it still evaluates a policy that was deleted.
+	// remembered is the number of dry runs in which it still evaluates a deleted policy.
 	remembered int
 }
 
@@ -66,7 +66,7 @@ var admissionKinds = []string{
 	"validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding",
 }
 
-// startFakeKCP starts it, and returns it and the path of a kubeconfig that leads to a workspace of it.
+// startFakeKCP starts a fakeKCP. It returns it and the path of a kubeconfig for one of its workspaces.
 func startFakeKCP(t *testing.T) (api *fakeKCP, kubeconfig string) {
 	t.Helper()
 	api = &fakeKCP{t: t, held: map[string]*unstructured.Unstructured{}, gitVersion: "v1.36.0+kcp-v0.32.3"}
@@ -118,7 +118,7 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// judge answers a canary as kcp does: the second time, as it takes up what was written with a delay.
+// judge answers a canary as kcp does: not before the second canary, because kcp loads a new object with a delay.
 func (f *fakeKCP) judge(w http.ResponseWriter, r *http.Request) {
 	canary := &unstructured.Unstructured{}
 	if err := json.NewDecoder(r.Body).Decode(&canary.Object); err != nil {
@@ -144,8 +144,7 @@ func (f *fakeKCP) judge(w http.ResponseWriter, r *http.Request) {
 	f.answer(w, http.StatusCreated, canary.Object)
 }
 
-// apply replaces the object, which is what server-side apply by one manager does, and keeps the version of one that is
-// the same.
+// apply replaces the object, as server-side apply by one manager does. It keeps the resource version of an object that did not change.
 func (f *fakeKCP) apply(w http.ResponseWriter, r *http.Request, key string) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -179,7 +178,7 @@ func (f *fakeKCP) answer(w http.ResponseWriter, code int, answer any) {
 	}
 }
 
-// holds compares which objects there are.
+// holds checks which objects exist.
 func (f *fakeKCP) holds(t *testing.T, want ...string) {
 	t.Helper()
 	f.mu.Lock()
@@ -197,7 +196,7 @@ func (f *fakeKCP) holds(t *testing.T, want ...string) {
 	}
 }
 
-// hold puts an object there that warrantgate did not install.
+// hold adds an object that warrantgate did not install.
 func (f *fakeKCP) hold(key, apiVersion, kind, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +231,7 @@ const (
 		"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n"
 )
 
-// inRoot is what install prints of the objects in root.
+// inRoot returns the lines that install prints for the objects in root.
 func inRoot(outcomes ...string) string {
 	kinds := []string{
 		`ValidatingAdmissionPolicy "warrantgate-owner-integrity"`, `ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity"`,
@@ -248,7 +247,7 @@ func inRoot(outcomes ...string) string {
 	return text.String()
 }
 
-// TestInstallWaitsUntilADeletedPolicyIsForgotten: what kcp does by a policy that was deleted is not taken for an effect of the new one.
+// TestInstallWaitsUntilADeletedPolicyIsForgotten checks that install does not take an effect of a deleted policy for one of the new policy.
 func TestInstallWaitsUntilADeletedPolicyIsForgotten(t *testing.T) {
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
 	for name, flags := range map[string][]string{
@@ -290,7 +289,7 @@ func TestInstallAndUninstall(t *testing.T) {
 	}
 	uninstallArgs := []string{"uninstall", "kcp", "--kubeconfig", kubeconfig}
 
-	// Each step goes on from where the one before left kcp.
+	// Each step continues with the state in which the previous one left kcp.
 	for _, step := range []struct {
 		name       string
 		args       []string
@@ -388,7 +387,7 @@ func TestInstallAndUninstall(t *testing.T) {
 	}
 }
 
-// TestThePoliciesFilesAreWhatInstallWrites holds the files of the chart against the code. "make generate" writes them.
+// TestThePoliciesFilesAreWhatInstallWrites compares the files of the chart with the objects of the code. "make generate" writes the files.
 func TestThePoliciesFilesAreWhatInstallWrites(t *testing.T) {
 	for _, where := range []string{"kcp", "kubernetes"} {
 		file := where + "-policies.yaml"
@@ -430,8 +429,8 @@ func TestInstallWarnsOfAKCPBefore032(t *testing.T) {
 	}
 }
 
-// TestInstallByPolicyOrWebhook: kcp acts on the policy or not, and install goes by what it sees. Each step goes on from where the one
-// before left kcp.
+// TestInstallByPolicyOrWebhook checks that install uses the policy or the webhook, depending on whether kcp is seen to evaluate the policy.
+// Each step continues with the state in which the previous one left kcp.
 func TestInstallByPolicyOrWebhook(t *testing.T) {
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
 	const (
@@ -646,7 +645,7 @@ func TestInstallMistakes(t *testing.T) {
 	}
 }
 
-// firstToken is the first of a file.
+// firstToken is the first token of a file.
 const firstToken = "0123456789abcdef0123456789abcdef"
 
 func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
@@ -706,7 +705,7 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 	}
 }
 
-// TestTheFailurePolicyIsThatOfTheWebhooksAlone holds, too, that the admission policy, which needs no serve, goes on to refuse.
+// TestTheFailurePolicyIsThatOfTheWebhooksAlone also checks that the admission policy, which needs no serve, still denies requests.
 func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
 	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
 	api, kubeconfig := startFakeKCP(t)
@@ -737,7 +736,7 @@ func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
 	}
 }
 
-// holdProvider has a workspace be that of a provider.
+// holdProvider adds the workspace of a provider.
 func (f *fakeKCP) holdProvider(path, cluster string) {
 	f.held[path+"/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"] = &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster",
@@ -745,8 +744,8 @@ func (f *fakeKCP) holdProvider(path, cluster string) {
 	}}
 }
 
-// TestInstallProviderSaysWhoseTheGatesAre: what is registered names the logical cluster of the workspace, in which the user that
-// serve runs as may ask for permissions.
+// TestInstallProviderSaysWhoseTheGatesAre checks that the webhook configuration names the logical cluster of the workspace. The user that
+// serve runs as may create SubjectAccessReviews there.
 func TestInstallProviderSaysWhoseTheGatesAre(t *testing.T) {
 	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
 	kcp, kubeconfig := startFakeKCP(t)
@@ -781,7 +780,7 @@ func TestInstallProviderSaysWhoseTheGatesAre(t *testing.T) {
 		for _, hook := range object.Webhooks {
 			urls = append(urls, hook.ClientConfig.URL)
 		}
-		got = append(got, slices.Compact(urls)...) // each is that of several kinds
+		got = append(got, slices.Compact(urls)...) // several kinds have the same URL
 	}
 	want := []string{
 		"# in the workspace of the APIExport ClusterRole warrantgate-reviews",
@@ -797,7 +796,7 @@ func TestInstallProviderSaysWhoseTheGatesAre(t *testing.T) {
 	}
 }
 
-// failurePolicies are those of what a dry run prints, with the names of what has them.
+// failurePolicies returns the failure policies that a dry run prints, with the names of their webhooks.
 func failurePolicies(t *testing.T, printed string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -822,7 +821,7 @@ func failurePolicies(t *testing.T, printed string) map[string][]string {
 	return found
 }
 
-// checkDryRun checks what comes from the flags.
+// checkDryRun checks the fields that come from the flags.
 func checkDryRun(t *testing.T, object runtime.Object, caBundle []byte) {
 	t.Helper()
 	var got, want []string
@@ -847,7 +846,7 @@ func checkDryRun(t *testing.T, object runtime.Object, caBundle []byte) {
 			got = append(got, subject.Name)
 		}
 		want = []string{"gate"}
-		if o.Name == "warrantgate-warranted" { // whoever creates workspaces of a type that extends warranted
+		if o.Name == "warrantgate-warranted" { // for users who create workspaces of a type that extends warranted
 			want = []string{"system:authenticated"}
 		}
 	}

@@ -7,8 +7,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
-// TestInstallRegistersTheGateOnPoliciesWhereItIsSaidWhichTheyAre is about the wiring: what the webhook looks like is its own
-// package's to test.
+// TestInstallRegistersTheGateOnPoliciesWhereItIsSaidWhichTheyAre checks the wiring only. The webhook itself is tested in its own package.
 func TestInstallRegistersTheGateOnPoliciesWhereItIsSaidWhichTheyAre(t *testing.T) {
 	const selector = "keystonePolicy: {selector: {matchLabels: {holds: keystone-policy}}"
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile

@@ -21,7 +21,7 @@ import (
 	"warrantgate.dev/webhooks/cluster"
 )
 
-// kubernetesTarget says which API server, and as whom.
+// kubernetesTarget is the API server that a command changes, and the kubeconfig and context it uses.
 type kubernetesTarget struct {
 	kubeconfig     string
 	context        string
@@ -37,7 +37,7 @@ func (t *kubernetesTarget) addFlags(flags *pflag.FlagSet) {
 type installKubernetesOptions struct {
 	kubernetesTarget
 	serverOptions
-	// policiesOnly is whether to write what the API server evaluates by itself, and nothing else.
+	// policiesOnly is whether to write only the admission policies, which the API server evaluates by itself.
 	policiesOnly bool
 }
 
@@ -82,7 +82,7 @@ func (o installKubernetesOptions) run(ctx context.Context, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	// The rights first: serve may be waiting for them.
+	// The permissions come first: serve may be waiting for them.
 	objects := append(kubernetesRoles(config, o.user, o.leaseNamespace), gates.KubernetesRegistration(server, config)...)
 	if o.dryRun {
 		return printYAML(out, part{"in the API server", objects})
@@ -94,7 +94,7 @@ func (o installKubernetesOptions) run(ctx context.Context, out io.Writer) error 
 	return report(out, "kubernetes", func() ([]install.Result, error) { return install.Replace(ctx, c, objects, o.registrable()) })
 }
 
-// runPolicies writes the policies, and leaves whatever else is installed.
+// runPolicies writes the policies, and leaves all other installed objects.
 func (o installKubernetesOptions) runPolicies(ctx context.Context, out io.Writer) error {
 	config, err := config.Load(o.config)
 	if err != nil {
@@ -125,7 +125,7 @@ func newUninstallKubernetesCommand() *cobra.Command {
 				return err
 			}
 			return report(cmd.OutOrStdout(), "kubernetes", func() ([]install.Result, error) {
-				// The Lease goes last, once no replica may make it again.
+				// The Lease is removed last, when no replica may create it again.
 				lease := leader.Lease(target.leaseNamespace, gates.AuditLease)
 				return install.Remove(cmd.Context(), c, append([]client.Object{lease}, target.registrable()...))
 			})
@@ -135,7 +135,7 @@ func newUninstallKubernetesCommand() *cobra.Command {
 	return cmd
 }
 
-// registrable is all that may be registered, whatever the configuration is or was.
+// registrable returns all objects that any configuration may register.
 func (t kubernetesTarget) registrable() []client.Object {
 	config := v1beta1.Default()
 	config.ControllerManager.Mode, config.KeystonePolicy.Mode = v1beta1.Enforce, v1beta1.Enforce
@@ -155,7 +155,7 @@ func (t kubernetesTarget) client() (client.Client, error) {
 	return c, nil
 }
 
-// kubernetesRoles is what lets a user serve the gates.
+// kubernetesRoles returns the RBAC objects that a user needs to serve the gates.
 func kubernetesRoles(config v1beta1.GateConfiguration, username, leaseNamespace string) []client.Object {
 	return clusterapi.Roles(config, username, leaseNamespace, gates.AuditLease)
 }

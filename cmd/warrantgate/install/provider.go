@@ -66,7 +66,7 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// The permission first: serve needs it for the first request that it is asked about.
+	// The permission comes first: serve needs it for the first request that it evaluates.
 	registration := clusterapi.ProviderRoles(o.user)
 	if exports := auditedExports(config.Audit, provider, path); len(exports) > 0 {
 		registration = append(registration, clusterapi.ExportRoles(exports, o.user)...)
@@ -84,7 +84,8 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// auditedExports returns the names of the APIExports of a workspace, given by its logical cluster and its path, that the audit reads.
+// auditedExports returns the names of those APIExports of a workspace that the audit reads. The workspace is given by its logical cluster
+// and its path.
 func auditedExports(audit v1beta1.Audit, cluster logicalcluster.Name, path string) []string {
 	var exports []string
 	if !audit.OnKCP() {
@@ -120,10 +121,10 @@ func newUninstallProviderCommand() *cobra.Command {
 	return cmd
 }
 
-// providerTarget says which workspace of which kcp, and as whom.
+// providerTarget is the workspace and the kcp that a command changes, and the kubeconfigs and contexts it uses.
 type providerTarget struct {
 	kubeconfig, context string
-	shards              kcpTarget // only its shards count
+	shards              kcpTarget // only its shards are used
 }
 
 func (t *providerTarget) addFlags(cmd *cobra.Command) {
@@ -133,7 +134,7 @@ func (t *providerTarget) addFlags(cmd *cobra.Command) {
 	t.shards.addShardFlags(flags, "for the right to see machines and clusters there")
 }
 
-// change changes the shards first, because serve may be waiting for its rights, and then the workspace.
+// change changes the shards first, because serve may be waiting for its permissions there, and then the workspace.
 func (t providerTarget) change(
 	ctx context.Context, out io.Writer, do func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error),
 ) error {
@@ -169,12 +170,12 @@ func (t providerTarget) cluster(ctx context.Context) (name logicalcluster.Name, 
 	return name, found.Annotations[core.LogicalClusterPathAnnotationKey], kcp.ValidateName(name)
 }
 
-// registrable is all that may be registered in the workspace, whatever the configuration is or was.
+// registrable returns all objects that any configuration may register in the workspace.
 func (providerTarget) registrable() []client.Object {
 	return slices.Concat(clusterapi.ProviderRoles(""), clusterapi.ExportRoles(nil, ""), webhooks.Server{}.Registration(nil, gates.ProviderHooks(v1beta1.Default(), "")))
 }
 
-// shardRegistrable is all that may be registered in system:admin of a shard.
+// shardRegistrable returns all objects that may be registered in system:admin of a shard.
 func (providerTarget) shardRegistrable() []client.Object {
 	return clusterapi.WorkspaceRoles(v1beta1.Default().MachineKinds(), "")
 }

@@ -24,7 +24,7 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// Values of --rewrite.
+// Values of the flag --rewrite.
 const (
 	rewriteByPolicy  = "Policy"
 	rewriteByWebhook = "Webhook"
@@ -34,8 +34,8 @@ const (
 // effectInterval is the time between two canaries.
 const effectInterval = 250 * time.Millisecond
 
-// settleTime is how long the webhook handles all owners after kcp has been seen to evaluate the policy. It was seen in root. kcp has an
-// evaluator for each logical cluster, which takes up new policies once a second, and other shards get them from the cache server.
+// settleTime is how long the webhook handles all owners after kcp was seen to evaluate the policy in root. kcp has an evaluator for each
+// logical cluster, which loads new policies once a second. Other shards get them from the cache server.
 const settleTime = 3 * time.Second
 
 const (
@@ -44,7 +44,7 @@ const (
 		"--feature-gates=MutatingAdmissionPolicy=false"
 )
 
-// awaitPolicy waits until kcp evaluates the policy that was just written. canary.NotActing is the answer if it does not in time.
+// awaitPolicy waits until kcp evaluates the new policy. It returns canary.NotActing if kcp does not do so in time.
 func (o installOptions) awaitPolicy(ctx context.Context) (canary.Effect, error) {
 	c, err := o.canaryClient()
 	if err != nil {
@@ -56,7 +56,7 @@ func (o installOptions) awaitPolicy(ctx context.Context) (canary.Effect, error) 
 		found, err := canary.PolicyEffect(ctx, c)
 		if err != nil {
 			why = cmp.Or(why, err)
-			return apierrors.IsForbidden(err), nil // which waiting does not change
+			return apierrors.IsForbidden(err), nil // waiting does not change that
 		}
 		last = found
 		return found == canary.Acting, nil
@@ -67,8 +67,8 @@ func (o installOptions) awaitPolicy(ctx context.Context) (canary.Effect, error) 
 	return last, ctx.Err()
 }
 
-// awaitForgotten reports whether the policy exists. If not, it waits until kcp evaluates none: for a moment after a policy was deleted,
-// kcp still does, and that would be taken for an effect of the policy that is about to be written.
+// awaitForgotten reports whether the policy exists. If it does not, awaitForgotten waits until kcp evaluates none: kcp still evaluates a
+// deleted policy for a moment, and that would be taken for an effect of the policy that install is about to write.
 func (o installOptions) awaitForgotten(ctx context.Context, c client.Client, policy []client.Object) (present bool, err error) {
 	root, err := o.rootClient()
 	if err != nil {
@@ -87,8 +87,7 @@ func (o installOptions) awaitForgotten(ctx context.Context, c client.Client, pol
 	return false, nil
 }
 
-// awaitWebhook waits until kcp asks the webhooks that were just registered, be it in vain: from then on nothing that they have to
-// see passes.
+// awaitWebhook waits until kcp calls the new webhooks, even if the calls fail. From then on no request that they have to see bypasses them.
 func (o installOptions) awaitWebhook(ctx context.Context) error {
 	c, err := o.canaryClient()
 	if err != nil {
@@ -121,7 +120,8 @@ func (t kcpTarget) rootConfig() (*rest.Config, error) {
 	return kcp.ConfigFor(config, kcp.Root)
 }
 
-// hasMutatingPolicies reports whether kcp has the kind. Whether it acts on policies is found out once there is one.
+// hasMutatingPolicies reports whether kcp serves MutatingAdmissionPolicy. Whether kcp also evaluates policies is only known once one
+// exists.
 func (t kcpTarget) hasMutatingPolicies() (bool, error) {
 	config, err := t.rootConfig()
 	if err != nil {
@@ -145,7 +145,7 @@ func (o installOptions) validateRewrite() error {
 // withPolicy reports whether to register the policy that rewrites owners.
 func (o installOptions) withPolicy(config v1beta1.Workspace, notes io.Writer) (bool, error) {
 	switch {
-	case len(workspace.RewritePolicy(config)) == 0: // the gate is off, or only warns, which no mutating policy can
+	case len(workspace.RewritePolicy(config)) == 0: // the gate is off, or only warns, and a mutating policy cannot warn
 		return false, nil
 	case o.rewrite != rewriteAuto:
 		return o.rewrite == rewriteByPolicy, nil
@@ -163,9 +163,9 @@ func (o installOptions) withPolicy(config v1beta1.Workspace, notes io.Writer) (b
 	return has, err
 }
 
-// registerPolicy writes the policy, with the webhook for all owners, and finds out whether kcp acts on it. It returns what is to be
-// registered in the end, and whether it has written anything. In divided, the webhook leaves to the policy what that rewrites; in all,
-// it handles all owners.
+// registerPolicy writes the policy, and the webhook for all owners, and determines whether kcp evaluates the policy. It returns the objects
+// to register in the end, and whether it has written any. In divided, the webhook does not handle the owners that the policy rewrites. In
+// all, it handles all owners.
 func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer, policy, all, divided []client.Object) (final []client.Object, written bool, err error) {
 	c, err := o.canaryClient()
 	if err != nil {
@@ -208,7 +208,7 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 	}
 }
 
-// checkPolicyAlone is an error unless kcp acts on the policy, as there is no webhook to do it.
+// checkPolicyAlone returns an error unless kcp evaluates the policy, because there is no webhook to do its work.
 func (o installOptions) checkPolicyAlone(ctx context.Context, out io.Writer) error {
 	found, err := o.awaitPolicy(ctx)
 	switch {

@@ -24,7 +24,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// syncTimeout is how long it may take to read all machines and clusters.
+// syncTimeout limits how long reading all machines and clusters may take.
 const syncTimeout = time.Minute
 
 type auditOptions struct {
@@ -95,7 +95,7 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool
 	return len(result.Findings) > 0, err
 }
 
-// prepare reads all machines and clusters, and returns the pass over them.
+// prepare reads all machines and clusters, and returns the audit of them.
 func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit.Result, error), error) {
 	config, err := config.Load(o.config)
 	if err != nil {
@@ -118,16 +118,16 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 	if owners.Gate == nil {
 		return nil, errors.New("there is no access to a cloud: give --impersonation-enabled and the flags that say as whom CloudSigma is asked, or configure openStack.authURLs")
 	}
-	owners.Gate.Close() // the audit asks by itself
+	owners.Gate.Close() // the audit sends requests by itself
 	objects, err := clusterapi.NewObjects(kubernetes, owners.Options(config))
 	if err != nil {
 		return nil, err
 	}
-	go func() { _ = objects.Start(ctx) }() // it ends with ctx, and fails never
+	go func() { _ = objects.Start(ctx) }() // it ends with ctx, and never fails
 	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, syncTimeout, true, func(context.Context) (bool, error) {
 		err := objects.Synced()
 		if apierrors.IsForbidden(err) {
-			return false, err // waiting gives no rights
+			return false, err // waiting grants no permissions
 		}
 		return err == nil, nil
 	}); err != nil {
@@ -136,7 +136,8 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 	return again(clouds.NewAudit(objects, owners, config), config.Machine.SettlePeriod()), nil
 }
 
-// again makes a second pass, after a period, where the first one saw instances of machines that name none: they may be about to be named.
+// again runs the audit a second time, after a period, if the first one saw instances of machines that name none: they may be about to be
+// named.
 func again(a *audit.Audit, period time.Duration) func(context.Context) (audit.Result, error) {
 	return func(ctx context.Context) (audit.Result, error) {
 		result, err := a.Pass(ctx)
@@ -168,7 +169,7 @@ type found struct {
 	Message   string `json:"message"`
 }
 
-// identityOf names the credentials of an account, namespace/Secret/entry, "" where clusters bring none.
+// identityOf returns the name of an account's credentials, namespace/Secret/entry, or "" if clusters bring none.
 func identityOf(account ownership.Account) string {
 	if (account.Identity == ownership.Identity{}) {
 		return ""

@@ -22,12 +22,12 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// checkAdmissionOptions say which API server is tried, as whom, and what its gates have to refuse.
+// checkAdmissionOptions are the API server to check, the kubeconfig to use, and the requests that its gates have to deny.
 type checkAdmissionOptions struct {
 	kubeconfig, context string
 	config              string
 	namespace           string
-	// policiesOnly is whether kcp has only the admission policies to ask.
+	// policiesOnly is whether kcp has only the admission policies, and no webhooks.
 	policiesOnly bool
 	// wait is how long to repeat the check until it succeeds.
 	wait time.Duration
@@ -45,7 +45,7 @@ func (o *checkAdmissionOptions) addFlags(flags *pflag.FlagSet) {
 func (o *checkAdmissionOptions) repeat(ctx context.Context, out io.Writer, check func(context.Context, io.Writer) error) error {
 	var printed bytes.Buffer
 	var result error
-	// Without a time to wait, the check runs once. It has a limit for each request of its own.
+	// Without a time to wait, the check runs once. Each of its requests has its own limit.
 	err := wait.PollUntilContextTimeout(ctx, repeatInterval, o.wait, true, func(context.Context) (bool, error) {
 		printed.Reset()
 		result = check(ctx, &printed)
@@ -141,7 +141,7 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error 
 		return err
 	}
 	return o.send(ctx, out, canary.ForKCP(config.Workspace), func(config *rest.Config) (client.Client, error) {
-		if warning, err := cli.OwnerWarning(config); err == nil && warning != "" { // the canaries tell whether kcp answers
+		if warning, err := cli.OwnerWarning(config); err == nil && warning != "" { // the canaries show whether kcp answers
 			if _, err := fmt.Fprintf(out, "Warning: %s.\n", warning); err != nil {
 				return nil, err
 			}
@@ -150,8 +150,8 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error 
 	})
 }
 
-// send sends the canaries, tells of each, and returns what follows for the exit status: what is missing outweighs what is
-// proven, and that what is not known.
+// send sends the canaries, reports each, and returns the error for the exit status: a gate that is missing outweighs proven
+// ones, and a proven one outweighs unknown results.
 func (o *checkAdmissionOptions) send(
 	ctx context.Context, out io.Writer, canaries []canary.Canary, newClient func(*rest.Config) (client.Client, error),
 ) error {
@@ -184,7 +184,7 @@ func (o *checkAdmissionOptions) send(
 	return cli.ExitError{Code: cli.ExitUnknown}
 }
 
-// printCanary says what was sent where, what became of it, and what to look at.
+// printCanary prints which canary was sent where, the result, and what to check.
 func printCanary(out io.Writer, server string, c canary.Canary, found canary.Finding) error {
 	words := map[canary.Verdict]string{canary.Proven: "ok", canary.Missing: "NOT REFUSED", canary.Unknown: "NOT KNOWN"}
 	where := ""

@@ -12,7 +12,7 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// reportRewrite says which of policy and webhook rewrites the owners of plain service accounts. With --policies-only the policies
+// reportRewrite reports whether the policy or the webhook rewrites the owners of plain service accounts. With --policies-only the policies
 // alone decide on the exit status.
 func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer, config v1beta1.Workspace) error {
 	rest, err := cli.LoadKubeconfig(o.kubeconfig, o.context)

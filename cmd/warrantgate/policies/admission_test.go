@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
-// admitting is an API server that answers what is created in it with the statuses by resource, and lets pass what it has none for.
+// admitting is an API server that answers a creation with the status for its resource, and admits a resource for which it has none.
 type admitting struct {
 	t        *testing.T
 	statuses map[string]metav1.Status
@@ -63,7 +63,7 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readCanary returns the annotations of what is sent.
+// readCanary returns the annotations of the object that was sent.
 func readCanary(t *testing.T, r *http.Request) map[string]string {
 	t.Helper()
 	var object metav1.PartialObjectMetadata

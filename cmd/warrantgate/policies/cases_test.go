@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 )
 
-// TestTheAcceptanceMatrix runs the table of warrantgate itself on overrides of the operators, as they are and with mistakes.
+// TestTheAcceptanceMatrix runs warrantgate's own table of cases on overrides of the operators, unchanged and with mistakes.
 func TestTheAcceptanceMatrix(t *testing.T) {
 	operators := filepath.Join("..", "..", "..", "e2e", "suites", "keystonepolicy", "testdata", "operators")
 	after, err := readPolicy(filepath.Join(operators, "after.yaml"))

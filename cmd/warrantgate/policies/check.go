@@ -1,4 +1,4 @@
-// Package policies has the commands that try policies and API servers: lint and check.
+// Package policies has the commands that check policies and API servers: lint and check.
 package policies
 
 import (
@@ -116,7 +116,7 @@ func (o checkOptions) run(name string, out io.Writer) error {
 	return nil
 }
 
-// policy reads what Keystone makes of the base and the override.
+// policy returns the effective policy that Keystone loads from the base and the override.
 func (o checkOptions) policy(name string) (*oslopolicy.Policy, error) {
 	release, err := oslopolicy.ParseRelease(o.release)
 	if err != nil {
@@ -175,13 +175,13 @@ func (o checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
 	return nil
 }
 
-// domainManager names the table of cases of warrantgate itself. A file of that name is ./domain-manager.
+// domainManager names warrantgate's own table of cases. A file of that name is given as ./domain-manager.
 const domainManager = "domain-manager"
 
 //go:embed cases/domain-manager.yaml
 var domainManagerCases []byte
 
-// readCases reads a table of cases from a file, or the one of warrantgate.
+// readCases reads a table of cases from a file, or warrantgate's own table.
 func readCases(name string) ([]byte, error) {
 	if name == domainManager {
 		return domainManagerCases, nil
@@ -189,7 +189,7 @@ func readCases(name string) ([]byte, error) {
 	return readPolicy(name)
 }
 
-// parseTarget reads what --target says.
+// parseTarget parses the values of --target.
 func parseTarget(pairs []string) (map[string]any, error) {
 	target := map[string]any{}
 	for _, pair := range pairs {

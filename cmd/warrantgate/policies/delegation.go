@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// cloudsFile is the name of the file with credentials, and the key of a Secret with its content; caKey is that of certificate
-	// authorities.
+	// cloudsFile is the name of the file with credentials, and the key of a Secret with its content. caKey is the key of the CA certificates.
 	cloudsFile, caKey = "clouds.yaml", "cacert"
-	// maxCloudsBytes bounds what is read of a file: more than the gate reads, so that a larger file is seen to be too large.
+	// maxCloudsBytes limits the bytes that are read of a file. It is larger than the gate's limit, so that a file over that limit is found to
+	// be too large.
 	maxCloudsBytes = 1 << 20
-	// noKeystone is where there is no Keystone (RFC 2606).
+	// noKeystone is a URL without a Keystone (RFC 2606).
 	noKeystone = "https://keystone.invalid/v3"
 )
 
-// checkDelegationOptions say which credentials are checked by which rules.
+// checkDelegationOptions are the credentials to check, and the rules to check them by.
 type checkDelegationOptions struct {
 	osCloud, cloudsYAML, caCert string
 	config                      string
@@ -93,7 +93,7 @@ func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
 	if o.config == "" {
 		config.OpenStack.AuthURLs = authURLs
 	}
-	if len(config.OpenStack.AuthURLs) == 0 { // the file names none that can be used, which is said of each cloud
+	if len(config.OpenStack.AuthURLs) == 0 { // the file names no usable URL; the check reports it for each cloud
 		config.OpenStack.AuthURLs = []string{noKeystone}
 	}
 	cloud, err := clouds.NewOpenStack(config.OpenStack, func(context.Context, string, string) (map[string][]byte, error) { return data, nil })
@@ -118,7 +118,7 @@ func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// configuration returns the configuration with what the flags say.
+// configuration returns the configuration with the values of the flags.
 func (o checkDelegationOptions) configuration() (v1beta1.GateConfiguration, error) {
 	loaded, err := config.Load(o.config)
 	if err != nil {
@@ -162,7 +162,7 @@ func (o *checkDelegationOptions) file() (string, error) {
 	return "", fmt.Errorf("there is no %s", strings.Join(paths, ", "))
 }
 
-// secret returns the data of the Secret that the files are meant for.
+// secret returns the data of the Secret that the files would become.
 func (o checkDelegationOptions) secret(file string) (map[string][]byte, error) {
 	data := map[string][]byte{}
 	for key, path := range map[string]string{cloudsFile: file, caKey: o.caCert} {
@@ -178,7 +178,7 @@ func (o checkDelegationOptions) secret(file string) (map[string][]byte, error) {
 	return data, nil
 }
 
-// readAtMost reads a file, but no more than so many bytes.
+// readAtMost reads at most that many bytes of a file.
 func readAtMost(name string, most int64) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -205,7 +205,7 @@ func (h *heard) Delegation(ctx context.Context, credentials ownership.Identity, 
 	return h.token, err
 }
 
-// checkCredentials prints what the gate says of credentials.
+// checkCredentials prints the gate's decision on credentials.
 func checkCredentials(
 	ctx context.Context, out io.Writer, cloud cluster.Delegations, credentials ownership.Identity, config v1beta1.GateConfiguration,
 ) (webhooks.Decision, error) {
@@ -229,7 +229,7 @@ func checkCredentials(
 		fmt.Fprintf(text, "  %s\n", keystone.token.Carries())
 	}
 	if answer.Decision != webhooks.Allowed {
-		// The gate names the Secret, which there is not yet.
+		// The gate names the Secret, which does not exist yet.
 		message := strings.ReplaceAll(answer.Message, credentials.String(), name)
 		fmt.Fprintf(text, "  %s: %s\n", answer.Reason, strings.Join(strings.Fields(message), " "))
 	}

@@ -17,8 +17,8 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 )
 
-// aKeystone gives out a token for the ID of each user, with the roles after the dash: "tenant-member,load-balancer_member". The user
-// "unrestricted-…" has an unrestricted application credential, "nobody" is refused, and for "down" it fails.
+// aKeystone issues a token for the ID of each user, with the roles after the dash: "tenant-member,load-balancer_member". The user
+// "unrestricted-…" has an unrestricted application credential, authentication of "nobody" is denied, and requests for "down" fail.
 func aKeystone(t *testing.T) (authURL string) {
 	t.Helper()
 	type object = map[string]any
@@ -68,7 +68,7 @@ func aKeystone(t *testing.T) (authURL string) {
 	return server.URL + "/v3"
 }
 
-// cloudsFor is a clouds.yaml with a cloud for each user, which has the name of the user without its roles.
+// cloudsFor returns a clouds.yaml with a cloud for each user. The name of the cloud is that of the user without its roles.
 func cloudsFor(authURL string, users ...string) string {
 	text := "clouds:\n"
 	for _, user := range users {
@@ -92,7 +92,7 @@ func TestCheckDelegation(t *testing.T) {
 	host := strings.TrimSuffix(authURL, "/v3")
 	for name, tc := range map[string]struct {
 		clouds string
-		// config is the rest of the configuration, which is given with --config.
+		// config is the rest of the configuration. It is given with --config.
 		config      string
 		args        []string
 		wantOut     string
@@ -226,9 +226,9 @@ func TestWhichCloudsYAMLIsChecked(t *testing.T) {
 	authURL := aKeystone(t)
 	content := cloudsFor(authURL, "tenant-load-balancer_member")
 	for name, tc := range map[string]struct {
-		// at is where the file is, below the home directory.
+		// at is the path of the file below the home directory.
 		at string
-		// env is a variable; HOME/ stands for the home directory.
+		// env is an environment variable. HOME/ in its value means the home directory.
 		env, value string
 		want       string // the file that is checked, "" for none
 	}{

@@ -21,7 +21,7 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// ownGroup is the group that the README gives the user of warrantgate.
+// ownGroup is the group of the user of warrantgate in the README.
 const ownGroup = "warrantgate-events"
 
 type checkEventsOptions struct {
@@ -92,8 +92,8 @@ func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io
 	return nil
 }
 
-// mayWriteEvents reports whether a user may write Events in a workspace. A workspace that requires groups of which the user has none
-// does not even answer that.
+// mayWriteEvents reports whether a user may write Events in a workspace. A workspace that requires groups which the user lacks denies this
+// request too.
 func mayWriteEvents(ctx context.Context, config *rest.Config, workspace logicalcluster.Path) (bool, error) {
 	config, err := kcp.ConfigFor(config, workspace)
 	if err != nil {
@@ -117,7 +117,7 @@ func mayWriteEvents(ctx context.Context, config *rest.Config, workspace logicalc
 	return review.Status.Allowed, nil
 }
 
-// identityOf returns the user of a kubeconfig, without name if kcp does not tell.
+// identityOf returns the user of a kubeconfig. The name is empty if kcp does not report it.
 func identityOf(ctx context.Context, config *rest.Config) authenticationv1.UserInfo {
 	config, err := kcp.ConfigFor(config, kcp.Root)
 	if err != nil {
@@ -134,7 +134,7 @@ func identityOf(ctx context.Context, config *rest.Config) authenticationv1.UserI
 	return review.Status.UserInfo
 }
 
-// groupsNeeded says what to add, and where, if a workspace denies a user that root permits to write Events.
+// groupsNeeded returns the groups to add, and where, if a workspace denies a user that root allows to write Events.
 func groupsNeeded(workspace string, user authenticationv1.UserInfo) string {
 	who, group, first := "the user of serve", ownGroup, ""
 	if user.Username != "" {

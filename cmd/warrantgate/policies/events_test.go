@@ -23,7 +23,8 @@ func TestCheckEvents(t *testing.T) {
 		nowhere = "  neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`, once for each shard\n"
 	)
 	for name, tc := range map[string]struct {
-		// access are the status codes of the permission checks by workspace. 200 permits. A user may do less than enter.
+		// access are the status codes of the permission checks by workspace. With 200 the user may write Events, with 201 only
+		// enter the workspace.
 		access   map[string]int
 		user     string
 		args     []string

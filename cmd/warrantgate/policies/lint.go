@@ -85,7 +85,7 @@ read.`,
 	return cmd
 }
 
-// lintPrinters are the forms of output.
+// lintPrinters are the output formats.
 var lintPrinters = map[string]func(io.Writer, []oslopolicy.Finding) error{
 	"table": printPolicyFindings,
 	"json": func(out io.Writer, findings []oslopolicy.Finding) error {
@@ -151,5 +151,5 @@ func printPolicyFindings(out io.Writer, findings []oslopolicy.Finding) error {
 	return table.Flush()
 }
 
-// oneTableCell keeps what a file names from making lines or columns of its own.
+// oneTableCell keeps text from a file from adding lines or columns to the table.
 func oneTableCell(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -13,7 +13,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 )
 
-// runCommand runs a command by itself and returns what it prints and the code that the program would end with.
+// runCommand runs one command. It returns the output and the exit code that the program would have.
 func runCommand(t *testing.T, cmd *cobra.Command, args ...string) (out string, code int, message string) {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -32,7 +32,7 @@ func runCommand(t *testing.T, cmd *cobra.Command, args ...string) (out string, c
 	return buffer.String(), code, message
 }
 
-// inFile writes a file into a directory that the test is in, so that its name is the same everywhere.
+// inFile writes a file into the working directory of the test, so that its name is the same everywhere.
 func inFile(t *testing.T, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
@@ -264,7 +264,7 @@ func TestLintAsSARIF(t *testing.T) {
 	}
 }
 
-// closed is an output that takes nothing.
+// closed is a writer that accepts no bytes.
 type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, errors.New("it is closed") }

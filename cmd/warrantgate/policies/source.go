@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// maxPolicyBytes bounds what is read of a policy file: one byte more than is judged, so that a larger one is seen to be larger.
+	// maxPolicyBytes limits the bytes that are read of a policy file. It is one byte more than lint evaluates, so that a larger file is found
+	// to be larger.
 	maxPolicyBytes = 256<<10 + 1
-	// maxPolicyFiles bounds the policy files of a directory or an archive.
+	// maxPolicyFiles limits the policy files of a directory or an archive.
 	maxPolicyFiles = 64
-	// maxArchiveBytes bounds an archive, and maxArchiveEntries what is in it.
+	// maxArchiveBytes limits the size of an archive, and maxArchiveEntries its number of entries.
 	maxArchiveBytes, maxArchiveEntries = 4 << 20, 1000
 )
 
-// readSources reads the policy files that a name stands for: a file, a directory such as policy.d, or an archive as the charm of
-// Keystone takes it. They come in the order in which Keystone loads them.
+// readSources reads the policy files that a name stands for: a file, a directory such as policy.d, or an archive in the form that the charm
+// of Keystone accepts. It returns them in the order in which Keystone loads them.
 func readSources(name string) ([]oslopolicy.Source, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -60,7 +61,7 @@ func readBase(names []string) ([]*oslopolicy.File, error) {
 	return base, nil
 }
 
-// readPolicy reads a file, but no more than is judged.
+// readPolicy reads a file, up to maxPolicyBytes.
 func readPolicy(name string) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -74,8 +75,8 @@ func readPolicy(name string) ([]byte, error) {
 	return document, nil
 }
 
-// readDirectory reads what oslo.policy loads of a directory: the files whose names begin with no dot, in the order of their names, and
-// nothing of what is below.
+// readDirectory reads the files that oslo.policy loads of a directory: those whose names do not begin with a dot, in the order of their
+// names. It does not read subdirectories.
 func readDirectory(name string) ([]oslopolicy.Source, error) {
 	entries, err := os.ReadDir(name)
 	if err != nil {
@@ -109,8 +110,8 @@ func readDirectory(name string) ([]oslopolicy.Source, error) {
 	return sources, nil
 }
 
-// readArchive reads a zip archive as the charm does: it puts each YAML file into policy.d under its own name, whatever directory it is
-// in, and ignores the rest. Nothing is written. What an archive that was made to do harm can have is an error.
+// readArchive reads a zip archive as the charm does: each YAML file becomes a file of policy.d under its own name, in whatever directory of
+// the archive it is, and other files are ignored. Nothing is written. A malicious archive is an error.
 func readArchive(name string) ([]oslopolicy.Source, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -149,7 +150,7 @@ func readArchive(name string) ([]oslopolicy.Source, error) {
 	return unpack(name, byName)
 }
 
-// isArchivedPolicy reports whether the charm takes an entry for a policy.
+// isArchivedPolicy reports whether the charm treats an entry as a policy file.
 func isArchivedPolicy(entry *zip.File) (bool, error) {
 	const encrypted = 1
 	switch {
@@ -171,7 +172,7 @@ func isArchivedPolicy(entry *zip.File) (bool, error) {
 	return false, nil
 }
 
-// unpack reads the entries in the order of the names that they get.
+// unpack reads the entries in the order of their names in policy.d.
 func unpack(name string, byName map[string]*zip.File) ([]oslopolicy.Source, error) {
 	var sources []oslopolicy.Source
 	bases := make([]string, 0, len(byName))
@@ -184,7 +185,7 @@ func unpack(name string, byName map[string]*zip.File) ([]oslopolicy.Source, erro
 		if err != nil {
 			return nil, fmt.Errorf("%s: %.200q: %w", name, byName[base].Name, err)
 		}
-		// The size that the archive declares is not believed.
+		// The size in the archive's header may be wrong.
 		document, err := io.ReadAll(io.LimitReader(reader, maxPolicyBytes))
 		if err = errors.Join(err, reader.Close()); err != nil {
 			return nil, fmt.Errorf("%s: %.200q: %w", name, byName[base].Name, err)

@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 )
 
-// entry is one of an archive.
+// entry is an entry of an archive.
 type entry struct {
 	name, content string
 	mode          fs.FileMode
@@ -93,7 +93,7 @@ func TestReadSources(t *testing.T) {
 	}
 }
 
-// TestArchivesThatWereMadeToDoHarm: none of them is read further than the limits, and none is taken for a policy.
+// TestArchivesThatWereMadeToDoHarm checks that malicious archives are not read beyond the limits, and that none is treated as a policy.
 func TestArchivesThatWereMadeToDoHarm(t *testing.T) {
 	many := make([]entry, maxArchiveEntries+1)
 	for i := range many {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// expiry is when the serving certificate ends.
+// expiry is the time at which the serving certificate expires.
 var expiry atomic.Pointer[time.Time]
 
 var certificateExpiry = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -31,12 +31,12 @@ func init() { //nolint:gochecknoinits // a collector belongs to the process, lik
 	metrics.Registry.MustRegister(certificateExpiry)
 }
 
-// watchExpiry keeps the metric of the certificate's end, and tells of one that does not hold: API servers refuse it, and only
-// they would say so. It is called with each certificate that is to be served.
+// watchExpiry updates the metric of the certificate's expiry, and logs a certificate that is not valid now: API servers reject it, and
+// otherwise only their logs would show that. It is called for each certificate before it is served.
 func watchExpiry(certificate tls.Certificate) {
 	leaf, err := x509.ParseCertificate(certificate.Certificate[0])
 	if err != nil {
-		return // what is served has been parsed before
+		return // the certificate has been parsed before
 	}
 	expiry.Store(&leaf.NotAfter)
 	if now := time.Now(); now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
@@ -61,12 +61,12 @@ func (f *certificateFlags) addFlags(cmd *cobra.Command) {
 	}
 }
 
-// load reads the files, and returns what reads them again when they change.
+// load reads the files, and returns a watcher that reads them again when they change.
 func (f certificateFlags) load() (*certwatcher.CertWatcher, error) {
 	files, err := certwatcher.New(f.certFile, f.keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the serving certificate (--tls-cert-file, --tls-private-key-file): %w", err)
 	}
-	files.RegisterCallback(watchExpiry) // which calls it at once with what has been read
+	files.RegisterCallback(watchExpiry) // which calls it at once with the certificate that was read
 	return files, nil
 }

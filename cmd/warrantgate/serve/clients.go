@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/internal/webhookserver"
 )
 
-// callerFlags say whom the gates answer.
+// callerFlags define the clients whose requests the gates answer.
 type callerFlags struct {
 	caFile   string
 	names    []string
@@ -27,7 +27,7 @@ func (f *callerFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.names, "client-names", nil, "common names in the client certificates of those API servers; required with --client-ca-file")
 }
 
-// load reads the files. It is an error if nothing is left by which API servers differ from others.
+// load reads the files. It returns an error if no option distinguishes API servers from other clients.
 func (f callerFlags) load() (*webhookserver.Clients, *webhookserver.Tokens, error) {
 	if f.pathFile == "" && f.caFile == "" && len(f.names) == 0 {
 		return nil, nil, errors.New("whom do the webhooks answer? --webhook-path-file names a file of tokens that the path has to begin with " +
@@ -41,8 +41,8 @@ func (f callerFlags) load() (*webhookserver.Clients, *webhookserver.Tokens, erro
 	return clients, tokens, err
 }
 
-// clients are nil without the flags. Both a file without names and names without a file are refused: a CA signs for others
-// than API servers, too.
+// clients returns nil without the flags. Both a file without names and names without a file are rejected: a CA also signs certificates of
+// clients other than API servers.
 func (f callerFlags) clients() (*webhookserver.Clients, error) {
 	switch {
 	case f.caFile == "" && len(f.names) == 0:

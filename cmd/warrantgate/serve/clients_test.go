@@ -25,7 +25,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
-// clientAuthority signs client certificates, or such as look like them.
+// clientAuthority is a CA that signs client certificates, and invalid ones.
 type clientAuthority struct {
 	clitest.Certificate
 	pair tls.Certificate
@@ -64,13 +64,13 @@ func (a clientAuthority) sign(t *testing.T, name string, usage x509.ExtKeyUsage,
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// asks sends a review with a client certificate, nil for none, on a connection of its own. It returns the status and the text
-// of the answer.
+// asks sends a review on a new connection, with a client certificate or, for nil, without one. It returns the status and the body of the
+// answer.
 func (s *serving) asks(ctx context.Context, t *testing.T, certificate *tls.Certificate) (code int, text string, err error) {
 	t.Helper()
 	config := &tls.Config{RootCAs: s.certificate.Pool(t)}
 	if certificate != nil {
-		// Whatever the server says whom it trusts, as an attacker would.
+		// The client sends its certificate regardless of the CAs that the server lists, as an attacker would.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
 	}
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
@@ -126,7 +126,7 @@ func TestOnlyKnownClientsAreAnswered(t *testing.T) {
 	if err := s.shutdown(t); err != nil {
 		t.Errorf("serve ends with %v", err)
 	}
-	// Of those who are refused the first is logged.
+	// Only the first denied client is logged.
 	if got := strings.Count(s.logs.String(), `"msg":"denied a caller`); got != 1 {
 		t.Errorf("%d lines about refused callers:\n%s", got, s.logs.String())
 	}
@@ -173,7 +173,7 @@ func TestANewAuthorityOfClientsIsTakenWithoutRestart(t *testing.T) {
 	}
 }
 
-// TestClientsOrTokens holds that what is configured is needed, and the other is not.
+// TestClientsOrTokens checks that only the configured method is required: the client certificate, the token, or both.
 func TestClientsOrTokens(t *testing.T) {
 	authority := newClientAuthority(t)
 	later := time.Now().Add(time.Hour)
@@ -185,7 +185,7 @@ func TestClientsOrTokens(t *testing.T) {
 		want []int
 	}{
 		"tokens":  {want: []int{404, 404, 200, 200}},
-		"clients": {args: append(clients, "--webhook-path-file="), want: []int{404, 200, 404, 404}}, // there is no such path then
+		"clients": {args: append(clients, "--webhook-path-file="), want: []int{404, 200, 404, 404}}, // no such path exists then
 		"both":    {args: clients, want: []int{404, 404, 404, 200}},
 	} {
 		t.Run(name, func(t *testing.T) {

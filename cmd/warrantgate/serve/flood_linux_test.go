@@ -32,14 +32,14 @@ import (
 
 const (
 	floodBodies = 1000
-	// floodBytes is nearly the most that is read of a review.
+	// floodBytes is slightly less than the limit of a review's size.
 	floodBytes = 7 << 20
-	// mostMemory leaves 32 MiB of the limit of the chart's pods, which is 256 MiB, for other memory. The bodies that are judged at a time
-	// take thirty times largeBudget in the worst case, which is 210 MiB.
+	// mostMemory leaves 32 MiB of the memory limit of the chart's pods, which is 256 MiB, for other memory. The bodies that are decoded at a
+	// time need thirty times largeBudget in the worst case, which is 210 MiB.
 	mostMemory = 224 << 20
 )
 
-// released builds the program as it is released: the race detector, which tests run under, takes many times the memory.
+// released builds the program as it is released: the race detector, which is on in the tests, needs many times the memory.
 func released(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "warrantgate")
@@ -51,14 +51,14 @@ func released(t *testing.T) string {
 	return path
 }
 
-// TestAThousandLargeBodies sends them at the same time to a process of its own. It does not need more memory than its pod has, and
-// answers every ordinary review. How long these take is logged only, because the machine sends the flood as well.
+// TestAThousandLargeBodies sends a thousand large bodies at the same time to a separate process. The process needs no more memory than its
+// pod has, and answers every ordinary review. Their latency is only logged, because the same machine sends the flood.
 func TestAThousandLargeBodies(t *testing.T) {
 	program := released(t)
 	for name, tc := range map[string]struct {
 		token bool
 		body  []byte
-		// want are the answers that may be.
+		// want are the allowed status codes.
 		want []int
 	}{
 		"of callers without a token": {body: largeReview(t, false), want: []int{http.StatusNotFound}},
@@ -82,7 +82,7 @@ func TestAThousandLargeBodies(t *testing.T) {
 			go func() { s.ended <- command.Wait() }()
 			s.awaitReady(t)
 			client := s.certificate.Client(t)
-			s.ask(t, client, "/workspace/owner-integrity") // API servers keep a connection
+			s.ask(t, client, "/workspace/owner-integrity") // API servers keep a connection open
 			gatesBefore := gateMetrics(t, s)
 			token := s.token
 			if !tc.token {
@@ -107,7 +107,7 @@ func TestAThousandLargeBodies(t *testing.T) {
 					lock.Lock()
 					defer lock.Unlock()
 					if err != nil {
-						broken++ // the connection was closed while the body was sent
+						broken++ // the server closed the connection while the body was sent
 						return
 					}
 					answers[code]++
@@ -153,7 +153,7 @@ func TestAThousandLargeBodies(t *testing.T) {
 	}
 }
 
-// flood sends a body on a connection of its own, and returns the status of the answer.
+// flood sends a body on a new connection, and returns the status of the answer.
 func (s *serving) flood(t *testing.T, url string, body []byte) (int, error) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.certificate.Pool(t)}, DisableKeepAlives: true}
@@ -171,7 +171,7 @@ func (s *serving) flood(t *testing.T, url string, body []byte) (int, error) {
 	return response.StatusCode, nil
 }
 
-// largeReview is a review of nearly the size that is read. What takes most memory is many small values that are no object's.
+// largeReview returns a review of nearly the maximum size. Many small values outside of objects take most memory.
 func largeReview(t *testing.T, smallValues bool) []byte {
 	t.Helper()
 	object := func() runtime.RawExtension {
@@ -199,7 +199,7 @@ func largeReview(t *testing.T, smallValues bool) []byte {
 	return body
 }
 
-// peakAnonymous is the most memory that a process has that is no file's, until ctx ends.
+// peakAnonymous returns the maximum anonymous memory of a process, in bytes, until ctx ends.
 func peakAnonymous(ctx context.Context, pid int) uint64 {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -218,7 +218,7 @@ func peakAnonymous(ctx context.Context, pid int) uint64 {
 	return peak
 }
 
-// gateMetrics is how many verdicts the gates have counted.
+// gateMetrics returns the number of verdicts that the gates have counted.
 func gateMetrics(t *testing.T, s *serving) int {
 	t.Helper()
 	_, page, err := clitest.Get(t.Context(), "http://"+s.metrics+"/metrics")

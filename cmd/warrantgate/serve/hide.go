@@ -7,14 +7,14 @@ import (
 	"warrantgate.dev/internal/webhookserver"
 )
 
-// tokenHider writes a log without the tokens of the webhook path: errors of API servers name the URL of a webhook that they
-// could not call.
+// tokenHider writes a log without the tokens of the webhook path. Errors of API servers contain the URL of a webhook that they could not
+// call.
 type tokenHider struct {
 	out    io.Writer
 	tokens atomic.Pointer[webhookserver.Tokens]
 }
 
-// set names the tokens. They may be nil.
+// set sets the tokens to hide. They may be nil.
 func (h *tokenHider) set(tokens *webhookserver.Tokens) { h.tokens.Store(tokens) }
 
 // Write implements io.Writer for whole lines.

@@ -19,11 +19,11 @@ func init() { //nolint:gochecknoinits // a collector belongs to the process, lik
 	metrics.Registry.MustRegister(gateActive)
 }
 
-// configuredGate is a gate that is configured, or that is on what is for a cloud that can be asked.
+// configuredGate is a gate that is configured, or that is on and whose cloud is configured.
 type configuredGate struct {
 	name string
 	mode v1beta1.Mode
-	// why says why the gate is off.
+	// why is the reason why the gate is off.
 	why string
 }
 
@@ -57,15 +57,15 @@ func configuredGates(config v1beta1.GateConfiguration, owners clouds.Owners) []c
 	return gates
 }
 
-// configuresKeystonePolicy reports whether the file has a field of the gate other than its mode. The gate needs no cloud, so nothing else
-// tells that it is wanted: an operator with an OpenStack may have no policies for Keystone in this API server.
+// configuresKeystonePolicy reports whether the file sets a field of the gate other than its mode. The gate needs no cloud, so only such a
+// field shows that it is wanted: an operator with an OpenStack may have no policies for Keystone in this API server.
 func configuresKeystonePolicy(policy v1beta1.KeystonePolicy) bool {
 	unset := v1beta1.Default().KeystonePolicy
 	unset.Mode = policy.Mode
 	return !equality.Semantic.DeepEqual(policy, unset)
 }
 
-// reportInactive says in the log and in a metric which gates are off although they, or their cloud, are configured.
+// reportInactive logs, and records in a metric, which gates are off although they, or their cloud, are configured.
 func reportInactive(config v1beta1.GateConfiguration, owners clouds.Owners, logger logr.Logger) {
 	for _, gate := range configuredGates(config, owners) {
 		if gate.mode != v1beta1.Off {

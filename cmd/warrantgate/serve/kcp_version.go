@@ -13,10 +13,10 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// versionInterval is the time between two attempts of serve to learn the version of kcp.
+// versionInterval is the time between two attempts of serve to read the version of kcp.
 const versionInterval = time.Minute
 
-// warnOfOldKCP returns what logs the warning once, as soon as kcp answers. Nil without a kcp.
+// warnOfOldKCP returns a runnable that logs the warning once, as soon as kcp answers, or nil without a kcp.
 func (o serveOptions) warnOfOldKCP(logger logr.Logger) (manager.Runnable, error) {
 	if o.kcpKubeconfig == "" {
 		return nil, nil //nolint:nilnil // there is nothing to warn of
@@ -39,7 +39,7 @@ func (o serveOptions) warnOfOldKCP(logger logr.Logger) (manager.Runnable, error)
 				logger.Info("warning: " + warning)
 			}
 			return true, nil
-		}) // ends without it when serve does
+		}) // ends without it when serve ends
 		return nil
 	}), nil
 }

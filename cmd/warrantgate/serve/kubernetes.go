@@ -26,7 +26,7 @@ import (
 	"warrantgate.dev/webhooks/machine"
 )
 
-// newHoldings returns what holds changes of clusters against the instances of machines, nil where machines are not gated.
+// newHoldings returns the check of changes of clusters against the instances of their machines, or nil if machines are not gated.
 func newHoldings(o clouds.Owners, config v1beta1.GateConfiguration, machines cluster.Machines, in logicalcluster.Name) *cluster.Holdings {
 	if o.Gate == nil || config.Machine.Mode == v1beta1.Off {
 		return nil
@@ -34,10 +34,10 @@ func newHoldings(o clouds.Owners, config v1beta1.GateConfiguration, machines clu
 	return cluster.NewHoldings(machines, o.Gate, o.Writes, in.String())
 }
 
-// kubernetesGates are the gates on the objects of Cluster API, and what they need. The zero value is none of them.
+// kubernetesGates are the gates on the objects of Cluster API, and their dependencies. The zero value has no gates.
 type kubernetesGates struct {
 	recorder *events.Recorder
-	// objects is nil where nothing that is on looks at any.
+	// objects is nil if no gate that is on reads any.
 	objects   *clusterapi.Objects
 	runnables []manager.Runnable
 	handlers  map[string]http.Handler
@@ -132,7 +132,7 @@ func (g *kubernetesGates) register(server webhook.Server) {
 	}
 }
 
-// synced is a check of readiness.
+// synced is a readiness check.
 func (g *kubernetesGates) synced(*http.Request) error {
 	if err := g.objects.Synced(); err != nil {
 		return fmt.Errorf("not everything has been read: %w", err)

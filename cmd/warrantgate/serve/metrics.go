@@ -10,9 +10,9 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// withExemplars serves the metrics in the place of controller-runtime's handler: as OpenMetrics to who accepts that, for the
-// exemplars that the other format cannot show, and uncompressed whatever the client accepts. A compressor holds more memory
-// than all else that an idle serve keeps on its heap, for a page of a few dozen KiB now and then.
+// withExemplars serves the metrics instead of controller-runtime's handler. It serves OpenMetrics to clients that accept it, because only
+// that format has exemplars, and never compresses. A compressor holds more memory than everything else on the heap of an idle serve, and
+// the page has only a few dozen KiB.
 func withExemplars(*rest.Config, *http.Client) (metricsserver.Filter, error) {
 	return func(logr.Logger, http.Handler) (http.Handler, error) {
 		return promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTracesAreExemplars holds that whoever reads OpenMetrics finds the trace of a slow verdict.
+// TestTracesAreExemplars checks that OpenMetrics contains the trace of a slow verdict.
 func TestTracesAreExemplars(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	s := startServe(t)
@@ -44,7 +44,7 @@ func TestTracesAreExemplars(t *testing.T) {
 	}
 }
 
-// exposed are the metrics of serve, in the format that is accepted.
+// exposed returns the metrics of serve in an accepted format.
 func (s *serving) exposed(t *testing.T, accept string) (contentType, exposed string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.metrics+"/metrics", http.NoBody)

@@ -25,10 +25,10 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// pathsEverServed are those of all hooks that a release has registered. While a release is rolled out, API servers are told of
-// new paths before the last old replica has gone, and of old ones, if it is rolled back, while there still are new replicas: a
-// path that is not served is a 404, and denies the write. So one stays here, and is served, until a release after the one that
-// last registered it, and a new one is served a release before it is registered.
+// pathsEverServed are the paths of all webhooks that any release has registered. During a rollout, API servers get new paths before the
+// last old replica has gone. During a rollback, they get old paths while new replicas still exist. A path that is not served is a 404,
+// which denies the write. So serve keeps a path until a release after the last one that registers it, and serves a new path one release
+// before it is registered.
 var pathsEverServed = []string{
 	"/cluster/delegation",
 	"/cluster/impersonation",
@@ -52,7 +52,7 @@ keystonePolicy: {selector: {matchLabels: {holds: policy}}}
 openStack: {authURLs: ["https://keystone.example.com/v3"]}
 `
 
-// paths keeps what is registered at a server.
+// paths records the paths that are registered at a server.
 type paths struct {
 	webhook.Server
 	registered map[string]http.Handler
@@ -99,7 +99,7 @@ func TestEveryPathThatWasEverServedIsServed(t *testing.T) {
 	}
 }
 
-// registeredPaths are those that webhook configurations have API servers ask.
+// registeredPaths returns the paths of webhook configurations.
 func registeredPaths(t *testing.T, objects []client.Object) []string {
 	t.Helper()
 	var clients []admissionregistrationv1.WebhookClientConfig
@@ -123,7 +123,7 @@ func registeredPaths(t *testing.T, objects []client.Object) []string {
 		}
 		found = append(found, asked.Path)
 	}
-	if len(found) < len(pathsEverServed)-1 { // some are of several hooks
+	if len(found) < len(pathsEverServed)-1 { // several webhooks share a path
 		t.Errorf("only %q are registered", found)
 	}
 	return found

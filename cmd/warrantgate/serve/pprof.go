@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// newPprofServer serves /debug/pprof, nil where the address is empty. It has an address of its own, as a profile says more
-// about a process, and costs it more, than whoever reads metrics is to have.
+// newPprofServer serves /debug/pprof, or returns nil if the address is empty. It has its own address, because a profile shows more of the
+// process, and costs it more, than readers of metrics may have.
 func newPprofServer(address string) (manager.Runnable, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // off is no error
@@ -30,7 +30,7 @@ func newPprofServer(address string) (manager.Runnable, error) {
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return &manager.Server{Name: "pprof", Server: &http.Server{
 		Addr: address, Handler: mux,
-		// No timeout of answers, as a profile takes as long as is asked for.
+		// There is no write timeout, because the client chooses how long a profile takes.
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, IdleTimeout: time.Minute,
 	}}, nil
 }

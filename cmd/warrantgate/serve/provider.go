@@ -26,8 +26,7 @@ import (
 	"warrantgate.dev/webhooks/machine"
 )
 
-// registerProviderGates serves the gates on machines and clusters that a provider's APIExport has bound in the workspaces of
-// a kcp.
+// registerProviderGates serves the gates on machines and clusters in the workspaces of a kcp that bind a provider's APIExport.
 func registerProviderGates(server webhook.Server, reached *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, recorder webhooks.EventRecorder) error {
 	config = gates.Exportable(config)
 	workspaces, err := clusterapi.NewWorkspaces(reached, owners.Options(config))
@@ -74,7 +73,8 @@ func impersonationGate(
 	})
 }
 
-// needsKCP returns an error if the configuration lists providers on kcp, and the audit cannot read their machines or ask their cloud.
+// needsKCP returns an error if the configuration lists providers on kcp, but the audit cannot read their machines or send requests to their
+// cloud.
 func needsKCP(config v1beta1.GateConfiguration, owners clouds.Owners, kcpKubeconfig string) error {
 	if !config.Audit.OnKCP() || kcpKubeconfig != "" && owners.Cloud != nil {
 		return nil
@@ -82,7 +82,7 @@ func needsKCP(config v1beta1.GateConfiguration, owners clouds.Owners, kcpKubecon
 	return errors.New("audit.providers needs --kcp-kubeconfig and an access to CloudSigma: give both, or remove audit.providers from the configuration")
 }
 
-// newProviderAudit returns the audit of the providers on kcp, nil where none is configured.
+// newProviderAudit returns the audit of the providers on kcp, or nil if none is configured.
 func newProviderAudit(
 	reached *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, recorder audit.EventRecorder,
 ) (manager.Runnable, error) {

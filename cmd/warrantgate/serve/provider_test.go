@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// TestTheProviderOfAPath: what is in a path is part of an address only if it is the name of a logical cluster.
+// TestTheProviderOfAPath checks that a path segment becomes part of an address only if it is the name of a logical cluster.
 func TestTheProviderOfAPath(t *testing.T) {
 	config, err := config.Parse([]byte(everyGateOn))
 	if err != nil {

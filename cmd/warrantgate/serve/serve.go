@@ -1,4 +1,4 @@
-// Package serve has the command that serves the admission webhooks, with the controllers that run beside them.
+// Package serve has the command that serves the admission webhooks and runs the controllers.
 package serve
 
 import (
@@ -37,7 +37,7 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// serveOptions say where things are. What the gates decide is in the configuration file.
+// serveOptions are addresses, files and kubeconfigs. The decisions of the gates are in the configuration file.
 type serveOptions struct {
 	clouds.Flags
 	certificateFlags
@@ -119,7 +119,7 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	}
 	logf.SetLogger(logger)
 	klog.SetLogger(logger)
-	// What net/http and others print by themselves, such as failed TLS handshakes, is to be as structured as the rest.
+	// Messages that net/http and other packages log by themselves, such as failed TLS handshakes, become structured too.
 	slog.SetDefault(slog.New(logr.ToSlogHandler(logger)))
 	ctx = logf.IntoContext(ctx, logger)
 
@@ -167,7 +167,7 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	return runAll(webhookServer.Drain(ctx, o.drainPeriod), servers, recorders)
 }
 
-// callerFiles returns what reads again the files that say whom the webhooks answer. Either may be nil.
+// callerFiles returns runnables that reload the files which define the clients of the webhooks. Both arguments may be nil.
 func callerFiles(clients *webhookserver.Clients, tokens *webhookserver.Tokens) []manager.Runnable {
 	var files []manager.Runnable
 	if clients != nil {
@@ -179,7 +179,7 @@ func callerFiles(clients *webhookserver.Clients, tokens *webhookserver.Tokens) [
 	return files
 }
 
-// kcpControllers returns what runs beside the webhooks for a kcp: the repair, unless it is off, and the warning of an old version.
+// kcpControllers returns the controllers for a kcp: the repair, unless it is off, and the warning of an old version.
 func (o serveOptions) kcpControllers(config v1beta1.GateConfiguration, recorder owner.EventRecorder, logger logr.Logger) ([]manager.Runnable, error) {
 	var controllers []manager.Runnable
 	repair, off, err := o.repairController(config, recorder)
@@ -198,7 +198,7 @@ func (o serveOptions) kcpControllers(config v1beta1.GateConfiguration, recorder 
 	return append(controllers, warning), nil
 }
 
-// servers returns all that runs until the end but what is for kcp.
+// servers returns all runnables except those for kcp.
 func (o serveOptions) servers(
 	certificate manager.Runnable, webhookServer webhook.Server, gates kubernetesGates,
 ) ([]manager.Runnable, error) {
@@ -215,7 +215,7 @@ func (o serveOptions) servers(
 		ready["objects"] = gates.synced
 	}
 	servers := slices.Concat(gates.runnables, []manager.Runnable{certificate, webhookServer, o.healthServer(ready)})
-	if metricsServer != nil { // nil when it is turned off
+	if metricsServer != nil { // nil if it is turned off
 		servers = append(servers, metricsServer)
 	}
 	if pprofServer != nil {
@@ -224,8 +224,8 @@ func (o serveOptions) servers(
 	return servers, nil
 }
 
-// machineGates returns the gates of the API server of --kubeconfig, none where there is none, and registers those of
-// providers on kcp where clouds can be asked.
+// machineGates returns the gates of the API server of --kubeconfig, or none without one. It registers the gates of providers on kcp if a
+// cloud is configured.
 func (o serveOptions) machineGates(
 	config v1beta1.GateConfiguration, server webhook.Server, recorder webhooks.EventRecorder, logger logr.Logger,
 ) (gates kubernetesGates, err error) {
@@ -270,8 +270,8 @@ func (o serveOptions) machineGates(
 	return gates, registerProviderGates(server, reached, config, owners, recorder)
 }
 
-// runAll runs until a server fails or ctx ends, and then until all have ended. The recorders end last, because the
-// admissions that a server finishes at shutdown have Events too.
+// runAll runs until a server fails or ctx ends, and then waits until all have ended. The recorders end last, because requests that a server
+// finishes at shutdown have Events too.
 func runAll(ctx context.Context, servers, recorders []manager.Runnable) error {
 	recorderCtx, stopRecorders := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecorders()
@@ -304,7 +304,7 @@ func (o serveOptions) eventRecorder() (*events.Recorder, error) {
 	return events.NewRecorder(writer), nil
 }
 
-// repairController returns none where the repair is off, and why it is.
+// repairController returns no controller if the repair is off, and the reason.
 func (o serveOptions) repairController(config v1beta1.GateConfiguration, recorder owner.EventRecorder) (_ manager.Runnable, off string, err error) {
 	switch {
 	case config.Repair.Mode == v1beta1.Off:
@@ -347,7 +347,7 @@ func (o serveOptions) healthServer(ready map[string]healthz.Checker) manager.Run
 		"/healthz": {"ping": healthz.Ping},
 		"/readyz":  ready,
 	} {
-		// Below each path is one for each check.
+		// Each check has a path of its own below.
 		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
 		mux.Handle(path, handler)
 		mux.Handle(path+"/", handler)

@@ -34,7 +34,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
-// These tests do not run in parallel, because serve sets the log of the process.
+// These tests do not run in parallel, because serve sets the logger of the process.
 
 // serving is a serve under test.
 type serving struct {
@@ -43,13 +43,13 @@ type serving struct {
 	certificate              clitest.Certificate
 	certificates             clitest.Files
 	logs                     clitest.Output
-	// stop is what SIGTERM does.
+	// stop has the effect of SIGTERM.
 	stop context.CancelFunc
-	// ended gets what serve returns.
+	// ended receives the error that serve returns.
 	ended chan error
 }
 
-// startServe starts serve on free ports, with a certificate of its own, and waits until it is ready.
+// startServe starts serve on free ports, with its own certificate, and waits until it is ready.
 func startServe(t *testing.T, args ...string) *serving {
 	t.Helper()
 	s := newServing(t)
@@ -61,7 +61,7 @@ func startServe(t *testing.T, args ...string) *serving {
 	go func() { s.ended <- cmd.ExecuteContext(ctx) }()
 	s.awaitReady(t)
 	if !slices.Contains(args, "--metrics-address=0") {
-		clitest.AwaitListening(t, s.metrics) // readiness does not tell
+		clitest.AwaitListening(t, s.metrics) // readiness does not cover the metrics server
 	}
 	return s
 }
@@ -131,7 +131,7 @@ func (s *serving) awaitEnd(t *testing.T) error {
 	return ended
 }
 
-// workspaceReview is the review of an update by alice, who replaces the owner of a Workspace.
+// workspaceReview returns the review of an update by alice that replaces the owner of a Workspace.
 func workspaceReview(t *testing.T) []byte {
 	t.Helper()
 	workspace := func(owner string) runtime.RawExtension {
@@ -297,8 +297,8 @@ func TestServeSpeaksTLS13Only(t *testing.T) {
 }
 
 func TestServeTakesANewCertificate(t *testing.T) {
-	// mounted writes the certificate as kubelet mounts Secrets: the files are links through a directory ..data, which
-	// is a link that is replaced.
+	// mounted writes the certificate in the way kubelet mounts Secrets: the files are symlinks through a directory ..data, which is a symlink
+	// that is replaced.
 	mounted := func(t *testing.T, c clitest.Certificate, dir string) {
 		t.Helper()
 		version := t.TempDir()
@@ -443,7 +443,7 @@ func TestServeFollowsItsConfiguration(t *testing.T) {
 	}
 }
 
-// eventKCP is a kcp that permits Events and keeps them.
+// eventKCP is a kcp that allows Events and records them.
 type eventKCP struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -481,7 +481,7 @@ func (k *eventKCP) all() []string {
 	return slices.Clone(k.events)
 }
 
-// What counts as under way is a request whose body is still on its way: the gates themselves take no time.
+// The pending request is one whose body is not complete yet: the gates themselves take no time.
 func TestServeFinishesWhatIsUnderWay(t *testing.T) {
 	leaks := goleak.IgnoreCurrent()
 	kcp := &eventKCP{t: t}
@@ -579,14 +579,14 @@ func TestServeEndsWhenOneOfItsServersFails(t *testing.T) {
 	}
 }
 
-// A compressor for the metrics would take more memory than all else that serve keeps.
+// A compressor for the metrics would need more memory than everything else on the heap of serve.
 func TestServeDoesNotCompressMetrics(t *testing.T) {
 	s := startServe(t)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.metrics+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Accept-Encoding", "zstd, gzip") // so that the client does not unpack it by itself
+	request.Header.Set("Accept-Encoding", "zstd, gzip") // so that the client does not decompress it by itself
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

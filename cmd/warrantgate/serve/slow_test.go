@@ -16,14 +16,15 @@ import (
 	"time"
 )
 
-// TestSlowClientsAndAFloodDoNotSlowOthers holds for clients that stop at each stage of a request, and keep their connections,
-// while others send nonsense as fast as they can.
+// TestSlowClientsAndAFloodDoNotSlowOthers runs with clients that stop at each stage of a request and keep their connections, while others
+// send nonsense as fast as they can.
 func TestSlowClientsAndAFloodDoNotSlowOthers(t *testing.T) {
 	const (
 		slowClients = 60 // at each stage
 		flooders    = 2
 		admissions  = 100
-		// most is for 99 of 100, on a machine that has this flood to send and other tests to run, too. An API server waits for 3 seconds.
+		// most is the limit for 99 of 100 requests, on a machine that also sends this flood and runs other tests. An API server waits for 3
+		// seconds.
 		most = 2 * time.Second
 	)
 	s := startServe(t)
@@ -60,8 +61,8 @@ func TestSlowClientsAndAFloodDoNotSlowOthers(t *testing.T) {
 		t.Errorf("p99 = %s, want at most %s", p99, most)
 	}
 
-	// Whoever has sent a head is cut off where the body does not come. A head and a handshake are waited for longer
-	// (headerTimeout) than can be awaited here.
+	// The server closes a connection that sent a head and no body. For a head and a handshake it waits longer (headerTimeout) than this test
+	// can.
 	for i := 1; i < len(slow); i += 2 {
 		endsWithin(t, slow[i], 15*time.Second)
 	}
@@ -94,7 +95,7 @@ func (s *serving) dial(t *testing.T, begin []byte) net.Conn {
 	return conn
 }
 
-// sendNonsense sends a body that is no review. What is answered does not matter.
+// sendNonsense sends a body that is no review, and ignores the answer.
 func (s *serving) sendNonsense(ctx context.Context, client *http.Client) {
 	body := bytes.Repeat([]byte(`{"a":`), 20_000)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hook("/workspace/owner-rewrite"), bytes.NewReader(body))
@@ -108,7 +109,7 @@ func (s *serving) sendNonsense(ctx context.Context, client *http.Client) {
 	}
 }
 
-// endsWithin holds that the server answers that the body is missing, or nothing, and closes the connection.
+// endsWithin checks that the server either reports the missing body or sends nothing, and closes the connection.
 func endsWithin(t *testing.T, conn net.Conn, most time.Duration) {
 	t.Helper()
 	if err := conn.SetReadDeadline(time.Now().Add(most)); err != nil {

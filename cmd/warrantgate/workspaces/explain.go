@@ -20,7 +20,7 @@ import (
 type explainOptions struct {
 	kubeconfig, context string
 	output              string
-	// creation is what is explained instead of a workspace, if it has a creator.
+	// creation is explained instead of a workspace if it has a creator.
 	creation preflight.Creation
 }
 
@@ -123,7 +123,7 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 	return checker.Check(ctx, ws), nil
 }
 
-// printers are the forms of output.
+// printers are the output formats.
 var printers = map[string]func(io.Writer, preflight.Report) error{
 	"text": printExplanation,
 	"json": func(out io.Writer, report preflight.Report) error {

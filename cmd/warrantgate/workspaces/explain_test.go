@@ -22,7 +22,7 @@ import (
 	"warrantgate.dev/internal/preflight"
 )
 
-// hanging is a report with something in all of its parts.
+// hanging is a report of a stuck workspace with a value in all of its parts.
 var hanging = preflight.Report{
 	Workspace: preflight.Workspace{
 		Path: "root:orgs:team-a", Cluster: "m82w61j76ws21znq", Phase: "Initializing", Type: "root:universal", CreatedBy: "1dz6n4ubraua7pul:default:bot",
@@ -125,7 +125,7 @@ func TestLastWordOfAnExplanation(t *testing.T) {
 			if err := printExplanation(&out, preflight.Report{Findings: tc.findings}); err != nil {
 				t.Fatal(err)
 			}
-			_, got, _ := strings.Cut(out.String(), "unknown\n\n") // after the head of a workspace of which nothing is known
+			_, got, _ := strings.Cut(out.String(), "unknown\n\n") // after the head of a workspace about which nothing is known
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

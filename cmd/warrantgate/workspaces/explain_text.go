@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// printExplanation prints a report for people: what the workspace is, as whom kcp acts, what it waits for, what to do.
+// printExplanation prints a report as text: the workspace, the owner that kcp acts as, what the workspace waits for, and what to do.
 func printExplanation(out io.Writer, report preflight.Report) error {
 	text := &bytes.Buffer{}
 	ws := report.Workspace
@@ -113,7 +113,7 @@ func printBindings(text *bytes.Buffer, bindings []preflight.Binding) {
 	table(text, "  ", rows)
 }
 
-// printFindings prints what is wrong first, and what is only worth knowing last.
+// printFindings prints errors first, and information last.
 func printFindings(text *bytes.Buffer, report preflight.Report) error {
 	fmt.Fprintln(text)
 	switch verdict := report.Verdict(); {

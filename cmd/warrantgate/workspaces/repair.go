@@ -135,7 +135,7 @@ type repaired struct {
 	Message        string `json:"message"`
 }
 
-// teller returns what tells of one workspace, and what is to be called at the end.
+// teller returns a function that reports one workspace, and a function to call at the end.
 func (o repairOptions) teller(out io.Writer) (tell func(owner.Repaired), flush func() error, err error) {
 	line := func(r owner.Repaired) repaired {
 		return repaired{

@@ -5,18 +5,18 @@ import (
 	"fmt"
 )
 
-// Exit codes of commands whose exit code is an answer for scripts.
+// Exit codes of commands whose exit code is a result for scripts.
 const (
-	// ExitWrong is that something is wrong.
+	// ExitWrong means that something is wrong.
 	ExitWrong = 1
-	// ExitUnknown is that it could not be determined.
+	// ExitUnknown means that the result could not be determined.
 	ExitUnknown = 2
 )
 
-// ExitError ends the program with a code of its own. Commands whose exit code is an answer return one.
+// ExitError ends the program with an exit code of its own. Commands whose exit code is a result return it.
 type ExitError struct {
 	Code int
-	// Err is printed; nil if all has been said.
+	// Err is the error to print, or nil if nothing is left to print.
 	Err error
 }
 
@@ -28,10 +28,10 @@ func (e ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns what is printed.
+// Unwrap returns the error to print.
 func (e ExitError) Unwrap() error { return e.Err }
 
-// ExitCode is the code that an error of a command ends the program with, and what is to be printed, if anything.
+// ExitCode returns the exit code for the error of a command, and the error to print, if any.
 func ExitCode(err error) (code int, message error) {
 	if exit, ok := errors.AsType[ExitError](err); ok {
 		return exit.Code, exit.Err
@@ -39,7 +39,7 @@ func ExitCode(err error) (code int, message error) {
 	return 1, err
 }
 
-// UnknownIfError makes an error one after which nothing is known.
+// UnknownIfError wraps an error after which the result is unknown.
 func UnknownIfError(err error) error {
 	if err == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// RequestTimeout limits each request of a command that answers a question.
+// RequestTimeout limits each request of a command that reports a result.
 const RequestTimeout = 15 * time.Second
 
 // LoadKubeconfig reads the kubeconfig at path, or $KUBECONFIG where it is empty. The context may be empty, too.
@@ -27,8 +27,8 @@ func LoadKubeconfig(path, kubeContext string) (*rest.Config, error) {
 	return config, nil
 }
 
-// OwnerWarning returns what operators of a kcp before v0.32 have to know, "" for a newer one. It asks in the workspace that
-// config leads to.
+// OwnerWarning returns the warning for operators of a kcp before v0.32, or "" for a newer kcp. It reads the version in the workspace of
+// config.
 func OwnerWarning(config *rest.Config) (string, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = RequestTimeout

@@ -8,7 +8,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// NewLogger returns what --log-level and --log-format ask for.
+// NewLogger returns a logger for the values of --log-level and --log-format.
 func NewLogger(out io.Writer, level, format string) (logr.Logger, error) {
 	var least slog.Level
 	if err := least.UnmarshalText([]byte(level)); err != nil {

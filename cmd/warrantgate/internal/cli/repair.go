@@ -9,7 +9,7 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// NewRepair returns the repair of what reading can see; LogicalClusters are read and written with writing.
+// NewRepair returns the repair of the workspaces that reading can read. It reads and writes LogicalClusters with writing.
 func NewRepair(reading, writing *rest.Config, config v1beta1.GateConfiguration) (*owner.Repair, error) {
 	shards, err := owner.NewShards(reading)
 	if err != nil {
@@ -30,5 +30,5 @@ func NewRepair(reading, writing *rest.Config, config v1beta1.GateConfiguration) 
 	}, nil
 }
 
-// Limiter lets through so many per second, evenly.
+// Limiter returns a limiter that allows perSecond operations per second, evenly spaced.
 func Limiter(perSecond int32) *rate.Limiter { return rate.NewLimiter(rate.Limit(perSecond), 1) }

@@ -1,7 +1,7 @@
 package cli
 
-// Version is what was built. main sets it, once, before it runs a command.
+// Version is the version that was built. main sets it once, before it runs a command.
 var Version = "dev"
 
-// UserAgent is how the program calls itself in requests.
+// UserAgent returns the User-Agent header of the program's requests.
 func UserAgent() string { return "warrantgate/" + Version }

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Certificate is a self-signed one for 127.0.0.1, in PEM.
+// Certificate is a self-signed certificate for 127.0.0.1 and its key, in PEM.
 type Certificate struct{ Cert, Key []byte }
 
 // NewCertificate returns a new one, with a new key.
@@ -63,7 +63,7 @@ func (c Certificate) Pool(t *testing.T) *x509.CertPool {
 // Files are the paths of a certificate and its key.
 type Files struct{ CertFile, KeyFile string }
 
-// Write writes the certificate and its key into dir, over what is there.
+// Write writes the certificate and its key into dir, and replaces existing files.
 func (c Certificate) Write(t *testing.T, dir string) Files {
 	t.Helper()
 	files := Files{filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")}
@@ -75,7 +75,7 @@ func (c Certificate) Write(t *testing.T, dir string) Files {
 	return files
 }
 
-// Client is an HTTP client that trusts the certificate. Like API servers it speaks HTTP/2 and keeps its connection.
+// Client returns an HTTP client that trusts the certificate. Like API servers it uses HTTP/2 and keeps its connection.
 func (c Certificate) Client(t *testing.T) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.Pool(t)}, ForceAttemptHTTP2: true}

@@ -17,7 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Root returns a command with the name of the program, and those commands below it.
+// Root returns a command with the name of the program and the given subcommands.
 func Root(out, errOut io.Writer, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{Use: "warrantgate", SilenceUsage: true, SilenceErrors: true}
 	root.SetOut(out)
@@ -56,11 +56,11 @@ func (o *Output) String() string {
 	return o.buffer.String()
 }
 
-// Await waits until condition holds. When time runs out, it says why it still does not.
+// Await waits until condition holds. On a timeout, it reports why it does not.
 func Await(t *testing.T, what string, condition func(ctx context.Context) error) {
 	t.Helper()
 	var last error
-	// H1 allows 15 seconds for the slowest of what is awaited here, a new certificate.
+	// H1 allows 15 seconds for the slowest condition, a new certificate.
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 15*time.Second, true, func(ctx context.Context) (bool, error) {
 		last = condition(ctx)
 		return last == nil, nil
@@ -70,7 +70,7 @@ func Await(t *testing.T, what string, condition func(ctx context.Context) error)
 	}
 }
 
-// WriteFile writes a file of that name into a directory of its own, and returns its path.
+// WriteFile writes a file of that name into a new directory, and returns its path.
 func WriteFile(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -80,7 +80,7 @@ func WriteFile(t *testing.T, name, content string) string {
 	return path
 }
 
-// WriteKubeconfig writes one with a context for each server. The context home is the current one.
+// WriteKubeconfig writes a kubeconfig with a context for each server. The context home is the current one.
 func WriteKubeconfig(t *testing.T, servers map[string]string) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()

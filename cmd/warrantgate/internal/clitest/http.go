@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AwaitListening waits until a server answers in HTTP at an address, whatever it says.
+// AwaitListening waits until a server at an address answers HTTP requests, with any status.
 func AwaitListening(t *testing.T, address string) {
 	t.Helper()
 	Await(t, "an answer from "+address, func(ctx context.Context) error {
@@ -19,7 +19,7 @@ func AwaitListening(t *testing.T, address string) {
 	})
 }
 
-// FreeAddresses returns addresses that nobody listens on at the moment.
+// FreeAddresses returns addresses on which nothing listens at the moment.
 func FreeAddresses(t *testing.T, n int) []string {
 	t.Helper()
 	var addresses []string
@@ -57,7 +57,7 @@ func Group(name, servedVersion string) metav1.APIGroup {
 	return metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
 }
 
-// Resources are those of a group and version, for discovery: a name and a kind each.
+// Resources are the resources of a group and version for discovery, each with a name and a kind.
 func Resources(groupVersion string, namesAndKinds ...string) metav1.APIResourceList {
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: groupVersion}
 	for i := 0; i < len(namesAndKinds); i += 2 {
@@ -66,7 +66,7 @@ func Resources(groupVersion string, namesAndKinds ...string) metav1.APIResourceL
 	return list
 }
 
-// Forbidden is what an API server answers to what is not allowed.
+// Forbidden is the Status with which an API server answers a request that is not allowed.
 func Forbidden(message string) metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message}
 }

@@ -23,7 +23,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// Flags say as whom warrantgate asks CloudSigma.
+// Flags are the credentials with which warrantgate sends requests to CloudSigma.
 type Flags struct {
 	impersonationEnabled bool
 	oauthURL             string
@@ -33,7 +33,7 @@ type Flags struct {
 	secret               string
 }
 
-// AddFlags adds them to those of a command.
+// AddFlags adds them to the flags of a command.
 func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.impersonationEnabled, "impersonation-enabled", false, "impersonate the user of each cluster in CloudSigma (default $"+cloudsigma.EnvImpersonationEnabled+")")
 	flags.StringVar(&f.oauthURL, "oauth-url", "", "base URL of CloudSigma's identity provider (default $"+cloudsigma.EnvOAuthURL+")")
@@ -45,7 +45,7 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 		"namespace/name of a Secret with the keys oauth-url, client-id and client-secret, instead of the four flags before; it is read again when it changes")
 }
 
-// fromEnvironment fills in what no flag says.
+// fromEnvironment sets the fields for which no flag was given.
 func (f Flags) fromEnvironment() (Flags, error) {
 	if !f.impersonationEnabled {
 		enabled, err := boolVariable(cloudsigma.EnvImpersonationEnabled)
@@ -82,13 +82,13 @@ func boolVariable(name string) (bool, error) {
 
 // Access is the access to CloudSigma.
 type Access struct {
-	// Cloud is nil where there is none.
+	// Cloud is nil if there is no access.
 	Cloud ownership.Cloud
-	// Impersonating is true where clusters are asked about as their users.
+	// Impersonating is true if requests about clusters are sent as the users of the clusters.
 	Impersonating bool
 }
 
-// access returns the access to CloudSigma that flags and environment give.
+// access returns the access to CloudSigma that the flags and the environment configure.
 func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (Access, error) {
 	f, err := f.fromEnvironment()
 	if err != nil {
@@ -144,7 +144,7 @@ func legacyCredentials() (cloudsigma.LegacyCredentials, error) {
 	return credentials, nil
 }
 
-// credentials returns where the service account's credentials come from.
+// credentials returns the source of the service account's credentials.
 func (f Flags) credentials(kubernetes *rest.Config) (func(context.Context) (impersonation.Credentials, error), error) {
 	if f.secret != "" {
 		if kubernetes == nil {
@@ -173,10 +173,10 @@ func (f Flags) credentials(kubernetes *rest.Config) (func(context.Context) (impe
 	return impersonation.Fixed(impersonation.Credentials{OAuthURL: f.oauthURL, ClientID: f.clientID, ClientSecret: f.clientSecret}), nil
 }
 
-// credentialsFromSecret reads the Secret each time, as it is seldom: when a token is needed that is not there.
+// credentialsFromSecret reads the Secret at each call. Calls are rare: only a token that is not cached needs them.
 func credentialsFromSecret(kubernetes *rest.Config, namespace, name string) (func(context.Context) (impersonation.Credentials, error), error) {
 	kubernetes = rest.CopyConfig(kubernetes)
-	kubernetes.QPS = -1 // else users without a token would wait for each other, at 5 a second; requests at the same time are one
+	kubernetes.QPS = -1 // otherwise users without a token would wait for each other, at 5 a second; concurrent requests are merged into one
 	core, err := corev1client.NewForConfig(kubernetes)
 	if err != nil {
 		return nil, fmt.Errorf("client for secrets: %w", err)
@@ -194,7 +194,7 @@ func credentialsFromSecret(kubernetes *rest.Config, namespace, name string) (fun
 	}, nil
 }
 
-// readRootCAs returns nil, the system's, where no file is named by the field.
+// readRootCAs returns nil, which means the CAs of the system, if field names no file.
 func readRootCAs(field, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

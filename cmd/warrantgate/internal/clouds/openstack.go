@@ -14,8 +14,8 @@ import (
 	"warrantgate.dev/internal/openstack"
 )
 
-// newOpenStack returns the access to OpenStack, nil where none is configured. It asks with what the Secrets of the API server
-// that kubernetes reaches hold.
+// newOpenStack returns the access to OpenStack, or nil if none is configured. Its credentials are in the Secrets of the API server that
+// kubernetes reaches.
 func newOpenStack(config v1beta1.OpenStack, kubernetes *rest.Config) (*openstack.Cloud, error) {
 	if !config.Enabled() {
 		return nil, nil
@@ -24,7 +24,7 @@ func newOpenStack(config v1beta1.OpenStack, kubernetes *rest.Config) (*openstack
 		return nil, errors.New("openStack is configured, but clusters bring their credentials in Secrets of the API server of --kubeconfig, which was not given")
 	}
 	kubernetes = rest.CopyConfig(kubernetes)
-	kubernetes.QPS = -1 // else admissions would wait for each other, at 5 a second
+	kubernetes.QPS = -1 // otherwise admission requests would wait for each other, at 5 a second
 	core, err := corev1client.NewForConfig(kubernetes)
 	if err != nil {
 		return nil, fmt.Errorf("client for secrets: %w", err)
@@ -38,7 +38,7 @@ func newOpenStack(config v1beta1.OpenStack, kubernetes *rest.Config) (*openstack
 	})
 }
 
-// NewOpenStack returns the access to the OpenStack of the configuration, with the credentials in the Secrets that a function reads.
+// NewOpenStack returns the access to the OpenStack of the configuration. A function reads the Secrets with the credentials.
 func NewOpenStack(
 	config v1beta1.OpenStack, secrets func(ctx context.Context, namespace, name string) (map[string][]byte, error),
 ) (*openstack.Cloud, error) {

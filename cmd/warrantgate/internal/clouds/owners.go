@@ -1,4 +1,4 @@
-// Package clouds is the access to the clouds that flags, environment and configuration give, for serve and for the audit.
+// Package clouds has the access to the clouds that flags, environment and configuration define, for serve and for the audit.
 package clouds
 
 import (
@@ -20,22 +20,21 @@ import (
 	"warrantgate.dev/internal/settle"
 )
 
-// Owners decides whose instances are, by asking the clouds. The zero value asks none.
+// Owners determines the owners of instances by requests to the clouds. The zero value sends none.
 type Owners struct {
 	Access
-	// OpenStack is nil where there is no access to one.
+	// OpenStack is nil if there is no access to an OpenStack.
 	OpenStack *openstack.Cloud
 	clouds    map[string]ownership.Cloud
-	// Gate is nil where there is no access to a cloud.
+	// Gate is nil if there is no access to any cloud.
 	Gate *ownership.Gate
-	// Writes are those that may not be stored yet.
+	// Writes are the admitted writes that may not be stored yet.
 	Writes *inflight.Registry
-	// FirstClaims are those of machines that the clouds refused.
+	// FirstClaims are the first claims of machines that were denied because of a cloud's answer.
 	FirstClaims *settle.Claims
 }
 
-// NewOwners returns what decides with the access that the flags give. kubernetes is where a Secret would be read; it may be
-// nil.
+// NewOwners returns the Owners for the access that the flags give. It reads Secrets through kubernetes, which may be nil.
 func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags Flags, log logr.Logger) (Owners, error) {
 	o := Owners{clouds: map[string]ownership.Cloud{}, Writes: &inflight.Registry{}, FirstClaims: settle.New(config.Machine.SettlePeriod())}
 	var err error
@@ -60,21 +59,21 @@ func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags 
 	return o, err
 }
 
-// Start frees at the end what the gate holds.
+// Start releases what the gate holds when ctx ends.
 func (o Owners) Start(ctx context.Context) error {
 	<-ctx.Done()
 	o.Gate.Close()
 	return nil
 }
 
-// Options are for reading machines and clusters.
+// Options returns the options for reading machines and clusters.
 func (o Owners) Options(config v1beta1.GateConfiguration) clusterapi.Options {
 	return clusterapi.Options{
 		Kinds: Kinds(config), SharedAccount: o.Cloud != nil && !o.Impersonating, ExemptNamespaces: config.Cluster.ExemptNamespaces,
 	}
 }
 
-// NewExports returns the machines and clusters of the providers on kcp that the configuration lists.
+// NewExports returns a reader of the machines and clusters of those providers on kcp that the configuration lists.
 func NewExports(reached *rest.Config, owners Owners, config v1beta1.GateConfiguration) (*clusterapi.Exports, error) {
 	var exports []clusterapi.Export
 	for _, provider := range config.Audit.Providers {
@@ -83,7 +82,7 @@ func NewExports(reached *rest.Config, owners Owners, config v1beta1.GateConfigur
 	return clusterapi.NewExports(reached, exports, owners.Options(config))
 }
 
-// Kinds are the kinds of machines of the configuration, with how their clouds write IDs.
+// Kinds returns the kinds of machines of the configuration, with the ID format of their clouds.
 func Kinds(config v1beta1.GateConfiguration) []clusterapi.Kind {
 	var kinds []clusterapi.Kind
 	for _, kind := range config.MachineKinds() {
@@ -96,7 +95,7 @@ func Kinds(config v1beta1.GateConfiguration) []clusterapi.Kind {
 	return kinds
 }
 
-// NewAudit returns the audit, with as many requests to each cloud per second at most as the configuration says.
+// NewAudit returns the audit. It sends at most as many requests per second to each cloud as the configuration says.
 func NewAudit(objects audit.Objects, owners Owners, config v1beta1.GateConfiguration) *audit.Audit {
 	limiters := map[string]*rate.Limiter{}
 	for name := range owners.clouds {

@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// TestCanariesNameHooksThatThereAre holds that a gate that was given another name is not looked for under its old one.
+// TestCanariesNameHooksThatThereAre checks that no canary uses the old name of a renamed gate.
 func TestCanariesNameHooksThatThereAre(t *testing.T) {
 	config := v1beta1.Default()
 	config.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}

@@ -1,4 +1,4 @@
-// Package gates knows which gates there are, where they are served and with what they are registered: serve and install need the same.
+// Package gates lists the gates, their paths and their webhook configurations. serve and install need the same.
 package gates
 
 import (
@@ -12,10 +12,11 @@ import (
 	"warrantgate.dev/webhooks/machine"
 )
 
-// AuditLease is the Lease by which one of several replicas makes the audit.
+// AuditLease is the Lease of the replica that runs the audit.
 const AuditLease = "warrantgate-audit"
 
-// KubernetesRegistration is what has the API server ask the gates that are not off, and before that what it evaluates by itself.
+// KubernetesRegistration returns the webhook configurations of the gates that are not off, preceded by the policies that the API server
+// evaluates itself.
 func KubernetesRegistration(server webhooks.Server, config v1beta1.GateConfiguration) []client.Object {
 	mutating, validating := controllermanager.Hooks(config.ControllerManager)
 	validating = append(validating, machine.Hooks(config.Machine.Mode, config.MachineKinds())...)

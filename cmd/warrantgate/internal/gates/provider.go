@@ -11,19 +11,19 @@ import (
 	"warrantgate.dev/webhooks/machine"
 )
 
-// ProviderPath is below which the gates on what a provider exports on kcp are served. They are apart from those of
-// Kubernetes, where an object could claim to be of a logical cluster.
+// ProviderPath is the prefix of the paths of the gates on objects that a provider exports on kcp. They are separate from the gates of
+// Kubernetes, where an object could claim to be from a logical cluster.
 const ProviderPath = "/kcp"
 
-// ProviderWildcard is the segment of a path that names the logical cluster of a provider. "install provider" writes it into the
-// webhook configuration in that workspace, which only the provider can change. So kcp itself tells with each request whose APIExport
-// the object is of, and one serve can be that of several providers.
+// ProviderWildcard is the path segment that names the logical cluster of a provider. "install provider" writes it into the webhook
+// configuration in that workspace, which only the provider can change. kcp therefore reports with each request which APIExport the object
+// is from, and one serve can handle several providers.
 const ProviderWildcard = "provider"
 
-// ImpersonationPath is where the gate is served that asks in the workspace of the provider who may impersonate whom.
+// ImpersonationPath returns the path of the gate that checks, in the workspace of the provider, who may impersonate a user.
 func ImpersonationPath(provider string) string { return ProviderPath + "/" + provider + cluster.Path }
 
-// Exportable is the configuration without what cannot be judged in a workspace of kcp: credentials that are in Secrets there.
+// Exportable returns the configuration without the checks that are impossible in a workspace of kcp: those of credentials in Secrets there.
 func Exportable(config v1beta1.GateConfiguration) v1beta1.GateConfiguration {
 	config.OpenStack = v1beta1.OpenStack{}
 	config.Machine.Kinds = slices.DeleteFunc(slices.Clone(config.Machine.Kinds), func(kind v1beta1.MachineKind) bool {
@@ -32,7 +32,7 @@ func Exportable(config v1beta1.GateConfiguration) v1beta1.GateConfiguration {
 	return config
 }
 
-// ProviderHooks are how these gates are registered in the logical cluster of a provider.
+// ProviderHooks returns the webhooks of these gates, for the logical cluster of a provider.
 func ProviderHooks(config v1beta1.GateConfiguration, provider logicalcluster.Name) []webhooks.Hook {
 	config = Exportable(config)
 	machines, clusters := machine.Hooks(config.Machine.Mode, config.MachineKinds()), cluster.ProviderHooks(config.Cluster)
