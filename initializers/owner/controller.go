@@ -72,7 +72,7 @@ func (c *Controller) runRepair(ctx context.Context) {
 	})
 	var gauge wait.Group
 	gauge.StartWithContext(ctx, func(ctx context.Context) {
-		defer stuck.Set(0) // this replica does not count any more
+		defer stuck.Set(0) // only the replica that holds the Lease reports a number
 		wait.UntilWithContext(ctx, func(context.Context) { stuck.Set(float64(initializing.countDue())) }, gaugeInterval)
 	})
 	run(ctx, "owner-repair", controller.TypedOptions[request]{
@@ -135,8 +135,8 @@ func run(ctx context.Context, name string, options controller.TypedOptions[reque
 	}
 }
 
-// readySource is a source of requests for Ready workspaces whose owner somebody else can take. It lists them at intervals, because
-// holding all Ready Workspaces in memory would cost more.
+// readySource is a source of requests for Ready workspaces whose owner's name another service account can get. It lists them at intervals,
+// because holding all Ready Workspaces in memory would cost more.
 type readySource struct {
 	repair  *Repair
 	running sync.WaitGroup

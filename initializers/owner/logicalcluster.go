@@ -23,8 +23,8 @@ import (
 // replica that finds it continues from there.
 const rewrittenAtAnnotation = "warrantgate.dev/rewritten-at"
 
-// logicalClusterGVK is the kind that LogicalClusters are read and written as. They are not read into kcp's types only, because
-// fields that a newer kcp adds would be lost by an update.
+// logicalClusterGVK is the kind that LogicalClusters are read and written as. They are also read as unstructured objects, because an update
+// with kcp's types would remove fields that a newer kcp adds.
 var logicalClusterGVK = corev1alpha1.SchemeGroupVersion.WithKind("LogicalCluster")
 
 // logicalCluster is a LogicalCluster as it was read: object is written, typed is for decisions.
@@ -91,8 +91,8 @@ func (lc *logicalCluster) waitsForOthers() bool {
 	return false
 }
 
-// mayBeRewritten reports whether the owner may be rewritten now. It may be while initializers of others are pending, too: they act as
-// the owner, and kcp refuses a foreign one.
+// mayBeRewritten reports whether the owner may be rewritten now. Pending initializers of others do not prevent that: they act as the owner,
+// and kcp denies requests of a foreign one.
 func (lc *logicalCluster) mayBeRewritten() bool {
 	return lc.isReady() || lc.typed.Status.Phase == corev1alpha1.LogicalClusterPhaseInitializing
 }
@@ -101,7 +101,7 @@ func (lc *logicalCluster) mayBeRewritten() bool {
 // zero if it cannot be parsed.
 func (lc *logicalCluster) rewrittenAt() (at time.Time, pending bool) {
 	value, pending := lc.typed.Annotations[rewrittenAtAnnotation]
-	at, _ = time.Parse(time.RFC3339Nano, value) // anybody who may write the LogicalCluster may write this
+	at, _ = time.Parse(time.RFC3339Nano, value) // every writer of the LogicalCluster can write this
 	return at, pending
 }
 
@@ -144,8 +144,8 @@ func (lc *logicalCluster) retrigger() {
 	}
 }
 
-// update writes the LogicalCluster. If the owner that was stored is not the one that was written, it returns what to say about it, because
-// webhooks inside the workspace may change the update.
+// update writes the LogicalCluster. If the stored owner differs from the written one, it returns a message about that, because webhooks
+// inside the workspace may change the update.
 func (lc *logicalCluster) update(ctx context.Context, c client.Client) (changed string, err error) {
 	written, err := newLogicalCluster(lc.name, lc.object.DeepCopy())
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 	// passTimeout limits how long a pass waits for one workspace until system:apibindings is retriggered, and readyTimeout until the
 	// workspace is Ready.
 	passTimeout, readyTimeout = 45 * time.Second, time.Minute
-	// turnTimeout limits how long a worker of a pass waits for a repaired workspace to become Ready before it takes the next one.
-	// Without waiting kcp would set up more workspaces at the same time than it has processors for, and each would take longer.
+	// turnTimeout limits how long a worker of a pass waits for a repaired workspace to become Ready before it takes the next one. Without this
+	// wait, kcp would initialize more workspaces at the same time than it has processors for, and each would take longer.
 	turnTimeout = 5 * time.Second
 	// awaitedAtOnce is how many repaired workspaces a pass waits for at the same time.
 	awaitedAtOnce = 64
@@ -40,7 +40,8 @@ type Repair struct {
 	Steps  *Steps
 	// After is how long a workspace may be Initializing before it counts as stuck.
 	After time.Duration
-	// Under is a workspace's path: a pass handles only it and those below it. Empty for all. The controller handles all.
+	// Under is the path of a workspace. A pass handles only this workspace and those below it, or all if Under is empty. The controller
+	// handles all.
 	Under string
 	// Limiter limits how many workspaces are checked per second.
 	Limiter *rate.Limiter
@@ -55,15 +56,15 @@ func (r *Repair) checker() preflight.Checker {
 	return checker
 }
 
-// Repaired is what became of a Workspace.
+// Repaired is the result for a Workspace.
 type Repaired struct {
 	Result Result
 	Err    error
 }
 
-// Pass runs the steps once on each workspace that is stuck, or Ready with an owner that somebody else can take, and waits until the
-// repaired ones are Ready. It calls each for those with something to report, several at once and in no order. The error is about
-// what could not be listed.
+// Pass runs the steps once on each workspace that is stuck, or Ready with an owner's name that another service account can get, and waits
+// until the repaired ones are Ready. It calls each for every result to report, concurrently and in no order. The error is about the
+// workspaces that could not be listed.
 func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
 	var group, awaited errgroup.Group
 	group.SetLimit(workers)
@@ -120,7 +121,7 @@ func (r *Repair) repairOne(ctx context.Context, cluster logicalcluster.Name) (Re
 		}
 		if err != nil || result.RequeueAfter == 0 {
 			if rewritten.Rewritten && err == nil {
-				result.Report = rewritten.Report // now the owner is fine
+				result.Report = rewritten.Report // the owner is correct now
 			}
 			return result, err
 		}

@@ -25,7 +25,7 @@ const (
 	// types extend it.
 	warranted = "warranted"
 
-	// leaseName is the Lease, in namespace default of root, that the replica holds in which both controllers run.
+	// leaseName is the Lease of the replica that runs both controllers. It is in namespace default of root.
 	leaseName = "warrantgate-repair"
 
 	// roleName is the role of the repair and the initializer in root.
@@ -76,9 +76,9 @@ func Lease() client.Object {
 	return leader.Lease(metav1.NamespaceDefault, leaseName)
 }
 
-// ShardRoles returns the RBAC in the logical cluster system:admin of a shard with which a user reads, in every workspace of that shard,
-// who its owner is and what else keeps it from becoming Ready, and annotates a Workspace after a repair. kcp allows nobody to write
-// the status of a Workspace, where that would belong.
+// ShardRoles returns the RBAC in the logical cluster system:admin of a shard with which a user reads, in every workspace of that shard, the
+// owner and the other causes that keep the workspace from becoming Ready. With it the user also annotates a Workspace after a repair. kcp
+// allows no user to write the status of a Workspace, where that would belong.
 func ShardRoles(username string) []client.Object {
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}

@@ -28,19 +28,19 @@ const (
 	// so that many are not checked at once.
 	firstBackoff, longestBackoff = 5 * time.Second, 10 * time.Minute
 	backoffJitter                = 0.2
-	// fastRuns is how many times the steps on a logical cluster are continued as soon as they ask for it, which is more than kcp needs
-	// to adopt an owner. Whoever may write a LogicalCluster could otherwise have them continued all the time, before those of others.
-	// After that they are continued every slowRun.
+	// fastRuns is how often the steps on a logical cluster are continued after the delay that they return. kcp needs fewer to adopt an owner.
+	// A user who may write a LogicalCluster could otherwise make the repair continue all the time, before the logical clusters of others.
+	// After that the steps are continued every slowRun.
 	fastRuns, slowRun = 60, 30 * time.Second
-	// causeBackoff limits that time where a cause was found: kcp does not try again by itself once it is gone.
+	// causeBackoff limits that time if a cause was found: kcp does not try again by itself once the cause is removed.
 	causeBackoff = time.Minute
 )
 
 // errOwner is why a workspace of the type warranted must not become Ready.
 var errOwner = errors.New("its owner cannot be corrected")
 
-// repairReconciler repairs Workspaces that are stuck in Initializing, and those that are Ready with an owner's name that somebody
-// else can take.
+// repairReconciler repairs Workspaces that are stuck in Initializing, and those that are Ready with an owner's name that another service
+// account can get.
 type repairReconciler struct {
 	steps *Steps
 	// pending reports whether the Workspace of a request is still Initializing.
@@ -98,7 +98,7 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	case result.Outcome == Corrected:
 		r.backoff.Forget(req)
 	case result.Outcome == Fine:
-		if err := r.steps.notifyWorkspace(ctx, result); err != nil { // kcp compares the two by itself, only later
+		if err := r.steps.notifyWorkspace(ctx, result); err != nil { // kcp compares the two by itself, but later
 			logf.FromContext(ctx).Info("a Workspace whose logical cluster is Ready was not annotated", "path", result.Path, "error", err.Error())
 		}
 	}
@@ -124,8 +124,8 @@ func (r *repairReconciler) admit(req request) time.Duration {
 	return r.limiter.first()
 }
 
-// lookEarly reports what keeps a Workspace from becoming Ready that does not count as stuck yet. The owner is left alone: the steps
-// only read.
+// lookEarly reports what keeps a Workspace from becoming Ready that does not count as stuck yet. The owner is not changed: the steps only
+// read.
 func (r *repairReconciler) lookEarly(ctx context.Context, req request, untilStuck time.Duration) (reconcile.Result, error) {
 	defer r.admitted.Delete(req)
 	result, err := r.steps.run(ctx, req.Cluster, true)
@@ -152,7 +152,7 @@ func (r *repairReconciler) lookEarly(ctx context.Context, req request, untilStuc
 	return reconcile.Result{RequeueAfter: next, Priority: ptr.To(0)}, nil
 }
 
-// findCauses reports what else keeps a Workspace with a correct owner from becoming Ready. Once nothing does, it retriggers
+// findCauses reports causes other than the owner that keep a Workspace from becoming Ready. If there is none, it retriggers
 // system:apibindings.
 func (r *repairReconciler) findCauses(ctx context.Context, req request, result Result) (Result, error) {
 	if result.Phase != corev1alpha1.LogicalClusterPhaseInitializing {
@@ -190,8 +190,8 @@ func (r *repairReconciler) checkAgain(req request) reconcile.Result {
 	return reconcile.Result{RequeueAfter: delay, Priority: ptr.To(0)}
 }
 
-// continueAfter requeues a request whose steps are not finished. It is handled before those that were not begun: where many owners
-// were foreign, kcp would otherwise retry with all of them rewritten and none retriggered.
+// continueAfter requeues a request whose steps are not finished. It is handled before requests that were not started: with many foreign
+// owners, kcp would otherwise retry while all of them are rewritten and none is retriggered.
 func continueAfter(delay time.Duration) reconcile.Result {
 	priority := 1
 	if delay >= slowRun {
@@ -200,7 +200,7 @@ func continueAfter(delay time.Duration) reconcile.Result {
 	return reconcile.Result{RequeueAfter: delay, Priority: &priority}
 }
 
-// newContinued returns what delays the runs after fastRuns for each request.
+// newContinued returns a rate limiter that delays the runs after fastRuns for each request.
 func newContinued() workqueue.TypedRateLimiter[request] {
 	return workqueue.NewTypedItemFastSlowRateLimiter[request](0, slowRun, fastRuns)
 }

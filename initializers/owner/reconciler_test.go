@@ -31,7 +31,7 @@ func (r *recorded) Record(event events.Event) {
 	*r = append(*r, strings.Join([]string{event.Type, event.Reason, event.Cluster.String() + "/" + event.Object.Name, message}, " "))
 }
 
-// requeue is what is compared of a reconcile.Result: how soon it is continued.
+// requeue is the compared part of a reconcile.Result: how soon it is continued.
 type requeue string
 
 const (
@@ -196,7 +196,7 @@ func TestRepairReconcile(t *testing.T) {
 			if got := requeueOf(result); got != tc.want {
 				t.Errorf("Reconcile() = %+v, want %s", result, tc.want)
 			}
-			for i := range got { // of OwnerDiffers the whole message is about who the owners are
+			for i := range got { // the whole message of OwnerDiffers is about who the owners are
 				if strings.Contains(got[i], events.OwnerDiffers) {
 					got[i] = strings.Join(strings.Fields(got[i])[:3], " ")
 				}
@@ -214,7 +214,7 @@ func TestRepairReconcile(t *testing.T) {
 // isStuck is true of every Workspace.
 func isStuck(request) time.Duration { return 0 }
 
-// A Workspace whose cause is removed is checked within a minute, and not ever less often.
+// A Workspace whose cause is removed is checked within a minute. The interval does not grow beyond that.
 func TestBackoffIsShortWhileACauseIsKnown(t *testing.T) {
 	lacking := cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings, lacksEntry: true}
 	clients := fakeKCP(t, lacking, nil)
@@ -266,7 +266,7 @@ func TestRepairIsLimited(t *testing.T) {
 	}
 }
 
-// Whoever may write a LogicalCluster can make each write of the repair conflict with one of its own.
+// A user who may write a LogicalCluster can make each write of the repair conflict with a write of the user.
 func TestRepairOfAContestedWorkspaceDoesNotDelayOthers(t *testing.T) {
 	const initializing = corev1alpha1.LogicalClusterPhaseInitializing
 	conflict := failOn[*corev1alpha1.LogicalCluster]("update", apierrors.NewConflict(logicalClusters, "cluster", errors.New("changed")))

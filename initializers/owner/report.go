@@ -68,8 +68,8 @@ func (r reporter) repair(ctx context.Context, req request, result Result, err er
 	}
 }
 
-// causes finds what else keeps a workspace with a correct owner from becoming Ready, and records one Event for each cause. reported is
-// whether there was any. It returns an empty report if nothing could be found out.
+// causes finds causes other than the owner that keep a workspace from becoming Ready, and records one Event for each. reported is whether
+// there was any. It returns an empty report if nothing could be determined.
 func (r reporter) causes(ctx context.Context, req request, result Result) (report preflight.Report, reported bool) {
 	log := logf.FromContext(ctx).WithValues("path", result.Path)
 	ws, err := r.checker.Load(ctx, result.Cluster.Path())
@@ -81,7 +81,7 @@ func (r reporter) causes(ctx context.Context, req request, result Result) (repor
 	for _, finding := range report.Findings {
 		switch {
 		case finding.Advisory, finding.Reason == preflight.NotReady:
-		case finding.Reason == preflight.CouldNotTell: // what this program may not read concerns the operator, not the creator
+		case finding.Reason == preflight.CouldNotTell: // objects that this program may not read concern the operator, not the creator
 			log.Info("it cannot be told what else keeps a workspace from becoming Ready", "message", finding.Message)
 		case finding.Reason == preflight.InitializerPending, finding.Reason == preflight.BindingIncomplete:
 			// The conditions of the Workspace already report these.
@@ -128,7 +128,7 @@ func (r reporter) record(on events.Event, eventType, reason, message string) {
 	r.recorder.Record(on)
 }
 
-// Sentence describes a result for a person.
+// Sentence describes a result in a sentence for users.
 func Sentence(result Result, err error) string {
 	switch {
 	case err != nil:

@@ -118,8 +118,8 @@ func (s *Shards) listShard(ctx context.Context, url string, phase corev1alpha1.L
 	}
 }
 
-// suspicious yields those Ready workspaces whose owner has the bare name of a service account. In a workspace that is the name of any
-// service account that is created in it. kcp keeps the name in the Workspace's annotation.
+// suspicious yields those Ready workspaces whose owner has the bare name of a service account. In a workspace, any service account that is
+// created with this name has it. kcp keeps the name in the Workspace's annotation.
 func (s *Shards) suspicious(ctx context.Context) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
 	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
 		for ws, err := range s.list(ctx, corev1alpha1.LogicalClusterPhaseReady, time.Now()) {
@@ -136,8 +136,8 @@ func (s *Shards) suspicious(ctx context.Context) iter.Seq2[*tenancyv1alpha1.Work
 	}
 }
 
-// workspaceTypes returns the WorkspaceTypes of a name in a logical cluster, whichever shard has it: one, or none. All users of the list may
-// read them, service accounts of other workspaces included.
+// workspaceTypes returns the WorkspaceTypes of a name in a logical cluster, on whichever shard it is: one, or none. All users who may list
+// them may read them, including service accounts of other workspaces.
 func (s *Shards) workspaceTypes(ctx context.Context, cluster logicalcluster.Name, name string) ([]tenancyv1alpha1.WorkspaceType, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()

@@ -29,9 +29,9 @@ import (
 )
 
 const (
-	// longestSync limits the time between two reads of where the shards are.
+	// longestSync limits the time between two reads of the URLs of the shards.
 	longestSync = 5 * time.Second
-	// firstLook is when a workspace that is still Initializing is looked at first. A healthy one is Ready by then.
+	// firstLook is the age at which a workspace that is still Initializing is first checked. A healthy one is Ready by then.
 	firstLook = 10 * time.Second
 )
 
@@ -68,13 +68,13 @@ type shardSource struct {
 	shards *Shards
 	// urls returns the URLs of the virtual workspaces to watch, one for each shard.
 	urls func(context.Context) (sets.Set[string], error)
-	// list is an empty list of the kind, of which those objects are watched that selector selects.
+	// list is an empty list of the kind. The source watches those objects of the kind that selector selects.
 	list     client.ObjectList
 	object   client.Object
 	selector labels.Selector
-	// trim returns what is held of an object.
+	// trim returns the part of an object that is held in memory.
 	trim func(client.Object) client.Object
-	// requestFor returns the request for a trimmed object, and look when it is handled first.
+	// requestFor returns the request for a trimmed object. look returns when the object is first handled.
 	requestFor func(shard string, object client.Object) request
 	look       func(client.Object) time.Time
 	// due is when an object counts. It is not before look.
@@ -100,7 +100,7 @@ type shardInformer struct {
 	failure atomic.Pointer[error]
 }
 
-// initializingWorkspaces watches the Workspaces that are Initializing. Each is due once it counts as stuck. It is looked at before, to
+// initializingWorkspaces watches the Workspaces that are Initializing. Each is due once it counts as stuck. It is checked once before, to
 // report what is missing.
 func initializingWorkspaces(shards *Shards, after time.Duration, failed func(context.Context, error)) *shardSource {
 	return &shardSource{

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// added is a queue that only remembers what was added, and roughly when it is due.
+// added is a queue that only records what was added, and roughly when it is due.
 type added struct {
 	queue
 	items []string
@@ -199,7 +199,7 @@ func TestSync(t *testing.T) {
 	urls = sets.New("https://127.0.0.1:1/a", "https://127.0.0.1:1/b")
 	sync(false, "https://127.0.0.1:1/a", "https://127.0.0.1:1/b")
 	a := source.informers["https://127.0.0.1:1/a"]
-	for a.failure.Load() == nil { // nobody listens there
+	for a.failure.Load() == nil { // nothing listens there
 		<-time.After(time.Millisecond)
 	}
 	sync(true, "https://127.0.0.1:1/a", "https://127.0.0.1:1/b")

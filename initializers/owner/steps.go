@@ -28,11 +28,11 @@ const (
 	// may write those annotations.
 	repairedAtAnnotation = "repaired.warrantgate.dev/at"
 
-	// shortestPoll and longestPoll limit the time between two reads while kcp adopts an owner. adoptionTimeout is how long kcp may
-	// take for it before that is an error.
+	// shortestPoll and longestPoll limit the time between two reads while kcp adopts an owner. After adoptionTimeout without an adoption, the
+	// result is an error.
 	shortestPoll, longestPoll = 10 * time.Millisecond, time.Second
 	adoptionTimeout           = 15 * time.Second
-	// conflictDelay is how long a run waits after somebody else updated the LogicalCluster.
+	// conflictDelay is how long a run waits after another client updated the LogicalCluster.
 	conflictDelay = 50 * time.Millisecond
 )
 
@@ -53,7 +53,7 @@ const (
 	Waiting Outcome = "waiting"
 	// NotCorrectable: the owner cannot be rewritten, for example because its home is no longer recorded.
 	NotCorrectable Outcome = "not-correctable"
-	// Differs: the owner is not the one that kcp recorded on the Workspace. It was changed by somebody, so it is not rewritten.
+	// Differs: the owner is not the one that kcp recorded on the Workspace. Another client changed it, so it is not rewritten.
 	Differs Outcome = "differs"
 	// Gone: the logical cluster does not exist any more.
 	Gone Outcome = "gone"
@@ -240,8 +240,8 @@ func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, err
 	return shortestPoll, nil
 }
 
-// awaitAdoption waits until workspace-admin names the owner. If kcp acted as the owner before, it would be refused, and would not
-// retry for a while.
+// awaitAdoption waits until workspace-admin names the owner. If kcp acted as the owner before, its request would be denied, and kcp would
+// not retry for a while.
 func (s *Steps) awaitAdoption(ctx context.Context, st *state) (time.Duration, error) {
 	lc := st.result.lc
 	owner, err := identity.ParseOwner(kcp.RecordedOwner(&lc.typed))
@@ -338,7 +338,7 @@ func (s *Steps) notifyWorkspace(ctx context.Context, result Result) error {
 	return client.IgnoreNotFound(c.Patch(ctx, &ws, client.MergeFrom(before)))
 }
 
-// explain names the missing permission if a request was refused.
+// explain names the missing permission if a request was denied.
 func explain(what, where string, err error) error {
 	err = fmt.Errorf("%s %s: %w", what, where, err)
 	if apierrors.IsForbidden(err) {

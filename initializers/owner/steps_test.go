@@ -28,7 +28,7 @@ const (
 	theHome    = "2bcdefghijklmnop"
 	bareName   = "system:serviceaccount:default:bot"
 	globalName = "system:kcp:serviceaccount:" + theHome + ":default:bot"
-	// foreignOwner is a service account outside its home, rewrittenOwner what it is rewritten to, and localOwner a person.
+	// foreignOwner is a service account outside its home, rewrittenOwner the result of its rewrite, and localOwner a user.
 	foreignOwner = `{"username":"` + bareName + `","groups":["system:serviceaccounts","system:authenticated"],` +
 		`"extra":{"authentication.kcp.io/cluster-name":["` + theHome + `"]}}`
 	rewrittenOwner = `{"username":"` + globalName + `","groups":["system:authenticated"]}`
@@ -36,7 +36,7 @@ const (
 	homelessOwner  = `{"username":"` + bareName + `"}`
 )
 
-// cluster is what the fake kcp holds of theCluster and its Workspace, which is in theHome.
+// cluster is the state of theCluster and its Workspace, which is in theHome, in the fake kcp.
 type cluster struct {
 	owner        string // on the LogicalCluster
 	recorded     string // on the Workspace, the same if empty
@@ -45,13 +45,13 @@ type cluster struct {
 	rewritten    time.Time // zero if it was not
 	admins       []string
 	newKCP       bool // v0.32 and later record spec.createdBy
-	allowed      bool // everybody may do everything
-	lacksEntry   bool // nobody may do anything
+	allowed      bool // everyone may do everything
+	lacksEntry   bool // no user may do anything
 	failed       bool // kcp has failed to create the default API bindings
 	gone         bool
 }
 
-// fakeKCP has clients that answer as kcp does with cluster, and fail where fail says so.
+// fakeKCP returns clients that answer as kcp does with cluster. A request fails if fail returns an error for it.
 func fakeKCP(t *testing.T, c cluster, fail func(verb string, object client.Object) error) kcp.Clients {
 	t.Helper()
 	if fail == nil {
@@ -157,7 +157,7 @@ func (c cluster) workspaceAdmin() *rbacv1.ClusterRoleBinding {
 	return binding
 }
 
-// after is what is compared of a LogicalCluster once the steps have run.
+// after is the compared part of a LogicalCluster once the steps have run.
 type after struct {
 	Owner           string // its username
 	RewrittenAt     bool   // whether it is still recorded
@@ -219,7 +219,7 @@ func TestSteps(t *testing.T) {
 	const initializing, ready = corev1alpha1.LogicalClusterPhaseInitializing, corev1alpha1.LogicalClusterPhaseReady
 	forbidden := apierrors.NewForbidden(logicalClusters, "cluster", errors.New("not in the group"))
 	now, long := time.Now(), time.Now().Add(-time.Minute)
-	// result is what is compared of a Result.
+	// result is the compared part of a Result.
 	type result struct {
 		Outcome   Outcome
 		Rewritten bool
