@@ -172,8 +172,9 @@ func TestRunningAdmissionIsCompletedAtShutdown(t *testing.T) {
 	}
 }
 
-// A client that does not finish its body is answered and cut off after five seconds, which pass at once here: the
-// connection is a pipe in a bubble of testing/synctest. It has no TLS, whose goodbyes wait for each other in a pipe.
+// A client that does not finish its body gets an answer, and the server closes the connection after five seconds, which pass at once here:
+// the connection is a pipe in a bubble of testing/synctest. It has no TLS, because the two sides of a pipe block each other when both send
+// close_notify.
 func TestIncompleteBodyTimesOut(t *testing.T) {
 	for protocol, tc := range map[string]struct {
 		use  func(protocols *http.Protocols, yes bool)

@@ -191,7 +191,7 @@ func TestEndlessBody(t *testing.T) {
 	if diff := cmp.Diff(tooLarge(), got); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
-	// What API servers can send is taken to its end, and not kept. Some more is on its way before the server's no arrives.
+	// The server reads everything that API servers can send, and drops it. The client sends some more before it gets the rejection.
 	if taken := body.read.Load(); taken > (7+32+9)<<20 {
 		t.Errorf("%d bytes were taken", taken)
 	}

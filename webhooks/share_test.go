@@ -19,8 +19,8 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// slowGate is a gate that waits, as the one on machines does for the cloud. It lets as many reviews of one namespace wait as that: 16 ask
-// the cloud, and 128 wait for them.
+// slowGate is a gate that waits, as the one on machines does for the cloud. Its limit of waiting reviews of a namespace is the same: 16
+// send requests to the cloud, and 128 wait for them.
 type slowGate struct {
 	release chan struct{}
 	inside  *atomic.Int64
@@ -43,7 +43,7 @@ type noEvents struct{}
 
 func (noEvents) Record(events.Event) {}
 
-// The room for bodies is one for all tenants, and a review holds its part while it waits.
+// All tenants share the room for bodies, and a review keeps its part while it waits.
 func TestOneTenantDoesNotTakeTheRoomForBodies(t *testing.T) {
 	const waiting = 16 + 128
 	for name, size := range map[string]int{"small bodies": 127 << 10, "large bodies": 250 << 10} {

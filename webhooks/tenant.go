@@ -10,8 +10,8 @@ import (
 	"warrantgate.dev/internal/message"
 )
 
-// maxUserBytes limits the name of a user in a tenant and in the log. Whoever may impersonate in a workspace of kcp may send a name of almost
-// a MiB, and names are kept for as long as a request waits.
+// maxUserBytes limits the name of a user in a tenant and in the log. A user who may impersonate in a workspace of kcp may send a name of
+// almost a MiB, and names are kept for as long as a request waits.
 const maxUserBytes = 1024
 
 type tenantKey struct{}

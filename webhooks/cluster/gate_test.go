@@ -681,7 +681,7 @@ func TestACreationIgnoresTheOldObject(t *testing.T) {
 	}
 }
 
-// TestWhoMayNameWhomInAKindThatIsConfigured is about one that names a user in a field.
+// TestWhoMayNameWhomInAKindThatIsConfigured checks a kind that names a user in a field.
 func TestWhoMayNameWhomInAKindThatIsConfigured(t *testing.T) {
 	owner := func(email any) object {
 		return object{"metadata": metadata(nil), "spec": object{"owner": object{"email": email}}}

@@ -8,8 +8,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// TestWhatWouldGrantTheRight is about commands that people paste: whatever is written into an object or a user's name, a
-// shell takes it for nothing else.
+// TestWhatWouldGrantTheRight checks commands that users paste: a shell treats values from an object or a user's name as values only.
 func TestWhatWouldGrantTheRight(t *testing.T) {
 	const role = "kubectl create clusterrole warrantgate:impersonate:tsap@shalb.com --verb=impersonate --resource=users " +
 		"--resource-name=tsap@shalb.com; kubectl create clusterrolebinding "

@@ -122,7 +122,7 @@ func (c *change) extend(ctx context.Context, dependents []clusterapi.Dependent) 
 	return nil
 }
 
-// whom returns the name of the owner of an account for the requester, and one for all readers of Events.
+// whom returns the name of the owner of an account for the requester, and the name for all readers of Events.
 type whom func(account ownership.Account) (open, public string)
 
 // openly is for owners that all readers of Events may know.

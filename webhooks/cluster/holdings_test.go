@@ -46,7 +46,7 @@ func (m *fakeMachines) Version(_ context.Context, object inflight.Object) (strin
 	return m.versions[object.Name], nil
 }
 
-// fakeInstances are the instances of accounts by user, and the tenants that asked for them.
+// fakeInstances are the instances of accounts by user, and the tenants that requested them.
 type fakeInstances struct {
 	own   map[string][]string
 	err   error
@@ -212,7 +212,7 @@ func TestASecretKeepsTheUserOfInstances(t *testing.T) {
 	for name, tc := range map[string]struct {
 		dependent clusterapi.Dependent
 		cloudErr  error
-		want      string // of the message, with whom in place of the user
+		want      string // the expected message, with whom in place of the user
 		reason    string
 	}{
 		"of the same namespace": {dependent: userDependent("team-a", "prod"), reason: "MachinesHoldInstances",
@@ -353,8 +353,7 @@ func TestOnlyAReaderOfASecretBlocksItsWrites(t *testing.T) {
 		readable bool
 		dryRun   bool
 		want     webhookstest.Answer
-		// wantReview and wantRead are what becomes of the write of the Secret while permissions are asked about, and while the Secret
-		// is read.
+		// wantReview and wantRead are the results of the write of the Secret while the permissions are reviewed, and while the Secret is read.
 		wantReview, wantRead []string
 	}{
 		"a cluster that is created": {new: spec("next"), want: notReadable("spec.userRef"), wantReview: []string{free}},
@@ -527,7 +526,7 @@ func TestAnotherClusterOfTheSameCredentials(t *testing.T) {
 	}
 }
 
-// TestConfiguredKinds: they are registered and evaluated like the built-in ones.
+// TestConfiguredKinds checks that they are registered and evaluated like the built-in ones.
 func TestConfiguredKinds(t *testing.T) {
 	config := v1beta1.Cluster{
 		Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce, Kinds: []v1beta1.UserKind{

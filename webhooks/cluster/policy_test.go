@@ -261,7 +261,7 @@ func TestPolicyIsTheGate(t *testing.T) {
 
 func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
-// someWrite generates a write of an attacker who looks for a spelling that the policy and the gate read differently.
+// someWrite generates a write of an attacker who tries spellings that the policy and the gate read differently.
 func someWrite(r *rand.Rand) write {
 	w := write{
 		name: pick(r, "prod", "prod", "a.b", strings.Repeat("c", 1+r.IntN(253))), spec: someSpec(r),

@@ -221,7 +221,7 @@ func TestAReferenceWaitsForOtherWrites(t *testing.T) {
 	}
 }
 
-// TestAReferenceToAnObjectThatChangesMeanwhile: the verdict depends on no Secret that is not registered for other writes.
+// TestAReferenceToAnObjectThatChangesMeanwhile: the verdict depends only on Secrets that are registered for other writes.
 func TestAReferenceToAnObjectThatChangesMeanwhile(t *testing.T) {
 	references := &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("keys")}}
 	references.then = func() { references.accounts["b"] = onProject("others") }

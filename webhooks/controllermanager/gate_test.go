@@ -427,7 +427,7 @@ func TestEventsInModeWarn(t *testing.T) {
 	}
 	want := "Admitted with a warning: " + subject + `CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of CloudSigmaCluster "metal": ` +
 		"remove the variable, and warrantgate sets it, or correct the cluster"
-	if diff := cmp.Diff([]string{want, want}, texts); diff != "" { // of one text, so that both fold into one
+	if diff := cmp.Diff([]string{want, want}, texts); diff != "" { // the same text, so that both are aggregated
 		t.Errorf("Events (-want +got):\n%s", diff)
 	}
 }

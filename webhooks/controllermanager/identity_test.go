@@ -299,7 +299,7 @@ func TestIdentityIsIdempotent(t *testing.T) {
 	}
 }
 
-// generated is a Deployment with a container that has some of the identity, right or not, in any order, among others.
+// generated is a Deployment with a container that has some variables of the identity, correct or not, in any order, among others.
 func generated(random *rand.Rand) *appsv1.Deployment {
 	var env []corev1.EnvVar
 	for _, variable := range identity() {

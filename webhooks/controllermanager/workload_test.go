@@ -117,7 +117,7 @@ func TestTheConfiguredContainerIsChecked(t *testing.T) {
 	if diff := cmp.Diff(want, apply(t, object, answer)); diff != "" {
 		t.Errorf("object (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]events.Event(nil), answer.Events); diff != "" { // nothing is there yet to tell of
+	if diff := cmp.Diff([]events.Event(nil), answer.Events); diff != "" { // no object exists yet that could have an Event
 		t.Errorf("Events (-want +got):\n%s", diff)
 	}
 }

@@ -59,7 +59,7 @@ func TestLimitsOfSize(t *testing.T) {
 	}
 }
 
-// TestDeepAndWideFiles: each has a verdict.
+// TestDeepAndWideFiles checks that each has a verdict.
 func TestDeepAndWideFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"lists":        "a: " + strings.Repeat("[", 100_000),
@@ -91,7 +91,7 @@ func TestAPanicOfTheLinterDeniesOneRequest(t *testing.T) {
 	}
 }
 
-// TestSlowPoliciesBlockNoOthers: the answer comes at the time limit, and requests that are not checked meanwhile are undecided, until a slow
+// TestSlowPoliciesBlockNoOthers: the answer comes at the time limit. Requests that are not checked meanwhile are undecided, until a slow
 // one is done.
 func TestSlowPoliciesBlockNoOthers(t *testing.T) {
 	gate := newGate(t, config())
@@ -132,8 +132,8 @@ func TestSlowPoliciesBlockNoOthers(t *testing.T) {
 	}
 }
 
-// TestOneTenantDoesNotKeepAnotherWaiting: while one has sent more than is checked, another is checked next, and the first has sent too many
-// requests.
+// TestOneTenantDoesNotKeepAnotherWaiting: while one tenant has sent more than is checked at a time, another tenant is checked next, and the
+// first gets the answer that it has sent too many requests.
 func TestOneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	synctest.Test(t, oneTenantDoesNotKeepAnotherWaiting)
 }

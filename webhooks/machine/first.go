@@ -36,7 +36,7 @@ func (f firstClaims) claim(c change, id string, account ownership.Account) settl
 	return settle.Claim{LogicalCluster: f.logicalCluster, Machine: object, Account: account, ID: id}
 }
 
-// settles reports whether the cloud has to be asked again, because a denial would be undecided or is the first after the period.
+// settles reports whether to send another request to the cloud, because a denial would be undecided or is the first after the period.
 func (f firstClaims) settles(ctx context.Context, c change, id string, account ownership.Account) bool {
 	return f.apply(c) && f.claims.Settles(webhooks.TenantOf(ctx), f.claim(c, id, account))
 }

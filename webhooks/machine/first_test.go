@@ -22,7 +22,7 @@ import (
 
 const settlePeriod = 20 * time.Second
 
-// settling is a gate that asks a cloud through a real ownership.Gate, and keeps first claims undecided.
+// settling is a gate that sends requests to a cloud through a real ownership.Gate, and keeps first claims undecided.
 func (w *world) settling(t *testing.T, cloud ownership.Cloud, config v1beta1.Machine, claims *settle.Claims) http.Handler {
 	t.Helper()
 	owners, err := ownership.NewGate(map[string]ownership.Cloud{"cloudsigma": cloud}, map[string]int32{"cloudsigma": 4})

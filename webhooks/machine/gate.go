@@ -146,7 +146,7 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 		}
 		return answer
 	}
-	// The verdict must not depend on a cluster that has changed before or while the cloud was asked.
+	// The verdict must not depend on a cluster that changed before or during the request to the cloud.
 	now, err := accountAgain(ctx, cluster)
 	switch {
 	case err != nil:

@@ -79,7 +79,7 @@ type situation struct {
 	onlyUpdate   bool
 	world        []func(*world)
 	want         outcome
-	// wantID is the instance for which the cloud is asked, "" for none. wantAgain is another account for which it is asked again.
+	// wantID is the instance of the request to the cloud, "" for none. wantAgain is the other account of a second request.
 	wantID    string
 	wantAgain ownership.Account
 }
@@ -309,8 +309,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// claimsOf are the claims that the cloud is asked about. They have no UID if the machine is created, because each attempt has another
-// one.
+// claimsOf are the claims in requests to the cloud. They have no UID if the machine is created, because each attempt has another one.
 func claimsOf(s situation, created bool) []ownership.Claim {
 	if s.wantID == "" {
 		return nil

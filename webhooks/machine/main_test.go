@@ -305,7 +305,7 @@ func (w *world) gateOn(config v1beta1.Machine, kinds ...clusterapi.Kind) *machin
 	return machine.New(config, kinds, w, w)
 }
 
-// gateAsking is a gate of the world that asks owners.
+// gateAsking is a gate of the world that gets its verdicts from owners.
 func (w *world) gateAsking(config v1beta1.Machine, owners machine.Owners) *machine.Gate {
 	return machine.New(config, kinds, w, owners)
 }
@@ -337,7 +337,7 @@ func (c *fakeCloud) count() int {
 	return c.asked
 }
 
-// handlerOf serves a gate of the world that asks the cloud through a real ownership.Gate, which lives as long as the test.
+// handlerOf serves a gate of the world that sends requests to the cloud through a real ownership.Gate, which lives as long as the test.
 func (w *world) handlerOf(t *testing.T, cloud ownership.Cloud, config v1beta1.Machine, recorder webhooks.EventRecorder) http.Handler {
 	t.Helper()
 	owners, err := ownership.NewGate(map[string]ownership.Cloud{"cloudsigma": cloud}, map[string]int32{"cloudsigma": 4})

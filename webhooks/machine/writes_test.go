@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// asking calls a function while the cloud is asked.
+// asking calls a function during a request to the cloud.
 type asking struct {
 	*world
 	meanwhile func()
@@ -38,7 +38,7 @@ func inTeamB(name string) []func(object) {
 	return []func(object){with("metadata.namespace", "team-b"), with("metadata.name", name)}
 }
 
-// TestTwoMachinesThatClaimOneInstance evaluates both at the same time, the second while the cloud is asked about the first.
+// TestTwoMachinesThatClaimOneInstance evaluates both at the same time, the second during the request to the cloud about the first.
 func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 	const (
 		pendingText = "another write is being stored that names the same instance, or changes the identity that the provider of its cluster acts as; try again"
@@ -185,7 +185,7 @@ func TestObjectsThatAVerdictReads(t *testing.T) {
 	cluster := inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-a", Name: "metal"}
 	owner := inflight.Object{Resource: clusterapi.OwnerMachines.WithVersion("v1beta1"), Namespace: "team-a", Name: "hl9tl"}
 	clusterKey := clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "team-a", Name: "metal"}.Key()
-	// The gate reads these before it asks the cloud: the account, and other machines that name the instance.
+	// The gate reads these before its request to the cloud: the account, and other machines that name the instance.
 	const before = 2
 	for name, tc := range map[string]struct {
 		modify func(*world)
@@ -195,7 +195,7 @@ func TestObjectsThatAVerdictReads(t *testing.T) {
 		forget  bool
 		dryRun  bool
 		id      string
-		// wantUsers are the users for whom the cloud was asked, wantReason is the reason of the verdict, and wantLooked the number of reads.
+		// wantUsers are the users of the requests to the cloud, wantReason is the reason of the verdict, and wantLooked the number of reads.
 		wantUsers  []string
 		wantReason string
 		wantLooked int

@@ -1,4 +1,4 @@
-// Package webhookstest shows answers of gates as people see them.
+// Package webhookstest shows answers of gates in the form in which users see them.
 package webhookstest
 
 import (
@@ -29,7 +29,7 @@ type Answer struct {
 	Details    func() []any
 }
 
-// Gate is a gate whose answers are shown as people see them.
+// Gate is a gate whose answers are shown in the form in which users see them.
 type Gate struct {
 	webhooks.Gate
 	// Mode is the mode in which the gate is served.

@@ -141,7 +141,7 @@ func TestOwnerRewrite(t *testing.T) {
 			annotations: annotations(ownerKey, withWarrant(rawImpostor, `{"user":"root-boss","groups":["system:kcp:admin"]}`), clusterKey, newCluster),
 			mode:        v1beta1.Warn,
 			wantReason:  "HomeOutOfScope",
-			wantOwner:   rawImpostor, // webhooks.Handler takes it out
+			wantOwner:   rawImpostor, // webhooks.Handler removes it
 			wantEvents:  []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", impostorMessage}},
 		},
 		"a service account": {
@@ -165,7 +165,7 @@ func TestOwnerRewrite(t *testing.T) {
 			annotations: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
 			mode:        v1beta1.Warn,
 			wantReason:  "ServiceAccountRewritten",
-			wantOwner:   rewritten, // webhooks.Handler takes it out
+			wantOwner:   rewritten, // webhooks.Handler removes it
 			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten",
 				"The owner was left as it is, because the gate only warns. S" + rewriteMessage}},
 		},
@@ -205,7 +205,7 @@ func TestOwnerRewrite(t *testing.T) {
 				t.Errorf("Events (-want +got):\n%s", diff)
 			}
 			want := placed.DeepCopy()
-			if tc.wantOwner != "" { // nothing but these may differ
+			if tc.wantOwner != "" { // nothing else may differ
 				changed := want.GetAnnotations()
 				changed[ownerKey] = tc.wantOwner
 				if tc.wantReason == "ServiceAccountRewritten" {
@@ -379,7 +379,7 @@ func TestRewritesAreCountedAndLogged(t *testing.T) {
 	}
 }
 
-// counters returns what this package counts, by the name of the metric and its label.
+// counters returns the counters of this package, by the name of the metric and its label.
 func counters(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

@@ -37,7 +37,7 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// openAPIClient is a client of an API server that has a schema for Workspaces, which the plugin asks for.
+// openAPIClient is a client of an API server with a schema for Workspaces, which the plugin requests.
 type openAPIClient struct{ kubernetes.Interface }
 
 type openAPIDiscovery struct {
