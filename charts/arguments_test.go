@@ -22,8 +22,8 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
-// TestTheProgramKnowsEveryArgument holds that no pod ends because of a flag that there is not, and that each file that an
-// argument names is below a folder that is mounted.
+// TestTheProgramKnowsEveryArgument checks that no pod ends because of an unknown flag, and that each file in an argument is below a mounted
+// directory.
 func TestTheProgramKnowsEveryArgument(t *testing.T) {
 	for _, file := range examples(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -66,14 +66,14 @@ func mounted(t *testing.T, pod corev1.PodSpec, container corev1.Container) {
 	}
 }
 
-// TestTheJobRegistersInKCP runs what the Job would, without writing anything.
+// TestTheJobRegistersInKCP runs the command of the Job as a dry run.
 func TestTheJobRegistersInKCP(t *testing.T) {
 	values := certificate + "kubernetes: {enabled: false}\nconfig: {workspace: {ownerRewrite: {mode: Warn}}}\n" +
 		"kcp: {enabled: true, user: alice, install: {enabled: true, kubeconfigSecret: admin, context: root, shardKubeconfigSecrets: [a, b]}}\n"
 	rendered := template(t, values, "--set-file=certificates.secret.caBundle="+authority(t))
 	file, _ := find[corev1.ConfigMap](t, rendered.Objects, "ConfigMap")
 	dir := t.TempDir()
-	file.Data["tokens"] = charttest.Token // a Secret's
+	file.Data["tokens"] = charttest.Token // from a Secret
 	for name, key := range map[string]string{"config/config.yaml": "config.yaml", "serving/ca.crt": "ca.crt", "webhook-path/tokens": "tokens"} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,8 @@ func TestTheJobRegistersInKCP(t *testing.T) {
 	}
 }
 
-// The Jobs of a provider are those of kcp, with another command and another administrator. They cannot be run without its workspace.
+// The Jobs of a provider are those of kcp, with another command and another administrator. They cannot run without the provider's
+// workspace.
 func TestTheJobsRegisterProviders(t *testing.T) {
 	values := certificate + "kubernetes: {enabled: false}\ncloudSigma: {enabled: true, secret: {name: cloudsigma}}\nconfig: {cloudSigma: {regions: [zrh]}}\n" +
 		"kcp: {enabled: true, user: alice, kubeconfigSecret: kcp, install: {enabled: true, kubeconfigSecret: admin, context: root, " +
@@ -120,7 +121,7 @@ func TestTheJobsRegisterProviders(t *testing.T) {
 				t.Errorf("%s%s (-want +got):\n%s", verb, suffix, diff)
 			}
 			cmd := exec.CommandContext(t.Context(), warrantgate, append(want, "--help")...)
-			if out, err := cmd.CombinedOutput(); err != nil { // a flag that is not known
+			if out, err := cmd.CombinedOutput(); err != nil { // an unknown flag
 				t.Errorf("%v: %s", err, out)
 			}
 		}
@@ -130,7 +131,7 @@ func TestTheJobsRegisterProviders(t *testing.T) {
 	}
 }
 
-// jobs are the arguments of the Jobs, by their names.
+// jobs returns the arguments of the Jobs, by name.
 func jobs(t *testing.T, rendered charttest.Rendered) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}

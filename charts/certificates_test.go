@@ -17,8 +17,8 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// TestWhoIssuesTheCertificate holds where pods and API servers have the certificate and its CA from, if the chart does not generate
-// them. The suite e2e/suites/chart is about a generated one, for which Helm needs an API server.
+// TestWhoIssuesTheCertificate checks the source of the certificate and its CA in pods and API servers, if the chart does not generate them.
+// The suite e2e/suites/chart tests a generated one, for which Helm needs an API server.
 func TestWhoIssuesTheCertificate(t *testing.T) {
 	const (
 		both   = "config: {machine: {mode: Off}, audit: {mode: Off}, controllerManager: {selector: {matchLabels: {a: b}}}}\n"
@@ -27,9 +27,9 @@ func TestWhoIssuesTheCertificate(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		values string
-		// wantSecret is mounted by the pods, wantCA by the Job for kcp.
+		// wantSecret is the Secret that the pods mount, wantCA the CA that the Job for kcp mounts.
 		wantSecret, wantCA string
-		// wantBundle is what API servers trust, and wantInject whose CA cert-manager writes there.
+		// wantBundle is the caBundle, and wantInject the Certificate whose CA cert-manager writes into it.
 		wantBundle, wantInject string
 	}{
 		"cert-manager": {
@@ -96,7 +96,7 @@ func TestWhoIssuesTheCertificate(t *testing.T) {
 	}
 }
 
-// source is the kind and name of what a volume is made of.
+// source returns the kind and name of the source of a volume.
 func source(t *testing.T, pod corev1.PodSpec, name string) string {
 	t.Helper()
 	for _, volume := range pod.Volumes {
@@ -112,8 +112,8 @@ func source(t *testing.T, pod corev1.PodSpec, name string) string {
 	return ""
 }
 
-// TestNoRoleChangesWhatAPIServersAsk holds that whoever gets a token of warrantgate cannot have another server asked: the roles give no
-// access to webhook configurations, and no write access to Secrets.
+// TestNoRoleChangesWhatAPIServersAsk checks that a client with a token of warrantgate cannot make API servers call another server: the
+// roles give no access to webhook configurations, and no write access to Secrets.
 func TestNoRoleChangesWhatAPIServersAsk(t *testing.T) {
 	for _, file := range examples(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestNoRoleChangesWhatAPIServersAsk(t *testing.T) {
 	}
 }
 
-// TestTheCertificateIsForTheNamesThatAreCalled holds so of what cert-manager is asked for.
+// TestTheCertificateIsForTheNamesThatAreCalled checks the DNS names of the Certificate for cert-manager.
 func TestTheCertificateIsForTheNamesThatAreCalled(t *testing.T) {
 	rendered := template(t, keystoneOnly+"certificates: {certManager: {enabled: true}, extraDNSNames: [warrantgate.example.com]}\n")
 	var names []any

@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// foreign are the groups of kinds that others define.
+// foreign are the API groups of kinds that other projects define.
 var foreign = map[string]bool{"cert-manager.io": true, "monitoring.coreos.com": true}
 
 func examples(t *testing.T) []string {
@@ -47,7 +47,7 @@ func TestTheReadmesExampleIsRendered(t *testing.T) {
 	template(t, certificate+values) // which the chart generates by default
 }
 
-// TestEveryExampleIsWhatKubernetesKnows decodes what is rendered as strictly as an API server that is told to.
+// TestEveryExampleIsWhatKubernetesKnows decodes the rendered objects like an API server with strict field validation.
 func TestEveryExampleIsWhatKubernetesKnows(t *testing.T) {
 	for _, file := range examples(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestEveryExampleIsWhatKubernetesKnows(t *testing.T) {
 	}
 }
 
-// TestTheVersionsOfKubernetes renders for the releases that are claimed, and for one that is too old.
+// TestTheVersionsOfKubernetes renders for the supported releases, and for one that is too old.
 func TestTheVersionsOfKubernetes(t *testing.T) {
 	for _, version := range []string{"1.30.0", "1.33.0", "1.34.1", "1.35.0", "1.36.2"} {
 		template(t, readFile(t, "warrantgate/examples/cloudsigma.yaml"), "--kube-version="+version)
@@ -95,7 +95,7 @@ func known(t *testing.T, object *unstructured.Unstructured) {
 	}
 }
 
-// restricted holds that pods meet the standard "restricted" and get no token by themselves.
+// restricted checks that pods meet the Pod Security Standard "restricted" and mount no token by default.
 func restricted(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	raw, found, _ := unstructured.NestedMap(object.Object, "spec", "template", "spec")

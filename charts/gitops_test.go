@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// TestEveryExampleIsRenderedTheSameEachTime holds that GitOps sees no difference where nobody made one.
+// TestEveryExampleIsRenderedTheSameEachTime checks that GitOps sees no difference if there was no change.
 func TestEveryExampleIsRenderedTheSameEachTime(t *testing.T) {
 	for _, file := range examples(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -33,8 +33,8 @@ func TestEveryExampleIsRenderedTheSameEachTime(t *testing.T) {
 	}
 }
 
-// TestNothingIsRenderedTwice holds so of each example, hooks included: of two objects of one name, Argo CD keeps the last, and
-// "kubectl apply" overwrites the first.
+// TestNothingIsRenderedTwice checks that no example, hooks included, has two objects of the same name: Argo CD keeps the last, and "kubectl
+// apply" overwrites the first.
 func TestNothingIsRenderedTwice(t *testing.T) {
 	for _, file := range examples(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -51,7 +51,8 @@ func TestNothingIsRenderedTwice(t *testing.T) {
 	}
 }
 
-// TestArgoCDUnderstandsTheHooks holds that Helm's hooks are those that Argo CD maps to its own, and that both delete them.
+// TestArgoCDUnderstandsTheHooks checks that Argo CD maps all of the chart's Helm hooks to its own, and that both Helm and Argo CD delete
+// them.
 func TestArgoCDUnderstandsTheHooks(t *testing.T) {
 	// In v3.5.0 these are gitops-engine/pkg/sync/hook/helm/type.go, and controller/hook.go.
 	phases := map[string]string{
@@ -78,7 +79,8 @@ func TestArgoCDUnderstandsTheHooks(t *testing.T) {
 	}
 }
 
-// TestWebhooksAreInTheLastWave holds that Argo CD registers webhooks once the pods are ready, and removes them before the pods.
+// TestWebhooksAreInTheLastWave checks that Argo CD creates the webhook configurations once the pods are ready, and removes them before the
+// pods.
 func TestWebhooksAreInTheLastWave(t *testing.T) {
 	got := map[string]string{}
 	for _, object := range template(t, readFile(t, "warrantgate/examples/cloudsigma.yaml")).Objects {
@@ -97,7 +99,7 @@ func TestWebhooksAreInTheLastWave(t *testing.T) {
 	}
 }
 
-// TestTheExamplesForGitOpsHaveTheValuesOfOthers holds that what they install is what the other examples are tested with.
+// TestTheExamplesForGitOpsHaveTheValuesOfOthers checks that they install the values with which the other examples are tested.
 func TestTheExamplesForGitOpsHaveTheValuesOfOthers(t *testing.T) {
 	for file, tc := range map[string]struct {
 		kind   string
@@ -129,7 +131,7 @@ func TestTheExamplesForGitOpsHaveTheValuesOfOthers(t *testing.T) {
 	}
 }
 
-// TestTheUsersOfKCPOperator decodes the Kubeconfigs strictly, and holds which users they are.
+// TestTheUsersOfKCPOperator decodes the Kubeconfigs strictly, and checks their users.
 func TestTheUsersOfKCPOperator(t *testing.T) {
 	objects, err := charttest.Decode(readFile(t, "warrantgate/examples/kcp-operator/kubeconfigs.yaml"))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// TestHelmTestTriesWhatIsServed holds which API servers "helm test" tries, and as whom.
+// TestHelmTestTriesWhatIsServed checks which API servers "helm test" checks, and with which users.
 func TestHelmTestTriesWhatIsServed(t *testing.T) {
 	const (
 		policies = "keystonePolicy: {selector: {matchLabels: {holds: keystone-policy}}}"
@@ -26,9 +26,9 @@ func TestHelmTestTriesWhatIsServed(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		values string
-		// want are the arguments that say which server is tried, by the name of the pod.
+		// want are the arguments that select the checked server, by the name of the pod.
 		want map[string][]string
-		// wantRights are the resources that may be created meanwhile, wantSecret is the Secret with the kubeconfig for kcp.
+		// wantRights are the resources that the pod may create, wantSecret is the Secret with the kubeconfig for kcp.
 		wantRights []string
 		wantSecret string
 	}{
@@ -92,7 +92,8 @@ func TestHelmTestTriesWhatIsServed(t *testing.T) {
 	}
 }
 
-// TestThePodsOfHelmTest holds of each example that they are restricted, known to the program and gone afterwards.
+// TestThePodsOfHelmTest checks for each example that the pods are restricted, that their arguments are valid, and that they are deleted
+// afterwards.
 func TestThePodsOfHelmTest(t *testing.T) {
 	tried := map[string]bool{}
 	for _, file := range examples(t) {
@@ -100,7 +101,7 @@ func TestThePodsOfHelmTest(t *testing.T) {
 		for _, object := range tests {
 			known(t, object)
 			want := "before-hook-creation,hook-succeeded,hook-failed"
-			if object.GetKind() == "Pod" { // one that failed stays, with its log
+			if object.GetKind() == "Pod" { // a failed one is kept, with its log
 				want = "before-hook-creation,hook-succeeded"
 			}
 			if policy := object.GetAnnotations()["helm.sh/hook-delete-policy"]; policy != want {
@@ -142,7 +143,7 @@ func testPods(t *testing.T, objects []*unstructured.Unstructured) []corev1.Pod {
 	return pods
 }
 
-// created are the resources that a role of the test lets one create. It is a mistake if it lets one do anything else.
+// created returns the resources that a role of the test allows to create. Any other verb is an error.
 func created(t *testing.T, objects []*unstructured.Unstructured) []string {
 	t.Helper()
 	if _, err := charttest.Find(objects, "Role"); err != nil {

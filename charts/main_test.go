@@ -1,4 +1,4 @@
-// Package charts_test holds that the chart makes what warrantgate itself would, and says so in its README.
+// Package charts_test checks that the chart creates the same objects as warrantgate, and that its README is current.
 package charts_test
 
 import (
@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// warrantgate is the program, built from the sources as they are.
+// warrantgate is the path of the program, built from the current sources.
 var warrantgate string
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func withWarrantgate(ctx context.Context, run func() int) (code int, err error) 
 	return run(), nil
 }
 
-// certificate are values without which nothing is rendered.
+// certificate are the values without which the chart renders nothing.
 const certificate = "certificates: {secret: {name: tls, caBundle: \"-----BEGIN CERTIFICATE-----\"}}\n"
 
 func template(t *testing.T, values string, args ...string) charttest.Rendered {
@@ -52,7 +52,7 @@ func template(t *testing.T, values string, args ...string) charttest.Rendered {
 	return rendered
 }
 
-// find decodes the only object of a kind. It is false where there is none.
+// find decodes the only object of a kind. It returns false if there is none.
 func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) (found T, exists bool) {
 	t.Helper()
 	for _, object := range objects {

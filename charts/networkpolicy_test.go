@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestTheNetworkPolicy holds who may reach the webhooks, and that the pods may not connect to the addresses from which a cloud hands
-// out credentials to whoever asks.
+// TestTheNetworkPolicy checks which clients may reach the webhooks, and that the pods may not connect to the metadata addresses of clouds,
+// which return credentials to every client.
 func TestTheNetworkPolicy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		values       string
@@ -47,7 +47,7 @@ func TestTheNetworkPolicy(t *testing.T) {
 	}
 }
 
-// egress lets pods ask for names, and connect to those ports of those addresses.
+// egress allows pods to use DNS, and to connect to those ports of those addresses.
 func egress(numbers []int32, blocks ...*networkingv1.IPBlock) []networkingv1.NetworkPolicyEgressRule {
 	var to []networkingv1.NetworkPolicyPeer
 	for _, block := range blocks {

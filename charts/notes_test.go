@@ -67,14 +67,14 @@ func TestTheNotesTellOfAGateThatIsNotActive(t *testing.T) {
 	}
 }
 
-// printedNotes is a template of an object that holds the notes, which "helm template" does not print.
+// printedNotes is a template of an object with the notes, which "helm template" does not print.
 const printedNotes = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: notes}
 data: {notes: {{ include (print $.Template.BasePath "/NOTES.txt") . | quote }}}
 `
 
-// notesOf returns what the chart prints after it is installed with values.
+// notesOf returns the notes that the chart prints after an installation with values.
 func notesOf(t *testing.T, values string) string {
 	t.Helper()
 	chart, err := charttest.Chart()

@@ -24,7 +24,7 @@ type alerting struct {
 	} `json:"groups"`
 }
 
-// TestTheRuleHasTheAlerts holds that what fires is what is in the file that the README is about.
+// TestTheRuleHasTheAlerts checks that the PrometheusRule has the alerts of the file that the README describes.
 func TestTheRuleHasTheAlerts(t *testing.T) {
 	rule, err := charttest.Find(template(t, certificate+keystoneOnly+"prometheusRule: {enabled: true, labels: {release: prometheus}}").Objects, "PrometheusRule")
 	if err != nil {
@@ -42,8 +42,8 @@ func TestTheRuleHasTheAlerts(t *testing.T) {
 	}
 }
 
-// TestEveryAlertHasARunbook holds that RUNBOOKS.md says of each alert, and of no other, what it means for users, what to look
-// at and how it stops, and that the alert leads there.
+// TestEveryAlertHasARunbook checks that RUNBOOKS.md has a section for each alert, and for no other, with its meaning for users, the checks
+// and the fix, and that the alert links to it.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	var file alerting
 	if err := yaml.Unmarshal([]byte(readFile(t, "warrantgate/files/alerts.yaml")), &file); err != nil {
@@ -106,8 +106,8 @@ func TestTheDashboardShowsMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-// TestWhoIsAnsweredAndProfiles holds what the values come to: the authority is a file beside the configuration, and nothing of
-// it is there unless it is asked for.
+// TestWhoIsAnsweredAndProfiles checks the results of these values: the CA is a file beside the configuration, and none of it exists by
+// default.
 func TestWhoIsAnsweredAndProfiles(t *testing.T) {
 	const authority = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 	for name, tc := range map[string]struct {

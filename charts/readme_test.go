@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the README of the chart anew")
 
 const (
 	readmeFile = "warrantgate/README.md"
-	// readmeMark is where the text ends that is written by hand.
+	// readmeMark ends the text that is written by hand.
 	readmeMark   = "\"go test ./charts -run Readme -update\". -->\n"
 	readmeValues = "\n## Values\n\nNames that are not among these are refused.\n\n| Value | Default | Meaning |\n|---|---|---|\n"
 )
@@ -44,7 +44,7 @@ func TestTheReadmeIsMadeOfTheComments(t *testing.T) {
 	}
 }
 
-// TestEveryValueIsInTheSchema holds that there is no value without a type, and none that has no default and no comment.
+// TestEveryValueIsInTheSchema checks that each value has a type, and that each has a default and a comment.
 func TestEveryValueIsInTheSchema(t *testing.T) {
 	var walk func(path string, node *yamlv3.Node, s schema)
 	walk = func(path string, node *yamlv3.Node, s schema) {
@@ -61,7 +61,7 @@ func TestEveryValueIsInTheSchema(t *testing.T) {
 			}
 		}
 		for name := range s.Properties {
-			if !names[name] && path+name != "global" { // which is Helm's own
+			if !names[name] && path+name != "global" { // Helm's own
 				t.Errorf("%s%s of the schema is not in values.yaml", path, name)
 			}
 		}
@@ -78,7 +78,7 @@ func values(t *testing.T) *yamlv3.Node {
 	return document.Content[0]
 }
 
-// rows are the lines of the table of values.
+// rows returns the rows of the table of values.
 func rows(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder
@@ -101,7 +101,7 @@ func rows(t *testing.T) string {
 	return text.String()
 }
 
-// block is true of a mapping that has lines of its own.
+// block reports whether a mapping has lines of its own.
 func block(node *yamlv3.Node) bool {
 	return node.Kind == yamlv3.MappingNode && node.Style&yamlv3.FlowStyle == 0
 }

@@ -25,7 +25,7 @@ import (
 
 const header = "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"
 
-// configurations are files of serve, without their header, for each way in which a gate can be registered or not.
+// configurations are configuration files of serve, without their header: one for each way in which a gate is registered or not.
 var configurations = map[string]string{
 	"the defaults": "",
 	"every gate":   "controllerManager: {selector: {matchLabels: {app: ccm}}}\nkeystonePolicy: {selector: {matchLabels: {holds: policy}}}\nopenStack: {authURLs: [\"https://keystone.example.com/v3\"]}\n",
@@ -99,13 +99,13 @@ openStack: {authURLs: ["https://keystone.example.com/v3"]}
 `,
 }
 
-// regions are what CloudSigma cannot be asked without, in a configuration.
+// regions are the regions that a configuration needs for CloudSigma.
 const regions = "cloudSigma: {regions: [zrh]}\n"
 
-// cloudSigma are the least values for CloudSigma. Further lines of config may follow.
+// cloudSigma are the required values for CloudSigma. Further lines of config may follow.
 const cloudSigma = "cloudSigma: {enabled: true, secret: {name: cloud}}\nconfig:\n  " + regions
 
-// TestTheChartMakesWhatInstallDoes compares the chart with "warrantgate install kubernetes", one by one.
+// TestTheChartMakesWhatInstallDoes compares each object of the chart with that of "warrantgate install kubernetes".
 func TestTheChartMakesWhatInstallDoes(t *testing.T) {
 	for name, configuration := range configurations {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestTheChartMakesWhatInstallDoes(t *testing.T) {
 	}
 }
 
-// TestTheFailurePolicyIsThatOfInstall compares the chart with --failure-policy, and holds that its Job gives kcp the same.
+// TestTheFailurePolicyIsThatOfInstall compares the chart with --failure-policy, and checks that its Job uses the same for kcp.
 func TestTheFailurePolicyIsThatOfInstall(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
 		"none":   {"", "Fail"},
@@ -139,8 +139,8 @@ func TestTheFailurePolicyIsThatOfInstall(t *testing.T) {
 	}
 }
 
-// compareWebhooks holds that the webhooks differ in how the API server reaches warrantgate, in the namespaces that the chart
-// never gates, and in nothing else.
+// compareWebhooks checks that the webhooks differ only in how the API server reaches warrantgate, and in the namespaces that the chart
+// never gates.
 func compareWebhooks(t *testing.T, printed, rendered []*unstructured.Unstructured) {
 	t.Helper()
 	wantMutating, wanted := find[admissionregistrationv1.MutatingWebhookConfiguration](t, printed, "MutatingWebhookConfiguration")
@@ -172,7 +172,7 @@ func compareWebhooks(t *testing.T, printed, rendered []*unstructured.Unstructure
 	}
 }
 
-// comparePolicies holds that the admission policies differ in the namespaces that the chart never gates, and in nothing else.
+// comparePolicies checks that the admission policies differ only in the namespaces that the chart never gates.
 func comparePolicies(t *testing.T, printed, rendered []*unstructured.Unstructured) {
 	t.Helper()
 	specs := func(objects []*unstructured.Unstructured, ofChart bool) map[string]any {
@@ -199,7 +199,7 @@ func comparePolicies(t *testing.T, printed, rendered []*unstructured.Unstructure
 	}
 }
 
-// compareRights compares the rules one by one, and whom they are given to.
+// compareRights compares the RBAC rules one by one, and their subjects.
 func compareRights(t *testing.T, printed, rendered []*unstructured.Unstructured) {
 	t.Helper()
 	wantCluster, _ := find[rbacv1.ClusterRole](t, printed, "ClusterRole")
@@ -228,7 +228,7 @@ func compareRights(t *testing.T, printed, rendered []*unstructured.Unstructured)
 	}
 }
 
-// compareConfiguration holds that a configuration means the same in values as in a file.
+// compareConfiguration checks that a configuration means the same in values as in a file.
 func compareConfiguration(t *testing.T, configuration string, rendered []*unstructured.Unstructured) {
 	t.Helper()
 	want, err := config.Parse([]byte(header + configuration))
@@ -260,7 +260,8 @@ func TestAKCPAloneGetsNothingOfTheCluster(t *testing.T) {
 	}
 }
 
-// TestAChangeOfTheConfigurationBringsNewPods holds so, as serve reads it at its start only.
+// TestAChangeOfTheConfigurationBringsNewPods checks that a change replaces the pods, because serve reads the configuration only at its
+// start.
 func TestAChangeOfTheConfigurationBringsNewPods(t *testing.T) {
 	checksums := map[string]bool{}
 	for _, values := range []string{"", "  audit: {interval: 1h}\n", "  audit: {interval: 2h}\n"} {
@@ -293,7 +294,7 @@ func installed(t *testing.T, configuration string, args ...string) []*unstructur
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, object := range objects { // install knows no Service
+	for _, object := range objects { // install creates no Service
 		hooks, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
 		for _, hook := range hooks {
 			if hook, ok := hook.(map[string]any); ok {
@@ -307,7 +308,7 @@ func installed(t *testing.T, configuration string, args ...string) []*unstructur
 	return objects
 }
 
-// authority is the file of a certificate authority.
+// authority returns the file of a CA.
 func authority(t *testing.T) string {
 	t.Helper()
 	bundle, _, err := cert.GenerateSelfSignedCertKey("example", nil, nil)
@@ -321,7 +322,7 @@ func authority(t *testing.T) string {
 	return path
 }
 
-// reached is the URL that a reference to a Service stands for.
+// reached returns the URL of a reference to a Service.
 func reached(t *testing.T, client admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.WebhookClientConfig {
 	t.Helper()
 	service := client.Service
@@ -333,7 +334,7 @@ func reached(t *testing.T, client admissionregistrationv1.WebhookClientConfig) a
 	return admissionregistrationv1.WebhookClientConfig{URL: &text}
 }
 
-// compareNamespaces holds that a webhook leaves out the namespaces that everything else depends on.
+// compareNamespaces checks that a webhook excludes the namespaces that everything else depends on.
 func compareNamespaces(t *testing.T, selector *metav1.LabelSelector) {
 	t.Helper()
 	want := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{

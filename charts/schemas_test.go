@@ -14,16 +14,16 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// minors are the releases of Kubernetes whose schemas the chart is held against: those that "make bin/schemas" takes out of the
-// modules of Kubernetes itself.
+// minors are the releases of Kubernetes with whose schemas the chart is compared. "make bin/schemas" extracts them from the modules of
+// Kubernetes itself.
 var minors = []string{"1.33", "1.34", "1.35", "1.36"}
 
-// foreignKinds are defined by others, whose schemas are not among those of Kubernetes: cert-manager and the operator of Prometheus.
-// Whatever else has no schema is a mistake.
+// foreignKinds are kinds of other projects, cert-manager and Prometheus Operator, which have no schema in Kubernetes. Any other kind
+// without a schema is an error.
 const foreignKinds = "Certificate,Issuer,ServiceMonitor,PrometheusRule"
 
-// TestTheExamplesMeetTheSchemas has kubeconform compare what is rendered with the schemas of each release, strictly: a field that
-// a release does not know is a mistake.
+// TestTheExamplesMeetTheSchemas compares the rendered objects with the schemas of each release by kubeconform, in strict mode: a field that
+// a release does not know is an error.
 func TestTheExamplesMeetTheSchemas(t *testing.T) {
 	for _, minor := range minors {
 		t.Run(minor, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestTheExamplesMeetTheSchemas(t *testing.T) {
 	}
 }
 
-// findsMistakes holds that the comparison is one.
+// findsMistakes checks that the comparison finds errors.
 func findsMistakes(t *testing.T, schemas string) {
 	t.Helper()
 	const head = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: a}\n"
@@ -69,7 +69,7 @@ func findsMistakes(t *testing.T, schemas string) {
 	}
 }
 
-// rendered returns a folder with all that helm makes of each example, hooks and tests included.
+// rendered returns a directory with all objects that helm renders for each example, hooks and tests included.
 func rendered(t *testing.T, minor string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func rendered(t *testing.T, minor string) string {
 	return dir
 }
 
-// conform compares the objects in a folder with the schemas in another.
+// conform compares the objects in a directory with the schemas in another.
 func conform(ctx context.Context, schemas, objects string) (string, error) {
 	root, err := charttest.Root()
 	if err != nil {
@@ -99,15 +99,15 @@ func conform(ctx context.Context, schemas, objects string) (string, error) {
 	return string(out), err
 }
 
-// openAPI is as much of a schema in OpenAPI 2 as is read, by name and field.
+// openAPI has the parts of an OpenAPI 2 schema that the test reads, by name and field.
 type openAPI struct {
 	Definitions map[string]map[string]any `json:"definitions"`
 }
 
-// groupVersionKind is what a definition says in x-kubernetes-group-version-kind.
+// groupVersionKind is the value of x-kubernetes-group-version-kind in a definition.
 type groupVersionKind struct{ Group, Version, Kind string }
 
-// jsonSchemas writes the schemas of a release as kubeconform reads them, a file for each kind, and returns their folder.
+// jsonSchemas writes the schemas of a release in the format of kubeconform, a file for each kind, and returns their directory.
 func jsonSchemas(t *testing.T, minor string) string {
 	t.Helper()
 	root, err := charttest.Root()
@@ -135,8 +135,7 @@ func jsonSchemas(t *testing.T, minor string) string {
 	return dir
 }
 
-// asJSONSchema is what a definition means in JSON schema: it takes no fields that it does not know, and two types are more than
-// OpenAPI 2 can say.
+// asJSONSchema converts a definition to JSON schema. The result allows no unknown fields. OpenAPI 2 cannot express two of the types.
 func asJSONSchema(name string, definition map[string]any) map[string]any {
 	switch name {
 	case "io.k8s.apimachinery.pkg.util.intstr.IntOrString":

@@ -9,16 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Where the table of the README is that says what is tested.
+// The place of the table of tested versions in the README.
 const (
 	supportedBegin = "<!-- Generated from .ci/run, .ci/schemas.mod, e2e/servers and Chart.yaml by \"go test ./charts -run Supported -update\". -->\n"
 	supportedEnd   = "<!-- End of the generated table. -->\n"
 )
 
-// matrixLine is a line of .ci/run that runs suites: on which kcp, if it names one, and which suites, if not all.
+// matrixLine is a line of .ci/run that runs suites: with the kcp, if it names one, and the suites, if not all.
 var matrixLine = regexp.MustCompile(`(?m)^\t(?:TEST_ASSET_KCP="\$servers/([^/"]+)/kcp" )?make (?:test|e2e SUITES="([^"]+)")(?: .*)?$`)
 
-// TestTheSupportedVersionsAreThoseOfTheMatrix holds that the README says what CI runs on, no more and no less.
+// TestTheSupportedVersionsAreThoseOfTheMatrix checks that the README lists exactly the versions on which CI runs.
 func TestTheSupportedVersionsAreThoseOfTheMatrix(t *testing.T) {
 	before, rest, begins := strings.Cut(readFile(t, "../README.md"), supportedBegin)
 	got, after, ends := strings.Cut(rest, supportedEnd)
@@ -77,7 +77,7 @@ func testedKubernetes(t *testing.T) string {
 		"| Kubernetes | " + strings.Join(schemas, ", ") + " | objects of the chart, against the OpenAPI schemas |\n"
 }
 
-// only is what an expression with a group finds in a file, which has to be there once.
+// only returns the match of an expression with a group in a file. The match has to be the only one.
 func only(t *testing.T, file, expression string) string {
 	t.Helper()
 	found := regexp.MustCompile(expression).FindAllStringSubmatch(readFile(t, file), -1)

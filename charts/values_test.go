@@ -16,7 +16,7 @@ import (
 // keystoneOnly are values that need no cloud.
 const keystoneOnly = "config: {machine: {mode: Off}, audit: {mode: Off}}\n"
 
-// generatedNowhere is said where Helm cannot see whether there is a certificate already.
+// generatedNowhere is the message if Helm cannot check whether a certificate already exists.
 const generatedNowhere = "without access to the cluster (helm template, GitOps) a generated certificate would be another one each time: " +
 	"set certificates.certManager.enabled or certificates.secret.name"
 
@@ -99,7 +99,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// schema is as much of a JSON schema as is compared.
+// schema has the compared parts of a JSON schema.
 type schema struct {
 	Ref                  string            `json:"$ref"`
 	Type                 any               `json:"type"`
@@ -118,7 +118,7 @@ func readSchema(t *testing.T) schema {
 	return read
 }
 
-// TestTheSchemaKnowsEveryFieldOfTheConfiguration compares it with what serve reads.
+// TestTheSchemaKnowsEveryFieldOfTheConfiguration compares the schema with the configuration that serve reads.
 func TestTheSchemaKnowsEveryFieldOfTheConfiguration(t *testing.T) {
 	want := fieldsOf(reflect.TypeFor[v1beta1.GateConfiguration]())
 	if diff := cmp.Diff(want, propertiesOf(readSchema(t).Properties["config"])); diff != "" {
@@ -126,7 +126,7 @@ func TestTheSchemaKnowsEveryFieldOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestTheSchemaLeavesNothingOpen holds that no object takes names that it does not know, but for labels and annotations.
+// TestTheSchemaLeavesNothingOpen checks that no object allows unknown names, except for labels and annotations.
 func TestTheSchemaLeavesNothingOpen(t *testing.T) {
 	var walk func(path string, s schema)
 	walk = func(path string, s schema) {

@@ -12,16 +12,16 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// clientCA are values by which API servers show certificates.
+// clientCA are values that require client certificates of API servers.
 const clientCA = "clients: {names: [kube-apiserver], caBundle: \"-----BEGIN CERTIFICATE-----\"}\n"
 
-// TestTheWebhookPath holds that what is registered is accepted, and that a token is in no other object than the Secret.
+// TestTheWebhookPath checks that serve accepts the registered path, and that only the Secret contains a token.
 func TestTheWebhookPath(t *testing.T) {
 	first, second := strings.Repeat("a", 32), strings.Repeat("b", 64)
 	const gates = "config: {machine: {mode: \"Off\"}, audit: {mode: \"Off\"}, cluster: {impersonation: {mode: \"Off\"}}, keystonePolicy: {selector: {matchLabels: {a: b}}}}\n"
 	for name, tc := range map[string]struct {
 		values string
-		// wantPath is registered; wantSecret is mounted, and made by the chart where wantTokens are not "".
+		// wantPath is the registered path. wantSecret is the mounted Secret. The chart creates it if wantTokens is not "".
 		wantPath, wantSecret, wantTokens string
 		wantErr                          string
 	}{

@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// HelmEnv names the helm to run. Default: the one in the repository's bin.
+	// HelmEnv is the environment variable with the path of helm. Default: the one in the repository's bin.
 	HelmEnv = "TEST_ASSET_HELM"
 	// Release is the name of the release that the chart is rendered for.
 	Release = "warrantgate"
-	// Namespace is that of the release.
+	// Namespace is the namespace of the release.
 	Namespace = "warrantgate-system"
-	// KubeVersion is what the chart is rendered for where no cluster is asked. A helm that was built without the version of
-	// its release takes one for given that the chart does not run on.
+	// KubeVersion is the version of Kubernetes for which the chart is rendered without a cluster. A helm that was built without the version of
+	// its release assumes one that the chart does not support.
 	KubeVersion = "1.36.0"
-	// hookAnnotation marks what is made at certain times only, and when that is.
+	// hookAnnotation marks objects that are only created at certain times, and names these times.
 	hookAnnotation = "helm.sh/hook"
 )
 
-// Root returns the repository's directory: that of go.mod from the working directory upwards.
+// Root returns the repository's directory: the nearest parent of the working directory with a go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -56,7 +56,7 @@ func Chart() (string, error) {
 	return filepath.Join(root, "charts", "warrantgate"), err
 }
 
-// Helm runs helm with values on its standard input, and returns what it printed. The error says what it printed besides.
+// Helm runs helm with values on its standard input, and returns its standard output. The error contains its standard error.
 func Helm(ctx context.Context, values string, args ...string) (string, error) {
 	path := os.Getenv(HelmEnv)
 	if path == "" {
@@ -75,7 +75,7 @@ func Helm(ctx context.Context, values string, args ...string) (string, error) {
 	}
 	defer os.RemoveAll(home)
 	command := exec.CommandContext(ctx, path, args...) //nolint:gosec // whoever runs the tests names the helm
-	// A home of its own, where it keeps what it has learned of servers.
+	// Its own home directory, with its discovery cache.
 	command.Env = append(os.Environ(), "HOME="+home, "KUBECACHEDIR="+home)
 	command.Stdin = strings.NewReader(values)
 	var out, errOut bytes.Buffer
@@ -86,13 +86,13 @@ func Helm(ctx context.Context, values string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// Rendered is what the chart makes of values.
+// Rendered is the result of rendering the chart with values.
 type Rendered struct {
-	// Objects are those of a release, Hooks those that are made at certain times only, but for Tests, which are made by helm test.
+	// Objects are the objects of a release. Hooks are only created at certain times. Tests are the hooks that helm test creates.
 	Objects, Hooks, Tests []*unstructured.Unstructured
 }
 
-// Token is what Template has the paths of webhooks begin with: without a cluster the chart makes up none.
+// Token is the token in the webhook paths that Template renders: without a cluster the chart generates none.
 const Token = "0123456789abcdef0123456789abcdef"
 
 // Template renders the chart with values, in YAML, and the Token. Further arguments may be given, such as --values=FILE.
@@ -130,7 +130,7 @@ func TemplateOf(ctx context.Context, chart, values string, args ...string) (Rend
 	return rendered, nil
 }
 
-// Decode returns the objects of a file in YAML. A key that stands there twice is an error.
+// Decode returns the objects of a YAML file. A repeated key is an error.
 func Decode(file string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(file)))
@@ -152,7 +152,7 @@ func Decode(file string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Find returns the only object of a kind, and an error where there is none or more than one.
+// Find returns the only object of a kind. It returns an error if there is none or more than one.
 func Find(objects []*unstructured.Unstructured, kind string) (*unstructured.Unstructured, error) {
 	var found []*unstructured.Unstructured
 	for _, object := range objects {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Kubeconfig is the kind of this name of kcp-operator, operator.kcp.io/v1alpha1, reduced to the fields that the examples use. The module of the
-// operator cannot be had from every proxy, so these are the names of its v0.9.0 (sdk/apis/operator/v1alpha1/kubeconfig_types.go).
+// Kubeconfig is the kind Kubeconfig of kcp-operator, operator.kcp.io/v1alpha1, reduced to the fields that the examples use. Not every Go
+// module proxy has the operator's module, so the names are copied from its v0.9.0 (sdk/apis/operator/v1alpha1/kubeconfig_types.go).
 type Kubeconfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -144,7 +144,7 @@ oldObject == null || object.?data != oldObject.?data || object.?binaryData != ol
   - name: {{ .name }}
     expression: {{ quote .expression }}
   {{- end }}
-  # The objects that warrantgate itself and the API server live by are never gated, so that all can come back by themselves.
+  # The objects that warrantgate itself and the API server depend on are never gated, so that both can restart without warrantgate.
   namespaceSelector:
     matchExpressions:
     - key: kubernetes.io/metadata.name
@@ -153,7 +153,7 @@ oldObject == null || object.?data != oldObject.?data || object.?binaryData != ol
   {{- with .selector }}
   objectSelector: {{ toJson . }}
   {{- end }}
-  # A gate that only warns refuses nothing by being away, either.
+  # A gate that only warns must not deny requests while it is down, either.
   failurePolicy: {{ ternary "Ignore" $root.Values.failurePolicy (eq .mode "Warn") }}
   sideEffects: NoneOnDryRun
   timeoutSeconds: 3

@@ -4,7 +4,7 @@
 #   ./kubeconfigs.sh NAMESPACE ADMIN_KUBECONFIG CLIENT_CA_CERTIFICATE CLIENT_CA_KEY
 #
 # ADMIN_KUBECONFIG is the file that "kcp start" writes, with the contexts root and system:admin. Pods have to reach the servers in it. The CA is
-# the one of --client-ca-file. Its key stays here. Run it again before a certificate ends, after a year, and restart the pods.
+# the one of --client-ca-file. Its key stays here. Run it again before a certificate expires, after a year, and restart the pods.
 set -eu
 namespace=$1 admin=$2 ca=$3 ca_key=$4
 dir=$(mktemp -d)
